@@ -11,15 +11,14 @@ func (m *Model) LoadAdapter(path string) (*Adapter, error) {
 		return nil, err
 	}
 	name := cString(path)
-	return made(m.model, func(model *rz_model, out **rz_adapter, e *rz_error) int32 {
+	return made(m.held(), func(model *rz_model, out **rz_adapter, e *rz_error) int32 {
 		return lib.rz_adapter_load(model, name, nil, out, e)
 	}, lib.rz_adapter_free, func(o *owned[*rz_adapter]) *Adapter { return &Adapter{o} })
 }
 
 // Close frees the adapter; sessions that use it go on. Closing twice is fine.
 func (a *Adapter) Close() error {
-	a.adapter.close()
-	return nil
+	return a.held().close()
 }
 
 // ScaledAdapter is an adapter and the factor on what it changes.
@@ -36,25 +35,25 @@ func (s *Session) SetAdapters(adapters ...ScaledAdapter) error {
 		return err
 	}
 	defer release()
-	return use(s.cache, func(cache *rz_cache, e *rz_error) int32 {
+	return use(s.held(), func(cache *rz_cache, e *rz_error) int32 {
 		return lib.rz_cache_adapters_set(cache, unsafe.SliceData(handles), unsafe.SliceData(scales), uintptr(len(adapters)), e)
 	})
 }
 
 // acquireAdapters gives handles and factors, and what ends their use.
 func acquireAdapters(adapters []ScaledAdapter) (handles []*rz_adapter, scales []float32, release func(), err error) {
-	release = func() {
-		for _, a := range adapters[:len(handles)] {
-			a.Adapter.adapter.release()
-		}
-	}
 	for _, a := range adapters {
-		handle, err := a.Adapter.adapter.acquire()
-		if err != nil {
-			release()
-			return nil, nil, nil, err
-		}
-		handles, scales = append(handles, handle), append(scales, a.Scale)
+		scales = append(scales, a.Scale)
 	}
-	return handles, scales, release, nil
+	handles, release, err = handlesOf[*rz_adapter](adapters, "adapters")
+	return handles, scales, release, err
 }
+
+func (a *Adapter) held() *owned[*rz_adapter] {
+	if a == nil {
+		return nil
+	}
+	return a.adapter
+}
+
+func (a ScaledAdapter) held() *owned[*rz_adapter] { return a.Adapter.held() }

@@ -91,6 +91,9 @@ func onReadAt(offset uint64, out *byte, n, user uintptr) int32 {
 
 // save writes an object to w, until it is closed.
 func save[H any](object *owned[H], w io.Writer, f func(handle H, write, user uintptr, cancel *rz_cancel, e *rz_error) int32) error {
+	if w == nil {
+		return missing("w")
+	}
 	cancel, stop, err := object.watch(context.Background())
 	if err != nil {
 		return err
@@ -99,17 +102,20 @@ func save[H any](object *owned[H], w io.Writer, f func(handle H, write, user uin
 	t := transfer{writer: w}
 	user, forget := keep(&t)
 	defer forget()
-	return t.instead(object.ended(context.Background(), use(object, func(handle H, e *rz_error) int32 {
+	return t.instead(object.ended(use(object, func(handle H, e *rz_error) int32 {
 		return f(handle, writeCallback(), user, cancel, e)
 	})))
 }
 
 // restored is what f reads from r by the library.
-func restored[T any](r io.Reader, f func(read, user uintptr) (T, error)) (T, error) {
+func restored[T any](r io.Reader, f func(read, user uintptr) (T, error)) (made T, err error) {
+	if r == nil {
+		return made, missing("r")
+	}
 	t := transfer{reader: r}
 	user, forget := keep(&t)
 	defer forget()
-	made, err := f(readCallback(), user)
+	made, err = f(readCallback(), user)
 	return made, t.instead(err)
 }
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -18,7 +18,6 @@ import (
 // prompt of a reply only those tokens are computed that are not remembered: those of the new messages, as a rule. It
 // belongs to one call at a time, and keeps its model alive.
 type Conversation struct {
-	busy         sync.Mutex // held by what changes the messages, and by loops over replies
 	conversation *owned[*rz_conversation]
 	scope        *owned[context.Context] // of the conversation and its forks
 	reply        *atomic.Pointer[begun]
@@ -26,9 +25,9 @@ type Conversation struct {
 
 // begun is what the steps of a reply need of its beginning.
 type begun struct {
-	ctx   context.Context
-	stop  func() // ends the watch of the context
-	width int    // entries in a row of log-probabilities
+	contexts []context.Context // that end the reply
+	stop     func()            // ends the watch of its own context
+	width    int               // entries in a row of log-probabilities
 }
 
 // Overflow is what happens where messages and a reply have no room in the cache.
@@ -54,7 +53,7 @@ type ConversationOptions struct {
 func (o *ConversationOptions) json() ([]byte, error) {
 	transcript := o.Transcript
 	if !utf8.ValidString(o.System) {
-		return nil, &Error{Code: ErrInvalidArgument, Message: "the message of the system is not UTF-8"}
+		return nil, wrong("System is not UTF-8; it must be")
 	}
 	if o.System != "" {
 		transcript.Messages = append([]any{Message{"system", o.System}}, transcript.Messages...)
@@ -91,7 +90,7 @@ func (m *Model) conversation(options *ConversationOptions,
 	if err != nil {
 		return nil, err
 	}
-	store, release, err := options.Store.acquire()
+	store, release, err := optional[*rz_store](options.Store, "Store")
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +101,7 @@ func (m *Model) conversation(options *ConversationOptions,
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	pinner.Pin(&cache)
-	model, err := m.model.acquire()
+	model, err := m.held().acquire()
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +123,7 @@ func (m *Model) conversation(options *ConversationOptions,
 	var handle *rz_conversation
 	if err := check(f(model, &params, &handle, &e), &e); err != nil {
 		scope.close()
-		return nil, ended(ctx, err)
+		return nil, ended(err, ctx)
 	}
 	return makeConversation(handle, scope), nil
 }
@@ -132,7 +131,7 @@ func (m *Model) conversation(options *ConversationOptions,
 // makeConversation makes a conversation that releases its scope in the end.
 func makeConversation(handle *rz_conversation, scope *owned[context.Context]) *Conversation {
 	reply := new(atomic.Pointer[begun])
-	reply.Store(&begun{ctx: context.Background(), stop: func() {}, width: 1})
+	reply.Store(&begun{contexts: []context.Context{scope.object}, stop: func() {}, width: 1})
 	c := &Conversation{scope: scope, reply: reply, conversation: own(handle, func(handle *rz_conversation) {
 		lib.rz_conversation_free(handle)
 		reply.Load().stop()
@@ -142,15 +141,21 @@ func makeConversation(handle *rz_conversation, scope *owned[context.Context]) *C
 	return c
 }
 
+func (c *Conversation) held() *owned[*rz_conversation] {
+	if c == nil {
+		return nil
+	}
+	return c.conversation
+}
+
 // Close frees the conversation, at any moment, and ends a running reply early. Closing twice is fine.
 func (c *Conversation) Close() error {
-	c.conversation.close()
-	return nil
+	return c.held().close()
 }
 
 // change makes one call that changes the messages.
 func (c *Conversation) change(f func(handle *rz_conversation, e *rz_error) int32) error {
-	handle, leave, err := c.conversation.enter(&c.busy, "conversation")
+	handle, leave, err := c.held().enter()
 	if err != nil {
 		return err
 	}
@@ -233,7 +238,7 @@ type ReplyOptions struct {
 
 // Begin begins a reply, for [Conversation.Step]; one that is unfinished is given up first. The context ends its steps.
 func (c *Conversation) Begin(ctx context.Context, options *ReplyOptions) error {
-	handle, leave, err := c.conversation.enter(&c.busy, "conversation")
+	handle, leave, err := c.held().enter()
 	if err != nil {
 		return err
 	}
@@ -283,17 +288,17 @@ func (c *Conversation) begin(ctx context.Context, handle *rz_conversation, optio
 		return err
 	}
 	params.stops, params.n_stops = pinned(&pinner, stops), uintptr(len(stops))
-	draft, release, err := options.DraftModel.acquire()
+	draft, release, err := optional[*rz_model](options.DraftModel, "DraftModel")
 	if err != nil {
 		return err
 	}
 	defer release()
-	compiled, releaseCompiled, err := options.Compiled.acquire()
+	compiled, releaseCompiled, err := optional[*rz_grammar](options.Compiled, "Compiled")
 	if err != nil {
 		return err
 	}
 	defer releaseCompiled()
-	cancel, stop, err := c.conversation.watch(ctx)
+	cancel, stop, err := c.held().watch(ctx)
 	if err != nil {
 		return err
 	}
@@ -301,17 +306,22 @@ func (c *Conversation) begin(ctx context.Context, handle *rz_conversation, optio
 	var e rz_error
 	if err := check(lib.rz_conversation_reply(handle, &params, &e), &e); err != nil {
 		stop()
-		return c.conversation.ended(ctx, err)
+		return c.held().ended(err, ctx)
 	}
-	c.reply.Swap(&begun{ctx, stop, max(options.Logprobs, 0) + 1}).stop()
+	c.begun(ctx, stop, options.Logprobs)
 	return nil
+}
+
+// begun notes the beginning of a reply.
+func (c *Conversation) begun(ctx context.Context, stop func(), logprobs int) {
+	c.reply.Swap(&begun{[]context.Context{ctx, c.scope.object}, stop, max(logprobs, 0) + 1}).stop()
 }
 
 // Reply makes a reply to the messages, part by part; an error comes last. Where the loop is left early, or with an
 // error, the reply is given up.
 func (c *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Seq2[Part, error] {
 	return func(yield func(Part, error) bool) {
-		handle, leave, err := c.conversation.enter(&c.busy, "conversation")
+		handle, leave, err := c.held().enter()
 		if err == nil {
 			defer leave()
 			err = c.speak(ctx, handle, options, func(part Part) bool { return yield(part, nil) })
@@ -327,7 +337,7 @@ func (c *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Se
 // other error leaves the messages as they were. The options may be nil; Keep is set.
 func (c *Conversation) Say(ctx context.Context, text string, options *ReplyOptions) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		handle, leave, err := c.conversation.enter(&c.busy, "conversation")
+		handle, leave, err := c.held().enter()
 		if err != nil {
 			yield("", err)
 			return
@@ -392,7 +402,7 @@ func (c *Conversation) speak(ctx context.Context, handle *rz_conversation, optio
 
 // Step works on the reply for about a budget of time. It tells whether there is more to do.
 func (c *Conversation) Step(budget time.Duration) (more bool, err error) {
-	leave, err := take([]*Conversation{c})
+	_, leave, err := c.held().enter()
 	if err != nil {
 		return false, err
 	}
@@ -405,16 +415,20 @@ func take(conversations []*Conversation) (leave func(), err error) {
 	var taken []*Conversation
 	leave = func() {
 		for _, each := range taken {
-			each.busy.Unlock()
+			each.conversation.busy.Unlock()
 		}
 	}
-	for _, each := range conversations {
+	for i, each := range conversations {
 		if slices.Contains(taken, each) {
 			continue // which the library refuses
 		}
-		if !each.busy.TryLock() {
+		object := each.held()
+		if object == nil || !object.busy.TryLock() {
 			leave()
-			return nil, &Error{Code: ErrBusy, Message: "the conversation is in use by another call"}
+			if object == nil {
+				return nil, missing(fmt.Sprintf("conversations[%d]", i))
+			}
+			return nil, object.isBusy()
 		}
 		taken = append(taken, each)
 	}
@@ -423,36 +437,30 @@ func take(conversations []*Conversation) (leave func(), err error) {
 
 // advance is Step for who has taken the conversation.
 func (c *Conversation) advance(budget time.Duration) (more bool, err error) {
-	return step([]*Conversation{c}, func(handles []*rz_conversation, e *rz_error) int32 {
-		return lib.rz_conversation_step(handles[0], microseconds(budget), e)
+	return step(c, func(handle *rz_conversation, e *rz_error) int32 {
+		return lib.rz_conversation_step(handle, microseconds(budget), e)
 	})
 }
 
 // StepConversations is [Conversation.Step] for several conversations of one model in common passes over the weights. A
-// reply that fails ends alone, with [EndFailed], and Err of it gives the error; one whose context has ended is left
-// out.
+// reply that fails ends alone, with [EndFailed], and one whose context has ended is left out: [Conversation.Err] of it
+// gives the error.
 func StepConversations(conversations []*Conversation, budget time.Duration) (more bool, err error) {
 	leave, err := take(conversations)
 	if err != nil {
 		return false, err
 	}
 	defer leave()
-	return step(conversations, func(handles []*rz_conversation, e *rz_error) int32 {
+	return stepAll(conversations, "conversations", func(handles []*rz_conversation, e *rz_error) int32 {
 		return lib.rz_conversations_step(unsafe.SliceData(handles), uintptr(len(handles)), microseconds(budget), e)
 	})
 }
 
-// steps gives the context that ends the reply: the conversation's where that has ended, else the reply's.
-func (c *Conversation) steps() (*owned[*rz_conversation], context.Context) {
-	if c.scope.object.Err() != nil {
-		return c.conversation, c.scope.object
-	}
-	return c.conversation, c.reply.Load().ctx
-}
+func (c *Conversation) contexts() []context.Context { return c.reply.Load().contexts }
 
 // Parts are those of the reply that are new since the last call.
 func (c *Conversation) Parts() ([]Part, error) {
-	leave, err := take([]*Conversation{c})
+	_, leave, err := c.held().enter()
 	if err != nil {
 		return nil, err
 	}
@@ -462,12 +470,15 @@ func (c *Conversation) Parts() ([]Part, error) {
 
 // ready is Parts for who has taken the conversation.
 func (c *Conversation) ready() ([]Part, error) {
-	return partsOf(c.conversation, lib.rz_conversation_next_into)
+	return partsOf(c.held(), lib.rz_conversation_next_into)
 }
 
 // Logprobs are those of the tokens of content that are new since the last call, of a reply with ReplyOptions.Logprobs.
 func (c *Conversation) Logprobs() ([]TokenLogprobs, error) {
-	return logprobsOf(c.conversation, c.reply.Load().width, lib.rz_conversation_logprobs_into)
+	if c.held() == nil {
+		return nil, missing("the conversation")
+	}
+	return logprobsOf(c.held(), c.reply.Load().width, lib.rz_conversation_logprobs_into)
 }
 
 // Messages are those from number first on: as they were added, and replies with "content", "reasoning_content",
@@ -477,7 +488,7 @@ func (c *Conversation) Messages(first int) (messages []map[string]any, err error
 	if err != nil {
 		return nil, err
 	}
-	text, err := sized(c.conversation, 4096, func(handle *rz_conversation, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	text, err := sized(c.held(), 4096, func(handle *rz_conversation, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_conversation_json_into(handle, from, out, capacity, n, e)
 	})
 	if err != nil {
@@ -490,7 +501,7 @@ func (c *Conversation) Messages(first int) (messages []map[string]any, err error
 // Fork makes a second conversation with the same past, between replies.
 func (c *Conversation) Fork() (*Conversation, error) {
 	var fork *rz_conversation
-	if err := use(c.conversation, func(handle *rz_conversation, e *rz_error) int32 {
+	if err := use(c.held(), func(handle *rz_conversation, e *rz_error) int32 {
 		status := lib.rz_conversation_fork(handle, &fork, e)
 		if status >= 0 {
 			_, _ = c.scope.acquire() // which is never closed
@@ -508,7 +519,7 @@ type ConversationInfo struct {
 	MediaCount              int  // number of media that messages name
 	Unfinished              bool // a reply is being made
 	End                     EndReason
-	Stopped                 error // why its steps end now, because a context has ended; else nil
+	Stopped                 error // why an unfinished reply does not go on, because a context has ended; else nil
 
 	Prompt, Reused, PromptDone         int // tokens of its prompt, those that were remembered, and those computed by now
 	Tokens, ReasoningTokens            int // tokens made, and those of them that are reasoning
@@ -521,16 +532,15 @@ type ConversationInfo struct {
 func (c *Conversation) Info() (ConversationInfo, error) {
 	var info rz_conversation_info
 	info.struct_size = uint32(unsafe.Sizeof(info))
-	if err := use(c.conversation, func(handle *rz_conversation, e *rz_error) int32 {
+	if err := use(c.held(), func(handle *rz_conversation, e *rz_error) int32 {
 		return lib.rz_conversation_info_get(handle, &info, e)
 	}); err != nil {
 		return ConversationInfo{}, err
 	}
-	_, ctx := c.steps()
+	unfinished := info.state == rz_STATE_PROMPT || info.state == rz_STATE_TOKENS
 	return ConversationInfo{
 		Messages: int(info.n_messages), FirstInPrompt: int(info.first_in_prompt), MediaCount: int(info.n_media),
-		Unfinished: info.state == rz_STATE_PROMPT || info.state == rz_STATE_TOKENS,
-		End:        EndReason(info.end_reason), Stopped: stopped(ctx, info.stopped),
+		Unfinished: unfinished, End: EndReason(info.end_reason), Stopped: stopped(c, unfinished, info.stopped),
 		Prompt: int(info.prompt_tokens), Reused: int(info.reused_tokens), PromptDone: int(info.prompt_done),
 		Tokens: int(info.n_tokens), ReasoningTokens: int(info.reasoning_tokens), Drafted: int(info.drafted), Accepted: int(info.accepted),
 		Len: int(info.cache_len), Capacity: int(info.cache_capacity), PromptTime: time.Duration(info.prompt_ns),

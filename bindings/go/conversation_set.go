@@ -1,6 +1,7 @@
 package realizar
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"unsafe"
@@ -31,7 +32,7 @@ func (o *ReplyOptions) json() ([]byte, error) {
 // document, the world of a game. No message is added. The options are the options of the next reply: tools, variables,
 // Reasoning and Priority count. The context ends its steps.
 func (c *Conversation) BeginRead(ctx context.Context, options *ReplyOptions) error {
-	handle, leave, err := c.conversation.enter(&c.busy, "conversation")
+	handle, leave, err := c.held().enter()
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (c *Conversation) beginRead(ctx context.Context, handle *rz_conversation, o
 		json: pinned(&pinner, text), json_len: uintptr(len(text)),
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
-	cancel, stop, err := c.conversation.watch(ctx)
+	cancel, stop, err := c.held().watch(ctx)
 	if err != nil {
 		return err
 	}
@@ -62,15 +63,15 @@ func (c *Conversation) beginRead(ctx context.Context, handle *rz_conversation, o
 	var e rz_error
 	if err := check(lib.rz_conversation_read(handle, &params, &e), &e); err != nil {
 		stop()
-		return c.conversation.ended(ctx, err)
+		return c.held().ended(err, ctx)
 	}
-	c.reply.Swap(&begun{ctx, stop, 1}).stop()
+	c.begun(ctx, stop, 0)
 	return nil
 }
 
 // Read reads the messages to their end, as [Conversation.BeginRead] begins to. What it has read when it fails is kept.
 func (c *Conversation) Read(ctx context.Context, options *ReplyOptions) error {
-	handle, leave, err := c.conversation.enter(&c.busy, "conversation")
+	handle, leave, err := c.held().enter()
 	if err != nil {
 		return err
 	}
@@ -93,9 +94,14 @@ func (c *Conversation) Stop() error {
 	return c.change(lib.rz_conversation_stop)
 }
 
-// Err is the error with which the last reply has ended, where that was one of its own; else nil.
+// Err is the error of the last reply: that with which it has failed ([EndFailed]), or why it does not go on
+// ([ConversationInfo].Stopped); else nil.
 func (c *Conversation) Err() error {
-	return use(c.conversation, lib.rz_conversation_error)
+	if err := use(c.held(), lib.rz_conversation_error); err != nil {
+		return err
+	}
+	info, err := c.Info()
+	return cmp.Or(err, info.Stopped)
 }
 
 // Release gives the memory of what is remembered back, such as for a program in the background, and keeps the messages.
@@ -137,7 +143,7 @@ func (c *Conversation) SetAdapters(adapters ...ScaledAdapter) error {
 
 // SetStore has later replies share what a store remembers; nil: none.
 func (c *Conversation) SetStore(store *Store) error {
-	shared, release, err := store.acquire()
+	shared, release, err := optional[*rz_store](store, "store")
 	if err != nil {
 		return err
 	}

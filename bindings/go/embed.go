@@ -64,13 +64,13 @@ func (m *Model) EmbedTokens(ctx context.Context, texts [][]uint32, options *Embe
 
 // EmbedPrompts is [Model.Embed] for prompts, which may have pictures.
 func (m *Model) EmbedPrompts(ctx context.Context, prompts []*Prompt, options *EmbedOptions) ([][]float32, error) {
-	list, sum := make([]*rz_prompt, len(prompts)), 0
-	for i, prompt := range prompts {
-		var err error
-		if list[i], err = prompt.prompt.acquire(); err != nil {
-			return nil, err
-		}
-		defer prompt.prompt.release()
+	list, release, err := handlesOf[*rz_prompt](prompts, "prompts")
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	sum := 0
+	for _, prompt := range prompts {
 		sum += prompt.Len()
 	}
 	return m.embed(ctx, options, len(list), sum, func(model *rz_model, params *rz_embed_params, out *float32, capacity uintptr, size *uintptr, cancel *rz_cancel, e *rz_error) int32 {
@@ -84,23 +84,23 @@ func (m *Model) embed(ctx context.Context, options *EmbedOptions, texts, tokens 
 	if options == nil {
 		options = &EmbedOptions{}
 	}
-	if texts == 0 {
-		return nil, nil
-	}
 	if options.Pooling == PoolingNone {
 		texts = tokens
 	}
-	cancel, stop, err := m.model.watch(ctx)
+	cancel, stop, err := m.held().watch(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
+	if texts == 0 {
+		return nil, nil
+	}
 	params := options.params()
-	values, err := sized(m.model, 0, func(model *rz_model, out *float32, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	values, err := sized(m.held(), 0, func(model *rz_model, out *float32, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return f(model, &params, out, capacity, n, cancel, e)
 	})
 	if err != nil {
-		return nil, m.model.ended(ctx, err)
+		return nil, m.held().ended(err, ctx)
 	}
 	return divided(values, texts), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 )
 
 // Code is a status of the library. Codes are errors themselves, so that errors.Is(err, realizar.ErrContextFull) works.
@@ -45,28 +46,28 @@ func (c Code) Error() string {
 // ErrClosed is returned by every method of something that was closed.
 var ErrClosed = errors.New("realizar: used after Close")
 
-// Error is a failed call of the library. It unwraps to its [Code], to the [syscall.Errno] behind it where there is
-// one, and to the cause of the context where that ended the call.
+// Error is a failed call of the library. It unwraps to its [Code] and to the [syscall.Errno] behind it, if there is one.
+// If a context ended the call, it also unwraps to the error and to the cause of the context, and if Close did, to
+// [ErrClosed].
 type Error struct {
 	Code  Code
 	Errno syscall.Errno
 	// Needed is the capacity in tokens that would have been enough, of ErrContextFull; else 0.
 	Needed  uint64
 	Message string
-	cause   error
+	causes  []error
 }
 
+// Error is the message, after the name of the package.
 func (e *Error) Error() string { return "realizar: " + e.Message }
 
+// Unwrap lists what the error is besides itself.
 func (e *Error) Unwrap() []error {
 	errs := []error{e.Code}
 	if e.Errno != 0 {
 		errs = append(errs, e.Errno)
 	}
-	if e.cause != nil {
-		errs = append(errs, e.cause)
-	}
-	return errs
+	return append(errs, e.causes...)
 }
 
 // check turns a status into an error; what is not negative is no error.
@@ -77,23 +78,74 @@ func check(status int32, e *rz_error) error {
 	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Needed: e.needed, Message: stringOf(e.message[:])}
 }
 
-// ended names the context as the cause of a call that it ended.
-func ended(ctx context.Context, err error) error {
+// wrong is the error of an argument.
+func wrong(format string, values ...any) error {
+	return &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf(format, values...)}
+}
+
+// missing is the error of an argument that is nil, or a struct that no function of the package has made.
+func missing(name string) error { return wrong("%s is nil or zero; it must be set", name) }
+
+// ended adds the causes to the error of a call that contexts ended.
+func ended(err error, contexts ...context.Context) error {
 	var e *Error
 	if !errors.As(err, &e) || e.Code != ErrCancelled && e.Code != ErrDeadline {
 		return err
 	}
-	// The library looks at the clock itself, so that it may be ahead of the context.
-	if e.cause = context.Cause(ctx); e.cause == nil && e.Code == ErrDeadline {
-		e.cause = context.DeadlineExceeded
+	if e.Code == ErrDeadline {
+		awaitDeadline(contexts)
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && e.Code == ErrCancelled {
-		e.Code, e.Message = ErrDeadline, "the deadline of the context has passed"
+	for _, ctx := range contexts {
+		if ctx.Err() == nil {
+			continue
+		}
+		if len(e.causes) == 0 {
+			e.Code, e.Message = ErrCancelled, "the context was cancelled"
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				e.Code, e.Message = ErrDeadline, "the deadline of the context has passed"
+			}
+			if cause := context.Cause(ctx); cause != ctx.Err() {
+				e.Message += ": " + cause.Error()
+			}
+		}
+		e.causes = append(e.causes, ctx.Err(), context.Cause(ctx))
+	}
+	if len(e.causes) == 0 && e.Code == ErrDeadline {
+		e.causes = []error{context.DeadlineExceeded}
 	}
 	return err
 }
 
-// over is the error of a context that has ended.
-func over(ctx context.Context) error {
-	return ended(ctx, &Error{Code: ErrCancelled, Message: ctx.Err().Error()})
+// awaitDeadline waits until the context whose deadline has passed says so itself: the library looks at the clock, so
+// that it may be ahead of the timer of the context by some milliseconds.
+func awaitDeadline(contexts []context.Context) {
+	var first context.Context
+	var at time.Time
+	for _, ctx := range contexts {
+		if ctx.Err() != nil {
+			return
+		}
+		if deadline, has := ctx.Deadline(); has && (first == nil || deadline.Before(at)) {
+			first, at = ctx, deadline
+		}
+	}
+	if first == nil {
+		return
+	}
+	timer := time.NewTimer(time.Until(at) + time.Second) // for a context that never says so
+	defer timer.Stop()
+	select {
+	case <-first.Done():
+	case <-timer.C:
+	}
+}
+
+// over is the error of contexts of which one has ended, else nil.
+func over(contexts ...context.Context) error {
+	for _, ctx := range contexts {
+		if ctx.Err() != nil {
+			return ended(&Error{Code: ErrCancelled}, contexts...)
+		}
+	}
+	return nil
 }

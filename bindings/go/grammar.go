@@ -30,7 +30,7 @@ type Grammar struct{ grammar *owned[*rz_grammar] }
 
 // NewGrammar compiles a grammar for the vocabulary of the model.
 func (m *Model) NewGrammar(kind GrammarKind, text string, flags GrammarFlags) (*Grammar, error) {
-	return made(m.model, func(model *rz_model, out **rz_grammar, e *rz_error) int32 {
+	return made(m.held(), func(model *rz_model, out **rz_grammar, e *rz_error) int32 {
 		return lib.rz_grammar_new(model, uint32(kind), uint32(flags), unsafe.StringData(text),
 			uintptr(len(text)), nil, out, e)
 	}, lib.rz_grammar_free, func(o *owned[*rz_grammar]) *Grammar { return &Grammar{o} })
@@ -38,27 +38,24 @@ func (m *Model) NewGrammar(kind GrammarKind, text string, flags GrammarFlags) (*
 
 // Close frees the grammar; samplers that use it go on. Closing twice is fine.
 func (g *Grammar) Close() error {
-	g.grammar.close()
-	return nil
+	return g.held().close()
 }
 
-// acquire returns the handle, NULL for nil, and a function that ends its use.
-func (g *Grammar) acquire() (*rz_grammar, func(), error) {
+func (g *Grammar) held() *owned[*rz_grammar] {
 	if g == nil {
-		return nil, func() {}, nil
+		return nil
 	}
-	handle, err := g.grammar.acquire()
-	return handle, g.grammar.release, err
+	return g.grammar
 }
 
 // SetGrammar lets the sampler choose only what continues a text of the grammar, from its start; nil: anything.
 func (s *Sampler) SetGrammar(g *Grammar) error {
-	handle, release, err := g.acquire()
+	handle, release, err := optional[*rz_grammar](g, "g")
 	if err != nil {
 		return err
 	}
 	defer release()
-	return use(s.sampler, func(sampler *rz_sampler, e *rz_error) int32 {
+	return use(s.held(), func(sampler *rz_sampler, e *rz_error) int32 {
 		return lib.rz_sampler_grammar_set(sampler, handle, e)
 	})
 }

@@ -3,14 +3,18 @@ package realizar
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"runtime"
+	"strings"
 	"sync"
 )
 
 // owned counts who uses an object of the library: its owner until Close, running calls, and objects made from it. The
 // last of them frees it, so that Close never waits and may be called from anywhere, a callback of a running call
-// included.
+// included. A nil *owned belongs to a nil pointer or a zero struct of the caller.
 type owned[T any] struct {
+	busy    sync.Mutex // held by calls that enter
 	mu      sync.Mutex
 	object  T
 	users   int
@@ -27,8 +31,20 @@ func own[T any](object T, free func(T), running ...*rz_cancel) *owned[T] {
 	return o
 }
 
+// name is what the object is called in messages, such as "the conversation".
+func (o *owned[T]) name() string {
+	name := reflect.TypeFor[T]().Elem().Name()
+	if name == "rz_cache" {
+		name = "session"
+	}
+	return "the " + strings.ReplaceAll(strings.TrimPrefix(name, "rz_"), "_", " ")
+}
+
 // acquire keeps the object alive until release.
 func (o *owned[T]) acquire() (object T, err error) {
+	if o == nil {
+		return object, missing(o.name())
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -48,23 +64,35 @@ func (o *owned[T]) release() {
 	}
 }
 
-// enter takes the object for one call, which ends with leave; what names it.
-func (o *owned[T]) enter(busy *sync.Mutex, what string) (object T, leave func(), err error) {
-	if !busy.TryLock() {
-		return object, nil, &Error{Code: ErrBusy, Message: "the " + what + " is in use by another call"}
+// enter takes the object for one call, which ends with leave.
+func (o *owned[T]) enter() (object T, leave func(), err error) {
+	if o == nil {
+		return object, nil, missing(o.name())
+	} else if !o.busy.TryLock() {
+		return object, nil, o.isBusy()
 	}
 	if object, err = o.acquire(); err != nil {
-		busy.Unlock()
+		o.busy.Unlock()
 		return object, nil, err
 	}
 	return object, func() {
 		o.release()
-		busy.Unlock()
+		o.busy.Unlock()
 	}, nil
 }
 
+func (o *owned[T]) isBusy() error {
+	return &Error{Code: ErrBusy, Message: o.name() + " is in use by another call"}
+}
+
 // close ends the calls that run, and the use by the owner.
-func (o *owned[T]) close() { o.leave(true) }
+func (o *owned[T]) close() error {
+	if o == nil {
+		return missing(o.name())
+	}
+	o.leave(true)
+	return nil
+}
 
 // drop is close for an owner that is gone, while calls may still run.
 func (o *owned[T]) drop() { o.leave(false) }
@@ -93,6 +121,9 @@ func (o *owned[T]) isClosed() bool {
 
 // watch is what ends a call when the context ends or the object is closed. stop is called once it is no longer in use.
 func (o *owned[T]) watch(ctx context.Context) (cancel *rz_cancel, stop func(), err error) {
+	if o == nil {
+		return nil, nil, missing(o.name())
+	}
 	cancel, forget, err := newCancel(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -112,13 +143,56 @@ func (o *owned[T]) watch(ctx context.Context) (cancel *rz_cancel, stop func(), e
 	}, nil
 }
 
-// ended names what has ended a call as its cause: the context, or Close.
-func (o *owned[T]) ended(ctx context.Context, err error) error {
+// ended adds what has ended a call to its error: contexts, or Close.
+func (o *owned[T]) ended(err error, contexts ...context.Context) error {
 	var e *Error
-	if err = ended(ctx, err); errors.As(err, &e) && e.Code == ErrCancelled && e.cause == nil && o.isClosed() {
-		e.cause = ErrClosed
+	if err = ended(err, contexts...); errors.As(err, &e) && (e.Code == ErrCancelled || e.Code == ErrDeadline) && o.isClosed() {
+		e.causes = append(e.causes, ErrClosed)
 	}
 	return err
+}
+
+// holder is a pointer to a struct that stands for an object of the library; held gives nil for nil and for zero structs.
+type holder[H any] interface{ held() *owned[H] }
+
+// required keeps the object of an argument alive until release.
+func required[H any, T holder[H]](argument T, name string) (handle H, release func(), err error) {
+	object := argument.held()
+	if object == nil {
+		return handle, nil, missing(name)
+	}
+	handle, err = object.acquire()
+	return handle, object.release, err
+}
+
+// optional is required for an argument that may be nil, which is NULL for the library.
+func optional[H, V any, T interface {
+	*V
+	holder[H]
+}](argument T, name string) (handle H, release func(), err error) {
+	if argument == nil {
+		return handle, func() {}, nil
+	}
+	return required[H](argument, name)
+}
+
+// handlesOf keeps the objects of a list alive until release.
+func handlesOf[H any, T holder[H]](list []T, name string) (handles []H, release func(), err error) {
+	handles, ends := make([]H, 0, len(list)), make([]func(), 0, len(list))
+	release = func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+	for i, each := range list {
+		handle, end, err := required[H](each, fmt.Sprintf("%s[%d]", name, i))
+		if err != nil {
+			release()
+			return nil, nil, err
+		}
+		handles, ends = append(handles, handle), append(ends, end)
+	}
+	return handles, release, nil
 }
 
 // use calls f with an object, which stays valid meanwhile.

@@ -1,6 +1,7 @@
 package realizar
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -63,34 +64,34 @@ const (
 // JobInfo is the state of a job.
 type JobInfo struct {
 	End                                EndReason
-	Stopped                            error // why steps leave it out now, because its context has ended; else nil
+	Stopped                            error // why an unfinished job does not go on, because its context has ended; else nil
 	Prompt, PromptDone, Tokens         int
 	Drafted, Accepted                  int // tokens of drafts that were computed, and those of them that were right
 	PromptTime, TokensTime, FirstToken time.Duration
 }
 
 // NewJob makes a job that appends a prompt to the session and generates. Nothing is computed yet. The context ends its
-// steps: those of several jobs leave it out from then on, and JobInfo.Stopped tells.
+// steps: those of several jobs leave it out from then on, and [Job.Err] tells.
 func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptions) (*Job, error) {
 	if options == nil {
 		options = &JobOptions{}
 	}
-	sampler, release, err := options.Sampler.acquire()
+	sampler, release, err := optional[*rz_sampler](options.Sampler, "Sampler")
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	grammar, releaseGrammar, err := options.Grammar.acquire()
+	grammar, releaseGrammar, err := optional[*rz_grammar](options.Grammar, "Grammar")
 	if err != nil {
 		return nil, err
 	}
 	defer releaseGrammar()
-	draft, releaseDraft, err := options.DraftModel.acquire()
+	draft, releaseDraft, err := optional[*rz_model](options.DraftModel, "DraftModel")
 	if err != nil {
 		return nil, err
 	}
 	defer releaseDraft()
-	media, releaseMedia, err := options.Prompt.acquire()
+	media, releaseMedia, err := optional[*rz_prompt](options.Prompt, "Prompt")
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	if err != nil {
 		return nil, err
 	}
-	held := s.cache
+	held := s.held()
 	cache, err := held.acquire() // for as long as the job lives
 	if err != nil {
 		stop()
@@ -148,6 +149,13 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	return j, nil
 }
 
+func (j *Job) held() *owned[*rz_job] {
+	if j == nil {
+		return nil
+	}
+	return j.job
+}
+
 // cStops are stop strings for C, in place until the pinner lets them go.
 func cStops(pinner *runtime.Pinner, stops []string) ([]*byte, error) {
 	list := make([]*byte, len(stops))
@@ -164,8 +172,7 @@ func cStops(pinner *runtime.Pinner, stops []string) ([]*byte, error) {
 // Close frees the job, at any moment, and the session with it, which keeps the tokens that are complete. A running step
 // ends early. Closing twice is fine.
 func (j *Job) Close() error {
-	j.job.close()
-	return nil
+	return j.held().close()
 }
 
 // NoLimit is no budget of time: a step with it works until a job has made a token.
@@ -185,53 +192,81 @@ func microseconds(budget time.Duration) uint64 {
 
 // Step works on the job for about a budget of time. It tells whether there is more to do.
 func (j *Job) Step(budget time.Duration) (more bool, err error) {
-	return step([]*Job{j}, func(jobs []*rz_job, e *rz_error) int32 {
-		return lib.rz_job_step(jobs[0], microseconds(budget), e)
-	})
+	return step(j, func(job *rz_job, e *rz_error) int32 { return lib.rz_job_step(job, microseconds(budget), e) })
 }
 
 // StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether there is
-// more to do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and [Job.Err] tells why; one
-// whose context has ended is left out while others go on.
+// more to do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and one whose context has ended is
+// left out: [Job.Err] of it gives the error.
 func StepJobs(jobs []*Job, budget time.Duration) (more bool, err error) {
-	return step(jobs, func(jobs []*rz_job, e *rz_error) int32 {
+	return stepAll(jobs, "jobs", func(jobs []*rz_job, e *rz_error) int32 {
 		return lib.rz_jobs_step(unsafe.SliceData(jobs), uintptr(len(jobs)), microseconds(budget), e)
 	})
 }
 
-func (j *Job) steps() (*owned[*rz_job], context.Context) { return j.job, j.ctx }
+func (j *Job) contexts() []context.Context { return []context.Context{j.ctx} }
 
-// step makes one step of objects, each of which has a context.
-func step[H any, T interface {
-	steps() (*owned[H], context.Context)
-}](all []T, f func(handles []H, e *rz_error) int32) (more bool, err error) {
-	handles, asked := make([]H, len(all)), context.Background()
-	for i, each := range all {
-		object, ctx := each.steps()
-		if handles[i], err = object.acquire(); err != nil {
-			return false, err
-		}
-		defer object.release()
-		if asked = ctx; len(all) == 1 && ctx.Err() != nil { // its watch notices a moment later
-			return false, over(ctx)
-		}
-	}
-	var e rz_error
-	status := f(handles, &e)
-	err = check(status, &e)
-	for i := 0; i < len(all) && err != nil && asked.Err() == nil; i++ {
-		_, asked = all[i].steps()
-	}
-	for _, each := range all {
-		object, _ := each.steps()
-		err = object.ended(asked, err)
-	}
-	return status == rz_AGAIN, err
+// stepper is what makes progress when it is stepped, until one of its contexts ends.
+type stepper[H any] interface {
+	holder[H]
+	contexts() []context.Context
 }
 
-// Err is the error with which the job has ended, where that was one of its own; else nil.
+// step makes one step of an object.
+func step[H any, T stepper[H]](one T, f func(handle H, e *rz_error) int32) (more bool, err error) {
+	object := one.held()
+	handle, err := object.acquire()
+	if err != nil {
+		return false, err
+	}
+	defer object.release()
+	contexts := one.contexts()
+	if err := over(contexts...); err != nil { // the library notices a moment later
+		return false, err
+	}
+	var e rz_error
+	status := f(handle, &e)
+	return status == rz_AGAIN, object.ended(check(status, &e), contexts...)
+}
+
+// stepAll makes one step of those objects whose contexts have not ended. If none goes on, there is no more to do.
+func stepAll[H any, T stepper[H]](all []T, name string, f func(handles []H, e *rz_error) int32) (more bool, err error) {
+	handles, release, err := handlesOf[H](all, name)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	going := handles[:0]
+	for i, each := range all {
+		if over(each.contexts()...) == nil {
+			going = append(going, handles[i])
+		}
+	}
+	if len(going) == 0 {
+		return false, nil
+	}
+	var e rz_error
+	status := f(going, &e)
+	if status != rz_ERR_CANCELLED && status != rz_ERR_DEADLINE {
+		return status == rz_AGAIN, check(status, &e)
+	}
+	// Each that would go on is asked to stop.
+	for _, each := range all {
+		if each.held().isClosed() {
+			return false, each.held().ended(check(status, &e))
+		}
+	}
+	return false, nil
+}
+
+// Err is the error of the job: that with which it has failed ([EndFailed]), or why it does not go on
+// ([JobInfo].Stopped); else nil.
 func (j *Job) Err() error {
-	return use(j.job, lib.rz_job_error)
+	if err := use(j.held(), lib.rz_job_error); err != nil {
+		return err
+	}
+	info, err := j.Info()
+	return cmp.Or(err, info.Stopped)
 }
 
 // Stream works on the job to its end and gives its text in pieces, each whole UTF-8; an error comes last.
@@ -257,19 +292,19 @@ func (j *Job) Stream() iter.Seq2[string, error] {
 
 // Text is what is new since the last call, whole UTF-8, stop strings cut out.
 func (j *Job) Text() (string, error) {
-	text, err := sized(j.job, 256, lib.rz_job_text_into)
+	text, err := sized(j.held(), 256, lib.rz_job_text_into)
 	return string(text), err
 }
 
 // Parts are those of a reply that are new since the last call, of a job with JobOptions.Chat.
 func (j *Job) Parts() ([]Part, error) {
 	defer runtime.KeepAlive(j) // between parts, of which each call takes one
-	return partsOf(j.job, lib.rz_job_next_into)
+	return partsOf(j.held(), lib.rz_job_next_into)
 }
 
 // Tokens are those that are new since the last call, one that ends the text included.
 func (j *Job) Tokens() ([]uint32, error) {
-	return sized(j.job, 64, lib.rz_job_tokens_into)
+	return sized(j.held(), 64, lib.rz_job_tokens_into)
 }
 
 // TokenLogprobs is a token that was made, and the likeliest ones in its place, the likeliest first.
@@ -280,7 +315,10 @@ type TokenLogprobs struct {
 
 // Logprobs are those of the tokens that are new since the last call, of a job with JobOptions.Logprobs.
 func (j *Job) Logprobs() ([]TokenLogprobs, error) {
-	return logprobsOf(j.job, j.width, lib.rz_job_logprobs_into)
+	if j.held() == nil {
+		return nil, missing("the job")
+	}
+	return logprobsOf(j.held(), j.width, lib.rz_job_logprobs_into)
 }
 
 // logprobsOf is the rows that an object has ready, of so many entries each.
@@ -302,21 +340,23 @@ func logprobsOf[H any](object *owned[H], width int,
 func (j *Job) Info() (JobInfo, error) {
 	var info rz_job_info
 	info.struct_size = uint32(unsafe.Sizeof(info))
-	if err := use(j.job, func(handle *rz_job, e *rz_error) int32 { return lib.rz_job_info_get(handle, &info, e) }); err != nil {
+	if err := use(j.held(), func(handle *rz_job, e *rz_error) int32 { return lib.rz_job_info_get(handle, &info, e) }); err != nil {
 		return JobInfo{}, err
 	}
 	return JobInfo{
-		Stopped: stopped(j.ctx, info.stopped), End: EndReason(info.end_reason), Prompt: int(info.prompt_total), PromptDone: int(info.prompt_done), Tokens: int(info.n_tokens),
+		Stopped: stopped(j, info.state != rz_STATE_ENDED, info.stopped), End: EndReason(info.end_reason), Prompt: int(info.prompt_total), PromptDone: int(info.prompt_done), Tokens: int(info.n_tokens),
 		Drafted: int(info.drafted), Accepted: int(info.accepted),
 		PromptTime: time.Duration(info.prompt_ns), TokensTime: time.Duration(info.tokens_ns),
 		FirstToken: time.Duration(info.first_token_ns),
 	}, nil
 }
 
-// stopped is why steps end now; nil where they do not.
-func stopped(ctx context.Context, status int32) error {
-	if status >= 0 {
+// stopped is why what is unfinished does not go on; nil if it does.
+func stopped[H any](one stepper[H], unfinished bool, status int32) error {
+	if !unfinished {
 		return nil
+	} else if err := over(one.contexts()...); err != nil || status >= 0 {
+		return err
 	}
-	return ended(ctx, &Error{Code: Code(status), Message: "the reply is asked to stop"})
+	return one.held().ended(&Error{Code: Code(status), Message: "the call is asked to stop"}, one.contexts()...)
 }

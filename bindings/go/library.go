@@ -32,7 +32,7 @@ func Open(path string) error {
 		if path == "" || path == opened {
 			return nil
 		}
-		return &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("cannot load the library %s: %s is loaded", path, opened)}
+		return wrong("cannot load the library %s: %s is loaded", path, opened)
 	}
 	name, loaded, err := find(path)
 	if err == nil {

@@ -21,7 +21,7 @@ func find(path string) (name string, loaded functions, err error) {
 	}
 	handle, err := openLibrary(path)
 	if err != nil {
-		return path, loaded, &Error{Code: ErrIO, Message: fmt.Sprintf("cannot load the library %s: %v", path, err), cause: err}
+		return path, loaded, &Error{Code: ErrIO, Message: fmt.Sprintf("cannot load the library %s: %v", path, err), causes: []error{err}}
 	}
 	table := reflect.ValueOf(&loaded).Elem()
 	for i := range table.NumField() {

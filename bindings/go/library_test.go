@@ -220,11 +220,11 @@ func TestCallsAtOnce(t *testing.T) {
 		}()
 	}
 	all.Wait()
-	parser.busy.Lock()
+	parser.parser.busy.Lock()
 	if _, err := parser.End(); !errors.Is(err, ErrBusy) {
 		t.Error(err)
 	}
-	parser.busy.Unlock()
+	parser.parser.busy.Unlock()
 }
 
 // refused tries numbers that do not fit in each int of some options, of which the error has to name the field.

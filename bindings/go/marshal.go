@@ -10,7 +10,7 @@ import (
 func marshal(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if err == nil && !isUTF8(reflect.ValueOf(value)) {
-		return nil, &Error{Code: ErrInvalidArgument, Message: "a text of the messages is not UTF-8; it must be"}
+		return nil, wrong("a text of the messages is not UTF-8; it must be")
 	}
 	return text, err
 }

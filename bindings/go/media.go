@@ -46,8 +46,11 @@ type Pixels struct {
 	Data          []byte
 }
 
-// PixelsOf are those of a picture of the standard library.
+// PixelsOf are those of a picture of the standard library; none of nil.
 func PixelsOf(picture image.Image) Pixels {
+	if picture == nil {
+		return Pixels{}
+	}
 	size := picture.Bounds().Size()
 	if p, ok := picture.(*image.Gray); ok && size.X > 0 {
 		return Pixels{PixelsGray8, size.X, size.Y, p.Stride, p.Pix}
@@ -70,7 +73,7 @@ func (p *Pixels) check() error {
 	const most = 65535
 	if min(p.Width, p.Height) < 1 || max(p.Width, p.Height) > most || stride < row || stride > math.MaxInt32 ||
 		stride*int64(p.Height-1)+row > int64(len(p.Data)) {
-		return &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d bytes are no %d x %d pixels", len(p.Data), p.Width, p.Height)}
+		return wrong("%d bytes are no %d x %d pixels", len(p.Data), p.Width, p.Height)
 	}
 	return nil
 }
@@ -150,12 +153,19 @@ type MediaInfo struct {
 	Hash                   [32]byte // the same for the same pixels, options and encoder: a key for tables
 }
 
+func (e *Encoder) held() *owned[*rz_encoder] {
+	if e == nil {
+		return nil
+	}
+	return e.encoder
+}
+
 // LoadEncoder loads the encoder that belongs to the model: the .gguf file with the projector ("mmproj-..."), or a
 // folder with a config.json, that of the model where it has both; or the encoder of a model of the Hub,
 // "hf:owner/name". It stops early when the context ends.
 func (m *Model) LoadEncoder(ctx context.Context, path string, options *EncoderOptions) (*Encoder, error) {
 	return m.withEncoder(ctx, path, options, func(name *byte, params *rz_encoder_params) (*Encoder, error) {
-		return made(m.model, func(model *rz_model, out **rz_encoder, e *rz_error) int32 {
+		return made(m.held(), func(model *rz_model, out **rz_encoder, e *rz_error) int32 {
 			return lib.rz_encoder_load(model, name, params, out, e)
 		}, lib.rz_encoder_free,
 			func(encoder *owned[*rz_encoder]) *Encoder { return &Encoder{encoder} })
@@ -167,7 +177,7 @@ func (m *Model) PlanEncoder(ctx context.Context, path string, options *EncoderOp
 	var p rz_encoder_plan
 	p.struct_size = uint32(unsafe.Sizeof(p))
 	_, err := m.withEncoder(ctx, path, options, func(name *byte, params *rz_encoder_params) (*Encoder, error) {
-		return nil, use(m.model, func(model *rz_model, e *rz_error) int32 {
+		return nil, use(m.held(), func(model *rz_model, e *rz_error) int32 {
 			return lib.rz_encoder_plan_get(model, name, nil, 0, params, &p, e)
 		})
 	})
@@ -190,7 +200,7 @@ func (m *Model) withEncoder(ctx context.Context, path string, options *EncoderOp
 	if err := noNUL("path", path); err != nil {
 		return nil, err
 	}
-	cancel, stop, err := m.model.watch(ctx)
+	cancel, stop, err := m.held().watch(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +214,10 @@ func (m *Model) withEncoder(ctx context.Context, path string, options *EncoderOp
 		device: options.Device, quantize: uint32(options.Quantize), max_rows: rows, cancel: cancel,
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
-	params.flags = uint32(options.Kind) & (rz_ENCODER_IMAGE | rz_ENCODER_AUDIO)
+	if options.Kind != 0 && options.Kind != Image && options.Kind != Audio {
+		return nil, wrong("Kind is %d; it must be Image, Audio or 0", options.Kind)
+	}
+	params.flags = uint32(options.Kind) // whose bits are the same
 	if options.AllowUnknown {
 		params.flags |= rz_MODEL_ALLOW_UNKNOWN
 	}
@@ -213,20 +226,19 @@ func (m *Model) withEncoder(ctx context.Context, path string, options *EncoderOp
 	params.progress, params.progress_user, forget = told.tell()
 	defer forget()
 	encoder, err := f(name, &params)
-	return encoder, told.instead(m.model.ended(ctx, err))
+	return encoder, told.instead(m.held().ended(err, ctx))
 }
 
 // Close frees the encoder; its media stay. Closing twice is fine.
 func (e *Encoder) Close() error {
-	e.encoder.close()
-	return nil
+	return e.held().close()
 }
 
 // Info describes the encoder.
 func (e *Encoder) Info() (EncoderInfo, error) {
 	var c rz_encoder_info
 	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(e.encoder, func(encoder *rz_encoder, e *rz_error) int32 { return lib.rz_encoder_info_get(encoder, &c, e) })
+	err := use(e.held(), func(encoder *rz_encoder, e *rz_error) int32 { return lib.rz_encoder_info_get(encoder, &c, e) })
 	return EncoderInfo{
 		Projector: stringOf(c.projector[:]), Mutual: c.is_mutual != 0, RowDim: int(c.row_dim), NLayers: int(c.n_layers),
 		TileSide: int(c.tile_side), Grain: int(c.grain), MinRows: int(c.min_rows), MaxRows: int(c.max_rows),
@@ -259,7 +271,7 @@ func (e *Encoder) EncodePixels(ctx context.Context, pixels Pixels, options *Medi
 // MaxTiles and MaxPixels do not count; MaxRows is a bound on all frames together.
 func (e *Encoder) EncodeFrames(ctx context.Context, frames []Pixels, times []float64, options *MediaOptions) (*Media, error) {
 	if len(frames) != len(times) {
-		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d frames have %d times", len(frames), len(times))}
+		return nil, wrong("times has %d entries; it must have as many as frames, %d", len(times), len(frames))
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
@@ -340,7 +352,7 @@ func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
 	if params.flags != 0 {
 		return e.encodeInSteps(ctx, &params, f)
 	}
-	cancel, stop, err := e.encoder.watch(ctx)
+	cancel, stop, err := e.held().watch(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -353,10 +365,10 @@ func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
 	var forget func()
 	params.progress, params.progress_user, forget = told.tell()
 	defer forget()
-	media, err := makeMedia(e.encoder, func(encoder *rz_encoder, out **rz_media, e *rz_error) int32 {
+	media, err := makeMedia(e.held(), func(encoder *rz_encoder, out **rz_media, e *rz_error) int32 {
 		return f(encoder, &params, out, e)
 	})
-	return media, told.instead(e.encoder.ended(ctx, err))
+	return media, told.instead(e.held().ended(err, ctx))
 }
 
 // encodeInSteps begins a medium, whose steps end with the context and with the medium.
@@ -367,7 +379,7 @@ func (e *Encoder) encodeInSteps(ctx context.Context, params *rz_media_params,
 		return nil, err
 	}
 	params.cancel = cancel
-	media, err := made(e.encoder, func(encoder *rz_encoder, out **rz_media, e *rz_error) int32 {
+	media, err := made(e.held(), func(encoder *rz_encoder, out **rz_media, e *rz_error) int32 {
 		return f(encoder, params, out, e)
 	}, func(media *rz_media) {
 		lib.rz_media_free(media)
@@ -379,7 +391,7 @@ func (e *Encoder) encodeInSteps(ctx context.Context, params *rz_media_params,
 	if err != nil {
 		stop()
 	}
-	return media, ended(ctx, err)
+	return media, ended(err, ctx)
 }
 
 func makeMedia[F any](from *owned[F], f func(from F, out **rz_media, e *rz_error) int32) (*Media, error) {
@@ -399,7 +411,7 @@ func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, 
 	if err != nil {
 		return MediaInfo{}, err
 	}
-	return mediaInfo(e.encoder, func(encoder *rz_encoder, out *rz_media_info, e *rz_error) int32 {
+	return mediaInfo(e.held(), func(encoder *rz_encoder, out *rz_media_info, e *rz_error) int32 {
 		return lib.rz_media_measure(encoder, w, h, &params, out, e)
 	})
 }
@@ -408,14 +420,14 @@ func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, 
 // is the number of rows, for models whose positions go by both; 0 for both: one line.
 func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, lines int) (*Media, error) {
 	if rowDim < 1 || len(rows)%rowDim != 0 {
-		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d numbers are no rows of %d", len(rows), rowDim)}
+		return nil, wrong("%d numbers are no rows of %d", len(rows), rowDim)
 	}
 	var counts counts
 	dim, across, down := counts.of(rowDim, "rowDim"), counts.of(columns, "columns"), counts.of(lines, "lines")
 	if counts.err != nil {
 		return nil, counts.err
 	}
-	return makeMedia(m.model, func(model *rz_model, out **rz_media, e *rz_error) int32 {
+	return makeMedia(m.held(), func(model *rz_model, out **rz_media, e *rz_error) int32 {
 		return lib.rz_media_from_rows(model, uint32(kind), unsafe.SliceData(rows), uintptr(len(rows)/rowDim),
 			dim, across, down, out, e)
 	})
@@ -424,56 +436,62 @@ func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, l
 // MediaFromTokens makes the source of a model with an encoder and a decoder (Info.ReadsSource): what its encoder makes
 // of a text, and the token that the decoder starts from. A prompt of it is all that a session of the model begins with.
 func (m *Model) MediaFromTokens(ctx context.Context, tokens []uint32) (*Media, error) {
-	cancel, stop, err := m.model.watch(ctx)
+	cancel, stop, err := m.held().watch(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	media, err := makeMedia(m.model, func(model *rz_model, out **rz_media, e *rz_error) int32 {
+	media, err := makeMedia(m.held(), func(model *rz_model, out **rz_media, e *rz_error) int32 {
 		return lib.rz_media_from_tokens(model, unsafe.SliceData(tokens), uintptr(len(tokens)), cancel, out, e)
 	})
-	return media, m.model.ended(ctx, err)
+	return media, m.held().ended(err, ctx)
 }
 
 // LoadMedia reads a medium that was saved for the same model; no encoder is needed.
 func (m *Model) LoadMedia(r io.Reader) (*Media, error) {
 	return restored(r, func(read, user uintptr) (*Media, error) {
-		return makeMedia(m.model, func(model *rz_model, out **rz_media, e *rz_error) int32 {
+		return makeMedia(m.held(), func(model *rz_model, out **rz_media, e *rz_error) int32 {
 			return lib.rz_media_load(model, read, user, nil, out, e)
 		})
 	})
 }
 
+func (m *Media) held() *owned[*rz_media] {
+	if m == nil {
+		return nil
+	}
+	return m.media
+}
+
 // Save writes the medium to w, for [Model.LoadMedia].
 func (m *Media) Save(w io.Writer) error {
 	defer runtime.KeepAlive(m)
-	return save(m.media, w, lib.rz_media_save)
+	return save(m.held(), w, lib.rz_media_save)
 }
 
 // Close frees the medium; prompts and sessions that have it go on. Closing twice is fine.
 func (m *Media) Close() error {
-	m.media.close()
-	return nil
+	return m.held().close()
 }
 
-func (m *Media) steps() (*owned[*rz_media], context.Context) { return m.media, m.ctx }
+func (m *Media) contexts() []context.Context { return []context.Context{m.ctx} }
 
 // Step works for about a budget of time on a medium that was made with [MediaOptions].InSteps. It tells whether there
 // is more to do.
 func (m *Media) Step(budget time.Duration) (more bool, err error) {
-	return step([]*Media{m}, func(media []*rz_media, e *rz_error) int32 {
-		return lib.rz_media_step(media[0], microseconds(budget), e)
+	return step(m, func(media *rz_media, e *rz_error) int32 {
+		return lib.rz_media_step(media, microseconds(budget), e)
 	})
 }
 
 // Rows are those of the medium, one behind the other, each of MediaInfo.RowDim numbers.
 func (m *Media) Rows() ([]float32, error) {
-	return sized(m.media, 0, lib.rz_media_rows_into)
+	return sized(m.held(), 0, lib.rz_media_rows_into)
 }
 
 // Info describes the medium.
 func (m *Media) Info() (MediaInfo, error) {
-	return mediaInfo(m.media, lib.rz_media_info_get)
+	return mediaInfo(m.held(), lib.rz_media_info_get)
 }
 
 func mediaInfo[H any](of *owned[H], f func(of H, out *rz_media_info, e *rz_error) int32) (MediaInfo, error) {
@@ -502,20 +520,18 @@ func (m *Model) NewPrompt(parts []PromptPart, bare bool) (*Prompt, error) {
 	list := make([]rz_part, len(parts))
 	for i, part := range parts {
 		list[i].tokens, list[i].n_tokens = pinned(&pinner, part.Tokens), uintptr(len(part.Tokens))
-		if part.Media != nil {
-			media, err := part.Media.media.acquire()
-			if err != nil {
-				return nil, err
-			}
-			defer part.Media.media.release()
-			list[i].media = media
+		media, release, err := optional[*rz_media](part.Media, fmt.Sprintf("parts[%d].Media", i))
+		if err != nil {
+			return nil, err
 		}
+		defer release()
+		list[i].media = media
 	}
 	var flags uint32
 	if bare {
 		flags = rz_PROMPT_BARE
 	}
-	return made(m.model, func(model *rz_model, out **rz_prompt, e *rz_error) int32 {
+	return made(m.held(), func(model *rz_model, out **rz_prompt, e *rz_error) int32 {
 		return lib.rz_prompt_new(model, unsafe.SliceData(list), uintptr(len(list)), flags, out, e)
 	}, lib.rz_prompt_free,
 		func(prompt *owned[*rz_prompt]) *Prompt { return &Prompt{prompt} })
@@ -528,12 +544,12 @@ func (m *Model) NewChatPrompt(transcript *Transcript, media ...*Media) (*Prompt,
 	if err != nil {
 		return nil, err
 	}
-	list, release, err := acquireMedia(media)
+	list, release, err := handlesOf[*rz_media](media, "media")
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	return made(m.model, func(model *rz_model, out **rz_prompt, e *rz_error) int32 {
+	return made(m.held(), func(model *rz_model, out **rz_prompt, e *rz_error) int32 {
 		return lib.rz_prompt_from_chat(model, unsafe.SliceData(text), uintptr(len(text)),
 			rz_CHAT_ADD_GENERATION_PROMPT, unsafe.SliceData(list), uintptr(len(list)), nil, out, e)
 	}, lib.rz_prompt_free,
@@ -542,13 +558,12 @@ func (m *Model) NewChatPrompt(transcript *Transcript, media ...*Media) (*Prompt,
 
 // Close frees the prompt. Closing twice is fine.
 func (p *Prompt) Close() error {
-	p.prompt.close()
-	return nil
+	return p.held().close()
 }
 
 // Len is the number of tokens, each row of a medium counted as one; 0 once it is closed.
 func (p *Prompt) Len() (n int) {
-	_ = use(p.prompt, func(prompt *rz_prompt, _ *rz_error) int32 {
+	_ = use(p.held(), func(prompt *rz_prompt, _ *rz_error) int32 {
 		n = int(lib.rz_prompt_len(prompt))
 		return rz_OK
 	})
@@ -557,27 +572,25 @@ func (p *Prompt) Len() (n int) {
 
 // Tokens are those of the prompt, with [TokenMedia] for each row of a medium.
 func (p *Prompt) Tokens() ([]uint32, error) {
-	return sized(p.prompt, 0, lib.rz_prompt_tokens_into)
+	return sized(p.held(), 0, lib.rz_prompt_tokens_into)
 }
 
-// acquire returns the handle, NULL for nil, and a function that ends its use.
-func (p *Prompt) acquire() (*rz_prompt, func(), error) {
+func (p *Prompt) held() *owned[*rz_prompt] {
 	if p == nil {
-		return nil, func() {}, nil
+		return nil
 	}
-	handle, err := p.prompt.acquire()
-	return handle, p.prompt.release, err
+	return p.prompt
 }
 
 // MatchPrompt is how many of the first tokens of a prompt the session need not compute again.
 func (s *Session) MatchPrompt(prompt *Prompt) (int, error) {
-	object, err := prompt.prompt.acquire()
+	object, release, err := required[*rz_prompt](prompt, "prompt")
 	if err != nil {
 		return 0, err
 	}
-	defer prompt.prompt.release()
+	defer release()
 	var common uint32
-	err = use(s.cache, func(cache *rz_cache, e *rz_error) int32 {
+	err = use(s.held(), func(cache *rz_cache, e *rz_error) int32 {
 		return lib.rz_cache_match_prompt(cache, object, &common, e)
 	})
 	return int(common), err
@@ -586,11 +599,11 @@ func (s *Session) MatchPrompt(prompt *Prompt) (int, error) {
 // PrefillPrompt appends the tokens of a prompt from number first on, at least one: 0, or what [Session.MatchPrompt]
 // gave once the session was truncated to it.
 func (s *Session) PrefillPrompt(ctx context.Context, prompt *Prompt, first int) error {
-	object, err := prompt.prompt.acquire()
+	object, release, err := required[*rz_prompt](prompt, "prompt")
 	if err != nil {
 		return err
 	}
-	defer prompt.prompt.release()
+	defer release()
 	from, err := whole(first, "first")
 	if err != nil {
 		return err

@@ -204,7 +204,7 @@ func TestFramesBecomeAVideo(t *testing.T) {
 		n       int
 		times   []float64
 		message string
-	}{{3, []float64{0, 1}, "3 frames have 2 times"}, {3, []float64{0, 2, 1}, "entry 2: the time"}, {0, nil, "0 frames"}} {
+	}{{3, []float64{0, 1}, "times has 2 entries; it must have as many as frames, 3"}, {3, []float64{0, 2, 1}, "entry 2: the time"}, {0, nil, "0 frames"}} {
 		_, err := encoder.EncodeFrames(t.Context(), frames[:wrong.n], wrong.times, nil)
 		if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), wrong.message) {
 			t.Error(err)

@@ -3,7 +3,6 @@ package realizar
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"runtime"
 	"strings"
@@ -97,6 +96,9 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 // of the Hub's own client, as [hub.Fetch] says; where no quantization is named the free memory of devices decides.
 // Progress gets bytes done and in all, and may be nil.
 func Fetch(ctx context.Context, model string, progress func(done, total uint64) error) (string, error) {
+	if ctx == nil {
+		return "", missing("ctx")
+	}
 	var free uint64
 	for _, device := range Devices() {
 		if device.Available {
@@ -105,16 +107,16 @@ func Fetch(ctx context.Context, model string, progress func(done, total uint64) 
 	}
 	path, err := hub.Fetch(ctx, model, &hub.Options{Free: free, Progress: progress})
 	var failed *hub.Error
-	if errors.As(err, &failed) {
+	if err != nil && over(ctx) != nil {
+		return "", over(ctx)
+	} else if errors.As(err, &failed) {
 		code := ErrIO
 		if errors.Is(err, hub.ErrName) {
 			code = ErrInvalidArgument
 		} else if errors.Is(err, hub.ErrMemory) {
 			code = ErrOutOfMemory
 		}
-		return "", &Error{Code: code, Message: failed.Message, cause: failed.Err}
-	} else if err != nil && ctx.Err() != nil {
-		return "", over(ctx)
+		return "", &Error{Code: code, Message: failed.Message, causes: []error{failed.Err}}
 	}
 	return path, err
 }
@@ -146,6 +148,8 @@ func withParams(ctx context.Context, options *LoadOptions,
 	}
 	if options == nil {
 		options = &LoadOptions{}
+	} else if options.Runtime != nil && options.Threads != 0 {
+		return nil, wrong("Runtime and Threads are both set; set one")
 	}
 	if err := noNUL("PackedPath", options.PackedPath); err != nil {
 		return nil, err
@@ -154,7 +158,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 		return nil, err
 	}
 	if len(options.Shares) > 0 && len(options.Shares) != len(options.Devices) {
-		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d shares for %d devices", len(options.Shares), len(options.Devices))}
+		return nil, wrong("Shares has %d entries; it must have as many as Devices, %d", len(options.Shares), len(options.Devices))
 	}
 	var counts counts
 	layers, beside := counts.orNone(options.GPULayers, "GPULayers"), counts.of(options.MixedPrefillTokens, "MixedPrefillTokens")
@@ -183,7 +187,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 		}
 		defer shared.Close() // the model keeps it alive
 	}
-	threads, err := shared.runtime.acquire()
+	threads, _, err := required[*rz_runtime](shared, "Runtime")
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +232,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 	var e rz_error
 	if err := check(f(&params, &e), &e); err != nil {
 		shared.runtime.release()
-		return nil, told.instead(ended(ctx, err))
+		return nil, told.instead(ended(err, ctx))
 	}
 	return shared.runtime, nil
 }
@@ -237,8 +241,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 // encoder, end early. Sessions and conversations go on, and the memory is freed with the last of them. Close never
 // waits. Closing twice is fine.
 func (m *Model) Close() error {
-	m.model.close()
-	return nil
+	return m.held().close()
 }
 
 // Info describes a model.
@@ -266,13 +269,13 @@ const NoToken uint32 = rz_TOKEN_NONE
 func (m *Model) Info() (Info, error) {
 	var c rz_model_info
 	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(m.model, func(handle *rz_model, e *rz_error) int32 { return lib.rz_model_info_get(handle, &c, e) })
+	err := use(m.held(), func(handle *rz_model, e *rz_error) int32 { return lib.rz_model_info_get(handle, &c, e) })
 	var devices []uint32
 	var layers []int
 	for i := uint32(0); i < c.n_devices && err == nil; i++ {
 		var device rz_model_device
 		device.struct_size = uint32(unsafe.Sizeof(device))
-		err = use(m.model, func(handle *rz_model, e *rz_error) int32 {
+		err = use(m.held(), func(handle *rz_model, e *rz_error) int32 {
 			return lib.rz_model_device_get(handle, i, &device, e)
 		})
 		devices, layers = append(devices, device.device), append(layers, int(device.n_layers))
@@ -296,7 +299,7 @@ func (m *Model) Info() (Info, error) {
 func (m *Model) AdvisedSampling() (*Sampling, error) {
 	var c rz_model_sampling
 	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(m.model, func(handle *rz_model, e *rz_error) int32 { return lib.rz_model_sampling_get(handle, &c, e) })
+	err := use(m.held(), func(handle *rz_model, e *rz_error) int32 { return lib.rz_model_sampling_get(handle, &c, e) })
 	if err != nil || c.advised == 0 {
 		return nil, err
 	}
@@ -313,7 +316,7 @@ func (m *Model) Meta(key string) (string, error) {
 		return "", err
 	}
 	name := cString(key)
-	text, err := sized(m.model, 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	text, err := sized(m.held(), 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_model_meta_into(handle, name, out, capacity, n, e)
 	})
 	return string(text), err
@@ -322,7 +325,7 @@ func (m *Model) Meta(key string) (string, error) {
 // MetaKeys lists the keys of the metadata in alphabetical order.
 func (m *Model) MetaKeys() (keys []string, err error) {
 	for {
-		key, err := sized(m.model, 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		key, err := sized(m.held(), 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 			return lib.rz_model_meta_key_into(handle, uintptr(len(keys)), out, capacity, n, e)
 		})
 		if errors.Is(err, ErrNotFound) {
@@ -342,7 +345,7 @@ func (m *Model) MetaList(key string) (elements []string, err error) {
 	}
 	name := cString(key)
 	for {
-		element, err := sized(m.model, 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		element, err := sized(m.held(), 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 			return lib.rz_model_meta_element_into(handle, name, uintptr(len(elements)), out, capacity, n, e)
 		})
 		if errors.Is(err, ErrNotFound) {
@@ -356,19 +359,19 @@ func (m *Model) MetaList(key string) (elements []string, err error) {
 
 // TokenBytes are the bytes of one token, which may be a part of a character.
 func (m *Model) TokenBytes(token uint32) ([]byte, error) {
-	return sized(m.model, 64, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	return sized(m.held(), 64, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_token_bytes_into(handle, token, out, capacity, n, nil, e)
 	})
 }
 
 // IsEnd tells whether a token ends a turn or a text; false once the model is closed.
 func (m *Model) IsEnd(token uint32) bool {
-	handle, err := m.model.acquire()
-	if err != nil {
-		return false
-	}
-	defer m.model.release()
-	return lib.rz_token_is_end(handle, token) != 0
+	status := rz_OK
+	_ = use(m.held(), func(handle *rz_model, _ *rz_error) int32 {
+		status = int(lib.rz_token_is_end(handle, token))
+		return rz_OK
+	})
+	return status != 0
 }
 
 // Tokenize cuts text into tokens. With special, the tokens that begin and end a text are added if the model asks for
@@ -382,7 +385,7 @@ func (m *Model) Tokenize(text string, special, parse bool) ([]uint32, error) {
 	if parse {
 		flags |= rz_TOKENIZE_PARSE_SPECIAL
 	}
-	return tokenize(m.model, text, flags)
+	return tokenize(m.held(), text, flags)
 }
 
 func tokenize(model *owned[*rz_model], text string, flags uint32) ([]uint32, error) {
@@ -398,7 +401,7 @@ func (m *Model) Detokenize(tokens []uint32, special bool) (string, error) {
 	if special {
 		flags = rz_DETOKENIZE_SPECIAL
 	}
-	text, err := sized(m.model, 8*len(tokens), func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	text, err := sized(m.held(), 8*len(tokens), func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_detokenize_into(handle, unsafe.SliceData(tokens), uintptr(len(tokens)), flags,
 			out, capacity, n, e)
 	})
@@ -457,24 +460,22 @@ func (c *counts) of(n int, name string) uint32 {
 		return uint32(n)
 	}
 	if c.err == nil {
-		c.err = &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%s is %d; it must be a whole number from 0 to %d", name, n, uint32(math.MaxUint32))}
+		c.err = wrong("%s is %d; it must be a whole number from 0 to %d", name, n, uint32(math.MaxUint32))
 	}
 	return 0
 }
 
-// acquire returns the handle, NULL for nil, and a function that ends its use.
-func (m *Model) acquire() (*rz_model, func(), error) {
+func (m *Model) held() *owned[*rz_model] {
 	if m == nil {
-		return nil, func() {}, nil
+		return nil
 	}
-	handle, err := m.model.acquire()
-	return handle, m.model.release, err
+	return m.model
 }
 
 // noNUL refuses a text that C would take to end early.
 func noNUL(name, text string) error {
 	if strings.IndexByte(text, 0) >= 0 {
-		return &Error{Code: ErrInvalidArgument, Message: name + " has a NUL byte"}
+		return wrong("%s has a NUL byte; it must have none", name)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 func (m *Model) LoadEncoderFrom(ctx context.Context, sources []Source, options *EncoderOptions) (encoder *Encoder, err error) {
 	err = withSources(sources, func(raw *rz_source, n uintptr) error {
 		encoder, err = m.withEncoder(ctx, "", options, func(_ *byte, params *rz_encoder_params) (*Encoder, error) {
-			return made(m.model, func(model *rz_model, out **rz_encoder, e *rz_error) int32 {
+			return made(m.held(), func(model *rz_model, out **rz_encoder, e *rz_error) int32 {
 				return lib.rz_encoder_load_from(model, raw, n, params, out, e)
 			}, lib.rz_encoder_free,
 				func(encoder *owned[*rz_encoder]) *Encoder { return &Encoder{encoder} })
@@ -17,25 +17,6 @@ func (m *Model) LoadEncoderFrom(ctx context.Context, sources []Source, options *
 		return err
 	})
 	return encoder, err
-}
-
-// acquireMedia returns the handles of media, and a function that ends their use.
-func acquireMedia(media []*Media) (list []*rz_media, release func(), err error) {
-	var held []*Media
-	release = func() {
-		for _, medium := range held {
-			medium.media.release()
-		}
-	}
-	for _, medium := range media {
-		handle, err := medium.media.acquire()
-		if err != nil {
-			release()
-			return nil, nil, err
-		}
-		list, held = append(list, handle), append(held, medium)
-	}
-	return list, release, nil
 }
 
 // AddMedia is [Conversation.AddMessages] for messages whose contents have parts with the numbers of media, as
@@ -46,7 +27,7 @@ func (c *Conversation) AddMedia(media []*Media, messages ...any) error {
 	if err != nil {
 		return err
 	}
-	list, release, err := acquireMedia(media)
+	list, release, err := handlesOf[*rz_media](media, "media")
 	if err != nil {
 		return err
 	}
@@ -63,23 +44,23 @@ func (c *Conversation) Media(number int) (*Media, error) {
 	if err != nil {
 		return nil, err
 	}
-	return makeMedia(c.conversation, func(handle *rz_conversation, out **rz_media, e *rz_error) int32 {
+	return makeMedia(c.held(), func(handle *rz_conversation, out **rz_media, e *rz_error) int32 {
 		return lib.rz_conversation_media(handle, n, out, e)
 	})
 }
 
 // TakePrompt is [Store.Take] for a prompt: [Session.PrefillPrompt] appends the rest, from token session.Len() on.
 func (s *Store) TakePrompt(prompt *Prompt, options *SessionOptions) (*Session, error) {
-	store, release, err := s.acquire()
+	store, release, err := required[*rz_store](s, "the store")
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	object, err := prompt.prompt.acquire()
+	object, releasePrompt, err := required[*rz_prompt](prompt, "prompt")
 	if err != nil {
 		return nil, err
 	}
-	defer prompt.prompt.release()
+	defer releasePrompt()
 	params, err := options.params()
 	if err != nil {
 		return nil, err

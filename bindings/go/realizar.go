@@ -34,8 +34,10 @@ func Version() string {
 // newCancel is what fires when the context ends, at its deadline without a timer's delay. stop is called once it is no
 // longer in use.
 func newCancel(ctx context.Context) (cancel *rz_cancel, stop func(), err error) {
-	if ctx.Err() != nil {
-		return nil, nil, over(ctx)
+	if ctx == nil {
+		return nil, nil, missing("ctx")
+	} else if err := over(ctx); err != nil {
+		return nil, nil, err
 	}
 	var e rz_error
 	if err := check(lib.rz_cancel_new(&cancel, &e), &e); err != nil {

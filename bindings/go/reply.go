@@ -1,9 +1,6 @@
 package realizar
 
-import (
-	"sync"
-	"unsafe"
-)
+import "unsafe"
 
 // PartKind says what a part of a reply is.
 type PartKind uint32
@@ -26,9 +23,13 @@ type Part struct {
 }
 
 // ChatParser takes a reply apart while its tokens come. It belongs to one call at a time.
-type ChatParser struct {
-	busy   sync.Mutex
-	parser *owned[*rz_chat_parser]
+type ChatParser struct{ parser *owned[*rz_chat_parser] }
+
+func (p *ChatParser) held() *owned[*rz_chat_parser] {
+	if p == nil {
+		return nil
+	}
+	return p.parser
 }
 
 // NewChatParser makes a parser for the reply to a transcript.
@@ -37,9 +38,9 @@ func (m *Model) NewChatParser(transcript *Transcript) (*ChatParser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return made(m.model, func(model *rz_model, out **rz_chat_parser, e *rz_error) int32 {
+	return made(m.held(), func(model *rz_model, out **rz_chat_parser, e *rz_error) int32 {
 		return lib.rz_chat_parser_new(model, unsafe.SliceData(text), uintptr(len(text)), nil, out, e)
-	}, lib.rz_chat_parser_free, func(o *owned[*rz_chat_parser]) *ChatParser { return &ChatParser{parser: o} })
+	}, lib.rz_chat_parser_free, func(o *owned[*rz_chat_parser]) *ChatParser { return &ChatParser{o} })
 }
 
 // Push adds a token and returns the parts that it completes, often none.
@@ -55,7 +56,7 @@ func (p *ChatParser) End() ([]Part, error) {
 }
 
 func (p *ChatParser) parts(step func(parser *rz_chat_parser, e *rz_error) int32) (parts []Part, err error) {
-	handle, leave, err := p.parser.enter(&p.busy, "parser")
+	handle, leave, err := p.held().enter()
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func (p *ChatParser) parts(step func(parser *rz_chat_parser, e *rz_error) int32)
 	if err := check(step(handle, &e), &e); err != nil {
 		return nil, err
 	}
-	return partsOf(p.parser, lib.rz_chat_parser_next_into)
+	return partsOf(p.held(), lib.rz_chat_parser_next_into)
 }
 
 // partsOf is the parts that an object has ready.
@@ -86,6 +87,5 @@ func partsOf[H any](object *owned[H],
 
 // Close frees the parser. Closing twice is fine.
 func (p *ChatParser) Close() error {
-	p.parser.close()
-	return nil
+	return p.held().close()
 }

@@ -63,20 +63,27 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 	return r, nil
 }
 
+func (r *Runtime) held() *owned[*rz_runtime] {
+	if r == nil {
+		return nil
+	}
+	return r.runtime
+}
+
 // SetThreads changes the number of threads that compute, from the next step on; 0: as in RuntimeOptions.
 func (r *Runtime) SetThreads(n int) error {
 	threads, err := whole(n, "n")
 	if err != nil {
 		return err
 	}
-	return use(r.runtime, func(handle *rz_runtime, e *rz_error) int32 {
+	return use(r.held(), func(handle *rz_runtime, e *rz_error) int32 {
 		return lib.rz_runtime_threads_set(handle, threads, e)
 	})
 }
 
 // SetMemoryLimit changes the ceiling on memory in bytes; 0: none. It may be below what is in use, which stays.
 func (r *Runtime) SetMemoryLimit(bytes uint64) error {
-	return use(r.runtime, func(handle *rz_runtime, e *rz_error) int32 {
+	return use(r.held(), func(handle *rz_runtime, e *rz_error) int32 {
 		return lib.rz_runtime_memory_limit_set(handle, bytes, e)
 	})
 }
@@ -93,7 +100,7 @@ type RuntimeInfo struct {
 func (r *Runtime) Info() (RuntimeInfo, error) {
 	var c rz_runtime_info
 	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(r.runtime, func(handle *rz_runtime, e *rz_error) int32 {
+	err := use(r.held(), func(handle *rz_runtime, e *rz_error) int32 {
 		return lib.rz_runtime_info_get(handle, &c, e)
 	})
 	return RuntimeInfo{int(c.threads), c.memory_used, c.memory_peak, c.memory_limit}, err
@@ -102,8 +109,7 @@ func (r *Runtime) Info() (RuntimeInfo, error) {
 // Close frees the runtime once the models that were loaded with it are closed too. It never waits. Closing twice is
 // fine.
 func (r *Runtime) Close() error {
-	r.runtime.close()
-	return nil
+	return r.held().close()
 }
 
 // Device is something to compute on; its index is where [Devices] lists it, from 1.

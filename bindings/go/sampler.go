@@ -109,15 +109,12 @@ func sequences(pinner *runtime.Pinner, all [][]uint32) (*rz_token_sequence, uint
 
 // Close frees the sampler once no call uses it. Closing twice is fine.
 func (s *Sampler) Close() error {
-	s.sampler.close()
-	return nil
+	return s.held().close()
 }
 
-// acquire gives the handle, NULL for nil, and what gives it back.
-func (s *Sampler) acquire() (*rz_sampler, func(), error) {
+func (s *Sampler) held() *owned[*rz_sampler] {
 	if s == nil {
-		return nil, func() {}, nil
+		return nil
 	}
-	handle, err := s.sampler.acquire()
-	return handle, s.sampler.release, err
+	return s.sampler
 }

@@ -2,6 +2,7 @@ package realizar
 
 import (
 	"context"
+	"fmt"
 	"unsafe"
 )
 
@@ -74,9 +75,16 @@ func (m *Model) NewSession(options *SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return makeSession(m.model, func(model *rz_model, cache **rz_cache, e *rz_error) int32 {
+	return makeSession(m.held(), func(model *rz_model, cache **rz_cache, e *rz_error) int32 {
 		return lib.rz_cache_new(model, &params, cache, e)
 	})
+}
+
+func (s *Session) held() *owned[*rz_cache] {
+	if s == nil {
+		return nil
+	}
+	return s.cache
 }
 
 // makeSession makes a session of what is left of a model.
@@ -107,13 +115,12 @@ func keeping[H, T any](model *owned[*rz_model], f func(model *rz_model, out *H, 
 // Close frees the session and ends a running call of it early; a job of it goes on to its end. It never waits. Closing
 // twice is fine.
 func (s *Session) Close() error {
-	s.cache.close()
-	return nil
+	return s.held().close()
 }
 
 // Fork makes a second session with the same past.
 func (s *Session) Fork() (*Session, error) {
-	cache, err := s.cache.acquire()
+	cache, err := s.held().acquire()
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +132,7 @@ func (s *Session) Fork() (*Session, error) {
 
 // Len is the number of tokens in the session; 0 once it is closed.
 func (s *Session) Len() (n int) {
-	_ = use(s.cache, func(cache *rz_cache, _ *rz_error) int32 {
+	_ = use(s.held(), func(cache *rz_cache, _ *rz_error) int32 {
 		n = int(lib.rz_cache_len(cache))
 		return rz_OK
 	})
@@ -134,7 +141,7 @@ func (s *Session) Len() (n int) {
 
 // Capacity is the number of tokens that there is room for; 0 once it is closed.
 func (s *Session) Capacity() (n int) {
-	_ = use(s.cache, func(cache *rz_cache, _ *rz_error) int32 {
+	_ = use(s.held(), func(cache *rz_cache, _ *rz_error) int32 {
 		n = int(lib.rz_cache_capacity(cache))
 		return rz_OK
 	})
@@ -147,7 +154,7 @@ func (s *Session) Truncate(n int) error {
 	if err != nil {
 		return err
 	}
-	return use(s.cache, func(cache *rz_cache, e *rz_error) int32 {
+	return use(s.held(), func(cache *rz_cache, e *rz_error) int32 {
 		return lib.rz_cache_truncate(cache, length, e)
 	})
 }
@@ -170,12 +177,12 @@ func (s *Session) Score(ctx context.Context, tokens []uint32) ([]float32, error)
 }
 
 func (s *Session) append(ctx context.Context, f func(cache *rz_cache, cancel *rz_cancel, e *rz_error) int32) error {
-	cancel, stop, err := s.cache.watch(ctx)
+	cancel, stop, err := s.held().watch(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	return s.cache.ended(ctx, use(s.cache, func(cache *rz_cache, e *rz_error) int32 { return f(cache, cancel, e) }))
+	return s.held().ended(use(s.held(), func(cache *rz_cache, e *rz_error) int32 { return f(cache, cancel, e) }), ctx)
 }
 
 // Sample chooses a token from the current logits.
@@ -192,19 +199,19 @@ func (s *Session) Decode(token uint32, sampler *Sampler) (uint32, error) {
 
 func (s *Session) choose(sampler *Sampler,
 	f func(cache *rz_cache, sampler *rz_sampler, token *uint32, e *rz_error) int32) (uint32, error) {
-	chooser, release, err := sampler.acquire()
+	chooser, release, err := optional[*rz_sampler](sampler, "sampler")
 	if err != nil {
 		return 0, err
 	}
 	defer release()
 	var token uint32
-	err = use(s.cache, func(cache *rz_cache, e *rz_error) int32 { return f(cache, chooser, &token, e) })
+	err = use(s.held(), func(cache *rz_cache, e *rz_error) int32 { return f(cache, chooser, &token, e) })
 	return token, err
 }
 
 // Logits are those after the last token, one for each entry of the vocabulary.
 func (s *Session) Logits() ([]float32, error) {
-	return sized(s.cache, 0, lib.rz_logits_into)
+	return sized(s.held(), 0, lib.rz_logits_into)
 }
 
 // DecodeBatch is [Session.Decode] for several sessions of one model in one pass over the weights: tokens[i] is appended
@@ -212,19 +219,19 @@ func (s *Session) Logits() ([]float32, error) {
 func DecodeBatch(sessions []*Session, tokens []uint32, samplers []*Sampler) ([]uint32, error) {
 	n := len(sessions)
 	if len(tokens) != n || samplers != nil && len(samplers) != n {
-		return nil, &Error{Code: ErrInvalidArgument, Message: "a batch has as many tokens and samplers as sessions"}
+		return nil, wrong("tokens has %d entries and samplers %d; they must have as many as sessions, %d", len(tokens), len(samplers), n)
 	}
-	caches, choosers, next := make([]*rz_cache, n), make([]*rz_sampler, n), make([]uint32, n)
-	for i, s := range sessions {
-		cache, err := s.cache.acquire()
-		if err != nil {
-			return nil, err
-		}
-		defer s.cache.release()
-		caches[i] = cache
+	caches, release, err := handlesOf[*rz_cache](sessions, "sessions")
+	if err != nil {
+		return nil, err
 	}
+	defer release()
+	if n == 0 {
+		return nil, nil
+	}
+	choosers, next := make([]*rz_sampler, n), make([]uint32, n)
 	for i, s := range samplers {
-		sampler, release, err := s.acquire()
+		sampler, release, err := optional[*rz_sampler](s, fmt.Sprintf("samplers[%d]", i))
 		if err != nil {
 			return nil, err
 		}

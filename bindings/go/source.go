@@ -32,7 +32,7 @@ func LoadFrom(ctx context.Context, sources []Source, options *LoadOptions) (mode
 // library's.
 func withSources(sources []Source, f func(raw *rz_source, n uintptr) error) error {
 	if len(sources) == 0 {
-		return &Error{Code: ErrInvalidArgument, Message: "there are no sources of a model"}
+		return wrong("sources is empty; it must have the files of a model")
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
@@ -43,7 +43,9 @@ func withSources(sources []Source, f func(raw *rz_source, n uintptr) error) erro
 			return err
 		}
 		if source.Size < 0 {
-			return &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("Size is %d; it must be a whole number from 0 to %d", source.Size, math.MaxInt64)}
+			return wrong("Size is %d; it must be a whole number from 0 to %d", source.Size, math.MaxInt64)
+		} else if source.Reader == nil {
+			return missing(fmt.Sprintf("sources[%d].Reader", i))
 		}
 		transfers[i].readerAt = source.Reader
 		user, forget := keep(&transfers[i])

@@ -45,7 +45,7 @@ func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 		defer pinner.Unpin()
 		pinner.Pin(params.path)
 	}
-	return keeping(m.model, func(model *rz_model, out **rz_store, e *rz_error) int32 {
+	return keeping(m.held(), func(model *rz_model, out **rz_store, e *rz_error) int32 {
 		return lib.rz_store_new(model, &params, out, e)
 	}, lib.rz_store_free,
 		func(model *owned[*rz_model], store *owned[*rz_store]) *Store { return &Store{model, store} })
@@ -54,7 +54,7 @@ func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 // Take makes a session for a prompt, which holds so many of its first tokens as the store knows, but never the last
 // one: tokens[session.Len():] are to be appended.
 func (s *Store) Take(tokens []uint32, options *SessionOptions) (*Session, error) {
-	store, release, err := s.acquire()
+	store, release, err := required[*rz_store](s, "the store")
 	if err != nil {
 		return nil, err
 	}
@@ -72,17 +72,17 @@ func (s *Store) Take(tokens []uint32, options *SessionOptions) (*Session, error)
 // Put remembers the tokens that a session holds, which goes on by itself. It fails with [ErrMismatch] for a session of
 // another model.
 func (s *Store) Put(session *Session) error {
-	cache, err := session.cache.acquire()
+	cache, release, err := required[*rz_cache](session, "session")
 	if err != nil {
 		return err
 	}
-	defer session.cache.release()
-	return use(s.store, func(store *rz_store, e *rz_error) int32 { return lib.rz_store_put(store, cache, e) })
+	defer release()
+	return use(s.held(), func(store *rz_store, e *rz_error) int32 { return lib.rz_store_put(store, cache, e) })
 }
 
 // Clear forgets all prefixes, and removes the files of the model from the folder.
 func (s *Store) Clear() error {
-	return use(s.store, lib.rz_store_clear)
+	return use(s.held(), lib.rz_store_clear)
 }
 
 // StoreInfo is the state of a store.
@@ -98,7 +98,7 @@ type StoreInfo struct {
 func (s *Store) Info() (StoreInfo, error) {
 	var info rz_store_info
 	info.struct_size = uint32(unsafe.Sizeof(info))
-	err := use(s.store, func(store *rz_store, e *rz_error) int32 { return lib.rz_store_info_get(store, &info, e) })
+	err := use(s.held(), func(store *rz_store, e *rz_error) int32 { return lib.rz_store_info_get(store, &info, e) })
 	return StoreInfo{
 		Entries: int(info.n_entries), Files: int(info.n_files), MemoryBytes: info.memory_bytes, DiskBytes: info.disk_bytes,
 		Hits: info.hits, Misses: info.misses, ReusedTokens: info.reused_tokens,
@@ -109,15 +109,12 @@ func (s *Store) Info() (StoreInfo, error) {
 // Close frees the store once no conversation uses it either; then what it has in memory goes to the folder, where there
 // is one. Closing twice is fine.
 func (s *Store) Close() error {
-	s.store.close()
-	return nil
+	return s.held().close()
 }
 
-// acquire returns the handle, NULL for nil, and a function that ends its use.
-func (s *Store) acquire() (*rz_store, func(), error) {
+func (s *Store) held() *owned[*rz_store] {
 	if s == nil {
-		return nil, func() {}, nil
+		return nil
 	}
-	handle, err := s.store.acquire()
-	return handle, s.store.release, err
+	return s.store
 }

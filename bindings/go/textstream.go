@@ -6,21 +6,28 @@ import "unsafe"
 // call at a time.
 type TextStream struct{ stream *owned[*rz_textstream] }
 
+func (t *TextStream) held() *owned[*rz_textstream] {
+	if t == nil {
+		return nil
+	}
+	return t.stream
+}
+
 // NewTextStream makes a stream whose first token begins a text.
 func (m *Model) NewTextStream() (*TextStream, error) {
-	return made(m.model, lib.rz_textstream_new, lib.rz_textstream_free, func(o *owned[*rz_textstream]) *TextStream { return &TextStream{o} })
+	return made(m.held(), lib.rz_textstream_new, lib.rz_textstream_free, func(o *owned[*rz_textstream]) *TextStream { return &TextStream{o} })
 }
 
 // Follow puts tokens ahead of those to come, such as a prompt, without their text.
 func (t *TextStream) Follow(tokens []uint32) error {
-	return use(t.stream, func(handle *rz_textstream, e *rz_error) int32 {
+	return use(t.held(), func(handle *rz_textstream, e *rz_error) int32 {
 		return lib.rz_textstream_follow(handle, unsafe.SliceData(tokens), uintptr(len(tokens)), e)
 	})
 }
 
 // Push adds a token and returns the text that is complete with it, often none.
 func (t *TextStream) Push(token uint32) (string, error) {
-	text, err := sized(t.stream, 256, func(handle *rz_textstream, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	text, err := sized(t.held(), 256, func(handle *rz_textstream, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_textstream_push_into(handle, token, out, capacity, n, e)
 	})
 	return string(text), err
@@ -28,12 +35,11 @@ func (t *TextStream) Push(token uint32) (string, error) {
 
 // Flush ends the text and returns the rest of it.
 func (t *TextStream) Flush() (string, error) {
-	text, err := sized(t.stream, 256, lib.rz_textstream_flush_into)
+	text, err := sized(t.held(), 256, lib.rz_textstream_flush_into)
 	return string(text), err
 }
 
 // Close frees the stream. Closing twice is fine.
 func (t *TextStream) Close() error {
-	t.stream.close()
-	return nil
+	return t.held().close()
 }

@@ -51,13 +51,17 @@ type Options struct {
 	Progress func(done, total uint64) error // told bytes; an error of it ends the fetch; nil: nobody
 }
 
-// Error is a fetch that failed, in a sentence that says what to do, with its cause where there is one.
+// Error is a fetch that failed, in a sentence that says what to do, with its cause where there is one. If the context
+// ended the fetch, the error is that of the context, and its cause.
 type Error struct {
 	Message string
 	Err     error
 }
 
+// Error is the message.
 func (e *Error) Error() string { return e.Message }
+
+// Unwrap is the cause, which may be nil.
 func (e *Error) Unwrap() error { return e.Err }
 
 func failed(cause error, format string, arguments ...any) error {
@@ -67,6 +71,9 @@ func failed(cause error, format string, arguments ...any) error {
 // Fetch is the path of a model, which is fetched where it is not in the cache: by the largest quantization of at most 8
 // bits that fits where none is named. What has come is kept where a connection ends.
 func Fetch(ctx context.Context, model string, options *Options) (string, error) {
+	if ctx == nil {
+		return "", failed(nil, "ctx is nil; it must be set")
+	}
 	if options == nil {
 		options = &Options{}
 	}
@@ -242,7 +249,7 @@ func (s *server) attempts(ctx context.Context, progress func() uint64, work func
 		cancel(nil)
 		var e *cut
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return ended(ctx)
 		} else if !errors.As(err, &e) {
 			return err
 		}
@@ -258,10 +265,18 @@ func (s *server) attempts(ctx context.Context, progress func() uint64, work func
 	}
 }
 
+// ended is the error of a context that has ended, with its cause.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return ctx.Err()
+}
+
 func wait(ctx context.Context, pause time.Duration) error {
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ended(ctx)
 	case <-time.After(pause):
 		return nil
 	}
