@@ -206,8 +206,8 @@ type Reasoning uint32
 
 const (
 	ReasoningModel Reasoning = rz_REASONING_MODEL // as its chat template has it by itself
-	ReasoningOff   Reasoning = rz_REASONING_OFF
-	ReasoningOn    Reasoning = rz_REASONING_ON
+	ReasoningOff   Reasoning = rz_REASONING_OFF   // it does not
+	ReasoningOn    Reasoning = rz_REASONING_ON    // it does
 )
 
 // ReplyOptions are optional; the zero value means the defaults.

@@ -570,7 +570,7 @@ func TestTheContextOfAConversationEndsThoseOfItsForks(t *testing.T) {
 
 func TestOldTurnsAreForgottenWhole(t *testing.T) {
 	c := newConversation(t, load(t, chatModel(t, thinkingTemplate)), ConversationOptions{
-		System: "S", Overflow: OverflowForget, Cache: SessionOptions{Capacity: 128, KType: TypeF32, VType: TypeF32}})
+		System: "S", Overflow: OverflowForget, Cache: SessionOptions{Capacity: 128, KType: CacheF32, VType: CacheF32}})
 	for range 8 {
 		ask(t, c, "A question of some length", &ReplyOptions{MaxTokens: 8})
 	}

@@ -12,10 +12,10 @@ type Pooling uint32
 const (
 	PoolingModel Pooling = rz_POOLING_MODEL // the one that the model was made with
 	PoolingNone  Pooling = rz_POOLING_NONE  // a vector for each token
-	PoolingMean  Pooling = rz_POOLING_MEAN
-	PoolingCLS   Pooling = rz_POOLING_CLS
-	PoolingLast  Pooling = rz_POOLING_LAST
-	PoolingRank  Pooling = rz_POOLING_RANK // the scores of a reranker
+	PoolingMean  Pooling = rz_POOLING_MEAN  // the mean of the vectors
+	PoolingCLS   Pooling = rz_POOLING_CLS   // the vector of the first token
+	PoolingLast  Pooling = rz_POOLING_LAST  // the vector of the last token
+	PoolingRank  Pooling = rz_POOLING_RANK  // the scores of a reranker
 )
 
 // EmbedOptions are optional; the zero value means the model's pooling and vectors of length 1.

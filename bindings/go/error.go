@@ -11,6 +11,7 @@ import (
 // Code is a status of the library. Codes are errors themselves, so that errors.Is(err, realizar.ErrContextFull) works.
 type Code int32
 
+// The statuses of failed calls.
 const (
 	ErrInvalidArgument   Code = rz_ERR_INVALID_ARGUMENT
 	ErrBusy              Code = rz_ERR_BUSY

@@ -6,13 +6,13 @@ import "unsafe"
 type GrammarKind uint32
 
 const (
-	GrammarJSONSchema GrammarKind = rz_GRAMMAR_JSON_SCHEMA
-	GrammarRegex      GrammarKind = rz_GRAMMAR_REGEX
-	GrammarLark       GrammarKind = rz_GRAMMAR_LARK
-	GrammarGBNF       GrammarKind = rz_GRAMMAR_GBNF
-	GrammarJSON       GrammarKind = rz_GRAMMAR_JSON    // any JSON value, of an empty text
-	GrammarChoices    GrammarKind = rz_GRAMMAR_CHOICES // one of some texts, of a JSON array of strings
-	GrammarTools      GrammarKind = rz_GRAMMAR_TOOLS   // the reply to a [Transcript] in JSON: text, or calls of its tools
+	GrammarJSONSchema GrammarKind = rz_GRAMMAR_JSON_SCHEMA // a JSON Schema
+	GrammarRegex      GrammarKind = rz_GRAMMAR_REGEX       // a regular expression
+	GrammarLark       GrammarKind = rz_GRAMMAR_LARK        // a grammar of Lark
+	GrammarGBNF       GrammarKind = rz_GRAMMAR_GBNF        // a grammar of llama.cpp
+	GrammarJSON       GrammarKind = rz_GRAMMAR_JSON        // any JSON value, of an empty text
+	GrammarChoices    GrammarKind = rz_GRAMMAR_CHOICES     // one of some texts, of a JSON array of strings
+	GrammarTools      GrammarKind = rz_GRAMMAR_TOOLS       // the reply to a [Transcript] in JSON: text, or calls of its tools
 )
 
 // GrammarFlags change a grammar.

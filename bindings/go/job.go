@@ -51,12 +51,12 @@ const (
 type EndReason uint32
 
 const (
-	EndNone      EndReason = 0 // it has not
-	EndToken     EndReason = rz_END_TOKEN
-	EndLength    EndReason = rz_END_LENGTH
-	EndStop      EndReason = rz_END_STOP
-	EndContext   EndReason = rz_END_CONTEXT
-	EndGrammar   EndReason = rz_END_GRAMMAR
+	EndNone      EndReason = 0                // it has not
+	EndToken     EndReason = rz_END_TOKEN     // by a token that ends a turn or a text
+	EndLength    EndReason = rz_END_LENGTH    // MaxTokens tokens were made
+	EndStop      EndReason = rz_END_STOP      // by a stop string
+	EndContext   EndReason = rz_END_CONTEXT   // the cache is full
+	EndGrammar   EndReason = rz_END_GRAMMAR   // the grammar is complete
 	EndFailed    EndReason = rz_END_FAILED    // by an error of its own: Job.Err, Conversation.Err
 	EndCancelled EndReason = rz_END_CANCELLED // by Conversation.Stop, or given up with ReplyOptions.Keep
 )

@@ -126,8 +126,8 @@ type EncoderPlan struct {
 type MediaKind uint32
 
 const (
-	Image  MediaKind = rz_MEDIA_IMAGE
-	Audio  MediaKind = rz_MEDIA_AUDIO
+	Image  MediaKind = rz_MEDIA_IMAGE  // a picture
+	Audio  MediaKind = rz_MEDIA_AUDIO  // a sound
 	Text   MediaKind = rz_MEDIA_TEXT   // the source of an encoder and a decoder
 	Vector MediaKind = rz_MEDIA_VECTOR // the vector of a picture, which is compared with those of texts
 	Video  MediaKind = rz_MEDIA_VIDEO  // frames of a video

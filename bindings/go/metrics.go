@@ -20,8 +20,8 @@ type Metrics struct {
 type DeviceKind uint32
 
 const (
-	CPU DeviceKind = rz_DEVICE_CPU
-	GPU DeviceKind = rz_DEVICE_GPU
+	CPU DeviceKind = rz_DEVICE_CPU // the processor
+	GPU DeviceKind = rz_DEVICE_GPU // a graphics card
 )
 
 // DeviceMetrics tell what one kind of device has done: a dispatch is one pass through its layers.
@@ -50,15 +50,12 @@ func (m *Model) DeviceMetrics(kind DeviceKind) (DeviceMetrics, error) {
 	err := use(m.held(), func(handle *rz_model, e *rz_error) int32 {
 		return lib.rz_backend_metrics_get(handle, uint32(kind), &c, e)
 	})
-	metrics := DeviceMetrics{
+	return DeviceMetrics{
 		Dispatches: c.dispatches, Bytes: c.bytes,
 		LatencySum: time.Duration(c.latency_sum_ns), LatencyMin: time.Duration(c.latency_min_ns),
 		LatencyMax: time.Duration(c.latency_max_ns), LatencyMean: time.Duration(c.latency_mean_ns),
-	}
-	for i, n := range c.latency_histogram {
-		metrics.LatencyHistogram[i] = n
-	}
-	return metrics, err
+		LatencyHistogram: c.latency_histogram,
+	}, err
 }
 
 // ResetMetrics sets the counters to zero.

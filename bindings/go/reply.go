@@ -6,12 +6,12 @@ import "unsafe"
 type PartKind uint32
 
 const (
-	PartReasoning     PartKind = rz_CHAT_EVENT_REASONING
-	PartContent       PartKind = rz_CHAT_EVENT_CONTENT
+	PartReasoning     PartKind = rz_CHAT_EVENT_REASONING      // a piece of the reasoning
+	PartContent       PartKind = rz_CHAT_EVENT_CONTENT        // a piece of the content
 	PartToolID        PartKind = rz_CHAT_EVENT_TOOL_ID        // whole; a call begins with it, and its message has the same
 	PartToolName      PartKind = rz_CHAT_EVENT_TOOL_NAME      // whole
 	PartToolArguments PartKind = rz_CHAT_EVENT_TOOL_ARGUMENTS // a piece of a JSON object
-	PartEnd           PartKind = rz_CHAT_EVENT_END
+	PartEnd           PartKind = rz_CHAT_EVENT_END            // comes last, without a text
 )
 
 // Part is a part of a reply.

@@ -9,9 +9,9 @@ import (
 type LogLevel int32
 
 const (
-	LogError   LogLevel = rz_LOG_ERROR
-	LogWarning LogLevel = rz_LOG_WARNING
-	LogInfo    LogLevel = rz_LOG_INFO
+	LogError   LogLevel = rz_LOG_ERROR   // something failed
+	LogWarning LogLevel = rz_LOG_WARNING // something goes on in another way than asked for
+	LogInfo    LogLevel = rz_LOG_INFO    // what was loaded, and how
 )
 
 // RuntimeOptions are optional; the zero value means the defaults.

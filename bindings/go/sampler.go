@@ -33,13 +33,13 @@ type Sampling struct {
 type Filter uint32
 
 const (
-	FilterTopNSigma   Filter = rz_FILTER_TOP_N_SIGMA
-	FilterTopK        Filter = rz_FILTER_TOP_K
-	FilterTypicalP    Filter = rz_FILTER_TYPICAL_P
-	FilterTopP        Filter = rz_FILTER_TOP_P
-	FilterMinP        Filter = rz_FILTER_MIN_P
-	FilterXTC         Filter = rz_FILTER_XTC
-	FilterTemperature Filter = rz_FILTER_TEMPERATURE
+	FilterTopNSigma   Filter = rz_FILTER_TOP_N_SIGMA // Sampling.TopNSigma
+	FilterTopK        Filter = rz_FILTER_TOP_K       // Sampling.TopK
+	FilterTypicalP    Filter = rz_FILTER_TYPICAL_P   // Sampling.TypicalP
+	FilterTopP        Filter = rz_FILTER_TOP_P       // Sampling.TopP
+	FilterMinP        Filter = rz_FILTER_MIN_P       // Sampling.MinP
+	FilterXTC         Filter = rz_FILTER_XTC         // Sampling.XTCProbability
+	FilterTemperature Filter = rz_FILTER_TEMPERATURE // Sampling.Temperature
 )
 
 // Sampler chooses tokens. It belongs to one call at a time, and is usable with sessions of any model. A nil *Sampler

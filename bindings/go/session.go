@@ -13,49 +13,21 @@ type Session struct {
 	cache *owned[*rz_cache]
 }
 
-// ElementType is the type of the elements of tensors and caches. 0: what the library takes for the place where it is
-// named.
-type ElementType uint32
+// CacheType is the type of the keys or values that a session keeps.
+type CacheType uint32
 
 const (
-	TypeDefault ElementType = rz_TYPE_DEFAULT
-	TypeF32     ElementType = rz_TYPE_F32
-	TypeF16     ElementType = rz_TYPE_F16
-	TypeBF16    ElementType = rz_TYPE_BF16
-	TypeF8_E4M3 ElementType = rz_TYPE_F8_E4M3
-	TypeQ4_0    ElementType = rz_TYPE_Q4_0
-	TypeQ4_1    ElementType = rz_TYPE_Q4_1
-	TypeQ5_0    ElementType = rz_TYPE_Q5_0
-	TypeQ5_1    ElementType = rz_TYPE_Q5_1
-	TypeQ8_0    ElementType = rz_TYPE_Q8_0
-	TypeQ2_K    ElementType = rz_TYPE_Q2_K
-	TypeQ3_K    ElementType = rz_TYPE_Q3_K
-	TypeQ4_K    ElementType = rz_TYPE_Q4_K
-	TypeQ5_K    ElementType = rz_TYPE_Q5_K
-	TypeQ6_K    ElementType = rz_TYPE_Q6_K
-	TypeIQ1_S   ElementType = rz_TYPE_IQ1_S
-	TypeIQ1_M   ElementType = rz_TYPE_IQ1_M
-	TypeIQ2_XXS ElementType = rz_TYPE_IQ2_XXS
-	TypeIQ2_XS  ElementType = rz_TYPE_IQ2_XS
-	TypeIQ2_S   ElementType = rz_TYPE_IQ2_S
-	TypeIQ3_XXS ElementType = rz_TYPE_IQ3_XXS
-	TypeIQ3_S   ElementType = rz_TYPE_IQ3_S
-	TypeIQ4_NL  ElementType = rz_TYPE_IQ4_NL
-	TypeIQ4_XS  ElementType = rz_TYPE_IQ4_XS
-	TypeTQ1_0   ElementType = rz_TYPE_TQ1_0
-	TypeTQ2_0   ElementType = rz_TYPE_TQ2_0
-	TypeMXFP4   ElementType = rz_TYPE_MXFP4
-	TypeNVFP4   ElementType = rz_TYPE_NVFP4
-	TypeQ1_0    ElementType = rz_TYPE_Q1_0
-	TypeQ2_0    ElementType = rz_TYPE_Q2_0
-	TypePQ2_0   ElementType = rz_TYPE_PQ2_0
-	TypePTQ1_0  ElementType = rz_TYPE_PTQ1_0
+	CacheDefault CacheType = rz_TYPE_DEFAULT // CacheF16
+	CacheF32     CacheType = rz_TYPE_F32     // single precision, 32 bits per value
+	CacheF16     CacheType = rz_TYPE_F16     // half precision on a GPU, 14-bit integers with scales on the CPU: 16 bits per value
+	CacheQ8_0    CacheType = rz_TYPE_Q8_0    // 8.5 bits per value
+	CacheQ4_0    CacheType = rz_TYPE_Q4_0    // 4.5 bits per value; better for values than for keys
 )
 
 // SessionOptions are optional; the zero value means the defaults.
 type SessionOptions struct {
-	Capacity     int         // tokens, prompt and answer together; 0: as the model was trained, at most 8192
-	KType, VType ElementType // TypeF16 (default), TypeQ8_0, TypeQ4_0 (better for values than keys), TypeF32
+	Capacity     int       // tokens, prompt and answer together; 0: as the model was trained, at most 8192
+	KType, VType CacheType // of keys and of values
 }
 
 func (o *SessionOptions) params() (params rz_cache_params, err error) {

@@ -508,7 +508,7 @@ func TestPlans(t *testing.T) {
 	if err != nil || three.TotalHost-one.TotalHost != 2*one.CacheHost || one.CacheHost == 0 {
 		t.Error(one, three, err)
 	}
-	narrow, err := PlanLoad(t.Context(), storyModel, nil, &SessionOptions{Capacity: 256, KType: TypeQ8_0, VType: TypeQ4_0}, 1)
+	narrow, err := PlanLoad(t.Context(), storyModel, nil, &SessionOptions{Capacity: 256, KType: CacheQ8_0, VType: CacheQ4_0}, 1)
 	if err != nil || narrow.CacheToken >= one.CacheToken {
 		t.Error(narrow.CacheToken, one.CacheToken, err)
 	}
@@ -521,8 +521,16 @@ func TestPlans(t *testing.T) {
 }
 
 func TestElementTypes(t *testing.T) {
+	for _, kind := range []ElementType{TypeDefault, TypeF32, TypeF16, TypeBF16, TypeQ4_0, TypeQ4_1, TypeQ5_0, TypeQ5_1, TypeQ8_0, TypeQ4_K, TypeQ5_K, TypeQ6_K} {
+		model, err := Load(t.Context(), storyModel, &LoadOptions{Quantize: kind})
+		must(t, err)
+		model.Close()
+	}
+	if _, err := Load(t.Context(), storyModel, &LoadOptions{Quantize: 19}); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
 	model := load(t, storyModel)
-	for _, kind := range []ElementType{0, TypeF16, TypeQ8_0, TypeF32} {
+	for _, kind := range []CacheType{CacheDefault, CacheF16, CacheQ8_0, CacheF32} {
 		session, err := model.NewSession(&SessionOptions{Capacity: 64, KType: kind, VType: kind})
 		if err != nil {
 			t.Fatal(kind, err)
@@ -531,6 +539,9 @@ func TestElementTypes(t *testing.T) {
 			t.Errorf("%d %q", kind, text)
 		}
 		session.Close()
+	}
+	if session, err := model.NewSession(&SessionOptions{VType: CacheQ4_0}); err != nil || session.Close() != nil {
+		t.Error(err)
 	}
 	if _, err := model.NewSession(&SessionOptions{KType: 99}); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)

@@ -404,7 +404,7 @@ func memory(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	small := realizar.SessionOptions{Capacity: 2048, KType: realizar.TypeQ8_0, VType: realizar.TypeQ8_0}
+	small := realizar.SessionOptions{Capacity: 2048, KType: realizar.CacheQ8_0, VType: realizar.CacheQ8_0}
 	_, err = model.NewConversation(&realizar.ConversationOptions{Cache: small})
 	return err
 }

@@ -231,7 +231,7 @@ func (h *history) add(param string, item *item) error {
 		case "assistant":
 			h.reply(false).Content = text
 		case "user", "system", "developer":
-			if item.Content == nil || len(item.Content) == 0 {
+			if len(item.Content) == 0 {
 				return refuse("input", "%q has no content", param)
 			}
 			h.all = append(h.all, message{Role: item.Role, Content: content})
