@@ -1,4 +1,4 @@
-//! Handles keywords that no grammar can enforce: they either fail the grammar, or are left out and named.
+//! Handles keywords that no grammar can enforce: they either fail the grammar, or are omitted and reported.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -6,19 +6,19 @@ use std::rc::Rc;
 
 use crate::error::{Error, Result};
 
-/// Most keywords that are named in one note.
+/// Maximum number of keywords named in a note.
 const MAX_NAMED: usize = 8;
-/// Most characters of a place that is named.
+/// Maximum number of characters of a place in a note.
 const MAX_PLACE: usize = 100;
 
-/// Steps that may be taken for one schema, and for all schemas of a grammar: a step is a schema or a value that is
-/// looked at, or some bytes of what is written.
+/// Maximum steps for one schema; next, for all schemas of a grammar. Each visited schema or value is a step, and so are
+/// every `BYTES` bytes of output.
 const MAX_STEPS: usize = 300_000;
 const MAX_ALL: usize = 2_000_000;
-/// Bytes that are one step.
+/// Bytes per step.
 const BYTES: usize = 32;
 
-/// The steps that are left.
+/// The remaining steps.
 #[derive(Clone)]
 pub struct Steps {
     own: Rc<Cell<usize>>,
@@ -37,7 +37,7 @@ impl Steps {
         Steps { own: Rc::new(Cell::new(MAX_STEPS)), all: self.all.clone() }
     }
 
-    /// Takes some steps. Returns false if they are not left; then no steps are left at all.
+    /// Takes `n` steps. Returns false if not enough are left; then none are left.
     pub fn take(&self, n: usize) -> bool {
         let mut is_left = true;
         for left in [&self.own, &self.all] {
@@ -47,7 +47,7 @@ impl Steps {
         is_left
     }
 
-    /// Takes the steps of some bytes.
+    /// Takes the steps for `n` bytes.
     pub fn take_bytes(&self, n: usize) -> bool {
         self.take(1 + n / BYTES)
     }
@@ -63,22 +63,22 @@ impl Steps {
     }
 }
 
-/// The handling of keywords that cannot be compiled, and the names of those that were left out.
+/// How keywords that cannot be compiled are handled, and which ones were omitted.
 #[derive(Default)]
 pub struct Effort {
     is_best: bool,
     /// JSON pointer of the schema within the schema of its tool.
     pub base: String,
-    /// The keywords that are named, and the places of all that are left out.
+    /// Names of omitted keywords; next, the places of all of them.
     named: Vec<String>,
     omitted: HashSet<String>,
     pub steps: Steps,
-    /// The reason why a keyword that the parser may reject is still in the schema.
+    /// Why a keyword that the parser may reject is still in the schema.
     pub left: Option<Error>,
 }
 
 impl Effort {
-    /// `is_best`: leaves out keywords that cannot be compiled, rather than fail.
+    /// `is_best`: omits keywords that cannot be compiled, instead of failing.
     pub fn new(is_best: bool) -> Effort {
         Effort { is_best, ..Effort::default() }
     }
@@ -88,29 +88,29 @@ impl Effort {
         Effort { steps, ..self }
     }
 
-    /// Sets whether keywords are left out. Returns what was set before.
+    /// Sets whether keywords are omitted. Returns the previous setting.
     pub fn replace_best(&mut self, is_best: bool) -> bool {
         std::mem::replace(&mut self.is_best, is_best)
     }
 
-    /// Takes some steps for the schema at a place.
+    /// Takes steps for the schema at a place.
     ///
     /// # Errors
-    /// `TooComplex` if there are no more, with the place.
+    /// `TooComplex` if none are left, with the place.
     pub fn step(&self, n: usize, place: &str) -> Result<()> {
         self.steps.take(n);
         self.steps.check().map_err(|error| error.of(&format!("the grammar, {:?}", self.place(place))))
     }
 
-    /// True if keywords are left out.
+    /// True if keywords are omitted.
     pub fn is_best(&self) -> bool {
         self.is_best
     }
 
-    /// Notes that a keyword is left out.
+    /// Records that a keyword is omitted.
     ///
     /// # Errors
-    /// `Unsupported` if every keyword has to be held, saying `why`.
+    /// `Unsupported`, with the reason `why`, if every keyword must be enforced.
     pub fn omit(&mut self, place: &str, keyword: &str, why: &str) -> Result<()> {
         let keyword = format!("{:?}", self.place(&format!("{place}/{keyword}")));
         if !self.is_best {
@@ -123,7 +123,7 @@ impl Effort {
         Ok(())
     }
 
-    /// Returns a place as a reference within the whole schema.
+    /// A place as a reference within the whole schema.
     pub fn place(&self, place: &str) -> String {
         let is_shared = ["/$defs/", "/definitions/"].iter().any(|folder| place.starts_with(folder));
         let whole = format!("#{}{place}", if is_shared { "" } else { &self.base });
@@ -134,14 +134,14 @@ impl Effort {
         }
     }
 
-    /// Returns the parser's error, or instead the reason why a keyword that the parser rejects was not rewritten.
+    /// The parser's error, or instead the reason why a keyword that it rejects was not rewritten.
     pub fn replaced(&mut self, error: Error) -> Error {
         let text = error.to_string();
         let is_left = ["oneOf constraints", "Unimplemented keys"].iter().any(|words| text.contains(words));
         self.left.take().filter(|_| is_left).unwrap_or(error)
     }
 
-    /// The keywords that were left out; `None` if there are none.
+    /// The omitted keywords; `None` if there are none.
     pub fn note(&self) -> Option<String> {
         let more = match self.omitted.len() - self.named.len() {
             0 => String::new(),

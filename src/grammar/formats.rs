@@ -1,10 +1,10 @@
-//! String formats: the formats that the parser has, and patterns for some in which the parser differs from their RFCs.
+//! String formats: those of the parser, and patterns for some in which the parser differs from their RFCs.
 
-/// Formats of JSON Schema that the parser has, or that `pattern_of` writes.
+/// Formats of JSON Schema that the parser supports, or that `pattern_of` writes.
 const WRITTEN: [&str; 10] =
     ["date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"];
 
-/// Formats of JSON Schema that no grammar is written for.
+/// Formats of JSON Schema without support.
 #[rustfmt::skip]
 const NOT_WRITTEN: [&str; 9] = [
     "idn-email", "idn-hostname", "uri-reference", "iri", "iri-reference", "uri-template", "json-pointer",
@@ -13,11 +13,11 @@ const NOT_WRITTEN: [&str; 9] = [
 
 /// How a grammar handles a format.
 pub enum Format {
-    /// The parser has it.
+    /// Supported by the parser.
     Known,
     /// An equivalent pattern.
     Pattern(String),
-    /// JSON Schema defines it, but no grammar is written for it.
+    /// Defined by JSON Schema, but unsupported.
     NotWritten,
     /// An annotation: JSON Schema 2020-12, validation, section 7.2, lets validators ignore formats that it does not
     /// define.
@@ -34,8 +34,8 @@ pub fn find(name: &str) -> Format {
     }
 }
 
-/// Returns a pattern for a date or time of RFC 3339, without leap seconds (whether one is valid depends on the day) and
-/// without the year 0, or for an address of RFC 4291, section 2.2.
+/// Returns a pattern for an RFC 3339 date or time, without leap seconds (which depend on the day) and without the year
+/// 0, or for an RFC 4291 address (section 2.2).
 fn pattern_of(name: &str) -> Option<String> {
     let long = "(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])";
     let short = "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)";
@@ -52,7 +52,7 @@ fn pattern_of(name: &str) -> Option<String> {
     }
 }
 
-/// Eight groups. An IPv4 address may replace the last two, and one or more consecutive groups may be left out.
+/// Eight groups. An IPv4 address may replace the last two, and one or more consecutive groups may be omitted.
 fn ipv6() -> String {
     let group = "[0-9a-fA-F]{1,4}";
     let byte = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";

@@ -1,6 +1,6 @@
-//! GBNF, the grammars of llama.cpp, in the Lark dialect that the parser reads. What reaches no recursion becomes
-//! regular expressions, as long as they can be, because the parser reads texts lexeme by lexeme, and the longest match
-//! counts: `lexemes` splits those that would take characters of what follows them.
+//! Translates GBNF, llama.cpp's grammars, to the parser's Lark dialect. Non-recursive parts become regular expressions,
+//! as long as possible, because the parser works lexeme by lexeme with the longest match; `lexemes` splits those that
+//! would consume characters of what follows.
 
 mod automaton;
 mod lexemes;
@@ -13,13 +13,14 @@ use crate::error::{Error, Result};
 
 use rules::{Class, Id, Part, Rules, Times, check_depth};
 
-/// Digits of a number of repetitions.
+/// Maximum digits of a repetition count.
 const MAX_DIGITS: usize = 7;
 
-/// A grammar in Lark.
+/// Translates a grammar to Lark.
 ///
 /// # Errors
-/// `InvalidArgument` saying where it cannot be read, `Unsupported` for tokens in it, `TooComplex` beyond the bounds.
+/// `InvalidArgument` with the position of a syntax error, `Unsupported` for tokens in it, `TooComplex` beyond the
+/// bounds.
 pub fn to_lark(text: &str) -> Result<String> {
     let rules = Reader { text, at: 0, parts: Vec::new(), heights: Vec::new() }.rules()?;
     lexemes::to_lark(&rules)
@@ -29,7 +30,7 @@ struct Reader<'t> {
     text: &'t str,
     at: usize,
     parts: Vec<Part>,
-    /// Levels of parts within each part.
+    /// Nesting depth of each part.
     heights: Vec<usize>,
 }
 
@@ -51,7 +52,7 @@ impl<'t> Reader<'t> {
         Ok(Rules { parts: self.parts, by_name })
     }
 
-    /// Adds a part; the only part of a sequence or of alternatives stands for itself.
+    /// Adds a part; a sequence or alternative of one part is that part.
     fn add(&mut self, part: Part) -> Result<Id> {
         let height = match &part {
             Part::All(parts) | Part::Any(parts) if parts.len() == 1 => return Ok(parts[0]),
@@ -239,7 +240,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The character that `c` and what follows stand for.
+    /// The character that `c` and the following ones denote.
     fn character(&mut self, c: char) -> Result<char> {
         if c != '\\' {
             return Ok(c);
@@ -260,7 +261,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Ranges in order, without those that touch; `is_other`: of all other characters.
+/// Merged ranges, in order; `is_other`: the complement.
 fn united(mut ranges: Vec<(u32, u32)>, is_other: bool) -> Vec<(u32, u32)> {
     ranges.sort_unstable();
     let mut out: Vec<(u32, u32)> = Vec::new();
@@ -278,9 +279,9 @@ fn united(mut ranges: Vec<(u32, u32)>, is_other: bool) -> Vec<(u32, u32)> {
     starts.zip(ends).filter_map(|(start, end)| Some((start, end?))).filter(|(start, end)| start <= end).collect()
 }
 
-/// A regular expression for one character, in a set too.
+/// A regular expression for one character, also valid in a set.
 pub fn escaped(c: char) -> String {
-    // An escaped angle bracket is the border of a word.
+    // An escaped angle bracket is a word boundary.
     if c.is_ascii_punctuation() && !matches!(c, '<' | '>') {
         format!("\\{c}")
     } else if c.is_control() {

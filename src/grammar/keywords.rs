@@ -1,5 +1,5 @@
-//! Rewrites keywords of JSON schemas that the parser lacks, or that have no effect, as keywords that it has, if the
-//! result is exact. Relies on `logic` for references.
+//! Rewrites JSON schema keywords that are unsupported, or without effect, as supported ones, if the result is exact.
+//! Uses `logic` for references.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use super::logic::Logic;
 use super::pattern;
 
-/// Keywords that constrain a value, or contain schemas that constrain it; all others are annotations.
+/// Keywords that constrain a value, or contain schemas that do; all others are annotations.
 #[rustfmt::skip]
 pub const KEYWORDS: [&str; 46] = [
     "$defs", "$dynamicRef", "$recursiveRef", "$ref", "$schema", "additionalItems", "additionalProperties", "allOf",
@@ -25,7 +25,7 @@ pub const COUNTS: [&str; 8] = [
     "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
 ];
 
-/// Keywords that the parser lacks and that are not rewritten as others, each with the type that it constrains.
+/// Unsupported keywords that are not rewritten, each with the type that it constrains.
 pub const NOT_WRITTEN: [(&str, &str); 9] = [
     ("$dynamicRef", ""),
     ("$recursiveRef", ""),
@@ -42,13 +42,13 @@ pub const NOT_WRITTEN: [(&str, &str); 9] = [
 const IN_PLACE: [&str; 9] =
     ["$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies"];
 
-/// Maximum bytes of copies of a schema that the names of one `propertyNames` get.
+/// Maximum bytes of copies of a schema for the names of one `propertyNames`.
 const MAX_COPIED: usize = 32 << 10;
-/// Maximum bytes of the automaton that tells which names match a pattern.
+/// Maximum bytes of the automaton that matches names against a pattern.
 const MAX_AUTOMATON: usize = 1 << 20;
-/// Steps that making this automaton counts as.
+/// Number of steps for building this automaton.
 const JUDGE_STEPS: usize = 3000;
-/// Levels of references that are followed to the members that a schema evaluates.
+/// Maximum depth of references followed to the members that a schema evaluates.
 const MAX_DEPTH: usize = 24;
 
 /// True if members may have names that the schema does not list.
@@ -56,7 +56,7 @@ pub fn has_open_names(members: &Map<String, Json>) -> bool {
     members.get("additionalProperties") != Some(&json!(false)) || members.contains_key("patternProperties")
 }
 
-/// True if the schema allows values of a type, by its `type` alone; "": of any.
+/// True if the schema's `type` allows values of a type; "": of any.
 pub fn allows_type(members: &Map<String, Json>, name: &str) -> bool {
     match members.get("type") {
         Some(Json::String(only)) => name.is_empty() || only == name,
@@ -98,7 +98,7 @@ pub fn is_true(schema: &Json) -> bool {
     }
 }
 
-/// Removes keywords that have no effect, and rewrites keywords that the parser lacks as others, if the result is exact.
+/// Removes keywords without effect, and rewrites unsupported ones if the result is exact.
 pub fn simplify(members: &mut Map<String, Json>, logic: &Logic) {
     for (name, kind) in NOT_WRITTEN {
         if !logic.knows(name) || !allows_type(members, kind) {
@@ -144,7 +144,7 @@ pub fn simplify(members: &mut Map<String, Json>, logic: &Logic) {
     }
 }
 
-/// Rewrites `propertyNames` as properties, or as a pattern of their names; `None` if that cannot be done.
+/// Rewrites `propertyNames` as properties, or as a pattern of their names; `None` if impossible.
 fn write_names(members: &mut Map<String, Json>, names: Json, logic: &Logic) -> Option<()> {
     if is_true(&names) {
         return Some(());
@@ -204,7 +204,7 @@ fn write_names(members: &mut Map<String, Json>, names: Json, logic: &Logic) -> O
         let judge = regex_automata::meta::Builder::new().configure(bounds).build(&judge.text).ok()?;
         for (name, schema) in properties.iter_mut() {
             match judge.is_match(name.as_bytes()) {
-                // Members that are named have to satisfy the schemas of patterns too.
+                // Named members must satisfy the schemas of patterns too.
                 true if !is_true(&additional) => return None,
                 true => {}
                 false => *schema = json!(false),
@@ -224,7 +224,7 @@ fn properties_of(members: &mut Map<String, Json>) -> Option<&mut Map<String, Jso
     members.entry("properties").or_insert_with(|| json!({})).as_object_mut()
 }
 
-/// Rewrites `unevaluatedProperties` as `additionalProperties`; `None` if that cannot be done.
+/// Rewrites `unevaluatedProperties` as `additionalProperties`; `None` if impossible.
 fn write_unevaluated(members: &mut Map<String, Json>, logic: &Logic) -> Option<()> {
     let unevaluated = members["unevaluatedProperties"].clone();
     if is_true(&unevaluated) {
@@ -241,8 +241,8 @@ fn write_unevaluated(members: &mut Map<String, Json>, logic: &Logic) -> Option<(
     Some(())
 }
 
-/// Collects the names of members that a schema evaluates in every object; true if it evaluates all of them, `None` if
-/// that depends on the object.
+/// Collects the names of members that a schema evaluates in every object; returns true if it evaluates all of them,
+/// `None` if that depends on the object.
 fn evaluated(members: &Map<String, Json>, logic: &Logic, depth: usize, names: &mut Vec<String>) -> Option<bool> {
     let n = members.get("properties").and_then(Json::as_object).map_or(0, Map::len);
     if depth > MAX_DEPTH || !logic.take(1 + n) {

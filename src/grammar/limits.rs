@@ -1,4 +1,4 @@
-//! Bounds on the time and memory that a JSON schema may cost, checked before the parser reads the schema.
+//! Limits of time and memory of a JSON schema, checked before the parser reads it.
 
 use std::cell::Cell;
 
@@ -7,20 +7,19 @@ use serde_json::{Map, Value as Json};
 use super::multiples::{MAX_MULTIPLE, coefficient};
 use crate::error::{Error, Result};
 
-/// Most names in one list of required members; time grows with their square.
+/// Maximum names in a list of required members; time is quadratic in them.
 const MAX_REQUIRED: usize = 2000;
-/// Most named members of one object; time grows with their square.
+/// Maximum named members of an object; time is quadratic in them.
 const MAX_MEMBERS: usize = 2000;
-/// Maximum levels of objects and lists along a chain of references: each is a level of recursion.
+/// Maximum depth of objects and lists along a chain of references: each is a level of recursion.
 const MAX_LEVELS: usize = 4000;
 
 /// Maximum sum over a schema of the least common multiple of each number's `multipleOf` constraints.
 const MAX_MULTIPLES: u64 = 20_000;
-/// Maximum number of schemas that are visited to find these multiples: a schema that refers to itself recurses once per
-/// visit.
+/// Maximum number of schemas visited to find these multiples: a self-referential schema recurses once per visit.
 const MAX_STEPS: usize = 4000;
 
-/// Rejects schemas with too many members of one object or too many levels of references.
+/// Rejects schemas with too many members in an object or too deep references.
 pub fn check_bounds(schema: &Json) -> Result<()> {
     let (mut targets, mut most_required, mut most_members) = (Vec::new(), 0, 0);
     visit(schema, &mut |members| {
@@ -49,7 +48,7 @@ pub fn check_bounds(schema: &Json) -> Result<()> {
 /// Rejects `multipleOf` constraints with too large a least common multiple, before the parser makes a state per
 /// remainder.
 pub fn check_multiples(schema: &Json) -> Result<()> {
-    // Most schemas have none, or such that it does not matter which of them hold together.
+    // Most schemas have none, or it does not matter which of them apply together.
     let mut all = 1u64;
     visit(schema, &mut |members| all = all.saturating_mul(members.get("multipleOf").map_or(1, coefficient)));
     if all <= MAX_MULTIPLE {
@@ -70,8 +69,8 @@ pub fn check_multiples(schema: &Json) -> Result<()> {
     Ok(())
 }
 
-/// Returns an upper bound of the least common multiple of the `multipleOf` constraints of a schema and of all schemas
-/// that apply together with it; too large a number once no steps are left.
+/// An upper bound of the least common multiple of the `multipleOf` constraints of a schema and all schemas that apply
+/// together with it; too large a number once no steps are left.
 fn multiple_of(root: &Json, members: &Map<String, Json>, steps: &Cell<usize>) -> u64 {
     let Some(left) = steps.get().checked_sub(1) else { return u64::MAX };
     steps.set(left);
@@ -93,7 +92,7 @@ fn lcm(a: u64, b: u64) -> u64 {
     (a / x.max(1)).saturating_mul(b)
 }
 
-/// Hands on every object; the depth of JSON is bounded.
+/// Calls `each` for every object; the depth of JSON is bounded.
 pub fn visit<'j>(json: &'j Json, each: &mut impl FnMut(&'j Map<String, Json>)) {
     match json {
         Json::Object(members) => {
@@ -105,7 +104,7 @@ pub fn visit<'j>(json: &'j Json, each: &mut impl FnMut(&'j Map<String, Json>)) {
     }
 }
 
-/// Number of levels of objects and lists.
+/// Depth of objects and lists.
 fn height(json: &Json) -> usize {
     match json {
         Json::Object(members) => 1 + members.values().map(height).max().unwrap_or(0),

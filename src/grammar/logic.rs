@@ -1,5 +1,5 @@
-//! Reasons about JSON schemas: proves that no value satisfies several of them, and writes the negation of one. Gives up
-//! rather than be wrong, and after a number of steps.
+//! Proofs about JSON schemas: that no value satisfies several of them, and negations. Gives up rather than be wrong,
+//! and after a number of steps.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -8,17 +8,16 @@ use serde_json::{Map, Value as Json, json};
 
 use super::effort::Steps;
 
-/// Comparisons of values that are one step.
+/// Number of value comparisons per step.
 const COMPARED: usize = 32;
-/// Levels of members and references that a proof or a negation goes down.
+/// Maximum depth of members and references in a proof or a negation.
 const MAX_DEPTH: usize = 24;
-/// Most characters in all beginnings of the texts beside which others are allowed, each of which the expression of
-/// these has.
+/// Maximum characters of all prefixes of excluded texts, which the complement's regular expression contains.
 const MAX_BEGINNINGS: usize = 20_000;
-/// Integers up to here are the same as text, as a 64-bit float and as what a validator makes of them.
+/// Integers up to this one are equal as text, as a double, and to validators.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Keywords that say something of a value, and of which no negation is written.
+/// Constraining keywords that are not negated.
 #[rustfmt::skip]
 const NOT_NEGATED: [&str; 27] = [
     "$dynamicRef", "$recursiveRef", "additionalItems", "additionalProperties", "contains", "contentEncoding",
@@ -27,7 +26,7 @@ const NOT_NEGATED: [&str; 27] = [
     "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties", "uniqueItems",
 ];
 
-/// The kinds of values, a bit each.
+/// The types of values, a bit each.
 const TYPES: [(&str, u8); 7] = [
     ("null", 1),
     ("boolean", 2),
@@ -44,10 +43,10 @@ const ARRAY: u8 = 32;
 const OBJECT: u8 = 64;
 const ALL: u8 = 127;
 
-/// Reads the schemas of one document.
+/// Access to the schemas of one document.
 pub struct Logic<'s> {
     root: &'s Json,
-    /// Year of the draft, or its number before there were years.
+    /// Year of the draft, or its number for older ones.
     draft: u32,
     steps: Steps,
 }
@@ -65,12 +64,12 @@ impl<'s> Logic<'s> {
         Logic { root, draft, steps }
     }
 
-    /// True if the document is of the draft that the parser takes for granted.
+    /// True if the document's draft is the one that the parser assumes.
     pub fn is_latest(&self) -> bool {
         self.draft == 2020
     }
 
-    /// True for keywords that the draft of the document defines.
+    /// True for keywords defined by the document's draft.
     pub fn knows(&self, keyword: &str) -> bool {
         let since = match keyword {
             "const" | "contains" | "propertyNames" => 6,
@@ -88,27 +87,27 @@ impl<'s> Logic<'s> {
         self.draft >= since
     }
 
-    /// Takes some steps. Returns false if they are not left.
+    /// Takes `n` steps. Returns false if not enough are left.
     pub fn take(&self, n: usize) -> bool {
         self.steps.take(n)
     }
 
-    /// The schema that a reference names, in this document alone.
+    /// The schema that a reference names, in this document only.
     pub fn target(&self, members: &Map<String, Json>) -> Option<&'s Json> {
         self.root.pointer(members.get("$ref")?.as_str()?.strip_prefix('#')?.trim_end_matches('/'))
     }
 
-    /// Drafts up to 7 pass over what stands beside a reference.
+    /// Drafts up to 7 ignore keywords next to a reference.
     fn is_reference_alone(&self, members: &Map<String, Json>) -> bool {
         self.draft <= 7 && members.contains_key("$ref")
     }
 
-    /// True where it is proved that no value satisfies all of some schemas.
+    /// True if provably no value satisfies all of `schemas`.
     pub fn is_empty(&self, schemas: &[&Json]) -> bool {
         self.excludes(schemas, &[], 0)
     }
 
-    /// `split`: disjunctions of which one option each is among the schemas.
+    /// `split`: disjunctions of which one option each is in `schemas`.
     fn excludes(&self, schemas: &[&Json], split: &[&[Json]], depth: usize) -> bool {
         let Some(all) = self.conjuncts(schemas) else { return true };
         if depth > MAX_DEPTH {
@@ -159,8 +158,8 @@ impl<'s> Logic<'s> {
         })
     }
 
-    /// The schemas that a value has to satisfy, with those that they refer to; `None` where one of them is `false`.
-    /// Some may be missing, which makes a proof harder and no weaker.
+    /// The schemas that a value must satisfy, with those they refer to; `None` if one of them is `false`. Omissions
+    /// make a proof harder, but never wrong.
     fn conjuncts<'a>(&self, schemas: &[&'a Json]) -> Option<Vec<&'a Map<String, Json>>>
     where
         's: 'a,
@@ -186,7 +185,7 @@ impl<'s> Logic<'s> {
         Some(out)
     }
 
-    /// The lists of values of a schema: each holds all that are allowed.
+    /// The lists of allowed values in a schema.
     fn values<'a>(&self, members: &'a Map<String, Json>) -> Vec<Vec<&'a Json>> {
         let one = members.get("const").filter(|_| self.knows("const")).map(|value| vec![value]);
         let some = members.get("enum").and_then(Json::as_array).map(|values| values.iter().collect());
@@ -201,7 +200,7 @@ impl<'s> Logic<'s> {
         if is_left { Ok(out) } else { Err("so many values".to_owned()) }
     }
 
-    /// True where a required member can have no value, or there are too many of them.
+    /// True if a required member can have no value, or too many members are required.
     fn no_object(&self, all: &[&Map<String, Json>], depth: usize) -> bool {
         let mut required: Vec<&str> = all.iter().copied().flat_map(required).collect();
         required.sort_unstable();
@@ -221,7 +220,7 @@ impl<'s> Logic<'s> {
             })
     }
 
-    /// The schema of all values that do not satisfy this one; or what stands in the way.
+    /// The schema of all values that do not satisfy `schema`, or what prevents it.
     pub fn negation(&self, schema: &Json) -> std::result::Result<Json, String> {
         self.negated(schema, 0).map_err(|keyword| format!(" needs the negation of {keyword}, which is not written"))
     }
@@ -235,7 +234,7 @@ impl<'s> Logic<'s> {
         if depth > MAX_DEPTH || !self.take(1 + members.len()) {
             return Err("$ref".to_owned());
         }
-        // A value has to break one of the keywords.
+        // A value must violate one of the keywords.
         let mut options = Vec::new();
         for (key, value) in members {
             if self.is_reference_alone(members) && key != "$ref" {
@@ -323,7 +322,7 @@ fn allowed_types(members: &Map<String, Json>) -> u8 {
     members.get("type").map_or(ALL, types_named)
 }
 
-/// The kinds that a value may have: drafts differ in what 1.0 is.
+/// The possible types of a value: drafts differ in what 1.0 is.
 fn type_of(value: &Json) -> u8 {
     match value {
         Json::Null => 1,
@@ -336,7 +335,7 @@ fn type_of(value: &Json) -> u8 {
     }
 }
 
-/// Numbers are the same whatever their text is.
+/// Numbers are equal whatever their text.
 fn are_same(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -348,7 +347,7 @@ fn are_same(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// False where a value breaks a schema, as far as its kind and its size tell.
+/// False if a value violates a schema by its type or size.
 fn may_hold(members: &Map<String, Json>, value: &Json) -> bool {
     let count = |name: &str| members.get(name).and_then(Json::as_u64);
     let is_within = |n: usize, what: &str| {
@@ -371,15 +370,15 @@ fn number_alone(value: &Json) -> Map<String, Json> {
     Map::from_iter(["minimum", "maximum"].map(|name| (name.to_owned(), value.clone())))
 }
 
-/// True where the largest least number is above the smallest greatest.
+/// True if the largest minimum is above the smallest maximum.
 fn is_crossed(all: &[&Map<String, Json>], least: &str, most: &str) -> bool {
     let bound = |name: &'_ str| all.iter().filter_map(|members| members.get(name)?.as_u64()).collect::<Vec<_>>();
     bound(least).into_iter().max() > bound(most).into_iter().min().or(Some(u64::MAX))
 }
 
-/// True where no number lies within all bounds.
+/// True if no number is within all bounds.
 fn is_range_empty(all: &[&Map<String, Json>]) -> bool {
-    // The tighter of two bounds has the larger number, or the same and excludes it.
+    // The tighter of two bounds has the larger number, or the same number but exclusive.
     let tightest = |name: &str, exclusive: &str, sign: f64| {
         let bounds = all.iter().flat_map(|members| {
             let number = |name: &str| members.get(name).and_then(Json::as_f64).map(|n| n * sign);
@@ -412,7 +411,7 @@ fn types_beside(types: u8) -> Json {
     if rest.is_empty() { json!(false) } else { json!({"type": rest}) }
 }
 
-/// Schemas of all values beside some, each of another type.
+/// Schemas of all values except some, each of another type.
 fn other_values(values: &[Json]) -> std::result::Result<Vec<Json>, String> {
     let types = values.iter().fold(0, |types, value| types | type_of(value));
     if types & (ARRAY | OBJECT) != 0 {
@@ -447,7 +446,7 @@ fn other_values(values: &[Json]) -> std::result::Result<Vec<Json>, String> {
     Ok(out)
 }
 
-/// A regular expression of all texts beside some: those that go on otherwise, or end, after a beginning of one.
+/// A regular expression of all texts except some: those that end, or continue differently, after a prefix of one.
 fn other_texts(texts: &[&[char]]) -> String {
     let mut beginnings: BTreeMap<&[char], BTreeSet<char>> = BTreeMap::new();
     for text in texts {
@@ -631,7 +630,7 @@ mod tests {
             assert_eq!(logic.is_empty(&[&a, &b]), want, "{a} {b}");
             assert_eq!(logic.is_empty(&[&b, &a]), want, "{a} {b}");
         }
-        // Before there was `const` it said nothing.
+        // Drafts before `const` ignore it.
         let root = json!({"$schema": "http://json-schema.org/draft-04/schema#"});
         let kind =
             |name: &str| json!({"type": "object", "required": ["kind"], "properties": {"kind": {"const": name}}});

@@ -1,8 +1,8 @@
-//! Grammars for the text that a model writes, of one vocabulary, and matchers that follow a text through one. Drives
-//! the crate `llguidance` within bounds of its own; knows tokens by their bytes, and neither models nor logits.
+//! Constrained decoding: grammars for generated text, and matchers that follow a text. Runs the crate `llguidance`
+//! within limits; uses tokens only by their bytes, and neither models nor logits.
 //!
-//! Its panics become errors here. It is compiled on a thread that ends with the call, because it leaves a destructor on
-//! it.
+//! Panics of the crate become errors. Compilation runs on a thread that ends with the call, because the crate leaves a
+//! thread-local destructor.
 
 mod effort;
 mod formats;
@@ -36,17 +36,17 @@ use schema::Looseness;
 use crate::error::{Error, Result, secured, try_vec};
 use crate::text::{TokenKind, Tokenizer};
 
-/// Number of allowed tokens among which one may still be forced: the beginnings of a long one.
+/// Maximum number of allowed tokens of which one may still be forced: a long token and its prefixes.
 const BEGINNINGS: usize = 32;
 
-/// Longest token that can be written under a grammar; the trie holds no deeper ones.
+/// Maximum bytes of a token that can be used under a grammar; the trie holds no deeper ones.
 const MAX_TOKEN: usize = 1000;
 
-/// Bytes that a vocabulary or a grammar takes at most, and a choice.
+/// Maximum bytes of a prepared vocabulary or a grammar. `CHOICE`: maximum bytes for choosing one token.
 const COMPILED: usize = 64 << 20;
 const CHOICE: usize = 16 << 20;
 
-/// Bounds within which a grammar takes less than a second and 64 MiB.
+/// Limits within which a grammar takes less than a second and 64 MiB.
 fn limits() -> ParserLimits {
     ParserLimits {
         max_items_in_row: 2000,
@@ -67,10 +67,10 @@ pub struct Grammars {
 }
 
 impl Grammars {
-    /// Prepares the vocabulary of a model whose logits are `n_logits` numbers.
+    /// Prepares a vocabulary for a model with `n_logits` logits.
     ///
     /// # Errors
-    /// `Unsupported` where no token ends a text.
+    /// `Unsupported` if no token ends a text.
     pub fn new(tokenizer: &Tokenizer, n_logits: usize) -> Result<Grammars> {
         Ok(Grammars { factory: caught(COMPILED, || prepared(tokenizer))?, n_vocab: n_logits })
     }
@@ -78,8 +78,8 @@ impl Grammars {
     /// Compiles a grammar.
     ///
     /// # Errors
-    /// `InvalidArgument` for one that cannot be read or never matches, `TooComplex` beyond the bounds, `Unsupported`
-    /// for what is not implemented.
+    /// `InvalidArgument` for a syntax error or a grammar without matches, `TooComplex` beyond the limits, `Unsupported`
+    /// for features that are not implemented.
     pub fn compile(&self, source: &GrammarText, tokenizer: &Tokenizer) -> Result<Grammar> {
         let mut looseness = Looseness::Exact;
         loop {
@@ -99,9 +99,9 @@ impl Grammars {
         caught(COMPILED, || {
             let mut parser = self.factory.create_parser(source()?).map_err(|e| failure(&e.to_string()))?;
             parser.start_without_prompt();
-            // A text that can neither go on nor end.
+            // Fails if a text can neither continue nor end.
             parser.compute_mask().map_err(|e| stopped(&parser, &e))?;
-            // Rules with "max_tokens" or "stop", which go one way only: a session may be rewound.
+            // Fails for rules with "max_tokens" or "stop", which cannot be rewound; a session can.
             parser.parser.rollback(0).map_err(|e| failure(&e.to_string()))?;
             Ok(parser)
         })
@@ -111,17 +111,17 @@ impl Grammars {
 /// The next looseness of a part.
 ///
 /// # Errors
-/// `error` if the part may not be loose, or is as loose as can be.
+/// `error` if the part may not be loosened, or not further.
 fn looser(looseness: Looseness, may_be: bool, error: Error) -> Result<Looseness> {
     looseness.next().filter(|_| may_be && is_of_grammar(&error)).ok_or(error)
 }
 
-/// True for an error that a looser grammar might not cause.
+/// True for an error that a looser grammar might avoid.
 fn is_of_grammar(error: &Error) -> bool {
     matches!(error, Error::InvalidArgument(_) | Error::Unsupported(_) | Error::TooComplex(_))
 }
 
-/// Returns the log's note on the omitted parts of a schema.
+/// The log message about omitted parts of a schema.
 fn note(whose: &str, looseness: Looseness, effort: &Effort) -> Option<String> {
     let omitted = [looseness.note().map(str::to_owned), effort.note()];
     let omitted: Vec<String> = omitted.into_iter().flatten().collect();
@@ -135,7 +135,7 @@ fn prepared(tokenizer: &Tokenizer) -> Result<ParserFactory> {
     for id in 0..n as u32 {
         let is_text = !matches!(tokenizer.kind(id), Some(TokenKind::Control | TokenKind::Unreachable));
         let bytes = tokenizer.decode_token(id, true)?.into_owned();
-        // The trie takes this byte, which no text holds, for the mark of a special token.
+        // The trie reserves this byte, which no text contains, for special tokens.
         let is_usable = bytes.len() <= MAX_TOKEN && bytes.first() != Some(&TokTrie::SPECIAL_TOKEN_MARKER);
         let is_end = tokenizer.is_end(id);
         if is_end {
@@ -157,8 +157,7 @@ fn prepared(tokenizer: &Tokenizer) -> Result<ParserFactory> {
     Ok(factory)
 }
 
-/// The tokens by their bytes. Forced text may be cut into tokens in any way, so that the model chooses the one that it
-/// knows.
+/// The tokens by their bytes. Forced text may be split into any tokens, so that the model chooses the usual ones.
 struct Vocabulary(TokTrie);
 
 impl TokenizerEnv for Vocabulary {
@@ -177,14 +176,14 @@ impl TokenizerEnv for Vocabulary {
 
 /// A compiled grammar, for any number of matchers.
 pub struct Grammar {
-    /// At its start. Behind a lock, because copying it looks into memory that the copies of one parser would share.
+    /// Parser at the start. In a lock, because copying it accesses memory shared by copies of one parser.
     parser: Mutex<TokenParser>,
     n_vocab: usize,
     notes: Vec<String>,
 }
 
 impl Grammar {
-    /// Notes on keywords that were left out because they cannot be compiled, one sentence per schema.
+    /// Notes on omitted keywords, one sentence per schema.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -197,43 +196,43 @@ impl Grammar {
     }
 }
 
-/// A place in a grammar, which follows a session: what was appended since the first look at it, also after a rewind.
+/// A position in a grammar that follows a session: the tokens appended since the first call, also after rewinds.
 pub struct Matcher {
     parser: TokenParser,
     n_vocab: usize,
-    /// Length of the session where the grammar begins.
+    /// Length of the session at the grammar's start.
     start: Option<usize>,
-    /// Tokens of the session from there on that the parser has taken, and some that `forced` expects after them.
+    /// Tokens from there on that the parser has consumed, including some that `forced` expects.
     taken: Vec<u32>,
-    /// The tokens that may follow so many of `taken`, where that is known.
+    /// The allowed tokens after the given number of `taken` tokens, if known.
     masks: Vec<(usize, SimpleVob)>,
 }
 
 impl Matcher {
-    /// A second matcher at the same place.
+    /// Creates a second matcher at the same position.
     pub fn copy(&self) -> Result<Matcher> {
         let (parser, taken) = secured("the grammar", COMPILED, || Ok((self.parser.deep_clone(), self.taken.clone())))?;
         Ok(Matcher { parser, n_vocab: self.n_vocab, start: self.start, taken, masks: Vec::new() })
     }
 
-    /// Begins after the first `len` tokens of a session, which may have more by now.
+    /// Sets the grammar's start after the first `len` tokens of a session, which may be longer by now.
     pub fn begin_at(&mut self, len: usize) {
         self.start = Some(len);
     }
 
-    /// Number of logits of the model for which the grammar was made.
+    /// Number of logits of the grammar's model.
     pub fn n_vocab(&self) -> usize {
         self.n_vocab
     }
 
-    /// The tokens that may follow a session: some always may. Those that end a text are among them where it may end.
+    /// The tokens that may follow a session, at least one. Includes end tokens if the text may end.
     ///
     /// # Errors
-    /// `InvalidArgument` for a session that the grammar does not allow, `TooComplex` where the bounds are passed.
+    /// `InvalidArgument` if the grammar does not allow the session, `TooComplex` beyond the limits.
     pub fn allowed(&mut self, history: &[u32]) -> Result<Allowed<'_>> {
         let start = *self.start.get_or_insert(history.len());
         let Some(written) = history.get(start..) else {
-            // A rewind to before the start: the grammar begins again.
+            // After a rewind to before the start, the grammar begins again.
             self.rewind(0)?;
             self.start = Some(history.len());
             return self.after(0);
@@ -253,9 +252,9 @@ impl Matcher {
         self.after(written.len())
     }
 
-    /// Appends the tokens to `out`, `most` in all, that follow a session whatever is chosen, but for where they are
-    /// cut: the longest of those allowed, as long as all the others are its beginnings. They are only expected: the
-    /// next look at the session takes back those that it does not have.
+    /// Appends up to `most - out.len()` forced tokens to `out`: while all allowed tokens are prefixes of one of them,
+    /// that one. Only the text is forced, not its tokens: the next call removes expected tokens that the session does
+    /// not have.
     pub fn forced(&mut self, history: &[u32], most: usize, out: &mut Vec<u32>) -> Result<()> {
         self.allowed(history)?;
         let mut len = history.len() - self.start.unwrap_or(0);
@@ -275,7 +274,7 @@ impl Matcher {
         Ok(())
     }
 
-    /// Number of the first of some tokens that may follow a session one after the other.
+    /// Number of leading `tokens` that the grammar accepts after a session.
     pub fn admits(&mut self, history: &[u32], tokens: &[u32]) -> Result<usize> {
         self.allowed(history)?;
         let expected = &self.taken[history.len() - self.start.unwrap_or(0)..];
@@ -288,7 +287,7 @@ impl Matcher {
         Ok(same + more)
     }
 
-    /// The tokens that may follow the first `len` of those taken.
+    /// The tokens allowed after the first `len` of `taken`.
     fn after(&mut self, len: usize) -> Result<Allowed<'_>> {
         let known = self.masks.iter().position(|(at, _)| *at == len);
         let i = match known {
@@ -303,14 +302,14 @@ impl Matcher {
         Ok(Allowed(&self.masks[i].1))
     }
 
-    /// Takes a token after those taken.
+    /// Consumes a token.
     fn take(&mut self, token: u32) -> Result<()> {
         caught(CHOICE, || self.parser.consume_token(token).map_err(|e| stopped(&self.parser, &e)))?;
         self.taken.push(token);
         Ok(())
     }
 
-    /// Rewinds to the first `len` of the tokens taken.
+    /// Rewinds to the first `len` of `taken`.
     fn rewind(&mut self, len: usize) -> Result<()> {
         let back = self.taken.len() - len;
         if back > 0 {
@@ -322,11 +321,11 @@ impl Matcher {
     }
 }
 
-/// Some tokens of a vocabulary.
+/// A set of tokens.
 pub struct Allowed<'m>(&'m SimpleVob);
 
 impl Allowed<'_> {
-    /// A bit a token.
+    /// One bit per token.
     pub fn bits(&self) -> &[u32] {
         self.0.as_slice()
     }
@@ -335,12 +334,12 @@ impl Allowed<'_> {
         (token as usize) < self.0.len() && self.0.is_allowed(token)
     }
 
-    /// The longest token, where all others are its beginnings.
+    /// The longest token, if all others are prefixes of it.
     fn longest_of_one_text(&self, trie: &TokTrie) -> Option<u32> {
         let mut longest: (u32, &[u8]) = (0, &[]);
         for (i, id) in self.0.iter().enumerate() {
             let text = trie.token(id);
-            // A token that ends the text has none.
+            // A token that ends the text has no bytes.
             if i == BEGINNINGS || text.is_empty() {
                 return None;
             }
@@ -348,7 +347,7 @@ impl Allowed<'_> {
             if !long.starts_with(short) {
                 return None;
             }
-            // If two tokens have the same text, the first stands for a byte, so the later one counts.
+            // If two tokens have the same bytes, the first one is a byte token, so the later one is used.
             if text.len() >= longest.1.len() {
                 longest = (id, text);
             }
@@ -363,8 +362,7 @@ impl fmt::Debug for Matcher {
     }
 }
 
-/// Turns a panic into an error, because the parser is not this library's, and has up to some bytes for it, which it
-/// takes without asking.
+/// Turns a panic of the parser into an error, and reserves `bytes` bytes for its infallible allocations.
 fn caught<T>(bytes: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panicked = |_| Error::TooComplex("the grammar is too complex: its parser failed on it".to_owned());
     secured("the grammar", bytes, || catch_unwind(AssertUnwindSafe(work)).map_err(panicked).and_then(|result| result))
@@ -383,7 +381,7 @@ fn stopped(parser: &TokenParser, error: &dyn fmt::Display) -> Error {
 }
 
 fn failure(error: &str) -> Error {
-    // Errors of regular expressions show the place in lines of their own, and say why in the last one.
+    // Regular expression errors show the position on their own lines, and the reason on the last one.
     let mut lines = error.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('^'));
     let first = lines.next().unwrap_or_default();
     let why = lines.filter_map(|line| line.strip_prefix("error:")).map(str::trim).next_back();

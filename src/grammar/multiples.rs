@@ -1,5 +1,5 @@
-//! Steps of numbers, `multipleOf`, in the form that the parser takes. The parser's expressions accept only numbers with
-//! as many decimals as the step has (1.50 is a multiple of 0.25, but 1.5 is not), and read some steps wrongly.
+//! `multipleOf` in the form that the parser takes. The parser accepts only numbers with as many decimals as the step
+//! (1.50 is a multiple of 0.25, but 1.5 is not), and reads some steps incorrectly.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -7,9 +7,9 @@ use super::keywords::allows_type;
 
 /// Maximum coefficient of a step: the automaton of a number has a state per remainder.
 pub const MAX_MULTIPLE: u64 = 4096;
-/// Most decimals of a step that the parser computes with, in 32 bits.
+/// Maximum number of decimals of a step that the parser computes with, in 32 bits.
 const MAX_DECIMALS: u32 = 8;
-/// Doubles on either side of a step among which one that the parser reads as the step is searched.
+/// Number of doubles searched on either side of a step for one that the parser reads as the step.
 const MAX_NEIGHBORS: u64 = 8;
 
 /// A step: `coefficient` divided by `10^decimals`, in lowest terms.
@@ -19,7 +19,7 @@ struct Step {
 }
 
 impl Step {
-    /// Reads a positive number; a coefficient that is too large becomes the largest one.
+    /// Reads a positive number; a coefficient that is too large becomes the maximum.
     fn of(number: &Json) -> Step {
         let text = number.to_string();
         let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));
@@ -39,7 +39,7 @@ impl Step {
         Step { coefficient, decimals: decimals.clamp(0, i64::from(u32::MAX)) as u32 }
     }
 
-    /// The step of the multiples that have only so many decimals.
+    /// The step between the multiples with up to `decimals` decimals.
     fn with_decimals(&self, decimals: u32) -> Step {
         let scale = 10u64.pow(self.decimals - decimals);
         Step { coefficient: self.coefficient / gcd(self.coefficient, scale), decimals }
@@ -60,7 +60,7 @@ impl Step {
         scaled.is_some_and(|scaled| scaled % self.coefficient == 0)
     }
 
-    /// True if the parser reads a double as this step: the parser multiplies by 10 until there is no fraction.
+    /// True if the parser reads a double as this step; it multiplies by 10 until there is no fraction.
     fn is_read_from(&self, x: f64) -> bool {
         let (mut x, mut decimals) = (x, 0);
         while x.fract() != 0.0 && decimals < self.decimals {
@@ -86,13 +86,13 @@ pub fn coefficient(number: &Json) -> u64 {
     (x as u64).max(1)
 }
 
-/// A step that was taken out of a schema, and the equivalent schema.
+/// A step removed from a schema, and the equivalent schema.
 pub struct Multiples {
     step: Step,
     schema: Json,
 }
 
-/// Writes the `multipleOf` of a schema for the parser, or takes it out of the schema if there have to be alternatives.
+/// Rewrites a schema's `multipleOf` for the parser, or removes it if alternatives are needed.
 ///
 /// # Errors
 /// Why the parser cannot take the step.
@@ -112,7 +112,7 @@ pub fn taken(members: &mut Map<String, Json>) -> Result<Option<Multiples>, Strin
         members.insert("multipleOf".to_owned(), json!(written(&step.with_decimals(0))?));
         return Ok(None);
     }
-    // Fewer decimals are accepted already where the last ones do not follow from the others.
+    // Fewer decimals are accepted already unless the last ones follow from the others.
     let is_refused = |decimals: &u32| 10u64.pow(step.decimals - decimals) <= step.coefficient;
     let steps = (1..step.decimals).filter(is_refused).chain([step.decimals]).map(|n| step.with_decimals(n));
     let options: Vec<Json> =
@@ -122,13 +122,13 @@ pub fn taken(members: &mut Map<String, Json>) -> Result<Option<Multiples>, Strin
 }
 
 impl Multiples {
-    /// The schema of the multiples within bounds, if there are any: alternatives as `numbers` returns them.
+    /// The schema of the multiples within bounds, if any: alternatives from `numbers`.
     pub fn within(self, bounds: Option<Json>) -> Json {
         let Some(Json::Array(mut options)) = bounds.and_then(|mut bounds| bounds.get_mut("anyOf").map(Json::take))
         else {
             return self.schema;
         };
-        // The parser divides by the step with rounding, so a single number is compared here.
+        // The parser divides with rounding, so single numbers are compared here.
         let single = |option: &Json| option["minimum"].as_f64().filter(|_| option["minimum"] == option["maximum"]);
         options.retain(|option| single(option).is_none_or(|x| self.step.divides(x)));
         for option in options.iter_mut().filter(|option| single(option).is_none()) {

@@ -1,14 +1,13 @@
-//! Bounds of numbers in the form that the parser takes. The parser's expressions wrongly reject numbers whose decimals
-//! are a prefix of a bound's decimals (0.9 below 0.95), and accept an excluded integer if the other bound is less than
-//! one away from it.
+//! Number bounds in the form that the parser takes. The parser incorrectly rejects numbers whose decimals are a prefix
+//! of a bound's (0.9 below 0.95), and accepts an excluded integer if the other bound is less than one away.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::keywords::allows_type;
 
-/// Decimals of a bound that the parser reads exactly.
+/// Maximum number of decimals of a bound that the parser reads exactly.
 const MAX_DECIMALS: usize = 15;
-/// Digits of a double that are exact in decimal.
+/// Number of decimal digits that a double represents exactly.
 const EXACT_DIGITS: i32 = 15;
 
 const BOUNDS: [&str; 4] = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"];
@@ -21,12 +20,12 @@ struct Bound {
 }
 
 impl Bound {
-    /// Returns the opposite bound for the negated numbers.
+    /// The opposite bound, for the negated numbers.
     fn negated(self) -> Bound {
         Bound { value: -self.value, ..self }
     }
 
-    /// Returns the lowest lower bound, not below this one, that has only as many decimals as the parser reads exactly.
+    /// The lowest lower bound, not below this one, with only as many decimals as the parser reads exactly.
     fn shortened(self) -> Bound {
         match format!("{}", self.value).split_once('.') {
             Some((_, decimals)) if decimals.len() > MAX_DECIMALS => {
@@ -38,12 +37,12 @@ impl Bound {
     }
 }
 
-/// True if a schema has bounds of numbers.
+/// True if a schema has number bounds.
 pub fn has_bounds(members: &Map<String, Json>) -> bool {
     BOUNDS.iter().any(|name| members.contains_key(*name))
 }
 
-/// Removes the bounds of numbers from a schema and returns equivalent alternatives; `None` if the bounds stay.
+/// Removes the number bounds from a schema and returns equivalent alternatives; `None` if the bounds stay.
 pub fn alternatives(members: &mut Map<String, Json>) -> Option<Json> {
     let is_listed = members.contains_key("const") || members.contains_key("enum");
     // The parser reports values that are not bounds.
@@ -85,7 +84,7 @@ pub fn alternatives(members: &mut Map<String, Json>) -> Option<Json> {
     Some(json!({"anyOf": out}))
 }
 
-/// The larger of the bounds that a schema has on one side, after a multiplication with `sign`.
+/// The tighter of a schema's bounds on one side, multiplied by `sign`.
 fn tightest(members: &Map<String, Json>, name: &str, excluded: &str, sign: f64) -> Option<Bound> {
     let value = |name: &str| members.get(name).and_then(Json::as_f64).map(|x| x * sign);
     let is_flag = members.get(excluded) == Some(&json!(true));
@@ -97,8 +96,7 @@ fn tightest(members: &Map<String, Json>, name: &str, excluded: &str, sign: f64) 
 }
 
 /// Returns ranges that together contain the numbers between two bounds. No range excludes an integer that is less than
-/// one away from its other bound. Numbers that are closer to an excluded integer than a double can represent are left
-/// out.
+/// one away from its other bound. Omits numbers closer to an excluded integer than a double can represent.
 fn pieces(low: Option<Bound>, high: Option<Bound>) -> Vec<[Option<Bound>; 2]> {
     let step = |n: f64| 10f64.powi(format!("{}", n.abs()).len() as i32 - EXACT_DIGITS);
     let is_integer = |bound: &Bound| bound.is_excluded && bound.value.fract() == 0.0;
@@ -131,7 +129,7 @@ fn pieces(low: Option<Bound>, high: Option<Bound>) -> Vec<[Option<Bound>; 2]> {
     out
 }
 
-/// Returns the numbers whose decimals are a prefix of the decimals of `bound`.
+/// The numbers whose decimals are a prefix of the decimals of `bound`.
 fn beginnings(bound: f64) -> Vec<f64> {
     let text = format!("{bound}");
     let Some((whole, decimals)) = text.split_once('.') else { return Vec::new() };

@@ -1,40 +1,40 @@
-//! Translates patterns of JSON schemas for the parser. The patterns are ECMA-262 regular expressions, read by code
-//! points as with the flag `u`, or as without it if the pattern is invalid with it. The parser takes the syntax of the
-//! crate `regex-syntax`, but quotes some character sets wrong.
+//! Translates `pattern` of JSON schemas for llguidance ("the parser"). Patterns are ECMA-262 regular expressions, read
+//! by code points as with the flag `u`, or without it if invalid with it. The parser takes the syntax of the crate
+//! `regex-syntax`, but quotes some character sets incorrectly.
 
 use llguidance::regex_to_lark;
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Repetition};
 
 use crate::error::{Error, Result};
 
-/// A character that no text of a pattern needs, and that JSON has to escape.
+/// A character that no pattern's text needs, and that JSON must escape.
 const SPARE: char = '\u{1}';
-/// Levels of groups.
+/// Maximum nesting of groups.
 const MAX_DEPTH: usize = 150;
 
 const DIGITS: &str = "0-9";
 const WORD: &str = "0-9A-Za-z_";
 const SPACE: &str = r"\x{9}-\x{d}\x{20}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}";
 
-/// A pattern for the parser.
+/// A translated pattern.
 pub struct Pattern {
     pub text: String,
-    /// ECMA-262 patterns that must match too: the look-ahead assertions at the pattern's beginning.
+    /// ECMA-262 patterns that must match too: the pattern's leading look-ahead assertions.
     pub ahead: Vec<String>,
-    /// The reason why the pattern accepts more than the given pattern.
+    /// Why the translation accepts more than the given pattern.
     pub weaker: Option<&'static str>,
 }
 
-/// Steps that reading a pattern counts as. Properties of characters are hundreds of ranges.
+/// Number of steps for reading a pattern. Unicode properties are hundreds of ranges.
 pub fn cost(pattern: &str) -> usize {
     1 + pattern.len() / 16 + 50 * pattern.matches("\\p{").count() + 50 * pattern.matches("\\P{").count()
 }
 
-/// Reads a pattern. `is_weak`: constructs that the parser lacks are left out, so that the pattern accepts more.
+/// Translates a pattern. `is_weak`: omits constructs that the parser does not support, so that the result accepts more.
 ///
 /// # Errors
-/// `InvalidArgument` for an invalid pattern, `Unsupported` for constructs that the parser lacks, `TooComplex` for too
-/// many levels.
+/// `InvalidArgument` for an invalid pattern, `Unsupported` for unsupported constructs, `TooComplex` for too many
+/// levels.
 pub fn prepared(pattern: &str, is_weak: bool) -> Result<Pattern> {
     let chars: Vec<char> = pattern.chars().collect();
     let (n_groups, has_names) = groups(&chars);
@@ -49,7 +49,7 @@ pub fn prepared(pattern: &str, is_weak: bool) -> Result<Pattern> {
         dot_all: false,
         any_case: false,
     };
-    // Not of ECMA-262, but common: a flag of the whole pattern.
+    // Not in ECMA-262, but common: a flag for the whole pattern.
     reader.any_case = reader.takes("(?i)");
     reader.any(0)?;
     if reader.at < chars.len() {
@@ -66,7 +66,7 @@ pub fn prepared(pattern: &str, is_weak: bool) -> Result<Pattern> {
     }
 }
 
-/// The number of groups that capture, and whether some have names.
+/// The number of capturing groups, and whether any is named.
 fn groups(chars: &[char]) -> (usize, bool) {
     let (mut n, mut has_names, mut in_set, mut i) = (0, false, false, 0);
     while i < chars.len() {
@@ -86,7 +86,7 @@ fn groups(chars: &[char]) -> (usize, bool) {
     (n, has_names)
 }
 
-/// True if a parenthesis is followed by the name of a group.
+/// True if a parenthesis is followed by a group name.
 fn has_group_name(chars: &[char]) -> bool {
     match chars {
         ['?', '<', next, ..] => !matches!(next, '=' | '!'),
@@ -98,7 +98,7 @@ fn has_group_name(chars: &[char]) -> bool {
 struct Reader<'c> {
     chars: &'c [char],
     at: usize,
-    /// The pattern of `regex-syntax` so far.
+    /// The translation so far.
     out: String,
     ahead: Vec<String>,
     weaker: Option<&'static str>,
@@ -110,10 +110,10 @@ struct Reader<'c> {
     any_case: bool,
 }
 
-/// A part of a set of characters.
+/// A part of a character set.
 enum Member {
     Char(u32),
-    /// A nested set, in the form of a part of a set.
+    /// A nested set, written as a part of a set.
     Set(String),
 }
 
@@ -277,7 +277,7 @@ impl Reader<'_> {
                 self.at += 1;
                 u32::from(self.chars[self.at - 1]) % 32
             }
-            // A backslash before a letter that no control character has stands for itself.
+            // A backslash before a letter without a control character is literal.
             'c' => {
                 self.at -= 1;
                 u32::from('\\')
@@ -361,7 +361,7 @@ impl Reader<'_> {
         Ok(high)
     }
 
-    /// A property of Unicode, in braces.
+    /// A Unicode property, in braces.
     fn property(&mut self, is_other: bool) -> Result<Member> {
         let end = self.chars[self.at..].iter().position(|c| *c == '}');
         let end = end.ok_or_else(|| self.wrong("the name of a property is not closed"))? + self.at;
@@ -418,7 +418,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Bounds of repetitions after a brace, and where they end.
+    /// Bounds of a repetition after a brace, and the index after it.
     fn counts(&self, from: usize) -> Option<(String, String, usize)> {
         let end = from + self.chars.get(from..)?.iter().position(|c| *c == '}')?;
         let text: String = self.chars[from..end].iter().collect();
@@ -427,7 +427,7 @@ impl Reader<'_> {
         (!least.is_empty() && is_number(least) && is_number(most)).then(|| (least.to_owned(), most.to_owned(), end + 1))
     }
 
-    /// Reads the quantifier of what was written from `start` on.
+    /// Reads the quantifier of the output from `start` on.
     fn repeated(&mut self, start: usize) -> Result<()> {
         let times = match self.peek() {
             Some(c @ ('*' | '+' | '?')) => {
@@ -436,7 +436,7 @@ impl Reader<'_> {
             }
             Some('{') => {
                 let Some((least, most, end)) = self.counts(self.at + 1) else { return Ok(()) };
-                // A number of more than nine digits is treated as no bound.
+                // More than nine digits count as unbounded.
                 let number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX).min(999_999_999);
                 if !most.is_empty() && number(&least) > number(&most) {
                     return Err(self.wrong("the repetition ends before it begins"));
@@ -497,8 +497,8 @@ pub fn has_controls(pattern: &str) -> bool {
     })
 }
 
-/// True where a set has the spare character, but not all that JSON escapes with a backslash alone: the parser takes one
-/// with all control characters for one that has `"` and `\` too.
+/// True if a set has the spare character, but not all characters that JSON escapes with only a backslash: the parser
+/// assumes that a set with all control characters has `"` and `\` too.
 fn is_quoted_wrong(tree: &Hir) -> bool {
     match tree.kind() {
         HirKind::Class(Class::Unicode(class)) => {
@@ -513,8 +513,7 @@ fn is_quoted_wrong(tree: &Hir) -> bool {
     }
 }
 
-/// The expression less the texts with the spare character, so that no set has all control characters, whatever is
-/// united.
+/// The expression without texts that contain the spare character, so that no union of sets has all control characters.
 fn without_spare(tree: Hir) -> Hir {
     match tree.into_kind() {
         HirKind::Class(Class::Unicode(mut class)) => {

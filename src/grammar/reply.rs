@@ -1,4 +1,4 @@
-//! Compiles the grammars of replies with tools. Only parts that do not compile are loosened, and, if all parts together
+//! Compiles the grammars of replies with tools. Loosens only the parts that do not compile, and, if all parts together
 //! are too complex, the largest ones.
 
 use std::cmp::Reverse;
@@ -12,35 +12,35 @@ use super::{Grammar, GrammarText, Grammars, is_of_grammar, looser, note, source}
 use crate::error::{Error, Result};
 use crate::text::{Reply, Tokenizer};
 
-/// Most tools of a reply: in front of the name of a tool the parser keeps two items per tool, and at most 2000.
+/// Maximum number of tools of a reply: before a tool's name the parser keeps two items per tool, out of 2000.
 const MAX_TOOLS: usize = 900;
 
 /// What does not compile.
 #[derive(Clone, Copy)]
 enum Cause {
-    /// A tool, or the content, is not written.
+    /// A tool, or the content, cannot be written.
     Part,
-    /// All parts are written, and too long together.
+    /// All parts can be written, but are too long together.
     Length,
-    /// The parser takes too long for what is written.
+    /// The parser takes too long.
     Parser,
 }
 
-/// The ways to find the parts that do not compile by themselves, the cheaper one first.
+/// How to find the parts that do not compile by themselves, the cheaper way first.
 #[derive(Clone, Copy)]
 enum Check {
-    /// The grammar of the part is written.
+    /// Write the grammar of the part.
     Written,
-    /// It is compiled too.
+    /// Also compile it.
     Compiled,
 }
 
 impl Grammars {
-    /// Compiles the grammar of a reply: reasoning, and then tool calls or content, which follows a grammar if there is
-    /// one. Keywords of a tool that is not strict are left out if they cannot be compiled.
+    /// Compiles the grammar of a reply: reasoning, then tool calls or content, optionally with a grammar. Omits
+    /// keywords of non-strict tools that cannot be compiled.
     ///
     /// # Errors
-    /// The errors of `compile`, which name the tool.
+    /// The errors of `compile`, with the name of the tool.
     pub fn compile_reply(
         &self,
         reply: &Reply,
@@ -112,10 +112,10 @@ impl Grammars {
         Ok(self.grammar(parser, notes))
     }
 
-    /// Loosens each part that may be loose until it compiles by itself. Returns true if a part was loosened.
+    /// Loosens each part that may be loosened until it compiles by itself. Returns true if a part was loosened.
     ///
     /// # Errors
-    /// The error of the first other part that does not compile.
+    /// The first error of a part that may not be loosened.
     fn check_each(&self, request: &mut ReplyRequest, check: Check) -> Result<bool> {
         let before = (request.tools.clone(), request.content_looseness);
         let tried = |grammar: &mut dyn FnMut() -> Result<TopLevelGrammar>| match check {
@@ -151,14 +151,14 @@ impl Grammars {
     }
 }
 
-/// The requested grammar of a reply, and the parts of schemas that are given up.
+/// The requested grammar of a reply, and the looseness of its parts.
 struct ReplyRequest<'a> {
     reply: &'a Reply,
     content: Option<&'a GrammarText<'a>>,
     white_space: bool,
     tokenizer: &'a Tokenizer,
     tools: Vec<Looseness>,
-    /// Bytes of the grammar of each tool, if it was written at this looseness.
+    /// Bytes of each tool's grammar, if written at the present looseness.
     sizes: Vec<Option<usize>>,
     content_looseness: Looseness,
 }
@@ -168,14 +168,14 @@ impl ReplyRequest<'_> {
         format!("the tool {:?}", self.reply.tools[tool].name)
     }
 
-    /// The grammar of a reply with one of the tools, in the form of the reply.
+    /// The grammar of a reply with only one of the tools.
     fn alone(&self, tool: &ToolSchema) -> Result<TopLevelGrammar> {
         let tools = std::slice::from_ref(tool);
         let grammar = source::read_reply(self.reply, tools, None, self.white_space, self.tokenizer);
         grammar.map_err(|failed| failed.error)
     }
 
-    /// Bytes of the grammar of the content, or of a tool; 0 if it is not written.
+    /// Bytes of the content's or a tool's grammar; 0 if not written.
     fn content_size(&self) -> usize {
         let read = |content: &GrammarText| {
             let mut effort = Effort::new(content.best_effort);
@@ -193,7 +193,7 @@ impl ReplyRequest<'_> {
         *self.sizes[i].insert(size)
     }
 
-    /// Loosens the largest parts that may be loosened: those that are half of all of them together.
+    /// Loosens the largest parts that may be loosened, which make up half of the total.
     ///
     /// # Errors
     /// `error` if there are none.

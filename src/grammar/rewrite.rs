@@ -1,5 +1,5 @@
-//! Rewrites JSON schemas: removes annotations, and expresses keywords that the parser lacks by keywords that it has, if
-//! the result is exact. Relies on `logic` for what follows from a schema.
+//! Rewrites JSON schemas: removes annotations, and expresses unsupported keywords by supported ones if the result is
+//! exact. Uses `logic` for proofs.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -13,13 +13,13 @@ use super::logic::Logic;
 use super::{multiples, numbers, pattern};
 use crate::error::{Error, Result};
 
-/// The largest integer up to which the parser computes exactly.
+/// The largest integer up to which the parser is exact.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// Steps that a pair of patterns of names is.
+/// Number of steps for a pair of name patterns.
 const PATTERNS: usize = 20;
 
-/// Rewrites a schema and the schemas that it refers to, each in place.
+/// Rewrites a schema and the schemas it refers to, in place.
 pub fn rewritten(schema: Json, effort: &mut Effort) -> Result<Json> {
     let mut out = schema.clone();
     let mut references = BTreeSet::new();
@@ -48,7 +48,7 @@ pub fn rewritten(schema: Json, effort: &mut Effort) -> Result<Json> {
     Ok(out)
 }
 
-/// Removes the shared definitions to which nothing refers.
+/// Removes unreferenced shared definitions.
 fn prune(schema: &mut Json, seen: &HashSet<String>) {
     for folder in ["$defs", "definitions"] {
         let Some(Json::Object(definitions)) = schema.get_mut(folder) else { continue };
@@ -58,7 +58,7 @@ fn prune(schema: &mut Json, seen: &HashSet<String>) {
     }
 }
 
-/// The first number of a value that is not exact as a 64-bit float.
+/// The first number of a value that is not exact as a double.
 fn inexact(value: &Json) -> Option<&serde_json::Number> {
     match value {
         Json::Number(n) if !is_exact(n) => Some(n),
@@ -75,9 +75,9 @@ fn is_exact(n: &serde_json::Number) -> bool {
 
 struct Rewriter<'s, 'e> {
     logic: Logic<'s>,
-    /// All targets of references of the document, each with a slash at its end.
+    /// All reference targets of the document, with a trailing slash.
     references: BTreeSet<String>,
-    /// Places that are referred to.
+    /// Referenced places.
     targets: Vec<String>,
     effort: &'e mut Effort,
 }
@@ -157,7 +157,7 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// Notes the target of a reference.
+    /// Records the target of a reference.
     fn reference(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
         let Some(target) = members.get("$ref").and_then(Json::as_str) else { return Ok(()) };
         let is_found = self.logic.target(members).is_some();
@@ -172,7 +172,7 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// Rejects numbers that the parser would round, because it is not exact for them, and multiples of 0.
+    /// Rejects numbers that the parser would round, and multiples of 0.
     fn check_numbers(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
         for name in ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "const", "enum"] {
             let Some(value) = members.get(name) else { continue };
@@ -181,7 +181,7 @@ impl Rewriter<'_, '_> {
                 return Err(Error::invalid(format!("the grammar, {place:?} is {value}; it must be above 0")));
             }
             let is_wrong = name == "multipleOf" && value.as_f64().is_none_or(|n| n <= 0.0);
-            // Every number that a double holds is within such a bound.
+            // Such a bound allows every double.
             let (is_minimum, is_maximum) = (name.ends_with("inimum"), name.ends_with("aximum"));
             let is_wide = value.as_f64().is_some_and(|n| is_minimum && n <= -f64::MAX || is_maximum && n >= f64::MAX);
             if let Some(number) = inexact(value)
@@ -199,7 +199,7 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// Reads counts that are written as `2.0`.
+    /// Reads counts written as `2.0`.
     fn read_counts(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
         for name in COUNTS {
             let Some(value) = members.get_mut(name) else { continue };
@@ -220,7 +220,7 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// Rejects member counts that the parser would reach by repeating a name, or that it cannot count.
+    /// Rejects member counts that the parser could reach by repeating a name, or cannot count.
     fn check_counts(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
         let count = |name: &str| members.get(name).and_then(Json::as_u64);
         let (least, most) = (count("minProperties").unwrap_or(0), count("maxProperties"));
@@ -276,7 +276,7 @@ impl Rewriter<'_, '_> {
                         members.shift_remove("else");
                     }
                 }
-                // It constrains nothing.
+                // An empty object constrains nothing.
                 Ok(_) if value.as_object().is_some_and(Map::is_empty) => _ = members.shift_remove(keyword),
                 Ok(_) => {}
                 Err(what) if self.effort.is_best() => {
@@ -319,7 +319,7 @@ impl Rewriter<'_, '_> {
         self.name_patterns(members, place)
     }
 
-    /// Writes a pattern for the parser.
+    /// Translates a pattern for the parser.
     fn pattern(&mut self, members: &mut Map<String, Json>, place: &str, all: &mut Vec<Json>) -> Result<()> {
         let Some(text) = members.get("pattern").and_then(Json::as_str) else { return Ok(()) };
         self.effort.step(pattern::cost(text), place)?;
@@ -340,11 +340,11 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// Writes the patterns of names for the parser. If one is left out, unnamed members may have any value.
+    /// Translates name patterns for the parser. If one is omitted, unnamed members may have any value.
     fn name_patterns(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
         let Some(Json::Object(by_pattern)) = members.get_mut("patternProperties") else { return Ok(()) };
         let parts = std::mem::take(by_pattern);
-        // The parser compares each pattern with each other one.
+        // The parser compares each pattern with every other one.
         self.effort.step(PATTERNS * parts.len() * parts.len(), place)?;
         let mut is_weaker = false;
         let mut written = Map::new();
@@ -383,7 +383,7 @@ impl Rewriter<'_, '_> {
     }
 
     /// Rewrites `oneOf` as `anyOf` over disjoint options. `members`: the schema that contains the `oneOf`, which values
-    /// satisfy as well.
+    /// must satisfy too.
     fn one_of(&self, options: &Json, members: &Json) -> std::result::Result<Vec<Json>, String> {
         let options = options.as_array().map_or(&[][..], |list| list);
         let mut others = vec![Vec::new(); options.len()];
@@ -426,8 +426,7 @@ fn size(json: &Json) -> usize {
     }
 }
 
-/// Returns options: an object either lacks a member, or has the members or satisfies the schema that depend on that
-/// member.
+/// Returns alternatives: an object either lacks a member, or satisfies what depends on that member.
 fn dependencies(by_name: &Json) -> Vec<Json> {
     let rewritten = |(name, dependent): (&String, &Json)| {
         let has = json!({"type": "object", "required": [name]});

@@ -1,5 +1,5 @@
-//! JSON schemas as the parser takes them: within bounds, with the keywords that it lacks written in those that it has,
-//! where that is exact. Relies on `logic` for what follows from a schema.
+//! JSON schemas for the parser: within limits, with unsupported keywords expressed by supported ones if exact. Uses
+//! `logic` for proofs.
 
 use std::collections::HashMap;
 
@@ -12,14 +12,14 @@ use super::pattern;
 use super::rewrite::rewritten;
 use crate::error::{Error, Result};
 
-/// Most bytes of parts of a schema that become definitions.
+/// Maximum bytes of parts of a schema that become definitions.
 const MAX_SHARED: usize = 1 << 20;
 
-/// Returns a schema for the parser. `effort` decides what happens to keywords that cannot be compiled.
+/// Returns a schema for the parser. `effort` handles keywords that cannot be compiled.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no schema, `Unsupported` for a reference to a part that is rewritten, `TooComplex`
-/// beyond the bounds.
+/// `InvalidArgument` for an invalid schema, `Unsupported` for a reference to a rewritten part, `TooComplex` beyond the
+/// limits.
 pub fn prepared(schema: Json, space: Space, effort: &mut Effort) -> Result<Json> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err(Error::invalid("the schema is neither an object nor a boolean"));
@@ -34,14 +34,14 @@ pub fn prepared(schema: Json, space: Space, effort: &mut Effort) -> Result<Json>
         && let Json::Object(options) = members.entry("x-guidance").or_insert_with(|| match space {
             Space::None => json!({"whitespace_flexible": false}),
             Space::One => json!({"whitespace_flexible": false, "item_separator": ", ?", "key_separator": ": ?"}),
-            // Without a bound small models write white space for ever.
+            // Without a bound, small models write white space forever.
             Space::Free => json!({"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,40}"}),
         })
     {
         if effort.is_best() {
             options.insert("lenient".to_owned(), json!(true));
         }
-        // Otherwise names could be written in a second way that bypasses the schemas of the first one.
+        // Otherwise names could be written in a second way that bypasses their schemas.
         if !has_controls {
             options.entry("json_allowed_escapes").or_insert_with(|| json!(r#"nrbtf\""#));
         }
@@ -61,14 +61,14 @@ pub enum Looseness {
     Exact,
     /// Patterns, formats, multiples, and numbers of characters, items and members.
     Shapes,
-    /// All but the names of members at the top.
+    /// All but the names of top-level members.
     Names,
     /// Everything.
     Any,
 }
 
 impl Looseness {
-    /// The next one, which gives up more.
+    /// The next level, which gives up more.
     pub fn next(self) -> Option<Looseness> {
         match self {
             Looseness::Exact => Some(Looseness::Shapes),
@@ -104,7 +104,7 @@ impl Looseness {
         out
     }
 
-    /// What the log says of a schema for which this level of looseness was needed; `None` for nothing.
+    /// The log message for this level; `None` for nothing.
     pub fn note(self) -> Option<&'static str> {
         match self {
             Looseness::Exact => None,
@@ -135,8 +135,8 @@ fn loosen(json: &mut Json) {
     }
 }
 
-/// True where values or names of members have control characters that are written with `\u` alone. Refuses them where a
-/// member may have any name: what is written with `\u` could be that of another.
+/// True if values or member names have control characters that only `\u` escapes can write. Fails if an object also
+/// allows other names, because a name with `\u` escapes could bypass the schema of a listed one.
 fn check_controls(schema: &Json, effort: &Effort) -> Result<bool> {
     let (mut has_controls, mut has_patterns, mut is_open) = (false, false, false);
     let mut look = |text: &str| {
@@ -161,16 +161,16 @@ fn check_controls(schema: &Json, effort: &Effort) -> Result<bool> {
     }
 }
 
-/// The white space between the parts of JSON.
+/// White space between the parts of JSON.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Space {
     None,
-    /// One space or none after commas and colons.
+    /// An optional space after commas and colons.
     One,
     Free,
 }
 
-/// Hands on all texts, names of members included.
+/// Calls `each` for all texts, including member names.
 fn each_text(json: &Json, each: &mut impl FnMut(&str)) {
     match json {
         Json::String(text) => each(text),
@@ -183,10 +183,9 @@ fn each_text(json: &Json, each: &mut impl FnMut(&str)) {
     }
 }
 
-/// Copies targets of references to the definitions and makes the references name the copies: references to places other
-/// than shared definitions, and escaped references (RFC 6901, and percent signs of a fragment). The parser reads no
-/// escapes, and parts of a schema move when it is rewritten. `root`: references to the whole schema too, for schemas
-/// that are used in parts.
+/// Copies reference targets to the definitions and redirects the references: those outside shared definitions, and
+/// escaped ones (RFC 6901, and percent-encoded fragments). The parser does not unescape, and parts of a schema move
+/// when it is rewritten. `root`: also references to the whole schema, for schemas that are used in parts.
 pub fn share_targets(schema: &mut Json, root: bool, effort: &Effort) -> Result<()> {
     let mut found = Vec::new();
     visit(schema, &mut |members| {
@@ -200,7 +199,7 @@ pub fn share_targets(schema: &mut Json, root: bool, effort: &Effort) -> Result<(
         let place = unescaped(&target).and_then(|place| schema.pointer(place.trim_end_matches('/'))).cloned();
         let place = match place {
             Some(place) => place,
-            // The reference is left out when it is met.
+            // The reference is omitted later.
             None if effort.is_best() => continue,
             None => return Err(Error::invalid(format!("the schema: \"#{target}\" is not found"))),
         };
@@ -222,14 +221,14 @@ pub fn share_targets(schema: &mut Json, root: bool, effort: &Effort) -> Result<(
     Ok(())
 }
 
-/// True for a reference target that has to be a definition and is not one.
+/// True for a reference target that must become a definition.
 fn has_to_move(target: &str, root: bool) -> bool {
     let name = ["/$defs/", "/definitions/"].into_iter().find_map(|folder| target.strip_prefix(folder));
     let is_root = target.is_empty() || target == "/";
     target.contains(['~', '%']) || if is_root { root } else { name.is_none_or(|name| name.contains('/')) }
 }
 
-/// Decodes the percent signs of a fragment.
+/// Decodes a percent-encoded fragment.
 fn unescaped(fragment: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = fragment.as_bytes();

@@ -1,4 +1,4 @@
-//! The kinds of grammars, each read into the one form that the parser takes, and the bounds on what a caller may give.
+//! The kinds of grammars, all converted to the parser's form, and the limits of grammar texts.
 
 use llguidance::api::TopLevelGrammar;
 use serde_json::{Value as Json, json};
@@ -10,19 +10,19 @@ use super::{gbnf, schema};
 use crate::error::{Error, Result};
 use crate::text::{Reply, Tokenizer, parse_json};
 
-/// Longest text of a grammar, annotations of schemas excluded.
+/// Maximum bytes of a grammar, without annotations of schemas.
 const MAX_TEXT: usize = 256 << 10;
-/// Longest text of a schema with its annotations, such as descriptions.
+/// Maximum bytes of a schema with its annotations, such as descriptions.
 const MAX_JSON: usize = 4 << 20;
-/// Longest grammar of a reply with calls, in Lark.
+/// Maximum bytes of the Lark grammar of a reply with calls.
 const MAX_LARK: usize = 1 << 20;
-/// Most rules and brackets of a Lark grammar: each may be a level of recursion.
+/// Maximum number of rules and brackets of a Lark grammar: each may be a level of recursion.
 const MAX_NESTED: usize = 8000;
 
-/// Name of the grammar of the content within that of a reply.
+/// Name of the content's grammar within a reply's.
 const CONTENT: &str = "content";
 
-/// The language in which a grammar is written.
+/// The language of a grammar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     JsonSchema,
@@ -31,29 +31,29 @@ pub enum Kind {
     Gbnf,
     /// Any JSON.
     Json,
-    /// One of some texts, in a JSON array.
+    /// One of several texts, given as a JSON array.
     Choices,
 }
 
-/// A grammar as a caller gives it.
+/// A caller's grammar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GrammarText<'a> {
     pub kind: Kind,
     pub text: &'a str,
     /// True if JSON may have white space between its parts.
     pub white_space: bool,
-    /// True if keywords of a JSON schema that cannot be compiled are left out.
+    /// True to omit JSON schema keywords that cannot be compiled.
     pub best_effort: bool,
 }
 
 impl<'a> GrammarText<'a> {
-    /// Creates a strict grammar: all of it has to be compiled, and JSON has no white space.
+    /// A strict grammar: all of it must compile, and JSON has no white space.
     pub fn new(kind: Kind, text: &'a str) -> GrammarText<'a> {
         GrammarText { kind, text, white_space: false, best_effort: false }
     }
 }
 
-/// Reads a grammar. `looseness`: the part of a schema that is given up.
+/// Reads a grammar. `looseness`: what to give up of a schema.
 pub fn read(
     source: &GrammarText,
     tokenizer: &Tokenizer,
@@ -79,7 +79,7 @@ pub fn read(
             Err(Error::invalid("RZ_GRAMMAR_FLAG_WHITESPACE needs a grammar of JSON, not a grammar of another kind"))
         }
         Kind::Json => Err(Error::invalid("a grammar of kind JSON takes no text")),
-        // The parser would take it for an escape of its own mark.
+        // The parser would take it as an escape of its own delimiter.
         Kind::Regex if text.chars().rev().take_while(|c| *c == '\\').count() % 2 == 1 => {
             Err(Error::invalid("the expression ends with a backslash; it must escape a character"))
         }
@@ -96,7 +96,7 @@ pub fn read(
                 _ => Err(Error::invalid("the choices must be a JSON array of at least one string")),
             }
         }
-        // A schema in the middle of a text would pass the bounds on schemas by.
+        // A schema inside a text would bypass the limits on schemas.
         Kind::Lark if text.contains("%json") => {
             Err(Error::unsupported("a Lark grammar must not have %json; use a grammar of a JSON schema"))
         }
@@ -105,7 +105,7 @@ pub fn read(
     }
 }
 
-/// A Lark grammar with the numbers of tokens in place of their names, `<|name|>`, which the parser does not know.
+/// A Lark grammar with token ids in place of token names (`<|name|>`), which the parser does not know.
 fn with_tokens(text: &str, tokenizer: &Tokenizer) -> Result<String> {
     let mut out = String::new();
     let mut rest = text;
@@ -139,7 +139,7 @@ fn with_tokens(text: &str, tokenizer: &Tokenizer) -> Result<String> {
     Ok(out + rest)
 }
 
-/// Bytes up to the first of some characters after the first, which is included, escaped ones left out.
+/// Number of bytes up to and including the first unescaped character of `ends` after the first byte.
 fn quoted(text: &str, ends: &str) -> usize {
     let mut is_escaped = false;
     for (i, c) in text.char_indices().skip(1) {
@@ -152,7 +152,7 @@ fn quoted(text: &str, ends: &str) -> usize {
 }
 
 fn lark(text: String) -> Result<TopLevelGrammar> {
-    // Colons and brackets within texts and expressions count too, but for groups that capture nothing.
+    // Colons and brackets within texts and expressions count too, but not non-capturing groups.
     let n = text.matches([':', '(', '[']).count() - 2 * text.matches("(?:").count();
     if n > MAX_NESTED {
         let what = format!("the grammar has {n} rules and brackets; it must have at most {MAX_NESTED}");
@@ -161,9 +161,9 @@ fn lark(text: String) -> Result<TopLevelGrammar> {
     Ok(TopLevelGrammar::from_lark(text))
 }
 
-/// Reads the grammar of a reply: reasoning, and then tool calls or the content. `content`: the grammar of the content;
-/// `None` for any text, which calls may follow. `white_space`: as in `GrammarText`, within calls. Without it, calls
-/// have the spaces after commas and colons that templates write.
+/// Reads the grammar of a reply: reasoning, then tool calls or the content. `content`: the grammar of the content;
+/// `None` for any text, which calls may follow. `white_space`: as in `GrammarText`, for calls; without it, calls have
+/// the spaces after commas and colons that templates write.
 pub fn read_reply(
     reply: &Reply,
     tools: &[ToolSchema],

@@ -1,5 +1,5 @@
-//! The grammar of a reply with calls of tools, in Lark: the tags of the model's own form, as its template writes them,
-//! around arguments that follow the JSON schema of each tool. Relies on `text` for the form.
+//! The grammar of a reply with tool calls, in Lark: the model's own tags, as its template writes them, around arguments
+//! that follow each tool's JSON schema. Uses `text` for the form.
 
 mod dialect;
 mod held;
@@ -21,27 +21,26 @@ use held::{MEMBERS, any_of, flattened, leave_out, lengths, omit_unheld};
 use parameters::MAX_DEPTH;
 pub use parameters::ToolSchema;
 
-/// Maximum bytes of the grammar of one tool whose arguments are not JSON.
+/// Maximum bytes of a tool's grammar if its arguments are not JSON.
 const MAX_LARK: usize = 64 << 10;
 
-/// Longest schema of the arguments of one tool, without its descriptions.
+/// Maximum bytes of a tool's argument schema, without descriptions.
 const MAX_SCHEMA: usize = 256 << 10;
 
-/// White space after reasoning, and in front of a call that has to come.
+/// White space after reasoning, and before a required call.
 const SPACE: &str = r"(/[ \n]{1,4}/)?";
 
-/// An error of one of the tools, by its number, or of all together.
+/// An error of a tool, by index, or of all tools together.
 #[derive(Debug)]
 pub struct Failed {
     pub tool: Option<usize>,
     pub error: Error,
 }
 
-/// Writes the grammar of a reply. `content`: the grammar that its content follows, by its name; `None` for any text.
+/// Writes the grammar of a reply. `content`: name of the grammar of its content; `None` for any text.
 ///
 /// # Errors
-/// `Unsupported` for schemas that arguments in a form other than JSON cannot follow, and the errors of
-/// `schema::prepared`.
+/// `Unsupported` for schemas that non-JSON arguments cannot follow, and the errors of `schema::prepared`.
 pub fn to_lark(
     reply: &Reply,
     tools: &[ToolSchema],
@@ -65,7 +64,7 @@ struct Writer<'r> {
     tokenizer: &'r Tokenizer,
     lark: String,
     rules: usize,
-    /// The tool that is being written, and where its rules begin.
+    /// The current tool, and the index of its first rule.
     tool: Option<usize>,
     start: usize,
 }
@@ -95,9 +94,9 @@ impl Writer<'_> {
         let answer = match &self.reply.choice {
             ToolChoice::Required | ToolChoice::Named(_) => must,
             _ if self.content.is_some() => format!("({content} | {must})"),
-            // A tag of content is in front of content, so that calls differ from it.
+            // Content has an opening tag, which distinguishes it from calls.
             _ if !form.content.open.is_empty() => format!("({content} | {content}? {head} {rest})"),
-            // Nothing but the object itself is in front of a call.
+            // A call begins with the object itself.
             _ if first.trim().is_empty() => {
                 let other = self.rule(r"/[^\s{](?s:.*)/");
                 format!("({other}? | {head} {rest})")
@@ -114,9 +113,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Reasoning that nothing closes, and that ends with calls, which are calls therefore; empty where there is none.
-    /// Calls whose tags are no control tokens look like calls that reasoning only mentions, so such reasoning must be
-    /// closed.
+    /// Reasoning without a closing tag that ends with calls; empty if not possible. Calls without control tokens look
+    /// like calls that reasoning only mentions; then reasoning must be closed.
     fn unclosed(&mut self, calls: &CallForm, rest: &str) -> Result<String> {
         let tags = self.reply.form.reasoning.as_ref().filter(|_| self.reply.may_reason);
         let first = format!("{}{}", calls.open, calls.before);
@@ -141,8 +139,8 @@ impl Writer<'_> {
         Ok(first.unwrap_or(false))
     }
 
-    /// A tag with white space in front of it or none. In front of a word it is one lexeme with the word, because only
-    /// the later characters distinguish texts that begin alike.
+    /// A tag with or without preceding white space. Before a word both are one lexeme, because only later characters
+    /// distinguish texts with the same beginning.
     fn spaced(&mut self, tag: &str) -> Result<String> {
         let other = self.first_tag(tag)?;
         Ok(match tag.starts_with(char::is_alphabetic) {
@@ -159,7 +157,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Reasoning ahead of the rest, if there is any; empty, or with a space at its end.
+    /// Optional reasoning before the rest; empty, or with a space at its end.
     fn thought(&mut self) -> Result<String> {
         let form = &self.reply.form;
         let Some(tags) = form.reasoning.as_ref().filter(|_| self.reply.may_reason) else { return Ok(String::new()) };
@@ -174,7 +172,7 @@ impl Writer<'_> {
         })
     }
 
-    /// What a template writes around content, and what it ends every reply with, each of which may be absent.
+    /// The optional tags of a template around content and at the end of every reply.
     fn content_tags(&mut self) -> Result<[String; 3]> {
         let form = &self.reply.form;
         let tags = [form.content.open.clone(), self.less_end(&form.content.close), self.less_end(&form.end)];
@@ -186,7 +184,7 @@ impl Writer<'_> {
         Ok([optional(open?), optional(close?), optional(end?)])
     }
 
-    /// A reply of messages with headers: reasoning, what is said ahead of a call, and a call or the answer.
+    /// A reply of messages with headers: reasoning, text before a call, and a call or the answer.
     fn messages(&mut self) -> Result<String> {
         let before = self.messages_before()?;
         let text = self.text();
@@ -213,7 +211,7 @@ impl Writer<'_> {
         })
     }
 
-    /// The messages ahead of the answer or a call, each of which may be absent.
+    /// The optional messages before the answer or a call.
     fn messages_before(&mut self) -> Result<String> {
         let message = |writer: &mut Self, channel: &str| -> Result<String> {
             let head = writer.tag(&format!("<|channel|>{channel}<|message|>"), "")?;
@@ -291,7 +289,7 @@ impl Writer<'_> {
         })
     }
 
-    /// An argument with tags of its own.
+    /// An argument with its own tags.
     fn argument(&mut self, argument: &Argument, key: &str, schema: &Json, tool: &ToolSchema) -> Result<String> {
         let place = format!("/properties/{key}");
         let written = any_of(tool, &place, options(&resolved(schema, &tool.parameters)), |schema| {
@@ -333,7 +331,7 @@ impl Writer<'_> {
                 let (least, most) = lengths(schema, place, tool)?;
                 self.text_until(&close, least, &most)?
             }
-            // Templates of this form show them as Python does.
+            // Templates of this form write booleans like Python.
             (false, _) if schema["type"] == "boolean" => {
                 format!("(\"true\" | \"false\" | \"True\" | \"False\") {after}")
             }
@@ -342,7 +340,7 @@ impl Writer<'_> {
             }
             (false, _) => {
                 let json = self.json(schema.clone(), place, tool)?;
-                // In the other form only schemas that it holds in full.
+                // In the alternative form only schemas that it enforces completely.
                 let is_best = tool.effort.borrow_mut().replace_best(false);
                 let literal = argument.in_python.then(|| self.dialect_value(schema, Dialect::Repr, place, tool, 0));
                 tool.effort.borrow_mut().replace_best(is_best);
@@ -355,7 +353,7 @@ impl Writer<'_> {
         Ok(format!("{front} {value}"))
     }
 
-    /// A value that is no text, whose members stand between tags after `mark`.
+    /// A value other than a text, whose members are between tags after `mark`.
     fn nested(&mut self, schema: &Json, mark: &str, place: &str, tool: &ToolSchema, depth: usize) -> Result<String> {
         self.check_size(depth)?;
         let member = |writer: &mut Self, name: &str, schema: &Json| -> Result<String> {
@@ -416,7 +414,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the rule of a JSON value for `schema`, the part of the tool's schema at `place`.
+    /// The rule of a JSON value for `schema`, which is the part of the tool's schema at `place`.
     fn json(&mut self, mut schema: Json, place: &str, tool: &ToolSchema) -> Result<String> {
         let mut has_references = false;
         visit(&schema, &mut |members| has_references |= members.contains_key("$ref"));
@@ -441,7 +439,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A new rule, by its name.
+    /// Adds a rule and returns its name.
     fn rule(&mut self, body: &str) -> String {
         let name = format!("r{}", self.rules);
         self.rules += 1;
@@ -449,7 +447,7 @@ impl Writer<'_> {
         name
     }
 
-    /// A tag as tokens that control the model and texts between them. `name`: what stands for `NAME` in it.
+    /// A tag as control tokens and texts between them. `name` replaces `NAME`.
     fn tag(&self, tag: &str, name: &str) -> Result<String> {
         let mut parts = Vec::new();
         self.tokenizer.split_control(&tag.replace(NAME, name), |part| {
@@ -471,7 +469,7 @@ impl Writer<'_> {
         Ok(parts.join(" "))
     }
 
-    /// `tag` in front of the name of any tool.
+    /// `tag` before the name of any tool.
     fn first_tag(&mut self, tag: &str) -> Result<String> {
         if !tag.contains(NAME) {
             return self.tag(tag, "");
@@ -489,7 +487,7 @@ impl Writer<'_> {
         self.text_until(tag, 0, "")
     }
 
-    /// A text of some characters, and the tag that ends it. No `most`: as many as there are.
+    /// A text with a bounded length, and the tag that ends it. `most` empty: unbounded.
     fn text_until(&mut self, tag: &str, least: u64, most: &str) -> Result<String> {
         let (mut first, mut rest) = (None, String::new());
         self.tokenizer.split_control(tag, |part| {
@@ -514,7 +512,7 @@ impl Writer<'_> {
         Ok(format!("{name} {rest}"))
     }
 
-    /// A tag without the tokens at its end that end the reply.
+    /// A tag without its trailing end-of-turn tokens.
     fn less_end(&self, tag: &str) -> String {
         let mut tag = tag.trim_end();
         let ends: HashSet<String> = self.tokenizer.end_texts().collect();
@@ -525,12 +523,12 @@ impl Writer<'_> {
     }
 }
 
-/// True for the two usual ways to write a schema that no value satisfies.
+/// True for the two usual forms of a schema that no value satisfies.
 fn is_never(schema: &Json) -> bool {
     *schema == Json::Bool(false) || schema.get("not").is_some_and(|not| *not == json!({}) || *not == Json::Bool(true))
 }
 
-/// The reason why an argument cannot be written.
+/// Why an argument cannot be written.
 fn unwritable(key: &str) -> String {
     format!("the form of this model's calls cannot hold an argument with the name {key:?}")
 }
@@ -543,7 +541,7 @@ fn or_empty(rule: &str) -> String {
     if rule.is_empty() { "\"\"".to_owned() } else { rule.to_owned() }
 }
 
-/// A text as Lark has it, which is as in JSON.
+/// A quoted text for Lark, as in JSON.
 fn quoted(text: &str) -> String {
     Json::from(text).to_string()
 }

@@ -1,9 +1,9 @@
-//! Position automata of regular parts of a GBNF grammar: a state per character class. They tell which characters
-//! prolong a text of one part to a longer text of another.
+//! Position automata (a state per character class) of regular parts of a GBNF grammar. They show which characters
+//! prolong a match of one part to a longer match of another.
 
 use super::rules::{Class, Times};
 
-/// Most states of the copies that a counted repetition is written as; beyond, any number of repetitions stands for it.
+/// Maximum number of states for copies of a counted repetition; beyond that, it counts as unbounded.
 const MAX_COPIED: usize = 64;
 
 /// A set of bytes.
@@ -11,7 +11,7 @@ const MAX_COPIED: usize = 64;
 pub struct Bytes([u64; 4]);
 
 impl Bytes {
-    /// The first bytes of the characters of a class, in UTF-8.
+    /// The first UTF-8 bytes of a class's characters.
     fn leading(class: &Class) -> Bytes {
         let mut out = Bytes::default();
         for &(first, last) in &class.ranges {
@@ -30,7 +30,7 @@ impl Bytes {
         self.0.iter().zip(other.0).any(|(bits, other)| bits & other != 0)
     }
 
-    /// True if both have a byte of ASCII.
+    /// True if both have a common ASCII byte.
     fn meets_ascii(&self, other: &Bytes) -> bool {
         self.0[..2].iter().zip(other.0).any(|(bits, other)| bits & other != 0)
     }
@@ -46,12 +46,12 @@ fn leading_byte(code: u32) -> u8 {
     byte as u8
 }
 
-/// An automaton that accepts at least the texts of a part.
+/// An automaton that accepts at least the matches of a part.
 pub struct Automaton<'r> {
     states: Vec<State<'r>>,
     /// The states of first characters.
     starts: Vec<usize>,
-    /// The first bytes of texts that are not empty.
+    /// The first bytes of nonempty matches.
     pub first: Bytes,
 }
 
@@ -71,11 +71,11 @@ pub struct Fragment {
     is_optional: bool,
 }
 
-/// Writes an automaton, part by part.
+/// Builds an automaton, part by part.
 #[derive(Default)]
 pub struct Builder<'r> {
     states: Vec<State<'r>>,
-    /// States and transitions written so far.
+    /// States and transitions added so far.
     pub steps: usize,
 }
 
@@ -122,7 +122,7 @@ impl<'r> Builder<'r> {
         Fragment { is_optional: one.is_optional || other.is_optional, ..one }
     }
 
-    /// Repeats what `write` writes. Counts that would take many states are passed over.
+    /// Repeats what `write` adds. Counts that need many states are ignored.
     pub fn repeated<E>(
         &mut self,
         times: &Times,
@@ -163,16 +163,16 @@ impl<'r> Builder<'r> {
     }
 }
 
-/// What two automata have in common.
+/// The overlap of two automata.
 #[derive(Clone, Copy, Default)]
 pub struct Meeting {
-    /// True if a text that is not empty may be of both.
+    /// True if both have a common nonempty match.
     pub is_shared: bool,
-    /// The bytes that may follow a text of the first within a longer text of the second, and the other way round.
+    /// The bytes that may follow a match of the first within a longer match of the second, and vice versa.
     pub longer: [Bytes; 2],
 }
 
-/// Compares two automata. Takes the number of pairs of states from `left`; `None` if there are more.
+/// Compares two automata. Subtracts the number of pairs of states from `left`; `None` if there are more.
 pub fn meeting(a: &Automaton, b: &Automaton, left: &mut usize) -> Option<Meeting> {
     let mut out = Meeting::default();
     let mut seen = vec![false; a.states.len() * b.states.len()];

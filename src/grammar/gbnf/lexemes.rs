@@ -1,7 +1,7 @@
-//! Chooses the lexemes of a GBNF grammar. The parser's lexer takes the longest text of any lexeme that may come next,
-//! and never goes back, while GBNF means every text that can be derived. A regular part is one lexeme unless a
-//! character that may follow it, or another lexeme, would prolong the text in the lexer; then the part that takes the
-//! character is split. Lexemes of one character each are always right, and slow.
+//! Chooses the lexemes of a GBNF grammar. The parser's lexer takes the longest match of any lexeme that may come next
+//! and never backtracks, while GBNF means every derivable text. A regular part is one lexeme unless a following
+//! character, or another lexeme, would prolong its match in the lexer; then the part that takes the character is split.
+//! Lexemes of one character each are always correct, but slow.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,9 +10,9 @@ use super::order::{Order, Set, Traits, Tree, order};
 use super::rules::{Id, Part, Rules, check_depth};
 use crate::error::{Error, Result};
 
-/// Longest regular expression that rules are joined to, in bytes of all of them together.
+/// Maximum bytes of all regular expressions that rules are joined to.
 const MAX_REGEX: usize = 128 << 10;
-/// Most parts, states and pairs of states that are looked at.
+/// Maximum number of visited parts, states and pairs of states.
 const MAX_STEPS: usize = 100_000_000;
 
 /// Writes a grammar in Lark.
@@ -33,20 +33,20 @@ pub fn to_lark(rules: &Rules) -> Result<String> {
 
 /// A place of a lexeme in the grammar.
 struct Place {
-    /// Number of its expression.
+    /// Index of its expression.
     term: usize,
     /// The part to split for shorter lexemes.
     part: Id,
 }
 
-/// A way to write the grammar.
+/// The grammar in terms of lexemes.
 struct Grammar<'r> {
-    /// The rules that the first one reaches.
+    /// The rules reachable from the first one.
     trees: BTreeMap<usize, Tree<'r>>,
     places: Vec<Place>,
 }
 
-/// An expression of lexemes.
+/// A lexeme's expression.
 struct Term {
     regex: String,
     /// The consecutive parts that it joins.
@@ -57,16 +57,16 @@ struct Term {
 struct Chooser<'r> {
     rules: &'r Rules,
     names: Vec<&'r str>,
-    /// The parts of rules.
+    /// The part of each rule.
     bodies: Vec<Id>,
     numbers: HashMap<&'r str, usize>,
     /// True for parts that reach no recursion.
     is_regular: Vec<bool>,
-    /// True for parts for which the empty text may stand.
+    /// True for parts that match the empty text.
     is_empty: Vec<bool>,
-    /// True for parts that have characters.
+    /// True for parts that contain characters.
     has_text: Vec<bool>,
-    /// Parts that are no lexeme as a whole, or whose parts are not joined.
+    /// True for parts that must not be one lexeme.
     is_split: Vec<bool>,
     terms: Vec<Term>,
     by_regex: HashMap<String, usize>,
@@ -156,7 +156,7 @@ impl<'r> Chooser<'r> {
         )
     }
 
-    /// Sets the flags of parts until nothing changes.
+    /// Sets flags of parts until nothing changes.
     fn grow(
         &mut self,
         holds: impl Fn(&Self, &Part) -> bool,
@@ -175,7 +175,7 @@ impl<'r> Chooser<'r> {
         }
     }
 
-    /// Splits a part, and the parts that mean the same.
+    /// Splits a part, and the equivalent parts.
     fn split(&mut self, mut part: Id) {
         while !std::mem::replace(&mut self.is_split[part], true) {
             let Part::Rule(name) = &self.rules.parts[part] else { return };
@@ -183,7 +183,7 @@ impl<'r> Chooser<'r> {
         }
     }
 
-    /// Writes the grammar with the lexemes that are not split.
+    /// Builds the grammar with the lexemes that are not split.
     fn grammar(&mut self) -> Result<Grammar<'r>> {
         let mut grammar = Grammar { trees: BTreeMap::new(), places: Vec::new() };
         let mut pending = vec![self.numbers["root"]];
@@ -259,7 +259,7 @@ impl<'r> Chooser<'r> {
         Ok(Tree::Lexeme(places.len() - 1))
     }
 
-    /// True for a part that is repeated any number of times.
+    /// True for a part that may repeat any number of times.
     fn is_closed(&self, mut part: Id) -> bool {
         loop {
             part = match &self.rules.parts[part] {
@@ -331,7 +331,7 @@ impl<'r> Chooser<'r> {
         Ok(out)
     }
 
-    /// Makes the automata of all lexemes.
+    /// Builds the automata of all lexemes.
     fn make_automata(&mut self, grammar: &Grammar) -> Result<()> {
         for place in &grammar.places {
             if !self.automata.contains_key(&place.term) {
@@ -344,7 +344,7 @@ impl<'r> Chooser<'r> {
         Ok(())
     }
 
-    /// What two expressions have in common.
+    /// The overlap of two expressions.
     fn meeting(&mut self, a: usize, b: usize) -> Result<Meeting> {
         if a > b {
             let Meeting { is_shared, longer: [first, second] } = self.meeting(b, a)?;
@@ -360,7 +360,7 @@ impl<'r> Chooser<'r> {
         Ok(found)
     }
 
-    /// The parts whose lexemes would take characters of what follows a shorter lexeme.
+    /// The parts whose lexemes would consume characters of what follows a shorter match.
     fn wrong(&mut self, grammar: &Grammar) -> Result<Vec<Id>> {
         let traits: Vec<Traits> = grammar.places.iter().map(|place| self.terms[place.term].traits).collect();
         let order = order(&grammar.trees, self.numbers["root"], &traits, &mut self.left).ok_or_else(too_complex)?;
@@ -391,7 +391,7 @@ impl<'r> Chooser<'r> {
         Ok(out)
     }
 
-    /// The places that may be allowed at once: those after the same text, whatever was repeated or used in front of it.
+    /// The sets of places that may be allowed at once: those after the same text, whatever was repeated or used before.
     fn together(&mut self, grammar: &Grammar, order: &Order) -> Result<Vec<Set>> {
         let n = grammar.places.len();
         self.step(n * (n / 64 + 1))?;
@@ -457,7 +457,7 @@ fn too_complex() -> Error {
     Error::TooComplex(format!("the GBNF grammar needs more than {MAX_STEPS} steps to compile"))
 }
 
-/// Names in Lark have lower case and no dashes.
+/// Rule names in Lark are in lower case, without dashes.
 fn rule_name(name: &str) -> String {
     let bytes = name.bytes().map(|b| {
         if b.is_ascii_lowercase() || b.is_ascii_digit() { char::from(b).to_string() } else { format!("_{b:02x}_") }

@@ -1,10 +1,10 @@
-//! The order of lexemes in a GBNF grammar: with which a text may begin, and which may follow each other.
+//! The order of lexemes in a GBNF grammar: which may begin a text, and which may follow each other.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::rules::Times;
 
-/// A rule down to its lexemes.
+/// A rule in terms of lexemes.
 pub enum Tree<'r> {
     /// The place of a lexeme.
     Lexeme(usize),
@@ -14,12 +14,12 @@ pub enum Tree<'r> {
     Repeat(Box<Tree<'r>>, &'r Times),
 }
 
-/// What is known of the lexeme of a place.
+/// Properties of the lexeme at a place.
 #[derive(Clone, Copy)]
 pub struct Traits {
-    /// True if the empty text may stand for it.
+    /// True if it matches the empty text.
     pub is_optional: bool,
-    /// True if two of its texts together are one of its texts.
+    /// True if the concatenation of two matches is a match.
     pub is_closed: bool,
 }
 
@@ -59,7 +59,7 @@ impl Set {
         has_changed
     }
 
-    /// Adds the places of another set, and hands on the new ones.
+    /// Adds the places of another set, and calls `each` for the new ones.
     pub fn add_each(&mut self, other: &Set, mut each: impl FnMut(usize)) {
         for (i, (bits, other)) in self.0.iter_mut().zip(&other.0).enumerate() {
             let mut new = other & !*bits;
@@ -81,15 +81,15 @@ impl Set {
 
 /// The order of lexemes.
 pub struct Order {
-    /// The places with which a text may begin.
+    /// The places that may begin a text.
     pub first: Set,
     /// The places that may follow each place.
     pub next: Vec<Set>,
-    /// The same, less a place that follows itself where one longer lexeme may stand for both.
+    /// Like `next`, without a place following itself if one longer lexeme covers both.
     pub separate: Vec<Set>,
 }
 
-/// Finds the order of lexemes. Takes the size of sets that are joined from `left`; `None` if that is not enough.
+/// Computes the order of lexemes. Subtracts the sizes of united sets from `left`; `None` if that is not enough.
 pub fn order(trees: &BTreeMap<usize, Tree<'_>>, root: usize, traits: &[Traits], left: &mut usize) -> Option<Order> {
     let n = traits.len();
     let sets = || trees.keys().map(|rule| (*rule, Set::new(n))).collect::<BTreeMap<_, _>>();
@@ -106,7 +106,7 @@ struct Finder<'t> {
     trees: &'t BTreeMap<usize, Tree<'t>>,
     traits: &'t [Traits],
     left: &'t mut usize,
-    /// Rules for which the empty text may stand.
+    /// Rules that match the empty text.
     empty: HashSet<usize>,
     first: BTreeMap<usize, Set>,
     follow: BTreeMap<usize, Set>,
@@ -176,7 +176,7 @@ impl<'t> Finder<'t> {
         Some(self.follow.iter().zip(&before).any(|((_, after), (_, before))| after.0 != before.0))
     }
 
-    /// Notes what follows the lexemes of a part. `rule`: the rule of which the part is an alternative.
+    /// Records what follows the lexemes of a part. `rule`: the rule of which the part is an alternative.
     fn visit(&mut self, tree: &'t Tree<'t>, after: &Set, rule: Option<usize>) -> Option<()> {
         self.step()?;
         match tree {
@@ -185,7 +185,7 @@ impl<'t> Finder<'t> {
             Tree::All(parts) => {
                 let mut after = after.clone();
                 for (i, part) in parts.iter().enumerate().rev() {
-                    // A rule that is one lexeme and itself is a repetition.
+                    // A rule that is a lexeme followed by itself is a repetition.
                     match (part, &parts[i + 1..]) {
                         (Tree::Lexeme(place), [last]) if rule.is_some_and(|rule| is_rule(last, rule)) && i == 0 => {
                             self.note(*place, &after, &after.without(*place));
@@ -216,7 +216,7 @@ impl<'t> Finder<'t> {
         Some(())
     }
 
-    /// Notes what follows the lexemes of a part that is repeated. `again`: the lexemes with which the part begins.
+    /// Records what follows the lexemes of a repeated part. `again`: the lexemes that begin the part.
     fn visit_repeated(
         &mut self,
         tree: &'t Tree<'t>,

@@ -1,13 +1,13 @@
-//! The rules of a GBNF grammar, as its reader makes them.
+//! The rules of a parsed GBNF grammar.
 
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 
-/// Levels of parentheses, and of rules within rules.
+/// Maximum nesting of parentheses, and of rules within rules.
 const MAX_DEPTH: usize = 200;
 
-/// A part of a grammar, by its number. Parts have higher numbers than the parts within them.
+/// Index of a part of a grammar. Parts have higher indices than the parts within them.
 pub type Id = usize;
 
 pub enum Part {
@@ -26,12 +26,12 @@ pub struct Class {
     pub ranges: Vec<(u32, u32)>,
 }
 
-/// How often a part is repeated.
+/// A repetition of a part.
 pub struct Times {
     /// As text, in GBNF, Lark and regular expressions: `*`, `{2,3}`.
     pub text: String,
     pub least: u32,
-    /// `None` for any number.
+    /// `None`: unbounded.
     pub most: Option<u32>,
 }
 

@@ -14,12 +14,12 @@ use crate::text::{Dialect, is_bare, options, resolved};
 /// The quote of texts in objects with bare keys.
 const WIDE_QUOTE: &str = "<|\"|>";
 
-/// A text as Python writes it, and a number.
+/// A Python string; next, a number.
 const PYTHON_TEXT: &str = r#"/'([^'\\\n]|\\.)*'|"([^"\\\n]|\\.)*"/"#;
 const NUMBER: &str = r"/-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][-+]?[0-9]{1,3})?/";
 
 impl Writer<'_> {
-    /// An object in another form than JSON.
+    /// An object in a form other than JSON.
     pub(super) fn members(
         &mut self,
         schema: &Json,
@@ -33,7 +33,7 @@ impl Writer<'_> {
             Dialect::Repr => (("{", "}"), (": ", ", ")),
             _ => (("{", "}"), (":", ",")),
         };
-        // The members from each one on: `rest` after none, `more` after one.
+        // The members from each one on: `rest` if none precedes, `more` if one does.
         let (mut rest, mut more) = (String::new(), String::new());
         for (key, value) in schema["properties"].as_object().into_iter().flatten().rev() {
             let is_written = match dialect {
@@ -63,7 +63,7 @@ impl Writer<'_> {
         Ok(format!("{} {rest} {}", quoted(open), quoted(close)))
     }
 
-    /// A value in another form than JSON.
+    /// A value in a form other than JSON.
     pub(super) fn dialect_value(
         &mut self,
         schema: &Json,
@@ -181,13 +181,13 @@ impl Writer<'_> {
     }
 }
 
-/// A text of some characters as Python writes it, with escapes of one character.
+/// A Python string with a bounded length, with escapes of one character.
 fn counted_text(least: u64, most: &str) -> String {
     let text = |quote: char| format!(r"{quote}([^{quote}\\\n]|\\[abfnrtv0\\'\x22]){{{least},{most}}}{quote}");
     format!("/{}|{}/", text('\''), text('"'))
 }
 
-/// True for a schema that constrains numbers, not only their type.
+/// True for a schema that constrains numbers beyond their type.
 fn has_bounds(schema: &Json) -> bool {
     schema.as_object().into_iter().flatten().any(|(name, _)| constrains(name, "number"))
 }

@@ -1,4 +1,4 @@
-//! What is held of a schema by calls whose arguments are not JSON. What is not held is left out by its name.
+//! The part of a schema that non-JSON call arguments enforce. The rest is omitted and reported by name.
 
 use std::collections::HashSet;
 
@@ -9,13 +9,13 @@ use super::super::keywords::{constrains, is_true};
 use super::parameters::{MAX_DEPTH, ToolSchema};
 use crate::error::{Error, Result};
 
-/// What errors of a schema that name their place begin with.
+/// Prefix of schema errors that name their place.
 const NAMED: &str = "the grammar, ";
 
-/// Longest bound on the length of a text between tags.
+/// Maximum enforced length of a text between tags.
 const MAX_LENGTH: u64 = 2000;
 
-/// Alternatives for the options of the schema at a place. Options that cannot be written are left out if there are
+/// Alternatives for the options of the schema at a place. Options that cannot be written are omitted if there are
 /// others.
 pub(super) fn any_of(
     tool: &ToolSchema,
@@ -39,10 +39,10 @@ pub(super) fn any_of(
     Ok(out.join(" | "))
 }
 
-/// Leaves out the schema at a place, which cannot be written.
+/// Omits the schema at a place, which cannot be written.
 ///
 /// # Errors
-/// `Unsupported` if the tool is strict, saying `why`.
+/// `Unsupported`, with the reason `why`, if the tool is strict.
 pub(super) fn leave_out(tool: &ToolSchema, place: &str, why: String) -> Result<()> {
     let mut effort = tool.effort.borrow_mut();
     if !effort.is_best() && why.starts_with(NAMED) {
@@ -52,10 +52,10 @@ pub(super) fn leave_out(tool: &ToolSchema, place: &str, why: String) -> Result<(
     effort.omit(folder, name, &why)
 }
 
-/// The keywords that are held of objects whose members are written one by one: no other members are written.
+/// The keywords enforced for objects whose members are written one by one, without other members.
 pub(super) const MEMBERS: [&str; 4] = ["properties", "required", "additionalProperties", "unevaluatedProperties"];
 
-/// Leaves out the keywords of a schema of one type that the form of arguments does not hold.
+/// Omits the keywords of a schema of one type that the form of arguments does not enforce.
 pub(super) fn omit_unheld(schema: &Json, kind: &str, held: &[&str], place: &str, tool: &ToolSchema) -> Result<()> {
     for (name, value) in schema.as_object().into_iter().flatten() {
         let is_note = name == "format"
@@ -69,7 +69,7 @@ pub(super) fn omit_unheld(schema: &Json, kind: &str, held: &[&str], place: &str,
     Ok(())
 }
 
-/// The least and the greatest length of a text; no greatest: "". Other keywords of texts are left out.
+/// The minimum and maximum length of a text; no maximum: "". Omits other keywords of texts.
 pub(super) fn lengths(schema: &Json, place: &str, tool: &ToolSchema) -> Result<(u64, String)> {
     let length = |name: &str| schema[name].as_u64().filter(|&n| n <= MAX_LENGTH);
     let (least, most) = (length("minLength"), length("maxLength"));
@@ -80,8 +80,8 @@ pub(super) fn lengths(schema: &Json, place: &str, tool: &ToolSchema) -> Result<(
     Ok((least, most.map_or(String::new(), |n| n.max(least).to_string())))
 }
 
-/// Returns all members of an object that a schema and its subschemas name, for forms that write each member by itself.
-/// Members that only some options of the schema have may be absent.
+/// All members of an object that a schema and its subschemas name, for forms that write each member separately. Members
+/// of only some options of the schema are optional.
 pub(super) fn flattened(tool: &ToolSchema) -> Result<Json> {
     let mut flat =
         Flat { tool, properties: Map::new(), certain: HashSet::new(), required: Vec::new(), seen: HashSet::new() };
@@ -92,15 +92,15 @@ pub(super) fn flattened(tool: &ToolSchema) -> Result<Json> {
 struct Flat<'t> {
     tool: &'t ToolSchema,
     properties: Map<String, Json>,
-    /// Members whose schemas hold whatever options are chosen.
+    /// Members whose schemas apply whatever options are chosen.
     certain: HashSet<String>,
     required: Vec<Json>,
-    /// Schemas that have been added, and whether they were certain.
+    /// The added schemas, and whether they were certain.
     seen: HashSet<(*const Json, bool)>,
 }
 
 impl Flat<'_> {
-    /// `is_certain`: the schema is no option of another. `left`: levels of references and options.
+    /// `is_certain`: the schema is not an option of another one. `left`: levels of references and options.
     fn add(&mut self, schema: &Json, place: &str, is_certain: bool, left: usize) -> Result<()> {
         if !self.seen.insert((std::ptr::from_ref(schema), is_certain)) {
             return Ok(());
@@ -153,7 +153,7 @@ impl Flat<'_> {
                 let why = "arguments in the form of this model's calls follow one schema each";
                 self.tool.effort.borrow_mut().omit(&format!("{place}/properties"), name, why)?;
             }
-            // The options have been left out already.
+            // The options are omitted already.
             (false, true) => {}
             (true, false) => {
                 *known = schema.clone();

@@ -9,24 +9,24 @@ use super::super::schema::{self, Looseness};
 use crate::error::{Error, Result};
 use crate::text::Tool;
 
-/// Levels of objects and lists in arguments that are not written in JSON.
+/// Maximum depth of objects and lists in arguments that are not JSON.
 pub const MAX_DEPTH: usize = 16;
 
-/// Longest schema of the arguments of one tool, with its descriptions.
+/// Maximum bytes of a tool's argument schema, with descriptions.
 const MAX_PARAMETERS: usize = 4 << 20;
 
-/// A tool, the form of its schema that is enforced, and the keywords that are left out.
+/// A tool, the enforced form of its schema, and the omitted keywords.
 pub struct ToolSchema {
     pub name: String,
     pub parameters: Json,
     pub effort: RefCell<Effort>,
-    /// Bytes of the definitions that the schema shares.
+    /// Bytes of the schema's shared definitions.
     pub shared: usize,
 }
 
 impl ToolSchema {
-    /// Creates a tool with a part of its schema; `effort` collects the keywords that are left out of that part.
-    /// `steps`: the steps of the whole grammar.
+    /// Creates a tool with a part of its schema; `effort` collects its omitted keywords. `steps`: the steps of the
+    /// whole grammar.
     pub fn new(tool: &Tool, looseness: Looseness, steps: &Steps) -> Result<ToolSchema> {
         let effort = Effort::new(!tool.is_strict).with(steps.next());
         let mut parameters = looseness.of(tool.parameters.clone());
