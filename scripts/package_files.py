@@ -171,6 +171,12 @@ class System(NamedTuple):
         return f"{names[self.kernel]}-{'arm64' if self.arm else 'x64'}"
 
     @property
+    def node(self) -> str:
+        """Node's names of the system and of the processor."""
+        kernel = "win32" if self.kernel == "windows" else self.kernel
+        return f"{kernel}-{'arm64' if self.arm else 'x64'}"
+
+    @property
     def wheel(self) -> str:
         machine = "aarch64" if self.arm else "x86_64"
         if self.kernel == "linux":

@@ -24,17 +24,32 @@ class RealizarError extends Error {
   }
 }
 
-const native = require("./realizar.node");
+/** The folder with the addon and the library: this one, or a package for this system, which npm installs next to it. */
+const home = homeOfAddon();
+const native = require(path.join(home, "realizar.node"));
 const version = native.open(libraryPath(), (...told) => new RealizarError(...told));
 
-/** The library's file: REALIZAR_LIBRARY, that in this folder, or the name by which the system knows it. */
+function homeOfAddon() {
+  if (fs.existsSync(path.join(__dirname, "realizar.node"))) return __dirname;
+  const name = `realizar-${process.platform}-${process.arch}`;
+  for (const each of [name, `${name}-musl`]) {
+    try {
+      return path.dirname(require.resolve(`${each}/package.json`));
+    } catch (error) {
+      if (error.code !== "MODULE_NOT_FOUND") throw error;
+    }
+  }
+  throw new Error(`the package ${name} is missing; realizar needs it, and npm installs it unless optional packages are omitted`);
+}
+
+/** The library's file: REALIZAR_LIBRARY, the one next to the addon, or the name by which the system knows it. */
 function libraryPath() {
   if (process.env.REALIZAR_LIBRARY) return process.env.REALIZAR_LIBRARY;
   const [own, installed] = {
     win32: ["realizar.dll", "realizar.dll"],
     darwin: ["librealizar.dylib", "librealizar.1.dylib"],
   }[process.platform] ?? ["librealizar.so", "librealizar.so.1"];
-  const file = path.join(__dirname, own);
+  const file = path.join(home, own);
   return fs.existsSync(file) ? file : installed;
 }
 
