@@ -65,10 +65,12 @@ class Skipped(Exception):
     """A package cannot be made here; the text says why."""
 
 
-def call(*command: object, **environment: str) -> str:
-    """Runs a tool; one that is missing, or that says so with 77, skips the package."""
+def call(*command: object, quiet: bool = False, **environment: str) -> str:
+    """Runs a tool; one that is missing, or that says so with 77, skips the package. If `quiet`, its messages are shown
+    only if it fails."""
     try:
-        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True)
+        errors = subprocess.STDOUT if quiet else None
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=errors, text=True)
     except FileNotFoundError:
         raise Skipped(f"there is no {command[0]}") from None
     if done.returncode == 77:
@@ -98,6 +100,10 @@ def folder(path: Path, *patterns: str) -> Files:
     """The files below a folder that match a pattern, by their names below it."""
     found = {file for pattern in patterns or ("**/*",) for file in path.glob(pattern) if file.is_symlink() or file.is_file()}
     return {file.relative_to(path).as_posix(): read(file) for file in sorted(found)}
+
+
+def own_licenses(prefix: str = "") -> Files:
+    return {prefix + name: file for name, file in folder(ROOT, "LICENSE*").items()}
 
 
 def write_tar_gz(path: Path, files: Files, prefix: str = "") -> Path:
