@@ -1,5 +1,5 @@
-//! A conversation, as servers take it in JSON. `chat/message.rs` checks its messages, `chat/form.rs` has the forms in
-//! which templates take them. Relies on `format` for bounds on JSON; independent of templates.
+//! A conversation in the JSON of servers. `chat/message.rs` validates its messages, `chat/form.rs` has the forms that
+//! templates accept. Uses `format` for bounds on JSON; independent of templates.
 
 pub mod form;
 pub mod ids;
@@ -15,13 +15,13 @@ use crate::format::json;
 use crate::text::chat::form::Form;
 use crate::text::chat::message::{PartKind, as_given, check_members, message, messages};
 
-/// Members of a conversation that are variables of a template under the same name.
+/// Members of a conversation that are template variables of the same name.
 const VARIABLES: &[&str] = &["messages", "tools", "add_generation_prompt", "response_format"];
 
 /// Advice for models whose template has no tools.
 pub const INSTEAD_OF_TOOLS: &str = "a model without tools can answer by a JSON schema as the grammar of its reply, with the tools described in a message";
 
-/// The calls that a reply may hold.
+/// The tool calls that a reply may contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice {
     /// Calls or none.
@@ -39,7 +39,7 @@ pub enum ToolChoice {
 pub struct Chat {
     variables: Map<String, Json>,
     pub tool_choice: ToolChoice,
-    /// Several calls may be in one reply.
+    /// True if a reply may contain several calls.
     pub parallel_calls: bool,
     /// Names of the tools with `"strict": true`; templates do not get this member.
     strict: Vec<String>,
@@ -55,17 +55,15 @@ impl Chat {
         Chat { variables, tool_choice: ToolChoice::Auto, parallel_calls: true, strict: Vec::new() }
     }
 
-    /// Reads a conversation. `add_generation_prompt` counts where it does not say so itself.
+    /// Parses a conversation. `add_generation_prompt`: the default for the member of that name.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no JSON or has another form, naming the place, `Unsupported` for content other
-    /// than text.
+    /// `InvalidArgument` for invalid JSON or another form, with the place; `Unsupported` for content other than text.
     pub fn parse(text: &str, add_generation_prompt: bool) -> Result<Chat> {
         Chat::parse_with_media(text, add_generation_prompt, None)
     }
 
-    /// `parse` for a conversation whose messages may have parts that are some of so many media, by their numbers;
-    /// `None`: texts alone.
+    /// Like `parse`, for messages whose parts may refer to `n_media` media by index; `None`: only texts.
     pub fn parse_with_media(text: &str, add_generation_prompt: bool, n_media: Option<usize>) -> Result<Chat> {
         let (chat, has_messages) = Chat::read(text, add_generation_prompt, n_media)?;
         match has_messages {
@@ -74,12 +72,12 @@ impl Chat {
         }
     }
 
-    /// `parse_with_media` for what a conversation begins with, which may be without messages.
+    /// Like `parse_with_media`, for the beginning of a conversation, which may lack messages.
     pub fn begun(text: &str, n_media: Option<usize>) -> Result<Chat> {
         Ok(Chat::read(text, true, n_media)?.0)
     }
 
-    /// Reads a conversation, and tells whether it has messages.
+    /// Parses a conversation; returns whether it has messages.
     fn read(text: &str, add_generation_prompt: bool, n_media: Option<usize>) -> Result<(Chat, bool)> {
         let members = members_of("the conversation", text)?;
         let has_messages = members.get("messages").is_some_and(|list| !list.is_null());
@@ -88,9 +86,8 @@ impl Chat {
         Ok((chat, has_messages))
     }
 
-    /// The same messages with other tools, another choice among them and other variables, where `text` has some: the
-    /// members of a conversation but its messages. Tools replace the tools of the conversation, variables are set in
-    /// addition to its own.
+    /// The same messages with the tools, tool choice and variables of `text`, if given: a JSON object like a
+    /// conversation without messages. Tools replace the conversation's, variables are added to its own.
     pub fn with_members(&self, text: &str) -> Result<Chat> {
         let members = members_of("the members of the reply", text)?;
         if members.get("messages").is_some_and(|list| !list.is_null()) {
@@ -105,7 +102,7 @@ impl Chat {
         Ok(chat)
     }
 
-    /// Takes members of a conversation.
+    /// Sets members of a conversation.
     fn set(&mut self, members: Map<String, Json>, n_media: Option<usize>) -> Result<()> {
         let (chat, mut more) = (self, Map::new());
         for (name, value) in members {
@@ -118,7 +115,7 @@ impl Chat {
                     for (i, tool) in list.iter_mut().enumerate() {
                         chat.strict.extend(take_strict(i, tool)?);
                     }
-                    // Templates that ask whether there are tools take an empty list for some.
+                    // Templates that test for tools take an empty list as some.
                     if !list.is_empty() {
                         chat.variables.insert(name, Json::Array(list));
                     }
@@ -162,7 +159,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Reads a message, or a list of messages, in JSON, for `extend`; `n_media` as in `parse_with_media`.
+    /// Parses a message, or a list of messages, for `extend`; `n_media` as in `parse_with_media`.
     ///
     /// # Errors
     /// The errors of `parse`.
@@ -178,7 +175,7 @@ impl Chat {
         check_members(self.messages(), reads)
     }
 
-    /// Appends messages that were read, in which medium `i` becomes medium `numbers[i]`.
+    /// Appends parsed messages, in which medium `i` becomes medium `numbers[i]`.
     pub fn extend(&mut self, mut list: Vec<Json>, numbers: &[usize]) {
         for part in list.iter_mut().filter_map(|m| m["content"].as_array_mut()).flatten() {
             if let Some(number) = part["media"].as_u64().and_then(|i| numbers.get(i as usize)) {
@@ -188,14 +185,14 @@ impl Chat {
         self.change_messages(|messages| messages.extend(list));
     }
 
-    /// Appends a message of texts that has the form of one.
+    /// Appends a valid message of texts.
     pub fn push(&mut self, new: Json) -> Result<()> {
         let new = message("the message", new, None)?;
         self.change_messages(|messages| messages.push(new));
         Ok(())
     }
 
-    /// Forgets the messages after the first `n`.
+    /// Removes the messages after the first `n`.
     pub fn truncate(&mut self, n: usize) {
         self.change_messages(|messages| messages.truncate(n));
     }
@@ -206,12 +203,12 @@ impl Chat {
         }
     }
 
-    /// The messages from number `first` on, in JSON, without what was added for templates.
+    /// The messages from index `first` on, in JSON, without additions for templates.
     pub fn messages_json(&self, first: usize) -> String {
         Json::from(self.messages().iter().skip(first).map(as_given).collect::<Vec<_>>()).to_string()
     }
 
-    /// The conversation in the JSON that `parse` takes.
+    /// The conversation in the JSON that `parse` accepts.
     pub fn to_json(&self) -> String {
         let (mut out, mut variables) = (Map::new(), Map::new());
         for (name, value) in &self.variables {
@@ -236,8 +233,8 @@ impl Chat {
         Json::Object(out).to_string()
     }
 
-    /// The first `end` messages, with variables set to some values, up to where the assistant speaks. Of the messages
-    /// before number `from` only those of systems and developers.
+    /// The first `end` messages, with some variables set, as a prompt for the assistant. Of the messages before index
+    /// `from` only those of systems and developers.
     pub fn prompt(&self, from: usize, end: usize, switches: &[(&str, bool)]) -> Chat {
         let mut chat = self.clone();
         let mut i = 0;
@@ -252,7 +249,7 @@ impl Chat {
         chat
     }
 
-    /// The numbers of the messages with which a turn begins: those of users that follow another role.
+    /// The indices of the messages that begin a turn: a user's after another role.
     pub fn turns(&self) -> Vec<usize> {
         let is_user = |m: &Json| m["role"] == "user";
         let begins = |i: usize, m: &[Json]| is_user(&m[i]) && (i == 0 || !is_user(&m[i - 1]));
@@ -264,7 +261,7 @@ impl Chat {
         self.variables.get("tools").and_then(Json::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// True for a tool whose calls have to follow its whole schema.
+    /// True for a tool whose calls must satisfy its whole schema.
     pub fn is_strict(&self, tool: &str) -> bool {
         self.strict.iter().any(|name| name == tool)
     }
@@ -277,19 +274,19 @@ impl Chat {
         tool
     }
 
-    /// The messages as they were given, but for texts that came in parts.
+    /// The messages as given, except that text parts are joined.
     pub fn messages(&self) -> &[Json] {
         self.variables.get("messages").and_then(Json::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// The numbers of the media among the parts of messages, in their order, each with what its part is.
+    /// The indices of the media in the parts of messages, in order, with the kind of each part.
     pub fn media_of(messages: &[Json]) -> Vec<(usize, PartKind)> {
         let parts = messages.iter().flat_map(|m| m["content"].as_array().into_iter().flatten());
         let of = |part: &Json| Some((part["media"].as_u64()? as usize, PartKind::of(part["type"].as_str()?)?));
         parts.filter_map(of).collect()
     }
 
-    /// The conversation with media as templates have them that know parts: by their type alone.
+    /// The conversation for templates that support parts: media only by their type.
     pub fn with_bare_media(&self) -> Chat {
         let mut chat = self.clone();
         chat.each_parts(|content| {
@@ -300,7 +297,7 @@ impl Chat {
         chat
     }
 
-    /// The conversation with texts alone: a marker, which it does not have elsewhere, for each of the media.
+    /// The conversation with texts only: each medium replaced by a marker that does not occur otherwise.
     pub fn with_markers(&self) -> (Chat, String) {
         let mut chat = self.clone();
         let marker = self.free_characters().next().unwrap_or('\u{e000}').to_string();
@@ -312,15 +309,15 @@ impl Chat {
         (chat, marker)
     }
 
-    /// Returns private-use characters that do not occur in the conversation.
+    /// Private-use characters that do not occur in the conversation.
     pub fn free_characters(&self) -> impl Iterator<Item = char> + use<> {
         let mut taken = HashSet::new();
         self.variables.values().for_each(|value| each_text(value, &mut |text| taken.extend(text.chars())));
         ('\u{e000}'..='\u{f8ff}').filter(move |c| !taken.contains(c))
     }
 
-    /// Returns the conversation with the tool calls of each message appended to its content as text; `None` if `write`
-    /// returns none.
+    /// The conversation with the tool calls of each message appended to its content as text; `None` if `write` returns
+    /// `None`.
     pub fn with_calls_as_text(&self, mut write: impl FnMut(&[Json]) -> Option<String>) -> Option<Chat> {
         let mut chat = self.clone();
         let mut all = true;
@@ -348,7 +345,7 @@ impl Chat {
         });
     }
 
-    /// True for a conversation with a system message, or one of a developer, from number `first` on.
+    /// True for a conversation with a system or developer message from index `first` on.
     pub fn has_system(&self, first: usize) -> bool {
         self.messages().iter().skip(first).any(is_system)
     }
@@ -359,7 +356,7 @@ impl Chat {
         len
     }
 
-    /// True for a conversation in which calls of tools, their results, or tools occur.
+    /// True for a conversation with tool calls, results, or tools.
     pub fn has_tools(&self) -> bool {
         !self.tools().is_empty() || self.has_calls() || self.messages().iter().any(|m| m["role"] == "tool")
     }
@@ -368,8 +365,8 @@ impl Chat {
         self.messages().iter().any(|m| m["tool_calls"].is_array())
     }
 
-    /// The same conversation with a trace in place of each name and argument of a call, each result and each tool's
-    /// name, and what the traces stand for. `None` where there are no tools in it.
+    /// The conversation with a trace in place of each call's name and arguments, each result and each tool's name, and
+    /// the original of each trace. `None` without tools.
     pub fn traced(&self) -> Option<(Chat, Vec<(String, String)>)> {
         if !self.has_tools() {
             return None;
@@ -387,7 +384,7 @@ impl Chat {
             {
                 let place = format!("messages[{i}].tool_calls[{j}]");
                 let name = trace(format!("the name in {place}"));
-                // Some templates write the id, in which the name is.
+                // Some templates write the id, which contains the name.
                 let given = call["function"]["name"].as_str().unwrap_or_default().to_owned();
                 if let Some(id) = call["id"].as_str().filter(|_| !given.is_empty()) {
                     let traced = id.replace(&given, &name);
@@ -416,7 +413,7 @@ impl Chat {
         Some((Chat { variables, tool_choice: self.tool_choice.clone(), strict: self.strict.clone(), ..*self }, traces))
     }
 
-    /// The variables of a template that wants this form.
+    /// The variables for a template that requires this form.
     pub fn in_form(&self, form: Form) -> Map<String, Json> {
         let mut variables = self.variables.clone();
         variables.insert("messages".to_owned(), Json::Array(form.of(self.messages().to_vec())));
@@ -467,7 +464,7 @@ fn tool_choice(value: &Json) -> Result<ToolChoice> {
     }
 }
 
-/// Hands on every text of a value, the names of members too.
+/// Calls `each` for every text of a value, including member names.
 pub fn each_text<'j>(json: &'j Json, each: &mut impl FnMut(&'j str)) {
     match json {
         Json::String(text) => each(text),
@@ -482,9 +479,9 @@ pub fn each_text<'j>(json: &'j Json, each: &mut impl FnMut(&'j str)) {
     }
 }
 
-/// Reads JSON of hostile origin.
+/// Parses untrusted JSON.
 pub fn parse_json(what: &str, text: &str) -> Result<Json> {
-    // Its bounds, and its refusal of names that occur twice.
+    // With its limits, and without duplicate names.
     json::Json::parse(Path::new(what), text.as_bytes()).map_err(|e| match e {
         Error::Format { path, what } => Error::invalid(format!("{path}: {what}")),
         other => other,
@@ -492,7 +489,7 @@ pub fn parse_json(what: &str, text: &str) -> Result<Json> {
     serde_json::from_str(text).map_err(|e| Error::invalid(format!("{what}: {e}")))
 }
 
-/// Reads JSON whose integers all have their exact value.
+/// Parses JSON whose integers all have their exact value.
 fn exact_json(what: &str, text: &str) -> Result<Json> {
     let json = parse_json(what, text)?;
     match wide_integer(text) {
@@ -503,7 +500,7 @@ fn exact_json(what: &str, text: &str) -> Result<Json> {
     }
 }
 
-/// An integer of JSON that would lose digits as a float, cut off where it is long.
+/// A JSON integer that would lose digits as a float, truncated if long.
 fn wide_integer(text: &str) -> Option<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let mut rest = text;

@@ -1,10 +1,9 @@
-//! Marks on the text of a conversation, which distinguish it from what a template wrote once both are one text.
+//! Marks on the text of a conversation, which distinguish it from the template's text in the rendered result.
 //!
-//! A marked character is another character that stands for it, out of the private planes of Unicode: operations of a
-//! template that move characters (joining, cutting, loops, filters that select) carry the mark along by themselves.
-//! Those that look at what a text says get it without marks, and their result is marked as a whole where it cannot be
-//! said which of its characters came from where (`template/marks.rs`). Order is kept, so that sorting needs no such
-//! care. Relies on nothing.
+//! A marked character is replaced by another one from Unicode's private planes: template operations that move
+//! characters (joining, slicing, loops, selecting filters) preserve the mark automatically. Operations that examine a
+//! text get it without marks, and their result is marked as a whole if the origin of its characters is unknown
+//! (`template/marks.rs`). Marks preserve the order of characters, so sorting needs no special care.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,10 +12,10 @@ use std::sync::Arc;
 use crate::error::{Error, Result, secured};
 
 const PLANES: [std::ops::RangeInclusive<char>; 2] = ['\u{F0000}'..='\u{FFFFD}', '\u{100000}'..='\u{10FFFD}'];
-/// First byte of the marks in UTF-8, and of few other characters.
+/// First UTF-8 byte of the marks, and of few other characters.
 const LEAD: u8 = 0xF3;
 
-/// The characters that may be marked, and what stands for each. Both in rising order.
+/// The characters that may be marked, and their replacements; both in ascending order.
 #[derive(Debug)]
 pub struct Marks {
     plain: Vec<char>,
@@ -24,7 +23,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Marks for the characters of `texts`, in either case, and of `source`, none of which is a mark itself.
+    /// Marks for the characters of `texts`, in either case, and of `source`, none of which may be a mark itself.
     ///
     /// # Errors
     /// `InvalidArgument` for more distinct characters than the private planes have.
@@ -78,7 +77,7 @@ impl Marks {
     }
 }
 
-/// A text of which some characters are marked.
+/// A text with some marked characters.
 pub struct MarkedText {
     pub text: String,
     pub marks: Arc<Marks>,

@@ -1,4 +1,4 @@
-//! Texts: tokenizers, chat templates, and the replies of models.
+//! Text processing: tokenizers, chat templates, and parsing of replies.
 
 mod chat;
 mod marks;
@@ -30,17 +30,16 @@ use crate::error::Result;
 use crate::format::{Metadata, Value};
 
 impl Tokenizer {
-    /// True for metadata that hold a tokenizer, of whatever kind.
+    /// True for metadata that contain a tokenizer of any kind.
     pub fn is_in(m: &Metadata) -> bool {
         ["tokenizer.ggml.model", huggingface::KEY].iter().any(|key| m.get(key).is_some()) || conversion::is_in(m)
     }
 
-    /// The tokenizer of a model's metadata: a GGUF's `tokenizer.ggml.*` keys, a folder's `tokenizer.json`, or what it
-    /// has in its place. Takes the big values out, so that a vocabulary is not held twice; their text forms stay.
+    /// Creates the tokenizer of a model's metadata: a GGUF's `tokenizer.ggml.*` keys, a folder's `tokenizer.json`, or
+    /// an equivalent file. Removes the large values, so that a vocabulary is not held twice; their text forms stay.
     ///
     /// # Errors
-    /// `Format` where keys are missing or contradict one another, `Unsupported` naming the tokenizer, pre-tokenizer
-    /// or other part that is not implemented.
+    /// `Format` for missing or inconsistent keys, `Unsupported` naming the part that is not implemented.
     pub fn from_metadata(m: &mut Metadata) -> Result<Tokenizer> {
         if m.get("tokenizer.ggml.model").is_none() && m.get(huggingface::KEY).is_none() && conversion::is_in(m) {
             conversion::convert(m)?;

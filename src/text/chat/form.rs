@@ -1,12 +1,12 @@
-//! The forms in which templates take a conversation. Some have no system message, some require alternating roles, some
-//! take the arguments of a tool call as text, and some take a list of parts in place of a text.
+//! The forms in which templates accept a conversation. Some reject system messages, some require alternating roles,
+//! some take the arguments of a tool call as text, and some take lists of parts instead of texts.
 
 use serde_json::{Value as Json, json};
 
 use crate::text::chat::ids::CallIds;
 use crate::text::chat::message::REASONING;
 
-/// The form in which a template wants its conversation.
+/// The form in which a template accepts a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
     /// True if the template rejects or loses system messages: their text moves to a user message.
@@ -28,12 +28,12 @@ pub struct Form {
     /// True if the template rejects reasoning next to the content of a message with tool calls: both become reasoning.
     pub content_is_thought: bool,
     pub call_ids: CallIds,
-    /// True if the template leaves tool calls out, in whatever form they are given.
+    /// True if the template omits tool calls in every form.
     pub loses_calls: bool,
 }
 
 impl Form {
-    /// Returns messages in this form.
+    /// Converts messages to this form.
     pub fn of(self, mut messages: Vec<Json>) -> Vec<Json> {
         for message in messages.iter_mut().filter(|m| self.developer_is_system && m["role"] == "developer") {
             message["role"] = Json::from("system");
@@ -74,8 +74,8 @@ impl Form {
     }
 }
 
-/// Returns the messages with the text of system messages, from number `first` on, moved into user messages: into the
-/// next message if that is a user message, else into the previous user message as `append` does.
+/// Moves the text of system messages, from index `first` on, into user messages: into the next message if it is a
+/// user's, otherwise by `append`.
 fn folded(messages: Vec<Json>, first: usize) -> Vec<Json> {
     let mut out = Vec::new();
     let mut waiting = String::new();
@@ -97,7 +97,7 @@ fn folded(messages: Vec<Json>, first: usize) -> Vec<Json> {
     out
 }
 
-/// Appends a text to the last user message, or adds one if the assistant has answered that message. Tool calls and tool
+/// Appends a text to the last user message, or adds one if the assistant has answered that message. Tool calls and
 /// results do not count as answers.
 fn append(messages: &mut Vec<Json>, text: &str) {
     let is_between = |m: &&mut Json| m["role"] == "tool" || m["role"] == "assistant" && m["tool_calls"].is_array();
@@ -108,7 +108,7 @@ fn append(messages: &mut Vec<Json>, text: &str) {
     }
 }
 
-/// Returns the messages with consecutive user messages joined.
+/// Joins consecutive user messages.
 fn joined(messages: Vec<Json>) -> Vec<Json> {
     let mut out: Vec<Json> = Vec::new();
     for mut message in messages {
@@ -133,7 +133,7 @@ fn joined(messages: Vec<Json>) -> Vec<Json> {
     out
 }
 
-/// Moves the content of a message with tool calls into its reasoning, if it has some.
+/// Moves the content of a message with tool calls into its reasoning, if any.
 fn join_thought(message: &mut Json) {
     let content = text_of(message);
     if content.is_empty() || !message["tool_calls"].is_array() {

@@ -1,24 +1,23 @@
-//! Ids of tool calls: the ids that the library gives, and ids from elsewhere, converted to the form that a template
-//! takes.
+//! Ids of tool calls: generated ones, and foreign ids converted to the form that a template accepts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-/// The ids of tool calls that a template takes.
+/// The form of tool call ids that a template accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallIds {
     #[default]
     Any,
-    /// Nine letters and digits, the form of Mistral's models.
+    /// Nine letters and digits (Mistral).
     Short,
-    /// `functions.NAME:N`, the form of Moonshot's models, whose templates write the id instead of the name.
+    /// `functions.NAME:N` (Moonshot), written instead of the name.
     Numbered,
 }
 
 impl CallIds {
-    /// Returns the id of tool call number `n` of a conversation, a call of the tool `name`.
+    /// The id of tool call number `n` of a conversation, for the tool `name`.
     fn id(self, name: &str, n: usize) -> String {
         match self {
             CallIds::Any | CallIds::Short => format!("call{}", in_base_36(n as u64, 5)),
@@ -37,7 +36,7 @@ impl CallIds {
         }
     }
 
-    /// Returns the id of a call for which a model has written this id, or the number at the end of an id.
+    /// The id for a call for which a model has written this id, or the trailing number of one.
     fn written(self, name: &str, id: &str) -> Option<String> {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         match self {
@@ -48,7 +47,7 @@ impl CallIds {
         .filter(|id| self.takes(id, name))
     }
 
-    /// Returns `given` if the template takes it, otherwise a replacement, which is always the same for the same id.
+    /// Returns `given` if the template accepts it, otherwise a replacement that depends only on the id.
     fn instead_of(self, given: &str, name: &str, n: usize) -> String {
         match self {
             _ if self.takes(given, name) => given.to_owned(),
@@ -57,8 +56,8 @@ impl CallIds {
         }
     }
 
-    /// Replaces the ids of tool calls and of their results by ids that the template takes. A call without an id gets
-    /// one; results without an id belong to the preceding calls, in order.
+    /// Replaces the ids of tool calls and of their results by accepted ones. A call without an id gets one; results
+    /// without an id belong to the preceding calls, in order.
     pub fn write(self, messages: &mut [Json]) {
         let (mut n, mut written, mut open) = (0, HashMap::new(), Vec::<(String, String)>::new());
         for message in messages {
@@ -68,7 +67,7 @@ impl CallIds {
                     let name = call["function"]["name"].as_str().unwrap_or_default();
                     let given = call["id"].as_str();
                     let mut id = given.map_or_else(|| self.id(name, n), |given| self.instead_of(given, name, n));
-                    // Some servers give the calls of one message the same id.
+                    // Some servers give the calls of a message equal ids.
                     if open.iter().any(|(_, other)| *other == id) {
                         id = self.id(name, n);
                     }
@@ -79,7 +78,7 @@ impl CallIds {
                     n += 1;
                 }
             } else if message["role"] == "tool" {
-                // The first call that waits for a result with this id, or with any.
+                // The first call waiting for a result with this id, or with any.
                 let given = message["tool_call_id"].as_str();
                 let waiting = open.iter().position(|(of_call, _)| given.is_none_or(|given| given == of_call));
                 let id = match (given, waiting) {
@@ -96,7 +95,7 @@ impl CallIds {
     }
 }
 
-/// Ids for the tool calls of a reply. Each differs from the ids of all other tool calls in the conversation.
+/// Ids for the tool calls of a reply, unique within the conversation.
 #[derive(Clone, Default)]
 pub struct NewIds {
     form: CallIds,
@@ -114,8 +113,8 @@ impl NewIds {
         NewIds { form, taken: Arc::new(taken), given: HashSet::new(), n: calls().count() }
     }
 
-    /// Returns the id of the next tool call, a call of the tool `name`. `written`: the id that the model has written,
-    /// or the number at its end, which counts unless it is the id of another call.
+    /// The id of the next tool call, for the tool `name`. `written`: the id that the model wrote, or its trailing
+    /// number, used unless it belongs to another call.
     pub fn next(&mut self, name: &str, written: Option<&str>) -> String {
         let written = written.and_then(|id| self.form.written(name, id));
         if let Some(id) = written.filter(|id| self.is_free(id)) {
@@ -148,7 +147,7 @@ fn in_base_36(mut n: u64, len: usize) -> String {
     String::from_utf8_lossy(&digits).into_owned()
 }
 
-/// FNV-1a of 64 bits.
+/// 64-bit FNV-1a.
 fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
@@ -234,7 +233,7 @@ mod tests {
         let messages = [json!({"role": "assistant", "tool_calls": [call(json!("functions.f:0"))]})];
         let mut new = NewIds::new(CallIds::Numbered, &messages);
         let mut next = |id: &str| new.next("f", Some(id));
-        // Ids of other calls, and what is no number.
+        // Ids of other calls, and non-numbers.
         assert_eq!(["7", "0", "7", "x", ""].map(&mut next), [7, 2, 3, 4, 5].map(|n| format!("functions.f:{n}")));
         let mut new = NewIds::new(CallIds::Short, &messages);
         let mut next = |id: &str| new.next("f", Some(id));

@@ -1,5 +1,4 @@
-//! Messages of a conversation, as servers take them in JSON: the members that they may have, and the types of these
-//! members.
+//! Messages of a conversation in the JSON of servers: the allowed members and their types.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -25,13 +24,13 @@ const MEMBERS: [&str; 13] = [
     "finish_reason",
 ];
 
-/// Checks messages, as `message` does.
+/// Validates messages like `message`.
 pub fn messages(list: Vec<Json>, n_media: Option<usize>) -> Result<Vec<Json>> {
     let checked = |(i, json)| message(&format!("messages[{i}]"), json, n_media);
     list.into_iter().enumerate().map(checked).collect()
 }
 
-/// A part of a message that is no text.
+/// A part of a message that is not text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PartKind {
     Picture,
@@ -51,7 +50,7 @@ impl PartKind {
         Self::TYPES.iter().find(|(_, types)| types.contains(&kind)).map(|(kind, _)| *kind)
     }
 
-    /// The type of such parts that templates know.
+    /// The type name that templates know.
     pub fn name(self) -> &'static str {
         Self::TYPES[self as usize].1[0]
     }
@@ -66,7 +65,7 @@ fn media_part(place: &str, part: &Json, kind: &str, n_media: usize) -> Result<Js
     }
 }
 
-/// Checks a message, and joins the parts of its content, unless some are media. `n_media`: as in `parse_with_media`.
+/// Validates a message, and joins the parts of its content, unless some are media. `n_media`: as in `parse_with_media`.
 pub fn message(place: &str, mut message: Json, n_media: Option<usize>) -> Result<Json> {
     let wrong = |what: &str| Err(Error::invalid(format!("{place}{what}")));
     let Some(members) = message.as_object_mut() else { return wrong(" is no object") };
@@ -108,7 +107,7 @@ pub fn message(place: &str, mut message: Json, n_media: Option<usize>) -> Result
     Ok(message)
 }
 
-/// Checks the parts of a content, and returns their text, unless some are media.
+/// Validates the parts of a content, and returns their text, unless some are media.
 fn read_parts(place: &str, parts: &mut [Json], n_media: Option<usize>) -> Result<Option<String>> {
     let (mut text, mut media) = (String::new(), false);
     for (i, part) in parts.iter_mut().enumerate() {
@@ -129,7 +128,7 @@ fn read_parts(place: &str, parts: &mut [Json], n_media: Option<usize>) -> Result
     Ok((!media).then_some(text))
 }
 
-/// Checks the tool calls of a message; an empty list counts as no calls.
+/// Validates the tool calls of a message; an empty list counts as no calls.
 fn check_calls(place: &str, members: &mut Map<String, Json>) -> Result<()> {
     let wrong = |what: &str| Err(Error::invalid(format!("{place}.tool_calls{what}")));
     let calls = match members.get("tool_calls") {
@@ -152,7 +151,7 @@ fn check_calls(place: &str, members: &mut Map<String, Json>) -> Result<()> {
     Ok(())
 }
 
-/// Rejects members that are neither in the list of known members nor read by the template.
+/// Rejects members that are neither known nor read by the template.
 pub fn check_members(messages: &[Json], reads: impl Fn(&str) -> bool) -> Result<()> {
     for (i, message) in messages.iter().enumerate() {
         for name in message.as_object().into_iter().flat_map(Map::keys) {
@@ -166,8 +165,8 @@ pub fn check_members(messages: &[Json], reads: impl Fn(&str) -> bool) -> Result<
     Ok(())
 }
 
-/// Rejects results of tools whose "tool_call_id" is not the id of a tool call ahead of them: in the same list, or in
-/// `before`, the messages ahead of it. Calls without an id may be anybody's.
+/// Rejects tool results whose "tool_call_id" is not the id of an earlier tool call: in the same list, or in `before`,
+/// the messages before it. Calls without an id match any result.
 pub fn check_results(before: &[Json], messages: &[Json]) -> Result<()> {
     for (i, message) in messages.iter().enumerate().filter(|(_, message)| message["role"] == "tool") {
         let Some(given) = message["tool_call_id"].as_str() else { continue };
@@ -203,7 +202,7 @@ pub fn open_calls(messages: &[Json]) -> usize {
     0
 }
 
-/// Returns a message without the members that `message` has added.
+/// A message without the members that `message` has added.
 pub fn as_given(message: &Json) -> Json {
     let mut message = message.clone();
     if let Some(members) = message.as_object_mut()

@@ -1,19 +1,19 @@
-//! Arguments of a call as they come: an object, the JSON of an object within a text, or a word for no arguments. Relies
-//! on `literal`.
+//! Incremental parsing of a call's arguments: an object, the JSON of an object within a text, or a word for no
+//! arguments. Uses `literal`.
 
 use crate::text::reply::literal::{Literal, NoLiteral};
 
-/// The arguments that follow the name of a call.
+/// The arguments after the name of a call.
 pub struct Arguments {
     literal: Literal,
     kind: Kind,
-    /// All of the text until some of it is handed on.
+    /// All of the text until some of it is emitted.
     raw: String,
     has_handed_on: bool,
 }
 
 enum Kind {
-    /// Nothing but white space has come.
+    /// Only white space so far.
     Front,
     Object,
     Text(TextArguments),
@@ -30,7 +30,7 @@ impl Arguments {
         self.literal.is_done()
     }
 
-    /// True for complete arguments that readers of JSON refuse.
+    /// True for complete arguments that JSON parsers reject.
     pub fn is_unreadable(&self) -> bool {
         match &self.kind {
             Kind::Text(text) => text.is_unreadable(),
@@ -38,12 +38,12 @@ impl Arguments {
         }
     }
 
-    /// All of the text while none of it was handed on, without the character that `push` has refused.
+    /// All of the text while none is emitted, without the character that `push` rejected.
     pub fn raw(&self) -> &str {
         &self.raw
     }
 
-    /// Adds a character, and to `out` the JSON that it completes.
+    /// Adds a character, and appends the JSON that it completes to `out`.
     pub fn push(&mut self, c: char, out: &mut String) -> Result<(), NoLiteral> {
         let from = out.len();
         self.add(c, out)?;
@@ -78,16 +78,16 @@ impl Arguments {
     }
 }
 
-/// Arguments that are the JSON of an object within a text; an empty text has none.
+/// Arguments as the JSON of an object within a text; an empty text means none.
 #[derive(Default)]
 pub struct TextArguments {
-    /// The opening quote has come.
+    /// True after the opening quote.
     is_open: bool,
     object: Option<Literal>,
 }
 
 impl TextArguments {
-    /// True for complete arguments that readers of JSON refuse.
+    /// True for complete arguments that JSON parsers reject.
     pub fn is_unreadable(&self) -> bool {
         self.object.as_ref().is_some_and(Literal::is_unreadable)
     }
@@ -97,8 +97,8 @@ impl TextArguments {
         self.object.is_some()
     }
 
-    /// Adds the JSON of a part of the text, in which no escape is cut, and to `out` the JSON of arguments that comes of
-    /// it. `is_end`: the part ends with the closing quote.
+    /// Adds JSON of a part of the text, in which no escape is split, and appends the resulting JSON of arguments to
+    /// `out`. `is_end`: the part ends with the closing quote.
     pub fn push(&mut self, piece: &str, is_end: bool, out: &mut String) -> Result<(), NoLiteral> {
         let piece = if self.is_open { piece } else { piece.strip_prefix('"').unwrap_or(piece) };
         self.is_open = true;

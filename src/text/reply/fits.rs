@@ -1,14 +1,13 @@
-//! Whether arguments are those that a tool takes, by what schemas of tools commonly say: types, members, items and
-//! lists of values. Other keywords do not count.
+//! Compares arguments with a tool's schema by the common keywords: types, members, items and enumerations. Other
+//! keywords are ignored.
 
 use serde_json::Value as Json;
 
-/// Schemas that are looked at, and levels of them.
+/// Maximum number of visited schemas; next, maximum depth.
 const MAX_SCHEMAS: usize = 1000;
 const MAX_DEPTH: usize = 128;
 
-/// True for a value that a schema allows; false where more schemas would have to be looked at than the bounds let.
-/// `root`: the schema that others refer to.
+/// True for a value that a schema allows; false beyond the limits. `root`: the schema that references refer to.
 pub fn fits(value: &Json, schema: &Json, root: &Json) -> bool {
     fits_within(value, schema, root, MAX_DEPTH, &mut { MAX_SCHEMAS })
 }

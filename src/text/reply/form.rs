@@ -1,6 +1,5 @@
-//! The form in which a model writes its reply, read off its chat template: a conversation with marked reasoning, text
-//! and calls is rendered, and what the template puts around the marks are the tags by which a reply is taken apart.
-//! Relies on `template`; knows no tokens.
+//! The form of a model's replies, derived from its chat template: a conversation with marked reasoning, text and calls
+//! is rendered, and the template's text around the marks gives the tags. Uses `template`; independent of tokens.
 
 use serde_json::{Value as Json, json};
 
@@ -13,7 +12,7 @@ use crate::text::reply::tags::{
 };
 use crate::text::template::chat_template::ChatTemplate;
 
-/// The texts before and after a part of a reply; empty where there is none.
+/// The texts before and after a part of a reply; empty if absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Around {
     pub open: String,
@@ -24,41 +23,41 @@ pub struct Around {
 pub struct ReplyForm {
     pub reasoning: Option<Around>,
     pub content: Around,
-    /// Texts between parts that say nothing.
+    /// Meaningless texts between parts.
     pub fillers: Vec<String>,
-    /// The tag with which every reply ends, ahead of the token that ends its text.
+    /// The tag that ends every reply, before the end token.
     pub end: String,
     pub calls: Option<CallForm>,
-    /// A reply is messages with a header each, as in OpenAI's Harmony; it begins within the first header.
+    /// True if a reply consists of messages with headers (OpenAI's Harmony); it begins within the first header.
     pub has_headers: bool,
-    /// The form of tool call ids that the template takes.
+    /// The form of tool call ids that the template accepts.
     pub call_ids: CallIds,
 }
 
-/// The form of calls: `open call between call ... close`, a call being `before`, a body, `after`.
+/// The form of calls: `open call between call ... close`, with calls of `before`, a body, and `after`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallForm {
     pub open: String,
-    /// `None` where the template writes one call only.
+    /// `None` if the template writes only one call.
     pub between: Option<String>,
     pub close: String,
     pub before: String,
     pub after: String,
     pub body: Body,
-    /// Other texts that come before a call, in place of `open` and `before`, and what follows the name.
+    /// Other texts before a call, instead of `open` and `before`, and the texts after the name.
     pub others: Vec<Around>,
-    /// The text around the name has the id of the call, or the number at its end.
+    /// True if the text around the name contains the id of the call, or its trailing number.
     pub has_ids: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// A JSON object. `head` and `tail` are the template's text of it around the arguments, `NAME` being in one of
-    /// them.
+    /// A JSON object. `head` and `tail` are the template's text before and after the arguments; one of them contains
+    /// `NAME`.
     Object { name: Member, arguments: String, head: String, tail: String },
     /// The name, `middle`, and the arguments as an object.
     Named { middle: String, dialect: Dialect },
-    /// The name, `middle`, and each argument by itself.
+    /// The name, `middle`, and each argument separately.
     Tagged { middle: String, argument: Argument },
 }
 
@@ -68,23 +67,23 @@ impl Default for Body {
     }
 }
 
-/// The way in which an object of arguments is written.
+/// The notation of an object of arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Json,
     /// Bare keys, and texts between `<|"|>`.
     Bare,
-    /// The arguments of a call in Python.
+    /// Keyword arguments of a Python call.
     Python,
-    /// A value as Python's `repr` writes it.
+    /// A value as written by Python's `repr`.
     Repr,
 }
 
-/// The place of a tool's name in the object of its call.
+/// Where the object of a call has the tool's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
     Value(String),
-    /// The one member has it for its own name, and the arguments for its value.
+    /// The name is the only key, and its value the arguments.
     Key,
 }
 
@@ -92,16 +91,16 @@ pub enum Member {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Argument {
     pub before: String,
-    /// The text ahead of a string, and, if it differs, ahead of other values (`other`).
+    /// The text before a string; next, before other values if it differs.
     pub text: String,
     pub other: Option<String>,
     pub after: String,
-    /// The text ahead of each tag within a value, if objects and lists have their members between tags: an
-    /// object's of their names, a list's `item`.
+    /// The text before each tag within a value, if objects and lists have tagged members, named by the object's keys,
+    /// or `item` in lists.
     pub nested: Option<String>,
-    /// Some texts stand in a section of character data, as in XML.
+    /// True if some texts are in CDATA sections, as in XML.
     pub in_cdata: bool,
-    /// Objects and lists are those of Python.
+    /// True if objects and lists are Python's.
     pub in_python: bool,
 }
 
@@ -112,14 +111,14 @@ impl Argument {
     }
 }
 
-/// Tags of reasoning that a rendering does not tell by itself: where it ends, and what it began with.
+/// Reasoning tags that a rendering does not reveal: the end tag, and the start tag.
 const REASONING: [(&str, &str); 3] = [
     ("[BEGIN FINAL RESPONSE]", "Here are my reasoning steps:"),
     ("<|inner_suffix|>", "<|inner_prefix|>"),
     ("<|eom|>", "to=self<|message|>"),
 ];
 
-/// Longest reply that is read, and longest tag; templates are strangers' programs.
+/// Maximum length of a probed reply, and of a tag; templates are untrusted programs.
 const MAX_TEXT: usize = 16 << 10;
 const MAX_TAG: usize = 500;
 
@@ -128,10 +127,10 @@ const SAID: &str = "C5C";
 const THOUGHT: &str = "R5R";
 const IDS: [[&str; 2]; 2] = [["q4r5t6y7u", "p0o9i8k3j"], ["functions.f5n:0", "functions.g5n:1"]];
 
-/// Reads the form off a template.
+/// Derives the form from a template.
 ///
 /// # Errors
-/// `OutOfMemory`. A template that cannot be read has a form without calls.
+/// `OutOfMemory`. An unusable template gives a form without calls.
 pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
     let mut form = find_parts(template)?;
     if form.calls.is_some() {
@@ -142,7 +141,7 @@ pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
     Ok(form)
 }
 
-/// Reads what is around reasoning, content and calls.
+/// Finds what surrounds reasoning, content and calls.
 fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
     if template.source().contains("<|channel|>") && template.source().contains("<|message|>") {
         return Ok(harmony());
@@ -155,7 +154,7 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
     let mut form = ReplyForm { reasoning, ..Default::default() };
     let (Some(prompt), Some(plain)) = (prompt, plain) else { return Ok(form) };
 
-    // The reply begins where renderings with and without it part.
+    // The reply begins where renderings with and without it diverge.
     let start = |text: &str| tag_start(text, common_prefix(&prompt, text));
     let plain_start = start(&plain);
     let Some(said) = plain[plain_start..].find(SAID).map(|at| plain_start + at) else { return Ok(form) };
@@ -172,7 +171,7 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
             let mut message = json!({"role": "assistant", "content": null, "tool_calls": calls(ids, n)});
             let mut text = probe.render(std::slice::from_ref(&message), false)?;
             if text.as_ref().is_some_and(|text| text[start(text)..].contains("None")) {
-                // It writes the value of a content that there is not.
+                // The template writes the value of an absent content.
                 message["content"] = Json::from("");
                 text = probe.render(&[message], false)?;
             }
@@ -199,7 +198,7 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
         form.end.clear();
     }
     form.fillers.retain(|filler| are_sound(&[filler], 0));
-    // The end of content that is always there, though it be empty, is no part of calls.
+    // The end of content that is always present, even if empty, is not part of calls.
     if let Some(calls) = &mut form.calls
         && let Some(rest) = calls.open.trim_start().strip_prefix(&form.content.close)
     {
@@ -220,8 +219,7 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
 }
 
 impl CallForm {
-    /// Makes tags around the tag of each tagged call those of the list of calls, which models leave out or write around
-    /// several.
+    /// Makes tags around each tagged call tags of the list of calls, which models omit or write around several.
     fn part_tags(&mut self) {
         let Body::Tagged { .. } = &self.body else { return };
         let outer = self.before.rfind('<').unwrap_or(0);
@@ -237,7 +235,7 @@ impl CallForm {
         self.close.insert_str(0, &close);
     }
 
-    /// The id, or the part of it, that a model has written in the text ahead of the arguments of a call.
+    /// The id, or its part, that a model wrote in the text before the arguments of a call.
     pub fn written_id<'t>(&self, name: &str, text: &'t str) -> Option<&'t str> {
         let middle = match &self.body {
             Body::Named { middle, .. } | Body::Tagged { middle, .. } if self.has_ids => middle,
@@ -250,12 +248,12 @@ impl CallForm {
         text.char_indices().find_map(|(at, _)| any_of(&tag, &text[at..]))
     }
 
-    /// The form of arguments that stand between tags.
+    /// The form of arguments between tags.
     pub fn argument(&self) -> Option<&Argument> {
         if let Body::Tagged { argument, .. } = &self.body { Some(argument) } else { None }
     }
 
-    /// True where its tags are short, and few of them have parts that may be anything.
+    /// True if its tags are short and contain few wildcards.
     fn is_sound(&self) -> bool {
         let mut tags = vec![&self.open, &self.close, &self.before, &self.after];
         tags.extend(&self.between);
@@ -281,7 +279,7 @@ fn are_sound(tags: &[&String], most: usize) -> bool {
 }
 
 impl ReplyForm {
-    /// A text after reasoning, if it begins with some.
+    /// The text after any leading reasoning.
     fn without_reasoning<'t>(&self, text: &'t str) -> &'t str {
         let close = self.reasoning.as_ref().map(|around| around.close.as_str());
         match close.and_then(|close| text.rfind(close).map(|at| at + close.len())) {
@@ -291,7 +289,7 @@ impl ReplyForm {
     }
 }
 
-/// The tag that follows content and its closing tag, where another one, which ends the text, follows it.
+/// The tag that follows content and its closing tag, if it is followed by another one that ends the text.
 fn end_tag<'t>(behind: &'t str, close: &str) -> &'t str {
     let behind = behind.trim_start();
     let behind = behind.strip_prefix(close).unwrap_or(behind).trim_start();
@@ -303,9 +301,9 @@ fn end_tag<'t>(behind: &'t str, close: &str) -> &'t str {
 
 const KIMI: &str = "<|tool_call_argument_begin|>";
 
-/// The forms of models whose templates do not write calls: LFM2 and Granite 3, whose conversations cannot have any, and
-/// Kimi K2, some of whose templates change lists, which the interpreter does not know; and that of MiniMax M3. By a
-/// text of the template.
+/// Forms of models whose templates do not reveal them, recognized by a text of the template: LFM2 and Granite 3, whose
+/// conversations cannot contain calls; Kimi K2, some of whose templates modify lists, which the interpreter does not
+/// support; MiniMax M3.
 fn published(source: &str) -> Option<CallForm> {
     let list = |open: &str, close: &str, body: Body| CallForm {
         open: open.to_owned(),
@@ -370,8 +368,8 @@ fn kimi() -> CallForm {
     }
 }
 
-/// The form of OpenAI's Harmony, in which a reply is several messages with a header each, which names their channel and
-/// whom they are for (github.com/openai/harmony, docs/format.md).
+/// The form of OpenAI's Harmony: a reply is several messages, each with a header that names its channel and recipient
+/// (github.com/openai/harmony, docs/format.md).
 fn harmony() -> ReplyForm {
     let around = |open: &str, close: &str| Around { open: open.to_owned(), close: close.to_owned() };
     ReplyForm {
@@ -395,7 +393,7 @@ struct Probe<'t> {
 }
 
 impl Probe<'_> {
-    /// Renders the user's message and others; `None` where the template refuses them.
+    /// Renders the user's message and others; `None` if the template rejects them.
     fn render(&self, messages: &[Json], prompt: bool) -> Result<Option<String>> {
         let schema = |name: &str, properties: Json| {
             json!({"type": "function", "function": {"name": name, "description": "d", "parameters":
@@ -415,14 +413,14 @@ impl Probe<'_> {
         }
     }
 
-    /// The tags of reasoning, and the text between them and content.
+    /// The tags of reasoning, and the text between reasoning and content.
     fn reasoning(&self) -> Result<(Option<Around>, String)> {
         let source = self.template.source();
         let mut message = json!({"role": "assistant", "content": SAID, "reasoning_content": THOUGHT, "reasoning": THOUGHT,
             "thinking": THOUGHT});
         let mut text = self.render(std::slice::from_ref(&message), false)?.unwrap_or_default();
         if !text.contains(THOUGHT) {
-            // Some keep it for calls alone.
+            // Some templates keep it only with calls.
             message["tool_calls"] = calls(IDS[0], 1);
             text = self.render(&[message], false)?.unwrap_or_default();
         }
@@ -438,13 +436,13 @@ impl Probe<'_> {
                 return Ok((Some(around((close, open))), between.trim().to_owned()));
             }
         }
-        // Templates that leave the reasoning of earlier turns out name its end.
+        // Templates that drop the reasoning of earlier turns contain its end tag.
         let tags = [("</think>", "<think>"), ("[/THINK]", "[THINK]"), ("<|END_THINKING|>", "<|START_THINKING|>")];
         let named = tags.iter().find(|(close, _)| source.contains(close)).or_else(|| REASONING.iter().find(known));
         Ok((named.map(|tags| around(*tags)), String::new()))
     }
 
-    /// The tag that ends content: what always follows it, and does not end the reply.
+    /// The tag that ends content: what always follows it without ending the reply.
     fn content_close(&self, behind: &str, form: &ReplyForm) -> Result<String> {
         let message = json!({"role": "assistant", "content": SAID, "tool_calls": calls(IDS[0], 1)});
         let text = self.render(&[message], false)?.unwrap_or_default();
@@ -468,13 +466,13 @@ fn arguments(call: usize) -> Json {
     if call == 0 { json!({"a5k": "v5v", "n5k": 17, "o5k": {"x5k": "y5v"}}) } else { json!({"c5k": "w5w"}) }
 }
 
-/// A call in a text, by its places.
+/// A call in a text, by indices.
 struct Found {
     /// The start of the object or the name.
     start: usize,
     end: usize,
     name_end: usize,
-    /// The arguments; from the first key on where they are tagged.
+    /// The arguments; if tagged, from the first key on.
     arguments: (usize, usize),
     kind: Kind,
 }
@@ -485,7 +483,7 @@ enum Kind {
     Tagged,
 }
 
-/// The first call after `from`, which is that of `calls` with this number.
+/// The first call after `from`: `calls` number `call`.
 fn find_call(text: &str, from: usize, call: usize) -> Option<Found> {
     let (name, first_key) = [("f5n", "a5k"), ("g5n", "c5k")][call];
     let arguments = arguments(call);
@@ -539,27 +537,27 @@ fn find_call(text: &str, from: usize, call: usize) -> Option<Found> {
     Some(Found { start, end, name_end, arguments: (key, end), kind: Kind::Tagged })
 }
 
-/// The JSON that begins at a place of a text, and where it ends.
+/// The JSON that begins at an index of a text, and the index after it.
 fn json_at(text: &str, start: usize) -> Option<(Json, usize)> {
     let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter();
     let value = values.next()?.ok()?;
     Some((value, start + values.byte_offset()))
 }
 
-/// Reads the form off the text of a reply with one or two calls; `after`: what follows a reply of text alone.
+/// Derives the form from the text of a reply with `n` calls (1 or 2). `behind`: what follows a reply without calls.
 fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<CallForm> {
     let first = find_call(text, 0, 0)?;
     let second = if n == 2 { Some(find_call(text, first.end, 1)?) } else { None };
     let last = second.as_ref().unwrap_or(&first);
 
-    // Three texts around the calls, less what ends any reply.
+    // The three texts around the calls, without the reply's end.
     let named = |text: &str| text.replace("f5n", &NAME.to_string()).replace("g5n", &NAME.to_string());
     let head = form.without_reasoning(&text[..first.start]);
     let head = match form.content.open.as_str() {
         "" => head,
         open => head.rfind(open).map_or(head, |at| &head[at + open.len()..]),
     };
-    // What ends any reply ends one with calls too, with other white space in some templates.
+    // A reply with calls ends like any other, with different white space in some templates.
     let tail = text[last.end..].trim_end();
     let tail = &tail[..tag_end(tail, tail.len() - common_suffix(tail, behind.trim_end()))];
     let (mut head, mut tail) = (named(head), named(tail));
@@ -618,8 +616,8 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
     Some(calls)
 }
 
-/// Reads the text between a name and the first argument and the form of an argument off one or two calls; `behind`:
-/// what follows the last argument.
+/// Derives the text between a name and the first argument, and the form of an argument, from one or two calls.
+/// `behind`: what follows the last argument.
 fn read_argument(text: &str, first: &Found, second: Option<&Found>, behind: &str) -> Option<(String, Argument)> {
     let key = |name: &str| text[first.start..].find(name).map(|at| first.start + at);
     let (a, n, o, v) = (key("a5k")?, key("n5k")?, key("o5k")?, key("v5v")?);

@@ -1,21 +1,21 @@
-//! Objects and lists as models write them, turned into JSON while they come: JSON itself, literals of Python, and
-//! objects with bare keys whose texts stand between `<|"|>`. Relies on nothing.
+//! Incremental conversion of model-written objects and lists to JSON: from JSON itself, Python literals, and objects
+//! with bare keys and texts between `<|"|>`. Independent of other modules.
 
-/// Levels of objects and lists, and those that readers of JSON take.
+/// Maximum depth of objects and lists; next, the depth that JSON parsers accept.
 const MAX_DEPTH: usize = 1000;
 const READ_DEPTH: usize = 127;
-/// Longest beginning of a number that is looked at to see whether the number has a value.
+/// Maximum prefix of a number that is checked for overflow.
 const MAX_NUMBER: usize = 400;
-/// Longest name of a member that is kept for `key`.
+/// Maximum length of a member's name that is kept for `key`.
 const MAX_KEY: usize = 1024;
 
-/// The quote of texts in which nothing is escaped.
+/// The quote of texts without escapes.
 pub const WIDE_QUOTE: &str = "<|\"|>";
 
 const WORDS: [(&str, &str); 6] =
     [("true", "true"), ("false", "false"), ("null", "null"), ("True", "true"), ("False", "false"), ("None", "null")];
 
-/// Text that is no literal.
+/// Text that is not a literal.
 #[derive(Debug)]
 pub struct NoLiteral;
 
@@ -25,16 +25,16 @@ enum Phase {
     Value {
         may_end: bool,
     },
-    /// The name of a member, or the end of an empty object.
+    /// A member name, or the end of an empty object.
     Key {
         may_end: bool,
     },
-    /// A text; `wide`: characters of its quote, or of one that may end it, that have come.
+    /// A text. `wide`: number of received characters of its quote, or of one that may end it.
     Text {
         quote: char,
         wide: usize,
     },
-    /// Behind a backslash; `digits` are left of `code`.
+    /// After a backslash; `digits` are left of `code`.
     Escape {
         quote: char,
     },
@@ -50,27 +50,27 @@ enum Phase {
         at: usize,
     },
     Colon,
-    /// A comma or the end of what the value is in.
+    /// A comma, or the end of the enclosing object or list.
     After,
     Done,
 }
 
-/// The state of a literal that has come in part.
+/// The state of an incomplete literal.
 #[derive(Debug)]
 pub struct Literal {
-    /// The bracket that closes each open object and list.
+    /// The closing bracket of each open object and list.
     open: Vec<char>,
     phase: Phase,
-    /// The text that comes is the name of a member.
+    /// True if the current text is a member name.
     in_key: bool,
     key: String,
-    /// The first half of a character beyond 16 bits, whose second one has to follow; 0: none.
+    /// A high surrogate that needs a low one; 0: none.
     high: u32,
-    /// The number that comes or has come last.
+    /// The current or last number.
     number: String,
-    /// A comma and white space. Both are JSON unless a closing bracket follows.
+    /// A comma and white space, which are JSON unless a closing bracket follows.
     comma: String,
-    /// Readers of JSON take no number as large as one of its, or not as many levels.
+    /// True if JSON parsers reject it for an overflowing number or its depth.
     is_unreadable: bool,
 }
 
@@ -88,7 +88,7 @@ impl Literal {
         }
     }
 
-    /// JSON of a whole literal with white space around it.
+    /// JSON of a complete literal, with surrounding white space.
     pub fn convert(text: &str) -> Option<String> {
         let (mut literal, mut out) = (Literal::new(), String::new());
         for c in text.trim().chars() {
@@ -101,12 +101,12 @@ impl Literal {
         ends.then_some(out)
     }
 
-    /// The last name of a member of the outermost object, as in JSON without its quotes.
+    /// The last member name of the outermost object, as in JSON without quotes.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// True where a value of the outermost object is expected or has begun.
+    /// True if a value of the outermost object is expected or has begun.
     pub fn in_member(&self) -> bool {
         let in_value = match self.phase {
             Phase::Value { .. } | Phase::Number(_) | Phase::Word { .. } => true,
@@ -116,12 +116,12 @@ impl Literal {
         self.is_nested() || self.open.len() == 1 && in_value
     }
 
-    /// True within a number that is a member of the outermost object, which ends with what follows it.
+    /// True within a number that is a member of the outermost object; it ends with what follows.
     pub fn in_number(&self) -> bool {
         self.open.len() == 1 && matches!(self.phase, Phase::Number(_))
     }
 
-    /// True within an object or a list that is in the outermost one.
+    /// True within an object or list inside the outermost one.
     pub fn is_nested(&self) -> bool {
         self.open.len() > 1
     }
@@ -130,12 +130,12 @@ impl Literal {
         self.phase == Phase::Done
     }
 
-    /// True for JSON that is well-formed and that readers refuse nevertheless.
+    /// True for well-formed JSON that parsers nevertheless reject.
     pub fn is_unreadable(&self) -> bool {
         self.is_unreadable
     }
 
-    /// Adds a character, and to `out` the JSON that it completes.
+    /// Adds a character, and appends the JSON that it completes to `out`.
     pub fn push(&mut self, c: char, out: &mut String) -> Result<(), NoLiteral> {
         let from = out.len() + self.comma.len();
         if self.holds_comma(c, out) {
@@ -157,7 +157,8 @@ impl Literal {
         Ok(())
     }
 
-    /// Continues after a comma: true for white space, and for a closing bracket, before which the comma is dropped.
+    /// Continues after a comma: returns true for white space, and for a closing bracket, before which the comma is
+    /// dropped.
     fn holds_comma(&mut self, c: char, out: &mut String) -> bool {
         if self.comma.is_empty() {
             return false;
@@ -191,7 +192,7 @@ impl Literal {
             Phase::BareKey => {
                 out.push('"');
                 self.phase = Phase::Colon;
-                // The key ends ahead of this character.
+                // The key ends before this character.
                 self.in_key = false;
                 if self.open.len() == 1 {
                     self.key.remove(0);
@@ -224,7 +225,7 @@ impl Literal {
                 None => return Err(NoLiteral),
             },
             Phase::Word { word, at } => {
-                // Words that begin alike differ in case alone.
+                // Words with the same first letter differ only in case.
                 let (from, to) = WORDS[word];
                 if from.as_bytes().get(at).copied() != u8::try_from(c).ok() {
                     return Err(NoLiteral);
@@ -273,7 +274,7 @@ impl Literal {
         Ok(())
     }
 
-    /// The character behind a backslash.
+    /// Handles the character after a backslash.
     fn escaped(&mut self, c: char, quote: char, out: &mut String) {
         self.phase = Phase::Text { quote, wide: 0 };
         match c {
@@ -322,7 +323,7 @@ impl Literal {
         Ok(())
     }
 
-    /// A character of a text by its number, half a character where that has more than 16 bits. A half alone is none.
+    /// Appends a UTF-16 code unit of a text; joins surrogates. An unpaired surrogate is invalid.
     fn code(&mut self, code: u32, out: &mut String) {
         match code {
             0xDC00..0xE000 if self.high > 0 => {
@@ -354,7 +355,8 @@ impl Literal {
         self.phase = Phase::Text { quote, wide: if wide == 0 { 0 } else { 1 + WIDE_QUOTE.len() } };
     }
 
-    /// A character of a text between wide quotes: `wide` counts from their length while the first of them comes.
+    /// A character of a text between wide quotes; `wide` starts at the quote's length while the opening quote is
+    /// incomplete.
     fn wide(&mut self, c: char, wide: usize, out: &mut String) -> Result<(), NoLiteral> {
         let quote = WIDE_QUOTE.as_bytes();
         let is_next = |at: usize| u8::try_from(c).ok() == Some(quote[at]);
@@ -400,17 +402,17 @@ impl Literal {
     }
 }
 
-/// True for an object that is complete, though readers of JSON may refuse it.
+/// True for a complete object, even if JSON parsers reject it.
 pub fn is_object(text: &str) -> bool {
     text.trim_start().starts_with('{') && Literal::convert(text).is_some()
 }
 
-/// True for the characters of names of members that stand without quotes.
+/// True for the characters of bare member names.
 pub fn is_bare(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '$')
 }
 
-/// A character of a text in JSON.
+/// Appends a character of a JSON text, escaped.
 pub fn escape(c: char, out: &mut String) {
     match c {
         '"' | '\\' => out.extend(['\\', c]),
@@ -422,7 +424,7 @@ pub fn escape(c: char, out: &mut String) {
     }
 }
 
-/// The automaton of JSON's numbers; 0 is its start.
+/// The automaton of JSON numbers; 0 is its start.
 fn number_step(state: u8, c: char) -> Option<u8> {
     Some(match (state, c) {
         (0, '-') => 1,
@@ -459,7 +461,7 @@ mod tests {
             (" 17 ", "17"),
             ("[]", "[]"),
             ("'a'", "\"a\""),
-            // A last comma says nothing.
+            // A trailing comma is ignored.
             ("[1,]", "[1]"),
             ("{a: [1 , \n], 'b': (c={},), }", "{\"a\": [1  \n], \"b\": {\"c\":{}} }"),
         ] {

@@ -1,9 +1,9 @@
-//! Replies of models: text, reasoning and calls.
+//! Parsing of model replies: text, reasoning and tool calls.
 //!
-//! `form` reads off a template what it puts around the parts of a reply, `replies` makes of it the texts that begin a
-//! part of one reply, `parser` follows a reply through them, `search` finds where values in calls end, `arguments`
-//! reads arguments by their kind, `literal` turns every dialect into JSON, `fits` compares arguments with a schema,
-//! `whole` reads calls without tags, `stops` finds stop strings, `written` writes calls for templates that do not.
+//! `form` derives from a template the tags around the parts of a reply, `replies` turns them into triggers for one
+//! reply, `parser` follows a reply, `search` finds where values in calls end, `arguments` reads arguments by their
+//! kind, `literal` converts every dialect to JSON, `fits` compares arguments with a schema, `whole` reads untagged
+//! calls, `stops` finds stop sequences, `written` writes calls for templates that do not.
 
 mod arguments;
 mod fits;

@@ -1,20 +1,20 @@
-//! Arguments whose objects and lists have members between tags, `<name>value</name>`, each tag after a text that no
-//! value holds; those of lists are named `item`. Relies on `reply` for values without tags.
+//! Arguments whose objects and lists have tagged members, `<name>value</name>`, each tag after a marker that no value
+//! contains; list items are named `item`. Uses `replies` for untagged values.
 
 use serde_json::Value as Json;
 
 use crate::text::reply::replies::{resolved, value};
 
-/// Levels of members.
+/// Maximum depth of members.
 const MAX_DEPTH: usize = 32;
 
-/// Number of tags in a text that open a member, less that of those that close one.
+/// Number of opening member tags in a text, minus closing ones.
 pub fn balance(text: &str, mark: &str) -> isize {
     let count = |tag: &str| text.matches(&format!("{mark}{tag}")).count() as isize;
     count("<") - 2 * count("</")
 }
 
-/// JSON of a value by its schema. What is not understood is text. `root`: the schema that others refer to.
+/// Converts a value to JSON by its schema. What is not understood is text. `root`: the schema that references refer to.
 pub fn json(text: &str, mark: &str, schema: &Json, root: &Json) -> String {
     nested(text, mark, schema, root, 0).unwrap_or_else(|| Json::from(text)).to_string()
 }
@@ -36,7 +36,7 @@ fn nested(text: &str, mark: &str, schema: &Json, root: &Json, depth: usize) -> O
             _ => serde_json::from_str(&value(text, &schema)).ok(),
         };
     }
-    // The schema of a member: that of the first option that has one.
+    // The schema of a member: from the first option that has one.
     let of = |name: &str| {
         let options = ["anyOf", "oneOf"].into_iter().filter_map(|list| schema[list].as_array()).flatten();
         let of = |schema: &Json| match schema.get("items") {
@@ -59,7 +59,7 @@ fn nested(text: &str, mark: &str, schema: &Json, root: &Json, depth: usize) -> O
     })
 }
 
-/// A text up to the tag that closes the member it is in, and from the name in that tag on.
+/// Splits a text at the tag that closes its member; the second part begins with the name in the tag.
 fn split<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
     let mut open = 0;
     for (at, _) in text.match_indices(mark) {

@@ -1,30 +1,30 @@
-//! A call that is one object with the tool's name and the arguments in it, read as its characters come. Relies on
-//! `arguments` and `literal`; knows no other part of a reply.
+//! A tool call as one object with the tool's name and the arguments, parsed incrementally. Uses `arguments` and
+//! `literal`; independent of the rest of a reply.
 
 use crate::text::reply::arguments::TextArguments;
 use crate::text::reply::form::Member;
 use crate::text::reply::literal::Literal;
 use crate::text::reply::replies::Tool;
 
-/// A call up to where it has come.
+/// An incomplete call.
 #[derive(Default)]
 pub struct ObjectCall {
-    /// All of its text until the name is known, then the part of a member's value of which nothing was handed on.
+    /// All of its text until the name is known, then the part of a member's value not emitted yet.
     raw: String,
     literal: Option<Literal>,
     /// JSON of the name.
     quoted: String,
     name: Option<String>,
-    /// JSON of the id, if it comes ahead of the name.
+    /// JSON of the id, if it precedes the name.
     id: String,
     arguments: Arguments,
-    /// Arguments that came ahead of the name.
+    /// Arguments that precede the name.
     early: String,
-    /// Readers of JSON refuse the arguments within a text.
+    /// True if JSON parsers reject arguments given as a text.
     is_unreadable: bool,
 }
 
-/// Names that models give the arguments whatever the template's is.
+/// Names that models give the arguments, whatever the template's is.
 const ARGUMENTS: [&str; 2] = ["arguments", "parameters"];
 /// The name of the id.
 const ID: &str = "id";
@@ -45,7 +45,7 @@ pub enum Step {
     More,
     /// The object is complete.
     Done,
-    /// It is no call.
+    /// It is not a call.
     Failed,
 }
 
@@ -55,12 +55,12 @@ impl ObjectCall {
         ObjectCall { raw, ..Default::default() }
     }
 
-    /// The name, which is that of a tool.
+    /// The name, which is a tool's.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The id that the model has written ahead of the name.
+    /// The id that the model wrote before the name.
     pub fn id(&self) -> Option<String> {
         serde_json::from_str(self.id.trim()).ok()
     }
@@ -69,34 +69,34 @@ impl ObjectCall {
         self.name.is_some()
     }
 
-    /// True where readers of JSON refuse the arguments.
+    /// True if JSON parsers reject the arguments.
     pub fn is_unreadable(&self) -> bool {
         self.is_unreadable || self.literal.as_ref().is_some_and(Literal::is_unreadable)
     }
 
-    /// True where the arguments are complete.
+    /// True if the arguments are complete.
     pub fn has_arguments(&self) -> bool {
         matches!(self.arguments, Arguments::Complete)
     }
 
-    /// False where its members are not those of a call.
+    /// False if its members are not a call's.
     pub fn may_be_call(&self) -> bool {
         let key = self.literal.as_ref().map_or("", Literal::key).trim_start_matches('"');
         let known = ["name", "type", ID].into_iter().chain(ARGUMENTS);
         self.is_named() || known.into_iter().any(|name| name.starts_with(key))
     }
 
-    /// Text of which nothing was handed on: all while there is no name, then that of a value.
+    /// Text not emitted yet: everything until the name is known, then of a value.
     pub fn raw(&self) -> &str {
         &self.raw
     }
 
-    /// Bytes held.
+    /// Bytes held back.
     pub fn size(&self) -> usize {
         self.raw.len() + self.early.len() + self.quoted.len() + self.id.len()
     }
 
-    /// Adds a character, and to `out` the JSON of arguments that comes of it once there is a name. `name` and
+    /// Adds a character, and once the name is known appends the resulting JSON of arguments to `out`. `name` and
     /// `arguments`: where they are.
     pub fn push(&mut self, c: char, name: &Member, arguments: &str, tools: &[Tool], out: &mut String) -> Step {
         if self.literal.is_none() && c.is_whitespace() {
@@ -118,7 +118,7 @@ impl ObjectCall {
         }
     }
 
-    /// `None` for a character by which it is no call.
+    /// `None` for a character that makes it not a call.
     fn add(&mut self, c: char, name: &Member, arguments: &str, tools: &[Tool], out: &mut String) -> Option<()> {
         let literal = match &mut self.literal {
             Some(literal) => literal,
@@ -150,11 +150,11 @@ impl ObjectCall {
             } else if is_id {
                 self.id.push_str(&piece);
             } else if is_nested {
-                // Others are identifiers and the like; these could be arguments.
+                // Other members are ids and the like; these could be arguments.
                 return None;
             }
         }
-        // The last character belongs to what is not understood where there is no name by then.
+        // If the name is not known by then, the last character is unclassified too.
         let is_done = self.literal.as_ref().is_some_and(Literal::is_done);
         if !self.is_named() {
             if !is_done {
@@ -163,7 +163,7 @@ impl ObjectCall {
         } else if has_ended || out.len() > handed_on {
             self.raw.clear();
         } else if matches!(&self.arguments, Arguments::Text(text) if text.has_object()) {
-            // Half an escape.
+            // An incomplete escape.
             self.raw.clear();
         } else if was_in_member && !(self.raw.is_empty() && c.is_whitespace()) {
             self.raw.push(c);

@@ -1,6 +1,6 @@
-//! A reply taken apart while its tokens come: reasoning, content, and calls with their arguments as JSON. Each
-//! character is looked at once, but for the few of a tag that is not yet complete. Relies on `reply` for what a reply
-//! may be; what is not understood is content.
+//! Incremental parser of a reply: reasoning, content, and tool calls with their arguments as JSON. Visits each
+//! character once, except those of an incomplete tag. Uses `replies` for the possible parts; everything else is
+//! content.
 
 mod ahead;
 mod calls;
@@ -22,35 +22,36 @@ use crate::text::reply::tags::{Match, matches};
 use crate::text::reply::whole::WholeCall;
 use crate::text::{Stops, TextStream, TokenKind, Tokenizer};
 
-/// Most bytes that a parser holds, taken and not yet taken.
+/// Maximum bytes in a parser: held back, and not yet read.
 const MAX_HELD: usize = 16 << 20;
-/// Longest header of a message.
+/// Maximum length of a message header.
 const MAX_HEADER: usize = 512;
-/// Bytes that a step takes beside its text.
+/// Bytes of a step in addition to its text.
 const WORKING: usize = 16 << 10;
 
 pub struct ReplyParser {
     reply: Arc<Reply>,
     stream: TextStream,
-    /// Text of which it is not yet known what it is.
+    /// Text that is still unclassified.
     held: String,
-    /// Bytes of text ahead of it, and places in all of the text of control tokens that may be a part of tags.
+    /// Bytes of text before it. `controls`: places, in all of the text, of control tokens that may be parts of tags.
     consumed: usize,
     controls: VecDeque<Range<usize>>,
-    /// Strings that end the content, the bytes of the last event that may become one, and whether one is complete.
+    /// Stop sequences of the content. `unsure`: bytes of the last event that may begin one. `is_stopped`: true if one
+    /// is complete.
     stops: Stops,
     unsure: usize,
     is_stopped: bool,
     state: State,
-    /// White space at the end of what was handed on, which is dropped where a tag follows.
+    /// Trailing white space of the emitted text, dropped if a tag follows.
     gap: String,
-    /// Nothing but white space has come of this part, which is dropped where a tag was before it.
+    /// True while only white space of this part has come. `drops_space`: true to drop it, because a tag precedes it.
     is_fresh: bool,
     drops_space: bool,
-    /// Reasoning and content have come.
+    /// True if reasoning, and content, has come.
     has_reasoning_text: bool,
     has_content_text: bool,
-    /// The part is none that is understood.
+    /// True if the part is not understood.
     is_unparsed: bool,
     any_unparsed: bool,
     calls: u32,
@@ -64,37 +65,37 @@ pub struct ReplyParser {
 enum State {
     Content,
     Reasoning,
-    /// The header of a message, which began with this.
+    /// The header of a message, with the text that begins it.
     Header(String),
     Object(Box<ObjectCall>),
     Named(Box<Arguments>),
-    /// Between the arguments of a call that have names of their own.
+    /// Between the named arguments of a call.
     Arguments {
         tool: usize,
         keys: Vec<String>,
     },
     Value(OpenValue),
-    /// Behind the arguments.
+    /// After the arguments.
     CallEnd,
     BehindCall,
-    /// A call within reasoning, which counts where the reply ends with it.
+    /// A call within reasoning, valid if the reply ends with it.
     Rehearsal(Box<Rehearsal>),
-    /// An object without tags at the start of a reply, which is a call if it is the whole reply.
+    /// An untagged object at the start of a reply, a call if it is the whole reply.
     WholeCall(Box<WholeCall>),
 }
 
-/// A call within reasoning: its text, and what it is if nothing follows it.
+/// A call within reasoning: its text, and its parser in case nothing follows.
 struct Rehearsal {
     text: String,
-    /// Some of the text is control tokens.
+    /// True if some of the text is control tokens.
     has_controls: bool,
     parser: ReplyParser,
 }
 
-/// An argument whose value has not ended.
+/// An argument with an incomplete value.
 struct OpenValue {
     tool: usize,
-    /// The names of the arguments of the call so far, of which it has the last.
+    /// The names of the call's arguments so far; the last one is this argument's.
     keys: Vec<String>,
     kind: ValueKind,
     begun: bool,
@@ -102,18 +103,18 @@ struct OpenValue {
 
 enum ValueKind {
     Text,
-    /// A value of another kind, which the schema tells once it is complete, with the number of members open in it.
+    /// A non-text value, interpreted by its schema once complete; and the number of open members in it.
     Other(String, isize),
 }
 
 impl ReplyParser {
-    /// `stops`: strings that end the content, and with it the reply.
+    /// `stops`: sequences that end the content, and with it the reply.
     pub fn new(reply: Arc<Reply>, stops: Stops) -> ReplyParser {
         let state = if reply.begins_in_reasoning { State::Reasoning } else { State::Content };
         ReplyParser::begun(reply, stops, state)
     }
 
-    /// A parser of a text that begins within this part of a reply.
+    /// A parser of a text that begins within a part of a reply.
     fn begun(reply: Arc<Reply>, stops: Stops, state: State) -> ReplyParser {
         ReplyParser {
             drops_space: matches!(state, State::Reasoning),
@@ -140,11 +141,11 @@ impl ReplyParser {
         }
     }
 
-    /// Adds a token of the reply; one that ends a text ends it.
+    /// Adds a token of the reply; an end token ends it.
     ///
     /// # Errors
-    /// `InvalidArgument` for one outside the vocabulary or after the end, `TooComplex` where too much has not been
-    /// taken. Nothing changes then.
+    /// `InvalidArgument` for a token outside the vocabulary or after the end, `TooComplex` if too much is unread. Then
+    /// nothing changes.
     pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<()> {
         if self.ended {
             return Err(Error::invalid(format!(
@@ -164,10 +165,10 @@ impl ReplyParser {
         })
     }
 
-    /// Ends the reply; `is_whole`: by a token that ends texts, else it broke off.
+    /// Ends the reply; `is_whole`: by an end token, otherwise it broke off.
     ///
     /// # Errors
-    /// `OutOfMemory`, which changes nothing.
+    /// `OutOfMemory`; then nothing changes.
     pub fn end(&mut self, is_whole: bool) -> Result<()> {
         if self.ended {
             return Ok(());
@@ -183,32 +184,32 @@ impl ReplyParser {
         })
     }
 
-    /// True where the reply has ended: no part will come but those that are there.
+    /// True if the reply has ended: no more parts will be added.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// True where a stop string has ended the reply.
+    /// True if a stop sequence has ended the reply.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
-    /// True where what comes next is reasoning.
+    /// True if the next text is reasoning.
     pub fn is_in_reasoning(&self) -> bool {
         !self.ended && matches!(self.state, State::Reasoning | State::Rehearsal(_))
     }
 
-    /// True where a character has come in part.
+    /// True within an incomplete character.
     pub fn is_in_character(&self) -> bool {
         self.stream.is_in_character()
     }
 
-    /// True where what comes next is content.
+    /// True if the next text is content.
     pub fn is_in_content(&self) -> bool {
         !self.ended && matches!(self.state, State::Content | State::WholeCall(_))
     }
 
-    /// True where there is text of which it is not yet known what it is.
+    /// True while some text is still unclassified.
     pub fn holds_text(&self) -> bool {
         !self.held.is_empty() || matches!(self.state, State::WholeCall(_))
     }
@@ -220,7 +221,7 @@ impl ReplyParser {
                 "the reply has {held} bytes that have not been taken; it must have at most {MAX_HELD}"
             )));
         }
-        // Vectors and texts double, and an escaped character has six bytes.
+        // Vectors and strings double, and an escaped character has six bytes.
         secured("the reply", WORKING + 3 * held + 32 * more, || {
             work(self);
             Ok(())
@@ -238,7 +239,7 @@ impl ReplyParser {
         self.held.len() + self.gap.len() + self.waiting + state
     }
 
-    /// The next part, which stays where `take` fails.
+    /// Passes the next part to `take`, and removes it if `take` succeeds.
     pub fn next<R>(&mut self, take: impl FnOnce(&Event) -> Result<R>) -> Result<Option<R>> {
         let unsure = if self.events.len() == 1 { self.unsure } else { 0 };
         let Some(event) = self.events.front_mut() else { return Ok(None) };
@@ -265,7 +266,7 @@ impl ReplyParser {
     fn add(&mut self, text: &str, is_control: bool) {
         let start = self.consumed + self.held.len();
         if is_control && !self.is_in_place(text) {
-            // No tag and no value reaches over it, and it is no text of the model's.
+            // No tag or value extends over it, and it is not the model's text.
             self.advance(Behind::End);
             if self.ended {
                 return;
@@ -282,7 +283,7 @@ impl ReplyParser {
         self.advance(Behind::More);
     }
 
-    /// True where a control token may be a part of a tag, or the quote of a text of arguments.
+    /// True if a control token may be a part of a tag, or the quote of an argument's text.
     fn is_in_place(&self, text: &str) -> bool {
         match self.state {
             State::Object(_) | State::Named(_) => text == WIDE_QUOTE,
@@ -291,7 +292,7 @@ impl ReplyParser {
         }
     }
 
-    /// Goes through what is held.
+    /// Processes the held text.
     fn advance(&mut self, behind: Behind) {
         let held = mem::take(&mut self.held);
         let mut at = 0;
@@ -310,7 +311,7 @@ impl ReplyParser {
         }
     }
 
-    /// One step: the number of bytes that are done with, or `None` where more has to come.
+    /// One step: returns the number of consumed bytes, or `None` if more text is needed.
     fn step(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         match mem::replace(&mut self.state, State::Content) {
             State::Content => self.content(rest, behind),
@@ -350,8 +351,8 @@ impl ReplyParser {
         }
     }
 
-    /// Finds the tag that opens reasoning after content, if the tag begins with a control token. Any other tag may be a
-    /// word of the content.
+    /// Finds the tag that opens reasoning after content, if it begins with a control token; another tag may be a word
+    /// of the content.
     fn reasoning_again(&self, rest: &str, behind: Behind) -> Found {
         let Some(tags) = self.reply.form.reasoning.as_ref().filter(|_| !self.reply.form.has_headers) else {
             return Found::None;
@@ -365,8 +366,7 @@ impl ReplyParser {
         places.filter(|place| *place < rest.len()).find_map(at).unwrap_or(Found::None)
     }
 
-    /// Hands on a text that comes next, in which control tokens are reported. The number of its bytes, `None` where
-    /// there are none.
+    /// Emits the next text, in which control tokens are reported. Returns its number of bytes, `None` if empty.
     fn emit_marked(&mut self, text: &str) -> Option<usize> {
         let (mut from, end) = (0, self.consumed + text.len());
         while let Some(place) = self.controls.front().filter(|place| place.start < end).cloned() {
@@ -375,7 +375,7 @@ impl ReplyParser {
             let (start, behind) = (at(place.start), at(place.end));
             if start < behind {
                 self.emit_text(&text[from..start]);
-                // The end of reasoning that has ended, or did not begin, says nothing.
+                // The end tag of reasoning that has ended, or never began, is ignored.
                 if !(matches!(self.state, State::Content) && self.reply.is_reasoning_close(&text[start..behind])) {
                     self.emit_control(&text[start..behind]);
                 }
@@ -386,7 +386,7 @@ impl ReplyParser {
         (!text.is_empty()).then_some(text.len())
     }
 
-    /// Hands on a control token that is none of the reply's, as a part of the text that it is in.
+    /// Emits a control token that is not the reply's as part of the surrounding text.
     fn emit_control(&mut self, text: &str) {
         let (gap, kind) = (mem::take(&mut self.gap), self.text_kind());
         if !self.drops_space {
@@ -396,7 +396,7 @@ impl ReplyParser {
         self.emit(kind, true, text);
     }
 
-    /// Begins the part that a tag stands for.
+    /// Begins the part that a tag denotes.
     fn begin(&mut self, then: Then, tag: &str) {
         let gap = mem::take(&mut self.gap);
         (self.is_fresh, self.drops_space) = (true, true);
@@ -424,14 +424,14 @@ impl ReplyParser {
         }
     }
 
-    /// Hands on the id and the name of a call. `written`: the id that the model has written, or a part of it.
+    /// Emits the id and the name of a call. `written`: the id that the model wrote, or a part of it.
     fn begin_call(&mut self, name: &str, written: Option<&str>) {
         let id = self.ids.next(name, written);
         self.emit(EventKind::ToolId, false, &id);
         self.emit(EventKind::ToolName, false, name);
     }
 
-    /// Hands on what was taken for a part of a call as content, and all that follows it.
+    /// Emits a text taken for a part of a call, and all that follows it, as content.
     fn give_up(&mut self, text: &str) {
         (self.is_fresh, self.drops_space) = (false, false);
         (self.is_unparsed, self.any_unparsed) = (true, true);
@@ -452,7 +452,7 @@ impl ReplyParser {
             return self.thought(reply.in_content.find(rest, false, behind), rest);
         };
         if self.is_fresh {
-            // Models repeat the tag with which the prompt has ended.
+            // Models repeat the tag with which the prompt ended.
             let text = rest.trim_start();
             match matches(tags.open.trim(), text) {
                 Match::Full(n) => {
@@ -467,7 +467,7 @@ impl ReplyParser {
         self.thought(earlier(close, reply.in_reasoning.find(rest, false, behind)), rest)
     }
 
-    /// Hands on reasoning up to what was found in it.
+    /// Emits reasoning up to what was found in it.
     fn thought(&mut self, found: Found, rest: &str) -> Option<usize> {
         match found {
             Found::At(at, _, Then::Call(_)) => {
@@ -513,7 +513,7 @@ impl ReplyParser {
     fn behind_call(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         let reply = self.reply.clone();
         self.state = State::BehindCall;
-        // White space is dropped at once, whatever follows it: held, it would be looked at again with each token.
+        // White space is dropped at once, whatever follows: otherwise each token would scan it again.
         let spaces = rest.len() - rest.trim_start().len();
         if spaces > 0 || rest.is_empty() {
             return (spaces > 0).then_some(spaces);
@@ -534,7 +534,7 @@ impl ReplyParser {
         }
     }
 
-    /// Hands on what is left of a reply that has ended.
+    /// Emits the rest of a reply that has ended.
     fn finish(&mut self, is_whole: bool) {
         self.finish_ahead(is_whole);
         let mut tag = match mem::replace(&mut self.state, State::Content) {
@@ -551,14 +551,14 @@ impl ReplyParser {
             self.gap.clear();
         }
         self.close_call();
-        // A text of white space alone.
+        // A text of only white space.
         let gap = mem::take(&mut self.gap);
         let kind = self.text_kind();
         self.emit(kind, self.is_unparsed, &gap);
         self.push_end(tag);
     }
 
-    /// Ends a call that is not complete, and drops white space next to tags.
+    /// Ends an incomplete call, and drops white space next to tags.
     fn close_call(&mut self) {
         let gap = mem::take(&mut self.gap);
         match mem::replace(&mut self.state, State::Content) {
@@ -604,7 +604,7 @@ impl ReplyParser {
         }
     }
 
-    /// Hands on a part of a text, less white space at its end, which a tag may follow.
+    /// Emits a part of a text without trailing white space, which a tag may follow.
     fn emit_text(&mut self, text: &str) {
         let end = text.trim_end().len();
         if end > 0 {
@@ -617,7 +617,7 @@ impl ReplyParser {
             };
             let has_text = mem::replace(has_text, true);
             let gap = match self.drops_space {
-                // Messages of one kind are lines.
+                // Messages of one kind are joined by line breaks.
                 true if has_text && self.reply.form.has_headers => "\n",
                 true => "",
                 false => &gap,
@@ -629,7 +629,7 @@ impl ReplyParser {
         self.gap.push_str(&text[end..]);
     }
 
-    /// Hands on a part of the reply, of which nothing counts after a stop string in content.
+    /// Emits a part of the reply; in content, nothing after a stop sequence.
     fn emit(&mut self, kind: EventKind, unparsed: bool, text: &str) {
         if text.is_empty() || self.is_stopped {
             return;
@@ -662,7 +662,7 @@ impl ReplyParser {
     }
 }
 
-/// The channel and the recipient in the header of a message of the model's; `None` for a header of another kind.
+/// The channel and recipient in the header of a message by the model; `None` for another kind of header.
 fn address(header: &str) -> Option<(&str, Option<&str>)> {
     let (mut channel, mut to) = ("", None);
     for (i, part) in header.split("<|").enumerate() {

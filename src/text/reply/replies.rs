@@ -1,5 +1,5 @@
-//! The possible replies to one conversation: the form in which its model writes, the tools that it may call, and the
-//! texts that begin and end the parts. Relies on `reply_form`; the reply itself is read elsewhere.
+//! The possible replies to a conversation: the form in which its model writes, the tools that it may call, and the
+//! texts that begin and end the parts. Uses `form`; the reply itself is parsed elsewhere.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::text::reply::tags::{ANY, Match, NAME, first_tag, last_tag, matches};
 
 /// Ends the header of a message.
 pub(crate) const MESSAGE: &str = "<|message|>";
-/// Longest name of a tool.
+/// Maximum length of a tool's name.
 const MAX_NAME: usize = 256;
-/// Characters that end a name in one form of calls or another.
+/// Characters that end a name in some form of calls.
 const NO_NAME: &str = "\"'`\\<>{}()[]=,";
-/// Stands around code in Markdown.
+/// Encloses code in Markdown.
 const FENCE: &str = "```";
-/// References that are followed one after the other.
+/// Maximum length of a chain of references.
 const MAX_REFERENCES: usize = 8;
-/// References and options of their targets that are put in their place.
+/// Maximum number of inlined references and options of their targets.
 const MAX_RESOLVED: usize = 200;
 /// Keywords that allow all values.
 const NOTES: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$comment"];
@@ -36,7 +36,7 @@ pub enum EventKind {
     /// The id of a call; the first event of the call.
     ToolId,
     ToolName,
-    /// A part of the JSON of the arguments.
+    /// A part of the arguments' JSON.
     ToolArguments,
     End,
 }
@@ -46,9 +46,9 @@ pub enum EventKind {
 pub struct Event {
     pub kind: EventKind,
     pub call: u32,
-    /// It begins like a call or a tag, and is none; of the end: something before it did.
+    /// True for text that begins like a call or a tag, but is none; at the end: true if there was any.
     pub unparsed: bool,
-    /// The characters of the part; of the end half a tag, where the reply broke off within one.
+    /// The text of the part; at the end an incomplete tag, if the reply broke off within one.
     pub text: String,
 }
 
@@ -57,24 +57,24 @@ pub struct Tool {
     pub name: String,
     /// JSON schema of its arguments, an object.
     pub parameters: Json,
-    /// True if arguments have to follow the whole schema.
+    /// True if arguments must satisfy the whole schema.
     pub is_strict: bool,
 }
 
 /// The possible replies to a conversation.
 pub struct Reply {
     pub form: Arc<ReplyForm>,
-    /// Empty where the reply may hold no calls; the named one where there is one.
+    /// Empty if the reply may not contain calls; only the named tool if the choice names one.
     pub tools: Vec<Tool>,
     pub choice: ToolChoice,
     pub parallel_calls: bool,
-    /// The ids that its calls get.
+    /// The ids of its calls.
     pub ids: NewIds,
-    /// The prompt ends within reasoning.
+    /// True if the prompt ends within reasoning.
     pub begins_in_reasoning: bool,
-    /// A grammar lets it begin with reasoning.
+    /// True if a grammar allows reasoning at the beginning.
     pub may_reason: bool,
-    /// Texts that begin a part, in content, within a call, and calls in reasoning.
+    /// Texts that begin a part: in content, within a call, and calls within reasoning.
     pub(crate) in_content: Triggers,
     pub(crate) in_reasoning: Triggers,
     pub(crate) behind_call: Triggers,
@@ -85,9 +85,9 @@ pub struct Reply {
 pub(crate) enum Then {
     Content,
     Reasoning,
-    /// A call, of this tool where its name was in the text.
+    /// A call; of this tool, if the text contained its name.
     Call(Option<usize>),
-    /// A call of a tool that there is not.
+    /// A call of an unknown tool.
     Unknown,
     /// The header of a message.
     Header,
@@ -97,31 +97,31 @@ pub(crate) enum Then {
 #[derive(Clone, Debug)]
 struct Trigger {
     tag: String,
-    /// Its beginning that does not belong to what follows.
+    /// Its beginning; the rest belongs to the part.
     head: String,
-    /// It counts only where nothing but white space is before it.
+    /// True if only white space may precede it.
     at_start: bool,
     then: Then,
 }
 
-/// What is after a text that has come.
+/// What follows the received text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behind {
-    /// More may come.
+    /// Possibly more.
     More,
-    /// Nothing, because it broke off.
+    /// Nothing, because the reply broke off.
     Cut,
-    /// Nothing, because it is complete: the beginning of a tag at its end is none.
+    /// Nothing, because the reply is complete: an incomplete tag at its end is text.
     End,
 }
 
-/// The first of several texts in a reply.
+/// The first trigger in a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     None,
-    /// From this place on more text has to come.
+    /// More text is needed from this index on.
     Wait(usize),
-    /// At a place, up to another.
+    /// Start and end index.
     At(usize, usize, Then),
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct Triggers {
 }
 
 impl Triggers {
-    /// `head`: what is done with, where `follow` comes after it.
+    /// Adds a trigger: `head` followed by `follow`; only `head` is consumed.
     fn add(&mut self, head: &str, follow: &str, at_start: bool, then: Then) {
         let tag = format!("{head}{follow}").trim().to_owned();
         if let Some(first) = tag.chars().next() {
@@ -143,7 +143,7 @@ impl Triggers {
         }
     }
 
-    /// Those of calls that begin with a tag.
+    /// The triggers of calls that begin with a tag.
     fn calls(&self) -> Triggers {
         let is_call = |trigger: &&Trigger| matches!(trigger.then, Then::Call(_)) && !trigger.at_start;
         let list: Vec<Trigger> = self.list.iter().filter(is_call).cloned().collect();
@@ -151,7 +151,7 @@ impl Triggers {
         Triggers { list, firsts }
     }
 
-    /// The first trigger in a text, `at_start`: with nothing but white space before it.
+    /// The first trigger in a text. `at_start`: only white space precedes the text.
     pub fn find(&self, text: &str, at_start: bool, behind: Behind) -> Found {
         let blank = text.len() - text.trim_start().len();
         for (at, c) in text.char_indices() {
@@ -166,17 +166,17 @@ impl Triggers {
         Found::None
     }
 
-    /// The first trigger with which a text begins.
+    /// The first trigger that begins a text.
     pub fn at(&self, text: &str, at_start: bool, behind: Behind) -> Found {
         let mut is_cut = false;
         for trigger in self.list.iter().filter(|trigger| at_start || !trigger.at_start) {
             match matches(&trigger.tag, text) {
                 Match::No => {}
                 Match::Partial if behind == Behind::End => {}
-                // A tag that is complete counts, though a longer one has begun.
+                // A complete tag counts, although a longer one has begun.
                 Match::Partial if behind == Behind::Cut => is_cut = true,
                 Match::Partial => return Found::Wait(0),
-                // More of the longer one has come, or a call, of which it is not known which.
+                // More of the longer tag, or of a call of an unknown tool, has come.
                 Match::Full(n) if is_cut && (trigger.then == Then::Unknown || !text[n..].trim().is_empty()) => {}
                 Match::Full(n) => {
                     let end = if let Match::Full(head) = matches(&trigger.head, text) { head } else { n };
@@ -187,14 +187,14 @@ impl Triggers {
         if is_cut { Found::Wait(0) } else { Found::None }
     }
 
-    /// The triggers that begin a call; `lead`: the text before the name or the object, `middle`: that after the name.
+    /// Adds the triggers that begin a call. `lead`: text before the name or the object; `middle`: text after the name.
     fn add_calls(&mut self, lead: &str, middle: &str, calls: &CallForm, tools: &[Tool]) {
         let at_start = lead.trim().is_empty();
         let follows: Vec<&str> = match &calls.body {
             Body::Object { .. } if at_start => return self.add("", "{", true, Then::Call(None)),
             Body::Object { .. } => return self.add(lead, "", false, Then::Call(None)),
             Body::Named { dialect: Dialect::Python, .. } => vec!["("],
-            // Without a tag after the name a word could be a part of the name.
+            // Without a tag after the name, a word could be a part of the name.
             Body::Named { .. } if middle.trim().is_empty() => vec!["{"],
             Body::Named { .. } => vec!["{", "\"{", "\"\"", "null"],
             Body::Tagged { argument, .. } => vec![argument.before.trim(), calls.after.trim()],
@@ -214,7 +214,7 @@ impl Triggers {
         }
     }
 
-    /// The triggers of messages with headers.
+    /// Adds the triggers of messages with headers.
     fn add_headers(&mut self) {
         for head in ["<|start|>", "<|channel|>"] {
             self.add(head, "", false, Then::Header);
@@ -228,7 +228,7 @@ impl Triggers {
 }
 
 impl Reply {
-    /// True if the reply is content alone, without reasoning, tool calls or tags around it.
+    /// True if the reply is only content, without reasoning, tool calls or surrounding tags.
     pub fn is_content(&self) -> bool {
         let ReplyForm { reasoning, content, end, has_headers, .. } = &*self.form;
         let may_reason = self.may_reason && reasoning.is_some();
@@ -236,10 +236,10 @@ impl Reply {
         self.tools.is_empty() && !may_reason && !has_tags
     }
 
-    /// The reply to a conversation, which ends in `prompt`.
+    /// The possible replies to a conversation whose rendering is `prompt`.
     ///
     /// # Errors
-    /// `Unsupported` where there are tools, and how they are called cannot be read off the template.
+    /// `Unsupported` if there are tools, and the template does not reveal how calls are written.
     pub fn new(form: Arc<ReplyForm>, chat: &Chat, prompt: &MarkedText) -> Result<Reply> {
         let mut tools = Vec::new();
         for (i, tool) in chat.tools().iter().enumerate() {
@@ -265,7 +265,7 @@ impl Reply {
                 "cannot call tools: the chat template shows no form of calls; {INSTEAD_OF_TOOLS}"
             )));
         }
-        // The template's own words at the end.
+        // The template's own text at the end.
         let last = prompt.text.char_indices().rev().find(|(_, c)| prompt.marks.is_mark(*c));
         let prompt = &prompt.text[last.map_or(0, |(i, c)| i + c.len_utf8())..];
         let begins_in_reasoning = form.reasoning.as_ref().is_some_and(|tags| {
@@ -288,7 +288,7 @@ impl Reply {
         })
     }
 
-    /// True for the tag that ends reasoning, of a model whose replies have no headers.
+    /// True for the tag that ends reasoning, in replies without headers.
     pub(crate) fn is_reasoning_close(&self, text: &str) -> bool {
         !self.form.has_headers && self.form.reasoning.as_ref().is_some_and(|tags| tags.close.trim() == text)
     }
@@ -319,7 +319,7 @@ impl Reply {
     }
 }
 
-/// Texts in front of a call without the word, ending in a dot, that it ends with, or without a fence or its language.
+/// Variants of the text before a call: without a trailing word that ends in a dot, or without a fence or its language.
 fn shortened(lead: &str) -> Vec<String> {
     if let Some(text) = lead.trim_end().strip_suffix('.') {
         let short = text.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
@@ -331,7 +331,7 @@ fn shortened(lead: &str) -> Vec<String> {
     vec![format!("{before}{FENCE}{behind}"), format!("{before}{behind}")]
 }
 
-/// The text between a name and its arguments without the id and the tag of the id, if both stand between tags.
+/// The text between a name and its arguments without the id and the id's tag, if both are between tags.
 fn without_id(middle: &str) -> Option<String> {
     let (front, behind) = middle.split_once(ANY)?;
     let tag = last_tag(front.trim_end()).filter(|tag| first_tag(tag) == Some(*tag))?;
@@ -364,7 +364,7 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
             behind_call.add_calls(&other.open, middle, calls, tools);
         }
         in_content.add_calls(&first, middle, calls, tools);
-        // Models leave a word in front of the name out, or a fence around the object.
+        // Models omit a word before the name, or a fence around the object.
         for first in shortened(&first) {
             in_content.add_calls(&first, middle, calls, tools);
         }
@@ -383,7 +383,7 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
         }
         for triggers in [&mut in_content, &mut behind_call] {
             match &calls.body {
-                // A call without the tags around it.
+                // A call without the surrounding tags.
                 Body::Tagged { .. } if before.trim().chars().count() > 2 => {
                     triggers.add_calls(before, middle, calls, tools);
                 }
@@ -397,7 +397,7 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
             }
         }
         if calls.between.is_none() && first.trim().is_empty() {
-            // Llama 3 writes several so, though its templates do not.
+            // Llama 3 writes several calls like this, although its templates do not.
             behind_call.add("; ", "{", true, Then::Call(None));
         }
         if let Body::Object { .. } = &calls.body
@@ -426,7 +426,7 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
     (in_content, behind_call)
 }
 
-/// The schema of a tool's arguments: none where it has none.
+/// The schema of a tool's arguments; an empty object if it has none.
 fn parameters(given: &Json) -> Json {
     let mut out = match given {
         Json::Object(members) if !members.is_empty() => given.clone(),
@@ -438,13 +438,13 @@ fn parameters(given: &Json) -> Json {
     out
 }
 
-/// A schema with what it refers to in place of its reference and those of its options, where only notes are beside
-/// them.
+/// A schema with its reference, and its options' references, replaced by their targets, unless next to constraining
+/// keywords.
 pub fn resolved(schema: &Json, root: &Json) -> Json {
     resolve(schema, root, MAX_REFERENCES, &mut { MAX_RESOLVED })
 }
 
-/// `left`: references that may be one after the other, `all`: those and their options in all.
+/// `left`: maximum length of a chain of references; `all`: maximum number of references and options.
 fn resolve(schema: &Json, root: &Json, left: usize, all: &mut usize) -> Json {
     let Json::Object(members) = schema else { return schema.clone() };
     let mut out = members.clone();
@@ -470,8 +470,7 @@ fn resolve(schema: &Json, root: &Json, left: usize, all: &mut usize) -> Json {
     Json::Object(out)
 }
 
-/// Schemas of one kind of value each, one of which a value of a resolved schema satisfies; some of what it allows may
-/// be missing.
+/// Schemas of one type each; a value of a resolved schema satisfies one of them. They may allow less.
 pub fn options(schema: &Json) -> Vec<Json> {
     let Json::Object(members) = schema else { return vec![schema.clone()] };
     let says = |name: &str| members.contains_key(name);
@@ -509,7 +508,7 @@ pub fn options(schema: &Json) -> Vec<Json> {
     types.into_iter().map(|name| with("type", name)).collect()
 }
 
-/// The types that a schema allows; `None` where it does not say.
+/// The types that a schema allows; `None` if it does not restrict them.
 fn types(schema: &Json) -> Option<Vec<&str>> {
     let of_value = |value: &Json| match value {
         Json::Null => "null",
@@ -534,19 +533,18 @@ fn types(schema: &Json) -> Option<Vec<&str>> {
     parts.iter().map(types).collect::<Option<Vec<_>>>().map(|types| types.concat())
 }
 
-/// True where a schema allows text alone.
+/// True if a schema allows only text.
 pub fn is_text(schema: &Json) -> bool {
     types(schema).is_some_and(|types| !types.is_empty() && types.iter().all(|name| *name == "string"))
 }
 
-/// JSON of a value that was written without quotes, by its schema. Where that allows no text, a value of another type
-/// stays what it is.
+/// Converts an unquoted value to JSON by its schema. If that allows no text, a value of another type is kept.
 pub(crate) fn value(text: &str, schema: &Json) -> String {
     let allowed = types(schema);
     let allows = |names: &[&str]| allowed.as_ref().is_none_or(|types| types.iter().any(|name| names.contains(name)));
     let is_text = allows(&["string"]);
     if !is_text {
-        // As Python's `int` and `lower` read them.
+        // As Python's `int` and `lower` do.
         let small = text.trim().to_lowercase();
         match (small.as_str(), small.parse::<i64>()) {
             ("true" | "false", _) if allows(&["boolean"]) => return small,
@@ -588,7 +586,7 @@ mod tests {
             (json!({"const": "a"}), vec![text.clone()]),
             (json!({"oneOf": [one.clone(), text.clone()], "title": "x"}), vec![one.clone(), text]),
             (json!({"anyOf": [one.clone(), two.clone()]}), vec![one.clone(), two.clone()]),
-            // Where both may hold the schema stays what it is.
+            // If both may hold, the schema is unchanged.
             (json!({"oneOf": [one.clone(), two.clone()]}), vec![json!({"oneOf": [one.clone(), two]})]),
             (json!({"anyOf": [one.clone()], "minimum": 2}), vec![json!({"anyOf": [one], "minimum": 2})]),
         ] {

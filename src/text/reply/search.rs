@@ -1,15 +1,15 @@
-//! Places in the text of a call where a value ends and the call goes on.
+//! Finds where a value ends in the text of a tool call.
 
 use crate::text::reply::form::{Argument, CallForm};
 use crate::text::reply::nested;
 use crate::text::reply::replies::{Behind, Found, Then, Tool};
 use crate::text::reply::tags::{Match, matches};
 
-/// Longest name of an argument.
+/// Maximum length of an argument's name.
 const MAX_KEY: usize = 256;
 
-/// The tag `close` after a value, which may hold it too: it ends where a call goes on after the tag. `nested`: the mark
-/// of tags within the value, and the number of those that are open.
+/// Finds the tag `close` after a value that may contain it too: a value ends if the call continues after the tag.
+/// `nested`: the marker of tags within the value, and the number of open ones.
 pub(super) fn end_of_value(
     text: &str,
     behind: Behind,
@@ -32,7 +32,8 @@ pub(super) fn end_of_value(
     find(close.trim(), text, behind, is_open, goes_on)
 }
 
-/// The first place of a tag after which the text goes on as it should. `is_open`: at a place it belongs to the text.
+/// The first occurrence of a tag after which the text continues as `goes_on` expects. `is_open`: true if a place
+/// belongs to the value.
 pub(super) fn find(
     tag: &str,
     text: &str,
@@ -57,8 +58,8 @@ pub(super) fn find(
     Found::None
 }
 
-/// The first place at which the call goes on after a value without the tag that ends it: with an argument that it has
-/// not had and the tool has, or with the end of the call.
+/// The first place at which the call continues after a value without a closing tag: with an unused argument of the
+/// tool, or with the end of the call.
 pub(super) fn unclosed(text: &str, behind: Behind, calls: &CallForm, tool: &Tool, keys: &[String]) -> Found {
     let Some(argument) = calls.argument() else { return Found::None };
     let is_next = |name: &String| !keys.contains(name) && !tool.parameters["properties"][name].is_null();
@@ -79,7 +80,7 @@ pub(super) fn unclosed(text: &str, behind: Behind, calls: &CallForm, tool: &Tool
     Found::None
 }
 
-/// That of two places that comes first.
+/// The earlier of two results.
 pub(super) fn earlier(a: Found, b: Found) -> Found {
     let place = |found: &Found| match found {
         Found::At(at, ..) | Found::Wait(at) => *at,
@@ -88,14 +89,14 @@ pub(super) fn earlier(a: Found, b: Found) -> Found {
     if place(&b) < place(&a) { b } else { a }
 }
 
-/// True for a name of an argument that is read back as it is.
+/// True for an argument name that is read back unchanged.
 pub fn is_key(argument: &Argument, name: &str) -> bool {
     let tags = argument.other.iter().chain([&argument.text]);
     name.len() <= MAX_KEY
         && tags.into_iter().all(|tag| key(argument, &format!("{name}{tag} ")).is_ok_and(|(found, _, _)| found == name))
 }
 
-/// The name of an argument at the beginning of a text, where its value begins, and whether that is a text by its tag.
+/// The argument name at the beginning of a text, the index of its value, and true if its tag declares a text.
 pub(super) fn key(argument: &Argument, text: &str) -> Result<(String, usize, bool), Match> {
     let tags = [Some((&argument.text, true)), argument.other.as_ref().map(|tag| (tag, false))];
     for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {

@@ -1,14 +1,14 @@
-//! Strings that end a text, found while it comes. Relies on nothing.
+//! Stop sequences in streamed text. Independent of other modules.
 
 use crate::error::{Error, Result, try_vec};
 
-/// Some strings, the first of which ends a text that comes piece by piece.
+/// Some sequences, the first of which ends a streamed text.
 #[derive(Default)]
 pub struct Stops(Vec<Stop>);
 
 impl Stops {
     /// # Errors
-    /// `InvalidArgument` for an empty string, `OutOfMemory`.
+    /// `InvalidArgument` for an empty sequence, `OutOfMemory`.
     pub fn new(stops: &[&str]) -> Result<Stops> {
         let mut list = try_vec("stop strings", stops.len())?;
         for (i, stop) in stops.iter().enumerate() {
@@ -20,8 +20,8 @@ impl Stops {
         Ok(Stops(list))
     }
 
-    /// Adds a piece of the text. Where it completes a stop string, the place in the piece at which that ends, and its
-    /// length: of two that are complete with the same byte the longer one.
+    /// Adds a piece of the text. If it completes a sequence, returns the index in the piece after it, and its length;
+    /// if two are complete at the same byte, the longer one.
     pub fn push(&mut self, text: &str) -> Option<(usize, usize)> {
         text.bytes().enumerate().find_map(|(i, byte)| {
             let len = self.0.iter_mut().filter_map(|stop| stop.push(byte)).max()?;
@@ -29,7 +29,7 @@ impl Stops {
         })
     }
 
-    /// Bytes at the end of what has come that are the beginning of a stop string.
+    /// Number of trailing bytes that may begin a stop sequence.
     pub fn held(&self) -> usize {
         self.0.iter().map(|stop| stop.matched).max().unwrap_or(0)
     }
@@ -40,12 +40,12 @@ impl Stops {
     }
 }
 
-/// A string that is looked for in a stream of bytes (Knuth, Morris and Pratt, 1977).
+/// A streaming string search (Knuth, Morris and Pratt, 1977).
 struct Stop {
     bytes: Vec<u8>,
-    /// For each beginning of the string, the length of the longest shorter one that is also its end.
+    /// For each prefix of the string, the length of the longest shorter prefix that is also its suffix.
     borders: Vec<usize>,
-    /// Length of the beginning of the string that the bytes so far end with.
+    /// Length of the longest prefix of the string that the stream ends with.
     matched: usize,
 }
 
@@ -55,7 +55,7 @@ impl Stop {
         stop.borders = try_vec("a stop string", text.len())?;
         stop.bytes.extend_from_slice(text.as_bytes());
         stop.borders.push(0);
-        // The string is looked for in itself.
+        // Searches the string in itself.
         for i in 1..stop.bytes.len() {
             stop.advance(stop.bytes[i]);
             stop.borders.push(stop.matched);
@@ -71,7 +71,7 @@ impl Stop {
         self.matched += usize::from(self.bytes[self.matched] == byte);
     }
 
-    /// Its length, where the byte completes it; then nothing more is looked for.
+    /// Returns its length if the byte completes it; then the search must end.
     fn push(&mut self, byte: u8) -> Option<usize> {
         self.advance(byte);
         (self.matched == self.bytes.len()).then_some(self.matched)
@@ -82,7 +82,7 @@ impl Stop {
 mod tests {
     use super::*;
 
-    /// Bytes of a text up to the first stop string, found anew at each place.
+    /// Bytes of a text up to the first stop sequence, by a naive search.
     fn cut(text: &str, stops: &[&str]) -> Option<usize> {
         (0..=text.len()).find_map(|end| {
             let ending = stops.iter().filter(|stop| text.as_bytes()[..end].ends_with(stop.as_bytes()));

@@ -1,33 +1,33 @@
-//! Texts by which models set off the parts of a reply, such as `</think>`: how they are found while a reply comes, and
-//! how they are read off renderings that differ in one part. Relies on nothing.
+//! Tags that delimit the parts of a reply, such as `</think>`: matching them in streamed text, and deriving them from
+//! renderings that differ in one part. Independent of other modules.
 
-/// Stands in a tag for any short text, such as the number of a call.
+/// In a tag: any short text, such as the number of a call.
 pub const ANY: char = '\u{F8FE}';
-/// Stands in a tag for the name of the tool.
+/// In a tag: the name of the tool.
 pub const NAME: char = '\u{F8FF}';
-/// Stands in a tag after an argument for its name.
+/// In a tag after an argument: its name.
 pub const KEY: char = '\u{F8FD}';
 
-/// Characters behind which models write white space that their templates do not, and those between which they do.
+/// Characters after which, and between which, models write white space that their templates do not.
 const TAG_ENDS: [char; 2] = ['>', ']'];
 const ENDS: [char; 5] = ['[', '{', '}', ',', ':'];
 const STARTS: [char; 6] = ['<', '[', ']', '{', '}', '"'];
 
-/// Longest text that `ANY` stands for, in characters.
+/// Maximum number of characters for `ANY`.
 const MAX_ANY: usize = 64;
 
-/// The result of comparing the beginning of a text with a tag.
+/// The result of matching a tag with the beginning of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
     No,
     /// More text may complete it.
     Partial,
-    /// It does, with so many bytes.
+    /// Complete, with this number of bytes.
     Full(usize),
 }
 
-/// Matches a tag with the beginning of a text. White space in a tag stands for any white space or none, and a text may
-/// have some behind a tag, and between brackets and quotes, though there is none here.
+/// Matches a tag with the beginning of a text. White space in a tag matches any white space or none; the text may also
+/// have white space after a tag, and between brackets and quotes.
 pub fn matches(tag: &str, text: &str) -> Match {
     let (mut rest, mut last) = (text, ' ');
     let mut tag = tag.chars();
@@ -43,7 +43,7 @@ pub fn matches(tag: &str, text: &str) -> Match {
             return any(tag.as_str(), text.len() - rest.len(), rest);
         }
         let mut chars = rest.chars();
-        // White space in a tag may be absent, so that it is passed over where a character follows.
+        // White space in a tag may be absent from the text.
         match chars.next() {
             None => return Match::Partial,
             Some(found) if found == c => rest = chars.as_str(),
@@ -68,7 +68,7 @@ fn any(tag: &str, before: usize, rest: &str) -> Match {
     result
 }
 
-/// The text at the beginning of a text that a tag's first `ANY` stands for.
+/// The text that the first `ANY` of a tag matches at the beginning of a text.
 pub fn any_of<'t>(tag: &str, text: &'t str) -> Option<&'t str> {
     let (head, tail) = tag.split_once(ANY)?;
     let Match::Full(n) = matches(head, text) else { return None };
@@ -78,7 +78,7 @@ pub fn any_of<'t>(tag: &str, text: &'t str) -> Option<&'t str> {
     Some(rest[..end].trim_end())
 }
 
-/// The text that two have in common, with `ANY` for a difference in the middle.
+/// The common text of two texts, with `ANY` for a difference in the middle.
 pub fn merged(a: &str, b: &str) -> String {
     if a == b {
         return a.to_owned();
@@ -88,22 +88,22 @@ pub fn merged(a: &str, b: &str) -> String {
     format!("{}{ANY}{}", &a[..start], &a[a.len() - end..])
 }
 
-/// Bytes with which both texts begin.
+/// Length of the common prefix in bytes.
 pub fn common_prefix(a: &str, b: &str) -> usize {
     a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum()
 }
 
-/// Bytes with which both texts end.
+/// Length of the common suffix in bytes.
 pub fn common_suffix(a: &str, b: &str) -> usize {
     a.chars().rev().zip(b.chars().rev()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum()
 }
 
-/// The place at or before `at` that is not within a tag.
+/// The last index up to `at` that is not within a tag.
 pub fn tag_start(text: &str, at: usize) -> usize {
     open_tag(&text[..at]).unwrap_or(at)
 }
 
-/// The place at or after `at` that is not within a tag.
+/// The first index from `at` on that is not within a tag.
 pub fn tag_end(text: &str, at: usize) -> usize {
     match open_tag(&text[..at]) {
         Some(start) => first_tag(&text[start..]).map_or(text.len(), |tag| start + tag.len()).max(at),
@@ -111,7 +111,7 @@ pub fn tag_end(text: &str, at: usize) -> usize {
     }
 }
 
-/// Tags of several control tokens, with a name and attributes as text: how they begin, and how they end.
+/// Tags of several control tokens, with name and attributes as text: how they begin, and how they end.
 const LONG: ([&str; 2], &str) = (["<|open|>", "<|close|>"], "<|sep|>");
 
 /// The start of the last tag of several tokens.
@@ -119,8 +119,8 @@ fn last_long_tag(text: &str) -> Option<usize> {
     LONG.0.iter().filter_map(|begin| text.rfind(begin)).max()
 }
 
-/// The start of a tag that is not closed: `<` without `>`, `[` of a name in upper case without `]`, or a tag of several
-/// tokens without the last one.
+/// The start of an unclosed tag: `<` without `>`, `[` of an upper-case name without `]`, or a tag of several tokens
+/// without the last one.
 fn open_tag(text: &str) -> Option<usize> {
     if let Some(at) = last_long_tag(text).filter(|at| !text[*at..].contains(LONG.1)) {
         return Some(at);

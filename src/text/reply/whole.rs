@@ -1,4 +1,4 @@
-//! An object without tags that is a call if it is the whole reply, inside a Markdown fence or not. Relies on `object`.
+//! An untagged object that is a tool call if it is the whole reply, optionally inside a Markdown fence. Uses `object`.
 
 use serde_json::Value as Json;
 
@@ -7,7 +7,7 @@ use crate::text::reply::form::Member;
 use crate::text::reply::object::{ObjectCall, Step};
 use crate::text::reply::replies::Tool;
 
-/// What of a reply without tags has come.
+/// The state of an untagged reply.
 #[derive(Default)]
 pub struct WholeCall {
     text: String,
@@ -15,17 +15,17 @@ pub struct WholeCall {
     object: ObjectCall,
     /// JSON of the arguments.
     json: String,
-    /// A fence is open around the object.
+    /// True inside an open fence.
     is_fenced: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
-    /// In front of the object: white space, or a fence and the name of a language.
+    /// Before the object: white space, or a fence and the name of a language.
     #[default]
     Front,
     Object,
-    /// Nothing but the end of the fence may follow.
+    /// Only the end of the fence may follow.
     Behind,
 }
 
@@ -36,12 +36,12 @@ impl WholeCall {
         &self.text
     }
 
-    /// Bytes held.
+    /// Bytes held back.
     pub fn size(&self) -> usize {
         self.text.len() + self.object.size() + self.json.len()
     }
 
-    /// Adds a character; `None` where it is no call with it.
+    /// Adds a character; `None` if it is not a call.
     pub fn push(&mut self, c: char, tools: &[Tool]) -> Option<()> {
         self.text.push(c);
         match self.place {
@@ -54,7 +54,7 @@ impl WholeCall {
                 self.place = Place::Object;
                 self.add(c, tools)
             }
-            // The longest front that may be one: a fence, a language, white space.
+            // Anything that may still become a fence, a language, or white space.
             Place::Front => {
                 let front = self.text.trim();
                 let is_fence = ["json", "tool_call"].iter().any(|name| format!("{FENCE}{name}").starts_with(front));
@@ -81,10 +81,10 @@ impl WholeCall {
         }
     }
 
-    /// The name and the arguments of a call that is complete, if the arguments are those of its tool.
+    /// The name and arguments of a complete call, if its tool takes them.
     pub fn call(&self, tools: &[Tool]) -> Option<(&str, &str)> {
         let name = self.object.name().filter(|_| self.place == Place::Behind)?;
-        // Without arguments, or with members of another object, it is more likely an answer in JSON.
+        // Without arguments, or with other members, it is more likely an answer in JSON.
         let object = &self.text[self.text.find('{')?..=self.text.rfind('}')?];
         let members: serde_json::Map<String, Json> = serde_json::from_str(object).ok()?;
         let is_known = |name: &String| ["name", "arguments", "parameters", "type", "id"].contains(&&name[..]);

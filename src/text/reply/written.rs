@@ -1,6 +1,6 @@
-//! Conversations with tool calls for templates that leave calls out. The calls are written into the content of their
-//! message, in the form in which the model writes them. Relies on `form`. The tags around calls count as the template's
-//! text, so that they become special tokens; names and arguments count as the conversation's.
+//! Conversations with tool calls for templates that omit them: the calls are written into the content of their message,
+//! in the model's form. Uses `form`. Tags around calls count as the template's text, so that they become special
+//! tokens; names and arguments count as the conversation's.
 
 use serde_json::Value as Json;
 
@@ -11,7 +11,7 @@ use crate::text::reply::form::{Body, CallForm, Dialect};
 use crate::text::reply::tags::NAME;
 use crate::text::template::chat_template::ChatTemplate;
 
-/// Renders a conversation, `calls` being the form of those that the template leaves out.
+/// Renders a conversation. `calls`: form of the calls that the template omits.
 ///
 /// # Errors
 /// The errors of `ChatTemplate::render`.
@@ -31,14 +31,14 @@ pub fn render(template: &ChatTemplate, calls: Option<&CallForm>, chat: &Chat) ->
     Ok(text)
 }
 
-/// Characters that do not occur in the conversation; each stands for a tag.
+/// Characters that do not occur in the conversation, each of which replaces a tag.
 struct Tags<I> {
     marks: I,
     texts: Vec<(char, String)>,
 }
 
 impl<I: Iterator<Item = char>> Tags<I> {
-    /// Returns the character that stands for a tag in the text of a message.
+    /// The character that replaces a tag in the text of a message.
     fn mark(&mut self, tag: &str) -> Option<String> {
         if tag.is_empty() {
             return Some(String::new());
@@ -53,8 +53,8 @@ impl<I: Iterator<Item = char>> Tags<I> {
 }
 
 impl CallForm {
-    /// Returns the text of tool calls, with characters in place of tags; `None` for a form that is inferred from a
-    /// template that writes calls itself.
+    /// The text of tool calls, with characters in place of tags; `None` for a form derived from a template that writes
+    /// calls itself.
     fn written(&self, calls: &[Json], tags: &mut Tags<impl Iterator<Item = char>>) -> Option<String> {
         let mut out = tags.mark(&self.open)?;
         for (i, call) in calls.iter().enumerate() {
@@ -84,12 +84,12 @@ impl CallForm {
     }
 }
 
-/// JSON as Python's `json.dumps` and templates write it.
+/// JSON formatted like Python's `json.dumps` and templates.
 fn spaced(value: &Json) -> String {
     nested(value, ["true", "false", "null"])
 }
 
-/// A literal of Python.
+/// A Python literal.
 fn python(value: &Json) -> String {
     nested(value, ["True", "False", "None"])
 }

@@ -1,17 +1,17 @@
-//! Arguments of a call in a template, bound to parameters as Python binds them.
+//! Arguments of a call in a template, bound to parameters as in Python.
 
 use minijinja::value::{Kwargs, from_args};
 use minijinja::{Error, State, Value};
 
 use crate::text::template::error::refuse;
 
-/// What is called in a template; the first argument of a filter and of a test is its value.
+/// A callable of a template; the first argument of a filter or test is its value.
 pub type Builtin = fn(&mut State, &Arguments) -> Result<Value, Error>;
 
-/// The arguments of a filter, a test, a function or a method. The first is what it is applied to, but for functions.
+/// The arguments of a filter, test, function or method. Except for functions, the first one is the subject.
 #[derive(Clone, Debug)]
 pub struct Arguments {
-    /// The name of what is called.
+    /// The name of the callable.
     pub name: String,
     pub placed: Vec<Value>,
     pub named: Vec<(String, Value)>,
@@ -37,7 +37,7 @@ impl Arguments {
         }
     }
 
-    /// What it is applied to.
+    /// The subject of the call.
     pub fn subject(&self) -> Result<&Value, Error> {
         self.placed.first().ok_or_else(|| refuse(format!("{}() without an argument", self.name)))
     }
@@ -50,7 +50,7 @@ impl Arguments {
         }
     }
 
-    /// A value for each parameter, of which the first `required` must be given.
+    /// A value for each parameter; the first `required` must be given.
     pub fn bind<const N: usize>(&self, parameters: [&str; N], required: usize) -> Result<[Option<Value>; N], Error> {
         let name = &self.name;
         if self.placed.len() > N {
@@ -78,7 +78,7 @@ pub fn text<'v>(value: &'v Value, what: &str) -> Result<&'v str, Error> {
     value.as_str().ok_or_else(|| refuse(format!("{what} is no text")))
 }
 
-/// A number that counts something, or `None` for None and for no value.
+/// A count, or `None` for None and for no value.
 pub fn count(value: Option<&Value>, what: &str) -> Result<Option<i64>, Error> {
     match value {
         None => Ok(None),

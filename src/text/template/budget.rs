@@ -1,17 +1,17 @@
-//! The budget of memory, time and stack within which a chat template, a stranger's program, is rendered.
+//! Limits of memory, time and stack for rendering a chat template, which is untrusted.
 //!
-//! `minijinja` counts steps, but a step may double a string. So every render has a `Budget` besides a number of steps,
-//! and everything that makes a value passes it: functions and filters, which are all registered here, charge what they
-//! make, and the compiled program is copied (`guarded`) with a filter in place of each instruction that computes
-//! something, which has Python's semantics (`template/values.rs`) and charges, in a match that names every instruction
-//! there is. Operations that make much of little, a product or a join, are refused before they run. So no value is
-//! larger than `largest`, counted as a tree, which bounds what one instruction can do; all values ever made are
-//! together within `made`, and with them what is alive; all that was ever looked at is within `read`, and with it the
-//! time. No value nests deeper than `MAX_NESTING` or holds what can change after it was counted (a loop, a namespace),
-//! but for lists, whose depth `template/lists.rs` bounds, so that nothing recurses far to show or drop it.
+//! `minijinja` counts steps, but a step may double a string. Therefore every render has a `Budget` in addition, which
+//! everything that makes a value is charged to. Functions and filters, all registered here, charge their results. The
+//! compiled program is copied (`guarded`) with a filter, with Python's semantics (`template/values.rs`), in place of
+//! each computing instruction; the match names every instruction. Operations that make much of little, such as a
+//! product or a join, are checked before they run. No value is larger than `largest`, counted as a tree, which bounds
+//! one instruction; all values ever made are within `made`, which bounds memory; all values ever read are within
+//! `read`, which bounds time. No value nests deeper than `MAX_NESTING` or contains something that can change after
+//! counting (a loop, a namespace), except lists, whose depth `template/lists.rs` bounds, so that showing or dropping a
+//! value does not recurse too deeply.
 //!
-//! Each bound is a constant, which is small because a template is run several times to find what it reads
-//! (`find_text_form`), and a multiple of the bytes of the conversation, because it may go over all messages for each.
+//! Each limit is a constant plus a multiple of the conversation's bytes: the constant is small because a template is
+//! run several times for probing (`find_text_form`), the multiple allows iterating over all messages for each message.
 
 use std::sync::Arc;
 
@@ -30,20 +30,21 @@ use crate::text::template::marks::{RenderMarks, marks_of};
 use crate::text::template::values::{self, BoundMethod, Kind, Sequence, kind, type_name};
 use crate::text::template::{format, items, methods, operators};
 
-/// Instructions that a template may execute.
+/// Maximum number of executed instructions.
 const STEPS: u64 = 100_000;
 const STEPS_TIMES: u64 = 32;
-/// Bytes of the values that a template may make.
+/// Maximum bytes of the values that a template makes.
 const MADE: usize = 64 << 20;
 const MADE_TIMES: usize = 512;
-/// Bytes of the values that a template may read.
+/// Maximum bytes of the values that a template reads.
 const READ: usize = 64 << 20;
 const READ_TIMES: usize = 16_384;
-/// Bytes of a value besides its text: itself, its place in a list or a map, its allocation. Enough for a number's text.
+/// Bytes of a value in addition to its text: itself, its slot in a list or map, its allocation. Includes a number's
+/// text.
 const NODE: usize = 64;
-/// A closure of a macro, which lives as long as the render.
+/// Bytes of a macro's closure, which lives until the end of the render.
 const CLOSURE: usize = 1024;
-/// Bytes that a character becomes at most in HTML, in JSON and in quotes inside of lists.
+/// Maximum bytes of a character escaped for HTML, JSON, or quotes inside of lists.
 const ESCAPED: usize = 6;
 const MAX_NESTING: usize = 200;
 
@@ -63,8 +64,8 @@ const NEGATE: &str = "!negate";
 const FUNCTION: &str = "!function";
 const METHOD: &str = "!method";
 const OBJECT: &str = "!object";
-/// Operators, those of comparisons behind the interpreter's names, the filters that compute them, and those that keep
-/// the right operand for the next comparison of a chain.
+/// Operators and the filters that compute them. Comparisons: the interpreter's name, the operator, its filter, and the
+/// filter that keeps the right operand for the next comparison of a chain.
 const ARITHMETIC: [(&str, &str); 7] =
     [("+", "!+"), ("-", "!-"), ("*", "!*"), ("/", "!/"), ("//", "!//"), ("%", "!%"), ("**", "!**")];
 const COMPARISONS: [(&str, &str, &str, &str); 8] = [
@@ -82,7 +83,7 @@ fn too_much(what: &str, bound: usize) -> Error {
     refuse(format!("{what} more than {bound} bytes"))
 }
 
-/// The rest of a render's budget, and the marks of its conversation.
+/// The remaining budget of a render, and the marks of its conversation.
 struct Budget {
     marks: Arc<Marks>,
     made: usize,
@@ -101,7 +102,7 @@ impl Size {
         self.nodes.saturating_mul(NODE).saturating_add(self.text)
     }
 
-    /// Adds a value as a tree, and stops beyond `largest`. `depth`: of what holds it.
+    /// Adds a value as a tree, and stops beyond `largest`. `depth`: of its container.
     fn add(&mut self, value: &Value, depth: usize, largest: usize) -> Result<(), Error> {
         self.nodes += 1;
         self.text += value.as_bytes().map_or(0, <[u8]>::len);
@@ -166,12 +167,12 @@ impl Budget {
         result.map(|()| size)
     }
 
-    /// Charges a new value. A lazy one is computed now, because laziness could nest without being seen.
+    /// Charges a new value. A lazy one is evaluated now, because laziness could hide nesting.
     fn make(&mut self, value: Value) -> Result<Value, Error> {
         let size = self.read(&value)?;
         self.spend(size.nodes * NODE + value.as_bytes().map_or(0, <[u8]>::len))?;
         match value.as_object() {
-            // The template may change it.
+            // The template may modify it.
             Some(object)
                 if matches!(kind(&value), Kind::List)
                     && value.downcast_object_ref::<Sequence>().is_none()
@@ -183,7 +184,7 @@ impl Budget {
         }
     }
 
-    /// Charges the arguments of a call, and refuses one that would make much of little.
+    /// Charges the arguments of a call, and rejects a call that would make much of little.
     fn call(&mut self, call: &Arguments) -> Result<(), Error> {
         let (mut text, mut first) = (0, None);
         for value in call.all() {
@@ -191,7 +192,7 @@ impl Budget {
             first = first.or(Some(text));
         }
         let args = call.placed.as_slice();
-        // A text is a list of its characters. A value that is neither a list nor a text has a short text.
+        // A text is a list of its characters; a value that is neither list nor text has a short text.
         let count = |value: &Value| match value.as_object() {
             Some(object) => object.enumerator_len().unwrap_or(0),
             None => value.as_str().map_or(NODE, str::len),
@@ -232,7 +233,7 @@ impl Budget {
                 self.look(len.saturating_mul(text + NODE))?;
                 0
             }
-            // Each item may be made again for every other.
+            // Each item may be made again for every other one.
             ("indent" | "wordwrap" | "tojson", _) => 0,
             _ => 0,
         };
@@ -240,7 +241,7 @@ impl Budget {
     }
 }
 
-/// Calls what is built in, charging for the values that it reads and makes.
+/// Calls a builtin, charging for the values that it reads and makes.
 fn call_builtin(state: &mut State, args: &Arguments, f: Builtin) -> Result<Value, Error> {
     let budget = Budget::of(state)?;
     budget.call(args)?;
@@ -248,7 +249,7 @@ fn call_builtin(state: &mut State, args: &Arguments, f: Builtin) -> Result<Value
     Budget::of(state)?.make(value)
 }
 
-/// Wraps what is built in so that the interpreter can call it. `name` is the one that `template/marks.rs` knows.
+/// Wraps a builtin for the interpreter. `name`: as in `template/marks.rs`.
 pub fn charged(name: String, f: Builtin) -> impl Fn(&mut State, Rest<ValueOrKwargs>) -> Result<Value, Error> {
     move |state, args| call_builtin(state, &Arguments::new(&name, &args.into_values())?, f)
 }
@@ -261,7 +262,7 @@ fn read_all(state: &mut State, operands: Rest<ValueOrKwargs>) -> Result<Vec<Valu
     Ok(operands)
 }
 
-/// Wraps an operation on values without names, which are charged before it.
+/// Wraps an operation on positional values, which are charged first.
 fn operation(
     f: impl Fn(&mut State, &[Value]) -> Result<Value, Error>,
 ) -> impl Fn(&mut State, Rest<ValueOrKwargs>) -> Result<Value, Error> {
@@ -274,7 +275,7 @@ fn operation(
 
 fn arithmetic(state: &mut State, op: &str, a: &Value, b: &Value) -> Result<Value, Error> {
     match (op, kind(a)) {
-        // What is safe in HTML keeps so, and the other operand is made so.
+        // HTML-safe text stays so, and the other operand is escaped.
         ("+", Kind::Str(text)) if b.is_safe() && !a.is_safe() => {
             operators::add(&Value::from_safe_string(marks_of(state)?.escaped(text)), b)
         }
@@ -304,7 +305,7 @@ fn arithmetic(state: &mut State, op: &str, a: &Value, b: &Value) -> Result<Value
     }
 }
 
-/// Calls a method of a value, the first of `all`.
+/// Calls a method of the first of `all`.
 fn call_method(state: &mut State, name: &str, all: &[Value]) -> Result<Value, Error> {
     let Some((value, rest)) = all.split_first() else { return Err(refuse("a method of nothing")) };
     if items::has_method(value, name) {
@@ -326,7 +327,7 @@ fn call_method(state: &mut State, name: &str, all: &[Value]) -> Result<Value, Er
     }
     let own = value.downcast_object_ref::<Cycler>().is_some() || value.as_object().is_some_and(methods::is_loop);
     if own {
-        // Loops compare a value with the one of the call before, and keep it.
+        // Loops compare a value with the previous call's, and keep it.
         let kept = Budget::of(state)?.make(Value::from(rest.to_vec()))?;
         let kept: Vec<Value> = marks_of(state)?.unmarked(&kept).try_iter()?.collect();
         let args = if name == "changed" { &kept } else { rest };
@@ -358,8 +359,7 @@ fn call_value(state: &mut State, function: &Value, args: &[Value]) -> Result<Val
     Budget::of(state)?.make(value)
 }
 
-/// The arguments of a macro that has parameters for all others: `varargs` and `kwargs`, which `template/source.rs`
-/// adds.
+/// The arguments of a macro with `varargs` and `kwargs`, which `template/source.rs` adds.
 fn collected(function: &Value, args: &[Value]) -> Result<Option<Vec<Value>>, Error> {
     let names: Vec<Value> = function.get_attr("arguments")?.try_iter()?.collect();
     let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
@@ -385,7 +385,7 @@ fn collected(function: &Value, args: &[Value]) -> Result<Option<Vec<Value>>, Err
     Ok(Some(placed))
 }
 
-/// The environment of a template: filters, tests and functions of Jinja2, and those that `guarded` calls.
+/// The environment of a template: Jinja2's filters, tests and functions, and those that `guarded` calls.
 pub fn environment() -> Environment<'static> {
     let mut e = Environment::empty();
     for (name, f) in FILTERS {
@@ -397,7 +397,7 @@ pub fn environment() -> Environment<'static> {
     for (name, f) in FUNCTIONS {
         e.add_function(*name, charged((*name).to_owned(), *f));
     }
-    // A constant that the compiler does not compute with.
+    // A constant that the compiler does not fold.
     e.add_filter("factor", |value: Value| value);
     e.add_filter(BEGIN, begin);
     e.add_filter(MAKE, |state: &mut State, value: Value| Budget::of(state)?.make(value));
@@ -445,7 +445,7 @@ pub fn environment() -> Environment<'static> {
     e
 }
 
-/// Gives a render its budget. `input`: bytes of the variables it starts with.
+/// Gives a render its budget. `input`: bytes of its initial variables.
 fn begin(state: &mut State, marks: Value, input: usize) -> Result<usize, Error> {
     let marks = marks.downcast_object::<Begin>().ok_or_else(|| refuse("no marks"))?;
     state.get_or_insert_extension_with(|| RenderMarks(marks.0.clone()));
@@ -477,7 +477,7 @@ fn item(state: &mut State, value: Value, key: Value) -> Result<Value, Error> {
     items::item(&value, &key)
 }
 
-/// What a loop goes over.
+/// The iterable of a loop.
 fn iterate(state: &mut State, value: Value) -> Result<Value, Error> {
     match kind(&value) {
         Kind::Sequence(_) => {
@@ -495,7 +495,7 @@ fn unpack(state: &mut State, value: Value) -> Result<Value, Error> {
     budget.make(Value::from(values::items(&value)?))
 }
 
-/// Writes a value as Python does, after charging it.
+/// Charges a value, and writes it like Python.
 fn format(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
     let escapes = !matches!(state.auto_escape(), AutoEscape::None) && !value.is_safe();
     let budget = Budget::of(state)?;
@@ -511,7 +511,7 @@ fn format(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Erro
     out.write_str(&text).map_err(Into::into)
 }
 
-/// The marks on their way into the program.
+/// Passes the marks to the program.
 #[derive(Debug)]
 struct Begin(Arc<Marks>);
 
@@ -521,11 +521,11 @@ impl Object for Begin {
     }
 }
 
-/// Copies a program and adds the charges; with it, the steps that it may take. `input`: the variables it starts with,
-/// whose texts have `marks`.
+/// Copies a program and adds the charges; also returns the number of steps that it may take. `input`: its initial
+/// variables, whose texts have `marks`.
 ///
 /// # Errors
-/// A program that needs other templates than this one.
+/// A program that needs other templates.
 pub fn guarded<'s>(
     program: &Instructions<'s>,
     input: &Value,
@@ -566,7 +566,7 @@ pub fn guarded<'s>(
     Ok((out, steps))
 }
 
-/// The instructions that run in place of one of a template's.
+/// The instructions that replace one of a template's.
 fn guard<'s>(instruction: &Instruction<'s>) -> Result<Vec<Instruction<'s>>, Error> {
     use Instruction as I;
     let with = |name, n| I::ApplyFilter(name, Some(n), !0);
@@ -602,7 +602,7 @@ fn guard<'s>(instruction: &Instruction<'s>) -> Result<Vec<Instruction<'s>>, Erro
         I::Gt => compared("Gt"),
         I::Gte => compared("Gte"),
         I::In => compared("In"),
-        // The type of the operator has no other name outside of the interpreter.
+        // The operator's type cannot be named outside of the interpreter.
         I::CompareAndPreserve(op) => vec![with(comparison(&format!("{op:?}")).1, 2), I::UnpackList(2)],
         I::Neg => one(filter(NEGATE)),
         I::StringConcat => one(with(CONCAT, 2)),

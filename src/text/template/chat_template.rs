@@ -1,7 +1,7 @@
-//! Chat templates: the Jinja programs in which models say how a conversation becomes text, run by `minijinja` with the
-//! additions of Hugging Face's `transformers` to the language.
+//! Chat templates: Jinja programs that render a conversation as text, run by `minijinja` with the extensions of Hugging
+//! Face's `transformers`.
 //!
-//! A template is a stranger's program: source, steps and output are bounded here, memory, time and nesting in
+//! Templates are untrusted: source, steps and output are limited here; memory, time and nesting in
 //! `template/budget.rs`.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ use crate::text::template::source::prepared;
 const MAX_SOURCE: usize = 1 << 20;
 const MAX_DEPTH: usize = 100;
 
-/// The template of the models that files of RWKV name by a word alone. A blank line ends each turn.
+/// The template of models for which RWKV files give only a name. A blank line ends each turn.
 const RWKV_WORLD: (&str, &str) = (
     "rwkv-world",
     "{%- for m in messages -%}\
@@ -46,32 +46,31 @@ const NAME: &str = "chat_template";
 /// The id of a tool call in the form of other servers.
 const FOREIGN_ID: &str = "call_7QxZ2mN4kP8sR1tV6wY3bC5d";
 
-/// A template; a bad one stops chats, not the model.
+/// A template; an invalid one disables chats, not the model.
 pub struct ChatTemplate {
     source: String,
     /// Compiled by the first `run`.
     environment: OnceLock<Result<Environment<'static>, String>>,
     bos: String,
     eos: String,
-    /// Found by probes when first needed.
+    /// Found by probes on first use.
     text_form: OnceLock<Form>,
     call_form: OnceLock<Form>,
-    /// The template of conversations with tools, where the model has one for these.
+    /// The template for conversations with tools, if the model has a separate one.
     with_tools: Option<Box<ChatTemplate>>,
 }
 
-/// Penalty for a form that loses the name of a tool call, greater than any count of unwanted words.
+/// Penalty for a form that loses the name of a tool call, larger than any count of unwanted words.
 const NO_NAME: usize = 1 << 20;
 
-/// Bytes that the interpreter takes for a short conversation and all probes, at most.
+/// Maximum bytes of the interpreter for a short conversation and all probes.
 const WORKING: usize = 8 << 20;
 
 impl ChatTemplate {
-    /// The template of a model's metadata, if it has one, with that named `tool_use`, which takes its place where there
-    /// are tools.
+    /// The template of a model's metadata, if any, with the one named `tool_use`, which replaces it if there are tools.
     ///
     /// # Errors
-    /// `Format` where the key holds something else than text. A text that is no template is an error of `run` alone.
+    /// `Format` if the key is not a text. An invalid template only fails in `run`.
     pub fn from_metadata(m: &Metadata, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
         let spelled = |source| if source == RWKV_WORLD.0 { RWKV_WORLD.1 } else { source };
         let template = |source| ChatTemplate::of_vocabulary(spelled(source), tokenizer);
@@ -80,10 +79,10 @@ impl ChatTemplate {
         Ok(Some(ChatTemplate { with_tools, ..template(source) }))
     }
 
-    /// Compiles a template that the caller gives in place of the model's own. Recurses deeply.
+    /// Compiles a template that replaces the model's own. Recurses deeply.
     ///
     /// # Errors
-    /// `InvalidArgument` with the line for a text that is no template.
+    /// `InvalidArgument` with the line of a syntax error.
     pub fn given(source: &str, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
         let template = ChatTemplate::of_vocabulary(source, tokenizer);
         secured("the chat template", WORKING + 64 * source.len(), || match template.environment()? {
@@ -107,7 +106,7 @@ impl ChatTemplate {
         Ok(found(&self.environment, compile)?.as_ref())
     }
 
-    /// Compiles a template, to which `bos` and `eos` are `bos_token` and `eos_token`.
+    /// A template with `bos_token` and `eos_token`, not yet compiled.
     pub fn new(source: &str, bos: String, eos: String) -> ChatTemplate {
         ChatTemplate {
             source: source.to_owned(),
@@ -124,7 +123,7 @@ impl ChatTemplate {
         &self.source
     }
 
-    /// True for a name that occurs in the source as a word, so that the template may read members with that name.
+    /// True for a name that occurs in the source as a word, so that the template may read members of that name.
     pub fn reads(&self, name: &str) -> bool {
         let is_part = |c: char| c.is_alphanumeric() || c == '_';
         let is_word = |(at, _): (usize, &str)| {
@@ -137,13 +136,13 @@ impl ChatTemplate {
     /// Renders a conversation, whose texts are marked in the result.
     ///
     /// # Errors
-    /// The errors of `run`, `InvalidArgument` naming unknown members of messages, and `Unsupported` naming calls,
-    /// results or tools that the template leaves out.
+    /// The errors of `run`, `InvalidArgument` for unknown members of messages, and `Unsupported` for calls, results or
+    /// tools that the template omits.
     pub fn render(&self, chat: &Chat) -> Result<MarkedText> {
         chat.check_members(|name| self.reads(name))?;
         let text = self.render_unchecked(chat)?;
         if let Some((traced, traces)) = chat.traced() {
-            // A refusal of these other texts tells nothing of the given ones.
+            // If the template rejects these substituted texts, the given ones may still be valid.
             match self.render_unchecked(&traced).and_then(|text| text.plain()) {
                 Ok(text) => {
                     if let Some((_, what)) = traces.iter().find(|(trace, _)| !text.contains(trace.as_str())) {
@@ -159,13 +158,13 @@ impl ChatTemplate {
         Ok(text)
     }
 
-    /// Bytes that are set aside while a conversation is rendered, besides 16 for each byte of its texts.
+    /// Bytes reserved while rendering, in addition to 16 per byte of the conversation's texts.
     pub fn reserve(&self) -> usize {
         let own = WORKING + 64 * self.source.len();
         self.with_tools.as_ref().map_or(own, |with_tools| own.max(with_tools.reserve()))
     }
 
-    /// `render` for a conversation that the template may lose parts of.
+    /// Like `render`, without checking for omitted parts.
     pub fn render_unchecked(&self, chat: &Chat) -> Result<MarkedText> {
         if let Some(with_tools) = self.with_tools.as_ref().filter(|_| !chat.tools().is_empty()) {
             return with_tools.render_unchecked(chat);
@@ -178,41 +177,41 @@ impl ChatTemplate {
     }
 
     fn render_in_its_form(&self, chat: &Chat) -> Result<MarkedText> {
-        // A template that cannot run at all says why where it is run.
+        // A template that cannot run at all reports that in `run`.
         let text = *found(&self.text_form, || self.find_text_form())?;
         let call = if chat.has_calls() { self.form_of_calls()? } else { text };
-        // A form of system messages counts only where the conversation has one.
+        // Forms of system messages matter only for conversations with one.
         let (any, later) = (chat.has_system(0), chat.has_system(1));
         let folds_system = text.folds_system && any;
         let folds_later_system = text.folds_later_system && later;
         self.run(&chat.in_form(Form { folds_system, folds_later_system, ..call }))
     }
 
-    /// Returns the form of conversations in which the template writes tool calls.
+    /// The form of conversations in which the template writes tool calls.
     fn form_of_calls(&self) -> Result<Form> {
         let text = *found(&self.text_form, || self.find_text_form())?;
         found(&self.call_form, || self.find_call_form(text)).copied()
     }
 
-    /// True if messages of the system arrive in the text as they are.
+    /// True if the template supports system messages.
     pub fn has_system(&self) -> Result<bool> {
         found(&self.text_form, || self.find_text_form()).map(|form| !form.folds_system)
     }
 
-    /// The form of ids that the template takes for calls of tools.
+    /// The form of tool call ids that the template accepts.
     pub fn call_ids(&self) -> Result<CallIds> {
         self.with_tools.as_deref().unwrap_or(self).form_of_calls().map(|form| form.call_ids)
     }
 
-    /// True if the template leaves tool calls out in all forms.
+    /// True if the template omits tool calls in every form.
     pub fn loses_calls(&self) -> Result<bool> {
         self.with_tools.as_deref().unwrap_or(self).form_of_calls().map(|form| form.loses_calls)
     }
 
-    /// The form in which messages of the system and the user arrive in the text.
+    /// Finds the form in which the template writes system and user messages.
     fn find_text_form(&self) -> Form {
         let (system, user, next) = (("system", "probe 5y5"), ("user", "probe u5r"), ("user", "probe v8v"));
-        // One that is meant for conversations with tools may fail without.
+        // A template for conversations with tools may fail without them.
         let needs_tools = self.run(&Chat::new(&[user], true).in_form(Form::default())).is_err();
         let arrive = |messages: &[(&str, &str)], form: Form| {
             let mut variables = Chat::new(messages, true).in_form(form);
@@ -236,14 +235,14 @@ impl ChatTemplate {
         Form { folds_later_system, ..form }
     }
 
-    /// The form in which the calls of an assistant arrive in the text, on top of `form`.
+    /// Finds the form in which the template writes tool calls, based on `form`.
     fn find_call_form(&self, form: Form) -> Form {
         let render = |chat: &Chat, form: Form| self.run(&chat.in_form(form)).and_then(|text| text.plain()).ok();
         let none = Json::Null;
         let (Some(chat), Some(other)) = (probe_call("f5n", &none, &none), probe_call("g5n", &none, &none)) else {
             return form;
         };
-        // Returns the number of unwanted words in the rendered tool call; `None` if its arguments do not arrive.
+        // The number of unwanted words in the rendered tool call; `None` if its arguments are missing.
         let spoilt = |form: &Form| {
             let text = render(&chat, *form)?;
             // A Python literal of an object, or JSON within a quoted text, does not count as arguments.
@@ -279,11 +278,11 @@ impl ChatTemplate {
         form
     }
 
-    /// Runs the template on variables, whose texts are marked in the result.
+    /// Runs the template with variables, whose texts are marked in the result.
     ///
     /// # Errors
-    /// `Unsupported` for a template that cannot be compiled, `InvalidArgument` for one that refuses this conversation
-    /// or fails on it; passing a bound is such a failure.
+    /// `Unsupported` for a template that does not compile, `InvalidArgument` for one that rejects the conversation,
+    /// fails, or exceeds a limit.
     pub fn run(&self, variables: &Map<String, Json>) -> Result<MarkedText> {
         let environment =
             self.environment()?.map_err(|why| Error::unsupported(format!("cannot use the chat template: {why}")))?;
@@ -291,7 +290,7 @@ impl ChatTemplate {
         variables.values().for_each(|value| each_text(value, &mut |text| texts.push(text)));
         let marks = Arc::new(Marks::new(&self.source, texts.into_iter())?);
         let own = [("bos_token", Value::from(self.bos.as_str())), ("eos_token", Value::from(self.eos.as_str()))];
-        // The owner's library hands these over in any case.
+        // Transformers always passes these.
         let absent = ["tools", "documents"].into_iter().filter(|name| !variables.contains_key(*name));
         let absent = absent.map(|name| (name, Value::from(())));
         let given = variables.iter().map(|(name, value)| (name.as_str(), marked_value(value, &marks)));
@@ -339,8 +338,7 @@ fn probe_tools() -> Json {
     json!([tool("f5n"), tool("g5n")])
 }
 
-/// The value of a cell, found now where there is none; one that want of memory may have spoilt is found again by the
-/// next.
+/// The value of a cell, computed on first use; not stored if a lack of memory may have affected it.
 fn found<T>(cell: &OnceLock<T>, find: impl FnOnce() -> T) -> Result<&T> {
     if let Some(value) = cell.get() {
         return Ok(value);
@@ -350,12 +348,12 @@ fn found<T>(cell: &OnceLock<T>, find: impl FnOnce() -> T) -> Result<&T> {
     if memory::served() == served { Ok(cell.get_or_init(|| value)) } else { Err(out_of_memory()) }
 }
 
-/// Turns a panic into an error, because the interpreter is not this library's: a panic there is a bad template here.
+/// Turns a panic into an error: a panic in the interpreter means an invalid template.
 fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| "the interpreter failed on it".to_owned())
 }
 
-/// The innermost reason of an error, because `raise_exception` arrives wrapped: `Err` of what is not implemented.
+/// The innermost cause of an error, because `raise_exception` is wrapped: `Unsupported` for missing features.
 fn innermost(e: minijinja::Error) -> Failure {
     let mut inner = &e;
     while let Some(next) = std::error::Error::source(inner).and_then(|e| e.downcast_ref::<minijinja::Error>()) {
@@ -378,9 +376,9 @@ fn innermost(e: minijinja::Error) -> Failure {
 
 /// Why a template has no text.
 enum Failure {
-    /// It uses what is not implemented.
+    /// It uses an unsupported feature.
     Unsupported(String),
-    /// It refuses the conversation, or fails on it.
+    /// It rejects the conversation, or fails.
     Failed(String),
 }
 
@@ -419,12 +417,12 @@ fn compile(source: &str) -> Result<Environment<'static>, String> {
     Ok(environment)
 }
 
-/// Writes `time` in UTC by the codes of C's `strftime` in the C locale; a code without a meaning stands for itself.
+/// Formats a UTC time like C's `strftime` in the C locale; unknown codes stand for themselves.
 fn strftime(format: &str, time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let date = i64::try_from(seconds).ok().and_then(|s| DateTime::from_timestamp(s, 0)).unwrap_or_default();
     let mut text = String::new();
-    // Writing to a `String` fails for no format that is read leniently.
+    // Writing to a string in a leniently parsed format cannot fail.
     let _ = fmt::Write::write_fmt(
         &mut text,
         format_args!("{}", date.format_with_items(StrftimeItems::new_lenient(format))),

@@ -1,16 +1,16 @@
-//! The errors with which a template ends, and the bound on what it writes.
+//! The errors of a template, and the limit of its output.
 
 use minijinja::{Error, ErrorKind};
 
-/// Longest text that a template may write.
+/// Maximum length of a template's output.
 pub const MAX_OUTPUT: usize = 16 << 20;
 
-/// An error of a template that fails on its conversation, or passes a bound.
+/// The error of a template that fails on its conversation, or exceeds a limit.
 pub fn refuse(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, why.into())
 }
 
-/// An error about what templates may contain and this library does not have.
+/// The error of a template that uses an unsupported feature.
 pub fn unsupported(what: &str) -> Error {
     Error::new(ErrorKind::NonPrimitive, what.to_owned())
 }

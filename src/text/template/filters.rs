@@ -1,6 +1,6 @@
-//! Filters, tests and functions of Jinja2 as the owner's library sets them up.
+//! Jinja2's filters, tests and functions, set up as in transformers.
 //!
-//! Values may carry marks. Those of `MOVERS` in `template/marks.rs` get them as they are and look at them without.
+//! Values may have marks. The filters in `MOVERS` of `template/marks.rs` get them with marks, but examine them without.
 
 use std::cmp::Ordering;
 
@@ -262,7 +262,7 @@ fn without_underscores(text: &str) -> Option<String> {
     places.all(|i| is_digit(i.checked_sub(1)) && is_digit(Some(i + 1))).then(|| text.replace('_', ""))
 }
 
-/// `int(text, base)`; `Err` where it is too large here.
+/// `int(text, base)`; `None` if invalid or too large here.
 fn read_int(text: &str, base: u32) -> Option<i128> {
     let text = text.trim_matches(is_space);
     let (is_negative, digits) = match text.strip_prefix('-') {
@@ -348,7 +348,7 @@ fn format(_: &mut State, args: &Arguments) -> Result<Value, Error> {
     }
 }
 
-/// Puts a text before every line that is not empty, before the first on request.
+/// Puts a text before every nonempty line, before the first one on request.
 fn indent(_: &mut State, args: &Arguments) -> Result<Value, Error> {
     let [value, width, first, blank] = args.bind(["s", "width", "first", "blank"], 1)?;
     let value = value.unwrap_or_default();
@@ -393,7 +393,7 @@ fn truncate(_: &mut State, args: &Arguments) -> Result<Value, Error> {
     Ok(Value::from(format!("{cut}{end}")))
 }
 
-/// Python's `textwrap` for each line; words are not broken at hyphens.
+/// Python's `textwrap` for each line, without breaking words at hyphens.
 fn wordwrap(_: &mut State, args: &Arguments) -> Result<Value, Error> {
     let [value, width, breaks, by, hyphens] =
         args.bind(["s", "width", "break_long_words", "wrapstring", "break_on_hyphens"], 1)?;
@@ -479,7 +479,7 @@ fn options(named: &[(String, Value)]) -> Option<Value> {
     (!named.is_empty()).then(|| Value::from(named.iter().cloned().collect::<Kwargs>()))
 }
 
-/// The items that `map` and `select` go over: none of a value that is false, whatever it is.
+/// The items for `map` and `select`: none for a falsy value.
 fn items_if_true(args: &Arguments) -> Result<Vec<Value>, Error> {
     let value = args.subject()?;
     if value.is_true() { items(value) } else { Ok(Vec::new()) }

@@ -1,4 +1,4 @@
-//! Texts with fields as Python fills them: `str.format` with its format specifications, and `%`.
+//! Python's string formatting: `str.format` with its format specifications, and `%`.
 
 use minijinja::{Error, Value};
 
@@ -7,10 +7,10 @@ use crate::text::template::items::item;
 use crate::text::template::operators::Number;
 use crate::text::template::values::{Kind, items, kind, repr, show, type_name};
 
-/// Digits after the point; no float has more that are not 0.
+/// Maximum digits after the point; no float has more nonzero ones.
 const MAX_PRECISION: usize = 1100;
 
-/// A text that stays within `MAX_OUTPUT`.
+/// A text limited to `MAX_OUTPUT`.
 #[derive(Default)]
 pub struct Bounded(String);
 
@@ -39,7 +39,7 @@ impl Bounded {
     }
 }
 
-/// What stands after the colon of a field, or between `%` and the type.
+/// The specification after the colon of a field, or between `%` and the type.
 #[derive(Clone, Copy, Debug)]
 struct Spec {
     fill: char,
@@ -49,7 +49,7 @@ struct Spec {
     sign: char,
     alternate: bool,
     width: usize,
-    /// Between groups of digits.
+    /// Separator of groups of digits.
     comma: Option<char>,
     precision: Option<usize>,
     /// The type, or none.
@@ -72,7 +72,7 @@ fn digits(chars: &mut std::iter::Peekable<impl Iterator<Item = char>>) -> Result
 }
 
 impl Spec {
-    /// Reads `[[fill]align][sign][#][0][width][,][.precision][type]`.
+    /// Parses `[[fill]align][sign][#][0][width][,][.precision][type]`.
     fn parse(text: &str) -> Result<Spec, Error> {
         let all: Vec<char> = text.chars().collect();
         let is_align = |c: Option<&char>| c.is_some_and(|c| "<>^=".contains(*c));
@@ -176,7 +176,7 @@ impl Spec {
     }
 }
 
-/// A number with `comma` between groups of three digits ahead of the point.
+/// A number with `comma` between groups of three digits before the point.
 fn grouped(body: &str, comma: Option<char>) -> String {
     let Some(comma) = comma else { return body.to_owned() };
     let end = body.find(|c: char| !c.is_ascii_digit()).unwrap_or(body.len());
@@ -197,8 +197,8 @@ fn exponential(x: f64, precision: usize) -> String {
     format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }
 
-/// The format `g`: `precision` digits, exponential where the exponent is far from 0. `of_repr`: one digit at least
-/// after the point, and exponential one power earlier.
+/// The format `g`: `precision` digits, exponential for large or small exponents. `of_repr`: at least one digit after
+/// the point, and exponential one power earlier.
 fn general(x: f64, precision: usize, keeps_zeros: bool, of_repr: bool) -> String {
     let precision = precision.max(1);
     let text = exponential(x, precision - 1);
@@ -224,7 +224,7 @@ fn format_value(value: &Value, spec: &str, out: &mut Bounded) -> Result<(), Erro
     let spec = Spec::parse(spec)?;
     match (kind(value), spec.form) {
         (Kind::Str(text), None | Some('s')) if spec.align != Some('=') => spec.text(text, out),
-        // `0` ahead of a width fills texts after.
+        // `0` before a width pads texts on the right.
         (Kind::Str(text), None | Some('s')) if spec.fill == '0' => Spec { align: Some('<'), ..spec }.text(text, out),
         (Kind::Bool(_), None) => spec.text(&show(value)?, out),
         (Kind::Int(_) | Kind::Bool(_) | Kind::Float(_), form) => match (Number::of(value), form) {
@@ -276,7 +276,7 @@ pub fn str_format(text: &str, args: &[Value], named: &[(String, Value)]) -> Resu
     Ok(out.value())
 }
 
-/// The value of a field's name, such as `0[key]`. `next`: the number of the next field without one.
+/// The value of a field's name, such as `0[key]`. `next`: the index of the next field without one.
 fn field_value(
     name: &str,
     next: &mut Option<usize>,
@@ -376,7 +376,7 @@ pub fn percent(text: &str, args: &Value) -> Result<Value, Error> {
 }
 
 fn percent_value(value: &Value, spec: Spec, out: &mut Bounded) -> Result<(), Error> {
-    // Texts are padded with spaces, at the left unless the file says otherwise.
+    // Texts are padded with spaces, on the left unless left-aligned.
     let text = |text: &str, out: &mut Bounded| {
         let align = if spec.align == Some('<') { '<' } else { '>' };
         Spec { fill: ' ', align: Some(align), ..spec }.text(text, out)
@@ -407,7 +407,7 @@ fn percent_value(value: &Value, spec: Spec, out: &mut Bounded) -> Result<(), Err
     }
 }
 
-/// An integer with zeros in front up to its precision.
+/// An integer with leading zeros up to its precision.
 fn whole(spec: Spec, n: i128, form: char, out: &mut Bounded) -> Result<(), Error> {
     let Some(precision) = spec.precision else { return spec.int(n, form, out) };
     let mut digits = Bounded::default();

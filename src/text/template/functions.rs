@@ -1,4 +1,4 @@
-//! Functions of Jinja2, and the objects that they make.
+//! Jinja2's functions, and the objects that they create.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -57,7 +57,7 @@ fn dict(args: &Arguments) -> Result<Vec<(Value, Value)>, Error> {
     Ok(all)
 }
 
-/// Longest range that Jinja2's sandbox makes.
+/// Maximum length of a range in Jinja2's sandbox.
 const MAX_RANGE: i64 = 100_000;
 
 fn range(_: &mut State, args: &Arguments) -> Result<Value, Error> {
@@ -80,7 +80,7 @@ fn range(_: &mut State, args: &Arguments) -> Result<Value, Error> {
     }
 }
 
-/// Hands out its items in turn.
+/// Cycles through its items.
 #[derive(Debug)]
 pub struct Cycler {
     pub items: Vec<Value>,
@@ -112,7 +112,7 @@ impl Object for Cycler {
     }
 }
 
-/// Writes nothing the first time, and then what stands between items.
+/// Writes nothing the first time, and then the separator.
 #[derive(Debug)]
 struct Joiner {
     by: String,

@@ -1,4 +1,4 @@
-//! Items, attributes, methods and slices of values as Python has them.
+//! Items, attributes, methods and slices with Python's semantics.
 
 use minijinja::{Error, Value};
 
@@ -16,7 +16,7 @@ fn index(key: &Value) -> Option<i128> {
     }
 }
 
-/// Computes `value[key]`, which is undefined where there is none.
+/// Computes `value[key]`, undefined if missing.
 pub fn item(value: &Value, key: &Value) -> Result<Value, Error> {
     let at = |len: usize| {
         let i = index(key)?;
@@ -59,7 +59,7 @@ fn attribute(value: &Value, key: &Value) -> Result<Value, Error> {
     Ok(key.as_str().and_then(|name| method(value, name)).unwrap_or(Value::UNDEFINED))
 }
 
-/// Methods of Python's texts, lists and dicts.
+/// Methods of Python's strings; next, of lists and of dicts.
 const OF_TEXTS: &[&str] = &[
     "capitalize",
     "casefold",
@@ -111,12 +111,12 @@ const OF_TEXTS: &[&str] = &[
 ];
 const OF_LISTS: &[&str] = &["copy", "count", "index"];
 const OF_DICTS: &[&str] = &["copy", "fromkeys", "get", "items", "keys", "values"];
-/// Methods that change a value, which the sandbox of the reference implementation rejects. `template/lists.rs` has the
-/// methods of lists that the template has made, which llama.cpp's templates call.
+/// Methods that modify a value, which the sandbox of the reference implementation rejects. `template/lists.rs` has
+/// those of lists created by the template, which llama.cpp's templates call.
 const UNSAFE_OF_LISTS: &[&str] = &["append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"];
 const UNSAFE_OF_DICTS: &[&str] = &["clear", "pop", "popitem", "setdefault", "update"];
 
-/// True where values of the kind have the method.
+/// True if values of this kind have the method.
 pub fn has_method(value: &Value, name: &str) -> bool {
     let names = match kind(value) {
         Kind::Str(_) => OF_TEXTS,
@@ -128,7 +128,7 @@ pub fn has_method(value: &Value, name: &str) -> bool {
     names.contains(&name)
 }
 
-/// True for a method that changes its value.
+/// True for a method that modifies its value.
 pub fn is_unsafe_method(value: &Value, name: &str) -> bool {
     match kind(value) {
         Kind::List => UNSAFE_OF_LISTS.contains(&name),
@@ -144,7 +144,7 @@ fn method(value: &Value, name: &str) -> Option<Value> {
 
 const OF_NUMBERS: [&str; 4] = ["denominator", "imag", "numerator", "real"];
 
-/// Computes `value.name`: methods come before items.
+/// Computes `value.name`: methods take precedence over items.
 pub fn attr(value: &Value, name: &str) -> Result<Value, Error> {
     match kind(value) {
         Kind::Undefined => Err(undefined(&format!("the value in which {name:?} is looked up"))),
@@ -164,7 +164,7 @@ pub fn attr(value: &Value, name: &str) -> Result<Value, Error> {
     }
 }
 
-/// The places that a slice takes of `len`.
+/// The indices that a slice takes of `len`.
 pub fn slice_places(len: usize, bounds: [&Value; 3]) -> Result<(Vec<usize>, [i128; 3]), Error> {
     let bound = |value: &Value| match (kind(value), index(value)) {
         (Kind::None, _) => Ok(None),

@@ -1,4 +1,4 @@
-//! `json.dumps` of Python, which is the filter `tojson`.
+//! Python's `json.dumps`, which is the filter `tojson`.
 
 use minijinja::{Error, Value};
 
@@ -10,7 +10,7 @@ use crate::text::template::values::{Form, Kind, Sequence, float_text, items, kin
 /// The arguments of `json.dumps`.
 pub struct Style {
     pub ascii: bool,
-    /// What stands in front of each member once for each level; with it every member has a line of its own.
+    /// Indentation per level; if set, each member is on a line of its own.
     pub indent: Option<String>,
     pub comma: String,
     pub colon: String,
@@ -80,7 +80,7 @@ fn write(value: &Value, style: &Style, depth: usize, out: &mut Bounded) -> Resul
     }
 }
 
-/// Sorts members by their keys, none of which may be incomparable.
+/// Sorts members by their keys, all of which must be comparable.
 fn sort(members: &mut [(Value, Value)]) -> Result<(), Error> {
     let mut failed = None;
     members.sort_by(|(a, _), (b, _)| {

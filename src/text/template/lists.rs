@@ -1,8 +1,7 @@
-//! Lists that a template has made. The template may change them, but not the lists of the conversation.
+//! Lists created by a template. The template may modify them, but not the lists of the conversation.
 //!
-//! A list that changes could come to contain itself, or become too deep without notice. Every value that is put into a
-//! list is therefore searched for that list, and every list has a level that is at least one above the level of the
-//! list that contains it.
+//! A list that is modified could come to contain itself, or become too deep. Therefore every value that is put into a
+//! list is searched for that list, and every list has a level at least one above the lists that it contains.
 
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -86,7 +85,7 @@ pub fn has_lists(value: &Value) -> bool {
     }
 }
 
-/// Returns a copy of a constant with new lists, so that each evaluation gets its own.
+/// Copies a constant with new lists, so that each evaluation gets its own.
 pub fn fresh(value: &Value) -> Result<Value, Error> {
     let all = || items(value)?.iter().map(fresh).collect::<Result<Vec<_>, _>>();
     Ok(match kind(value) {
@@ -109,7 +108,7 @@ pub fn fresh(value: &Value) -> Result<Value, Error> {
     })
 }
 
-/// Calls a method that changes `list`, which is the first argument.
+/// Calls a method that modifies `list`, which is the first argument.
 pub fn change(list: &List, args: &Arguments, marks: &Marks) -> Result<Value, Error> {
     let place = |at: Option<Value>, len: usize| -> Result<i64, Error> {
         let at = count(at.as_ref(), "index")?.unwrap_or(-1);

@@ -1,5 +1,5 @@
-//! Operations of a template on marked text (`marks.rs`): values of a conversation with their marks, and calls that
-//! look at what a text says. Knows the names of filters, tests and methods that do not: they only move characters.
+//! Template operations on marked text (`marks.rs`): marked values of a conversation, and calls that examine a text.
+//! Lists the filters, tests and methods that do not, because they only move characters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::text::template::error::refuse;
 use crate::text::template::methods::is_space;
 use crate::text::template::values::{Sequence, escaped, show, tuple};
 
-/// Filters, tests, functions and methods that only move characters, or look at none, or take marks off themselves. All
-/// others look at what a text says.
+/// Filters, tests, functions and methods that only move characters, ignore them, or handle marks themselves. All others
+/// examine texts.
 const MOVERS: &[&str] = &[
     "attr",
     "batch",
@@ -134,7 +134,7 @@ impl Marks {
         }
     }
 
-    /// A value with all its texts changed; the same where there are no marks in it.
+    /// A value with all its texts changed; unchanged if it has no marks.
     fn each_text(&self, value: &Value, change: &impl Fn(&str) -> String) -> Value {
         match (value.as_str(), value.as_object()) {
             (Some(text), _) if value.is_safe() => Value::from_safe_string(change(text)),
@@ -160,7 +160,7 @@ impl Marks {
         }
     }
 
-    /// Text in HTML, whose characters have the marks of those they stand for.
+    /// Text escaped for HTML; the replacements have the marks of their characters.
     pub fn escaped(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         for c in text.chars() {
@@ -179,7 +179,7 @@ impl Marks {
         }
     }
 
-    /// Returns the text of a value: with its marks where it is a text, marked as a whole where one of its parts is.
+    /// The text of a value: a string with its marks, otherwise marked as a whole if one of its parts is.
     pub fn shown(&self, value: &Value) -> Result<Value, Error> {
         match value.kind() {
             ValueKind::Seq | ValueKind::Map | ValueKind::Iterable if self.is_marked(value) => {
@@ -189,7 +189,7 @@ impl Marks {
         }
     }
 
-    /// Operands of `container[key]`. A key is found without marks, except where the template made it with them.
+    /// Operands of `container[key]`. A key is found without marks, unless the template created it with them.
     pub fn item(&self, container: &Value, key: &Value) -> Value {
         let plain = self.unmarked(key);
         let is_found = |key: &Value| container.get_item(key).is_ok_and(|value| !value.is_undefined());
@@ -226,7 +226,7 @@ impl Marks {
                 return call(&plain);
             }
             ("string", Some(_)) => return call(args),
-            // These only move characters where there are no other values to show.
+            // These only move characters if there are no other values to show.
             ("join", _) if args.all().all(is_text_or_number) => return call(args),
             ("format", Some(text))
                 if !self.has_marks(text)
@@ -240,7 +240,7 @@ impl Marks {
         if MOVERS.contains(&args.name.as_str()) { call(args) } else { self.read(args, call) }
     }
 
-    /// Calls what looks at its arguments. What comes of marked ones is marked as a whole.
+    /// Calls a function that examines its arguments. The result of marked ones is marked as a whole.
     fn read(&self, args: &Arguments, call: impl FnOnce(&Arguments) -> Result<Value, Error>) -> Result<Value, Error> {
         if !args.all().any(|arg| self.is_marked(arg)) {
             return call(args);
@@ -248,7 +248,7 @@ impl Marks {
         Ok(self.each_text(&call(&args.map(|arg| self.unmarked(arg)))?, &|text| self.mark(text)))
     }
 
-    /// A text less some characters at its ends, as many as the call takes off the same text without marks.
+    /// Trims as many characters at the ends of a text as the call trims from the unmarked text.
     fn trimmed(
         &self,
         text: &str,
@@ -259,7 +259,7 @@ impl Marks {
         let before = self.unmark(text).chars().count();
         let result = call(&plain)?;
         let left = result.as_str().unwrap_or_default().chars().count();
-        // The characters that go from the left are those before the first that stays.
+        // Number of characters trimmed on the left.
         let chars: Vec<char> = text.chars().collect();
         let gone = match args.name.as_str() {
             "lstrip" => before - left,
@@ -274,7 +274,7 @@ impl Marks {
         Ok(Value::from(chars[gone..gone + left].iter().collect::<String>()))
     }
 
-    /// `text` with `to` in place of the first `most` of `from`, all with the marks they have.
+    /// `text` with the first `most` occurrences of `from` replaced by `to`, all with their marks.
     fn replaced(&self, text: &str, from: &str, to: &str, most: usize) -> String {
         let (plain, from) = (self.unmark(text), self.unmark(from));
         let mut out = String::with_capacity(text.len());
@@ -301,10 +301,10 @@ fn is_text_or_number(value: &Value) -> bool {
         _ => is_plain(value),
     }
 }
-/// The marks of the conversation that is rendered, beside the state of the interpreter.
+/// The marks of the rendered conversation, stored in the interpreter's state.
 pub struct RenderMarks(pub Arc<Marks>);
 
-/// The marks of the conversation that is rendered.
+/// The marks of the rendered conversation.
 pub fn marks_of(state: &State) -> Result<Arc<Marks>, Error> {
     let marks = state.get_extension::<RenderMarks>().ok_or_else(|| refuse("no conversation"))?;
     Ok(marks.0.clone())

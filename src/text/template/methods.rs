@@ -1,4 +1,4 @@
-//! Methods of Python's texts, lists and dicts.
+//! Methods of Python's strings, lists and dicts.
 
 use minijinja::value::DynObject;
 use minijinja::{Error, ErrorKind, Value};
@@ -11,7 +11,7 @@ use crate::text::template::format::{Bounded, str_format};
 use crate::text::template::operators::equal;
 use crate::text::template::values::{Form, Kind, Sequence, is_printable, items, kind, pairs, tuple, type_name};
 
-/// Calls a method of which `has_method` is true; the first argument is its value.
+/// Calls a method for which `has_method` is true; the first argument is its value.
 pub fn call(args: &Arguments) -> Result<Value, Error> {
     let value = args.subject()?;
     match kind(value) {
@@ -25,7 +25,7 @@ fn unknown(args: &Arguments, value: &Value) -> Error {
     Error::new(ErrorKind::UnknownMethod, format!("{}.{} is not supported", type_name(value), args.name))
 }
 
-/// The one argument that a method takes.
+/// The only argument of a method.
 fn only(args: &Arguments, name: &str) -> Result<Value, Error> {
     let [_, value] = args.bind(["self", name], 2)?;
     Ok(value.unwrap_or_default())
@@ -69,7 +69,7 @@ fn of_list(value: &Value, args: &Arguments) -> Result<Value, Error> {
             let place = items(value)?.iter().position(|item| equal(item, &what));
             place.map(Value::from).ok_or_else(|| refuse("the value is not in the list"))
         }
-        // A copy is no other list than the one that cannot be changed.
+        // A copy is another list than an immutable one.
         "copy" => args.bind(["self"], 1).map(|_| Value::from(items(value).unwrap_or_default())),
         _ => Err(unknown(args, value)),
     }
@@ -79,7 +79,7 @@ pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
 
-/// Where the text ends a line, as `str.splitlines` has it.
+/// True for a line end of `str.splitlines`.
 fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
@@ -140,7 +140,7 @@ fn rsplit_space(text: &str, most: usize) -> Vec<&str> {
     out
 }
 
-/// The part of a text between two places in characters, and where it begins; `None` where it begins after the text.
+/// The part of a text between two character indices, and its start; `None` if it starts after the text.
 fn window<'t>(text: &'t str, start: Option<&Value>, end: Option<&Value>) -> Result<Option<(usize, &'t str)>, Error> {
     let start = count(start, "start")?.unwrap_or(0);
     let Some(end) = count(end, "end")? else {
@@ -191,7 +191,7 @@ fn begins(text: &str, args: &Arguments) -> Result<bool, Error> {
     }
 }
 
-/// `text` with `to` for the first `most` of `from`.
+/// `text` with the first `most` occurrences of `from` replaced by `to`.
 pub fn replaced(text: &str, from: &str, to: &str, most: Option<i64>) -> String {
     match most.map(usize::try_from) {
         Some(Ok(most)) => text.replacen(from, to, most),
@@ -203,7 +203,7 @@ pub fn replaced(text: &str, from: &str, to: &str, most: Option<i64>) -> String {
 pub fn padded(text: &str, width: i64, fill: char, name: &str) -> Result<Value, Error> {
     let len = text.chars().count();
     let missing = usize::try_from(width).unwrap_or(0).saturating_sub(len);
-    // The odd character stands in front where the width is odd.
+    // With an odd width, the odd character is on the left.
     let left = match name {
         "ljust" => 0,
         "rjust" => missing,
@@ -216,7 +216,7 @@ pub fn padded(text: &str, width: i64, fill: char, name: &str) -> Result<Value, E
     Ok(out.value())
 }
 
-/// A character as the first of a word.
+/// The title case of a character.
 fn title_of(c: char) -> String {
     let upper: String = c.to_uppercase().collect();
     match c {
@@ -254,7 +254,7 @@ fn is_decimal(c: char) -> bool {
         || !c.is_ascii() && DECIMALS.as_ref().is_some_and(|regex| regex.is_match(c.encode_utf8(&mut [0; 4]) as &str))
 }
 
-/// Digits, also those that are raised or circled.
+/// True for digits, including superscript and circled ones.
 fn is_digit(c: char) -> bool {
     is_decimal(c)
         || matches!(c, '²' | '³' | '¹' | '\u{1369}'..='\u{1371}' | '\u{19da}' | '⁰' | '⁴'..='⁹' | '₀'..='₉'
@@ -263,7 +263,7 @@ fn is_digit(c: char) -> bool {
             | '\u{1f100}'..='\u{1f10a}')
 }
 
-/// Characters that stand for a number; ideographs that do are the common ones.
+/// True for numeric characters; of ideographs only common ones.
 fn is_numeric(c: char) -> bool {
     c.is_numeric() || "〇一二三四五六七八九十百千万亿億兆壹贰叁肆伍陆柒捌玖拾佰仟萬零两".contains(c)
 }
@@ -340,7 +340,7 @@ fn of_text(s: &str, args: &Arguments) -> Result<Value, Error> {
     }
 }
 
-/// The result of a method that takes no arguments.
+/// The result of a method without arguments.
 fn without_arguments(s: &str, name: &str) -> Option<Value> {
     let all = |is: fn(char) -> bool| Value::from(!s.is_empty() && s.chars().all(is));
     Some(match name {
@@ -479,7 +479,7 @@ fn join(s: &str, args: &Arguments) -> Result<Value, Error> {
     Ok(Value::from(out))
 }
 
-/// True for objects whose methods are their own: loops, and what is called through an attribute.
+/// True for objects with methods of their own: loops, and callables of an attribute.
 pub fn is_loop(object: &DynObject) -> bool {
     crate::text::template::values::is_named(object, "::Loop")
 }

@@ -1,9 +1,9 @@
-//! Chat templates: programs in Jinja's language that make one text of a conversation.
+//! Chat templates: Jinja programs that render a conversation.
 //!
-//! `chat_template` finds, compiles and renders them; `source` rewrites what the parser does not know, `budget` bounds
-//! what they may take, `values`, `operators`, `items`, `methods`, `filters`, `sequences`, `lists`, `functions`,
-//! `format` and `json` give them Python's semantics, `thread` prepares threads that run them, `marks` keeps apart what
-//! they write and what the conversation says.
+//! `chat_template` finds, compiles and renders them; `source` rewrites unsupported syntax, `budget` enforces limits,
+//! `values`, `operators`, `items`, `methods`, `filters`, `sequences`, `lists`, `functions`, `format` and `json`
+//! implement Python's semantics, `thread` prepares rendering threads, `marks` distinguishes the template's text from
+//! the conversation's.
 
 mod arguments;
 mod budget;

@@ -1,4 +1,4 @@
-//! Operators of a template as Python has them: arithmetic, comparisons and `in`.
+//! Operators with Python's semantics: arithmetic, comparisons and `in`.
 
 use std::cmp::Ordering;
 
@@ -44,7 +44,7 @@ fn overflow() -> Error {
     Error::new(ErrorKind::NonPrimitive, "integers of more than 127 bits are not supported")
 }
 
-/// Computes `a op b` for all operators but those of texts and lists, which are `add` and `mul`.
+/// Computes `a op b`, except for texts and lists (`add`, `mul`).
 pub fn arithmetic(op: &str, a: &Value, b: &Value) -> Result<Value, Error> {
     let (Some(x), Some(y)) = (Number::of(a), Number::of(b)) else { return Err(unsupported(op, a, b)) };
     if let (Number::Int(x), Number::Int(y)) = (x, y) {
@@ -172,7 +172,7 @@ pub fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The order of two values, or `None` where one is no number.
+/// The order of two values, or `None` if one is not a number.
 pub fn order(a: &Value, b: &Value) -> Result<Option<Ordering>, Error> {
     match (kind(a), kind(b)) {
         (Kind::Str(a), Kind::Str(b)) => Ok(Some(a.cmp(b))),
@@ -191,7 +191,7 @@ pub fn order(a: &Value, b: &Value) -> Result<Option<Ordering>, Error> {
     }
 }
 
-/// Computes a comparison by its sign.
+/// Computes a comparison by its operator.
 pub fn compare(op: &str, a: &Value, b: &Value) -> Result<bool, Error> {
     Ok(match op {
         "==" => equal(a, b),

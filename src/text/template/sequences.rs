@@ -1,4 +1,4 @@
-//! Filters of Jinja2 that sort, group and add up the items of a sequence.
+//! Jinja2's filters that sort, group and add up the items of a sequence.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -13,8 +13,7 @@ use crate::text::template::marks::marks_of;
 use crate::text::template::operators::{Number, add, equal, order};
 use crate::text::template::values::{Form, Kind, Sequence, int, items, kind, pairs, show, tuple, type_name};
 
-/// The keys by which items are compared: attributes, of which several are separated by commas, in lower case unless
-/// given otherwise, without marks.
+/// The keys for comparing items: attributes, comma-separated if several, in lower case by default, without marks.
 pub struct Keys {
     paths: Vec<Vec<Value>>,
     default: Option<Value>,
@@ -67,7 +66,7 @@ impl Keys {
         Ok(if let [_] = keys.as_slice() { keys.remove(0) } else { Value::from(keys) })
     }
 
-    /// Items with their keys, sorted by these.
+    /// Items with their keys, sorted by them.
     fn sorted(&self, state: &mut State, items: Vec<Value>, reverses: bool) -> Result<Vec<(Value, Value)>, Error> {
         let mut keyed = Vec::new();
         for item in items {

@@ -1,17 +1,17 @@
-//! Sources of templates on their way to the interpreter: what Jinja2 and the owner's library know and `minijinja` does
-//! not is rewritten, what its parser would recurse into too far is refused.
+//! Preprocessing of template sources: rewrites what Jinja2 and transformers support but `minijinja` does not, and
+//! rejects what its parser would recurse into too deeply.
 
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-/// Largest number of operators in one tag and of `elif`s in a template. The parser nests each in the one before;
+/// Maximum number of operators in one tag, and of `elif`s in a template. The parser nests each in the previous one;
 /// published templates have up to 35 and 20.
 const MAX_CHAIN: usize = 200;
 
 /// Arguments of a macro beyond its parameters.
 const CATCH_ALL: [(&str, &str); 2] = [("varargs", "varargs=()"), ("kwargs", "kwargs={}")];
 
-/// A macro that is being read.
+/// A macro being read.
 struct Macro {
     /// Where its parameters end.
     end: Option<usize>,
@@ -19,7 +19,7 @@ struct Macro {
     uses: [bool; 2],
 }
 
-/// The pieces of a source that are replaced.
+/// The replaced pieces of a source.
 #[derive(Default)]
 struct Edits(Vec<(usize, usize, String)>);
 
@@ -40,25 +40,25 @@ impl Edits {
     }
 }
 
-/// The tag that is being read.
+/// The tag being read.
 #[derive(Default)]
 struct Tag {
     /// Its first word.
     word: String,
-    /// Open brackets.
+    /// Number of open brackets.
     depth: usize,
     operators: usize,
-    /// Where an expression begins that is a tuple if it holds a comma outside of brackets.
+    /// Start of an expression that is a tuple if it has a comma outside of brackets.
     tuple_at: Option<usize>,
     has_comma: bool,
-    /// Start of each assignment of a `with`, and position of its sign; 0: not met yet.
+    /// Start of each assignment of a `with`, and position of its sign; 0: not seen yet.
     assignments: Vec<(usize, usize)>,
     is_recursive: bool,
     has_condition: bool,
 }
 
 impl Tag {
-    /// Puts brackets around a tuple without ones, which ends at `end`.
+    /// Puts brackets around an unbracketed tuple that ends at `end`.
     fn close_tuple(&mut self, end: usize, edits: &mut Edits) {
         if let (Some(at), true) = (self.tuple_at.take(), self.has_comma) {
             edits.insert(at, "(");
@@ -92,7 +92,7 @@ pub fn prepared(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
     let mut rewriter = Rewriter { source, ..Rewriter::default() };
     let mut data_from = 0;
     for token in tokenize(source, false, syntax.clone()) {
-        // The parser will say what is wrong.
+        // The parser will report the error.
         let Ok((token, span)) = token else { break };
         let (from, to) = (span.start_offset as usize, span.end_offset as usize);
         match &token {
@@ -118,7 +118,7 @@ pub fn prepared(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
     Ok(rewriter.edits.applied(source))
 }
 
-/// A source that is read token by token.
+/// A source being read token by token.
 #[derive(Default)]
 struct Rewriter<'s> {
     source: &'s str,
@@ -130,7 +130,7 @@ struct Rewriter<'s> {
 }
 
 impl Rewriter<'_> {
-    /// Reads the text between tags. A line end after `{% raw %}` stays, unlike a line end after other tags.
+    /// Reads the text between tags. A line end after `{% raw %}` is kept, unlike one after other tags.
     fn data(&mut self, from: usize, to: usize) {
         let mut at = from;
         while let Some(found) = self.source.get(at..to).and_then(|data| data.find(['{'])) {
@@ -150,7 +150,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Reads a word, which is at `from..to`.
+    /// Reads a word at `from..to`.
     fn word(&mut self, word: &str, from: usize, to: usize) -> Result<(), String> {
         let in_for = self.tag.word == "for" && self.tag.depth == 0;
         match word {
@@ -188,7 +188,7 @@ impl Rewriter<'_> {
         if matches!(word, "and" | "or" | "not" | "if" | "is" | "in") {
             self.tag.operators += 1;
         }
-        // The compiler would look into constants by its own rules.
+        // Prevents constant folding, which has other rules.
         if matches!(word, "in" | "not") && self.before.as_ref().is_some_and(is_constant_end) {
             self.edits.insert(from, "|factor ");
         }
@@ -211,7 +211,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Reads a token that is no word.
+    /// Reads a token other than a word.
     fn other(&mut self, token: &Token, from: usize, to: usize) -> Result<(), String> {
         let (before, tag) = (self.before.as_ref(), &mut self.tag);
         match token {
@@ -243,9 +243,9 @@ impl Rewriter<'_> {
             Token::Mul | Token::Pow if matches!(before, Some(Token::ParenOpen | Token::Comma)) => {
                 return Err("a call with arguments from a list or a map is not supported".to_owned());
             }
-            // Python's plus of a number is the number.
+            // In Python the unary plus of a number is the number.
             Token::Plus if !before.is_some_and(ends_operand) => self.edits.0.push((from, to, "- -".to_owned())),
-            // The compiler would compute with constants by its own rules.
+            // Prevents constant folding, which has other rules.
             _ if is_operator(token) && before.is_some_and(is_constant_end) => self.edits.insert(from, "|factor "),
             _ => {}
         }
@@ -254,7 +254,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// Gives a macro parameters for the arguments that it reads besides its own.
+/// Adds parameters to a macro for the additional arguments that it reads.
 fn finish(read: Option<Macro>, edits: &mut Edits) {
     let Some(Macro { end: Some(end), parameters, uses }) = read else { return };
     let mut separator = if parameters.is_empty() { "" } else { ", " };
@@ -265,7 +265,7 @@ fn finish(read: Option<Macro>, edits: &mut Edits) {
     }
 }
 
-/// If `text` begins with a tag of one word, returns the end of the tag, and true if white space after it stays.
+/// If `text` begins with a tag of one word, returns the end of the tag, and true if white space after it is kept.
 fn tag(text: &str, word: &str) -> Option<(usize, bool)> {
     let rest = text.strip_prefix("{%")?;
     let rest = rest.strip_prefix(['-', '+']).unwrap_or(rest).trim_start().strip_prefix(word)?.trim_start();
@@ -274,7 +274,7 @@ fn tag(text: &str, word: &str) -> Option<(usize, bool)> {
     Some((text.len() - rest.len(), keeps))
 }
 
-/// The place after the last character of an expression that ends ahead of `at`, where a tag ends.
+/// The index after the last character of an expression before the end of a tag at `at`.
 fn before_end(source: &str, at: usize) -> usize {
     source[..at].trim_end().len()
 }
@@ -300,7 +300,7 @@ fn is_operator(token: &Token) -> bool {
     matches!(token, Plus | Minus | Mul | Div | FloorDiv | Mod | Pow | Eq | Ne | Lt | Lte | Gt | Gte | Tilde)
 }
 
-/// True for what the parser nests in the expression before.
+/// True for tokens that the parser nests in the previous expression.
 fn is_counted(token: &Token) -> bool {
     !matches!(
         token,
@@ -323,7 +323,7 @@ fn is_counted(token: &Token) -> bool {
     )
 }
 
-/// A literal of text whose escapes mean to the interpreter what they mean to Python; `None` where they do already.
+/// A string literal whose escapes have Python's meaning in the interpreter; `None` if unchanged.
 fn literal(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -335,11 +335,11 @@ fn literal(text: &str) -> Option<String> {
         match chars.next() {
             Some('a') => out.push_str("x07"),
             Some('v') => out.push_str("x0b"),
-            // A line that goes on.
+            // A line continuation.
             Some('\n') => {
                 let _ = out.pop();
             }
-            // These are no escapes in Python.
+            // Not an escape in Python.
             Some(c @ '/') => out.extend(['\\', c]),
             Some('U') => {
                 let digits: String = chars.clone().take(8).collect();

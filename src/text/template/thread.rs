@@ -1,4 +1,4 @@
-//! The one-time setup of a thread that renders templates.
+//! One-time setup of a thread that renders templates.
 
 use minijinja::value::{Object, Serde};
 use minijinja::{Environment, Value};
@@ -6,11 +6,11 @@ use minijinja::{Environment, Value};
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// Bytes that the system must still have free for a thread.
+/// Minimum free bytes in the system for a thread.
 const NEEDED: usize = 256 << 10;
 
-/// Creates the interpreter's thread-locals on the calling thread. glibc terminates the process if it has no memory for
-/// their destructors, a few words each; therefore more than that is requested from the system first.
+/// Creates the interpreter's thread-locals on the calling thread. glibc aborts the process without memory for their
+/// destructors, a few words each; therefore more than that is requested from the system first.
 pub fn prepare_thread() -> Result<()> {
     let no_memory = || Error::OutOfMemory { what: "a thread for chat templates", bytes: NEEDED as u64 };
     if !memory::system_has(NEEDED) {

@@ -1,4 +1,4 @@
-//! Values of a template as Python has them: their types and their texts.
+//! Values with Python's semantics: types and text forms.
 
 use std::fmt::Write;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use regex_automata::meta::Regex;
 
 use crate::text::template::error::refuse;
 
-/// What Python takes a value for.
+/// The Python type of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind<'v> {
     Undefined,
@@ -27,18 +27,18 @@ pub enum Kind<'v> {
     Other,
 }
 
-/// Objects of Python that are iterated over and are no lists.
+/// Python's iterables that are not lists.
 #[derive(Debug)]
 pub struct Sequence {
     pub form: Form,
     pub items: Vec<Value>,
-    /// Items of a generator come once.
+    /// True once consumed: a generator yields its items once.
     taken: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// `map`, `select` and other filters. Their length is not known, and they are true.
+    /// `map`, `select` and other filters. Their length is unknown, and they are truthy.
     Generator,
     Keys,
     Values,
@@ -85,7 +85,7 @@ impl Object for Sequence {
     }
 }
 
-/// A method that was looked up and not called.
+/// A method that was looked up but not called.
 #[derive(Debug)]
 pub struct BoundMethod {
     pub value: Value,
@@ -152,7 +152,7 @@ pub fn undefined(what: &str) -> Error {
     Error::new(ErrorKind::UndefinedError, what.to_owned())
 }
 
-/// A number in the narrowest form, by which equal ones are found equal.
+/// A number in the narrowest form, in which equal numbers compare equal.
 pub fn int(n: i128) -> Value {
     i64::try_from(n).map_or_else(|_| Value::from(n), Value::from)
 }
@@ -165,7 +165,7 @@ pub fn pairs(map: &Value) -> Vec<(Value, Value)> {
     map.as_object().and_then(DynObject::try_iter_pairs).into_iter().flatten().collect()
 }
 
-/// The items of what can be iterated over.
+/// The items of an iterable.
 pub fn items(value: &Value) -> Result<Vec<Value>, Error> {
     match kind(value) {
         Kind::Undefined => Ok(Vec::new()),
@@ -280,7 +280,7 @@ pub fn float_text(x: f64) -> String {
     }
 }
 
-/// True for a character that Python writes as itself within quotes.
+/// True for a character that Python's `repr` does not escape.
 pub fn is_printable(c: char) -> bool {
     static OTHERS: OnceLock<Option<Regex>> = OnceLock::new();
     match c {
@@ -312,7 +312,7 @@ fn repr_text(text: &str, out: &mut String) {
     out.push(quote);
 }
 
-/// Text in HTML.
+/// Text escaped for HTML.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

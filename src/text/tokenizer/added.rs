@@ -1,37 +1,37 @@
-//! Tokens that are found in text as a whole, before anything else looks at it: `<|im_end|>` in a rendered chat, or
-//! a run of tabs that a vocabulary treats as one. The longest match at the leftmost place wins.
+//! Added tokens, found in a text as a whole before any other processing: `<|im_end|>` in a rendered chat, or a run of
+//! tabs that is one token. The leftmost, then longest match wins.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use crate::error::{Error, Result};
 use crate::text::tokenizer::vocab::reserve;
 
-/// Bytes of all texts together; the automaton takes some fifty times as much.
+/// Maximum bytes of all texts; the automaton takes about fifty times as much.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Bytes of the longest text. A search looks so far beyond each match; published texts have up to a hundred.
+/// Maximum bytes of a text, the look-ahead of a search after each match; published texts have up to a hundred.
 const MAX_TOKEN: usize = 512;
 
-/// A token that is found as a whole, and where.
+/// A token found as a whole, and its conditions.
 #[derive(Clone, Debug, Default)]
 pub struct WholeToken {
     pub id: u32,
-    /// Is found only where special text is parsed.
+    /// True if found only where special tokens are parsed.
     pub control: bool,
-    /// Includes the white space before, or after, it.
+    /// True if it absorbs preceding white space; next, following white space.
     pub lstrip: bool,
     pub rstrip: bool,
-    /// Is not found inside a word.
+    /// True if not found inside a word.
     pub single_word: bool,
 }
 
-/// A part of a text: text without such tokens and the offset at which it begins, or a token.
+/// A part of a text: text without such tokens, with its offset, or a token.
 pub enum TextOrToken<'t> {
     Text(&'t str, usize),
     Token(u32),
 }
 
-/// A search for all such tokens of a vocabulary.
+/// The search for all added tokens of a vocabulary.
 #[derive(Default)]
 pub struct Added {
     any: Option<Automaton>,
@@ -45,8 +45,7 @@ struct Automaton {
 }
 
 impl Added {
-    /// Takes texts and their tokens; of equal texts the first counts. Empty ones and those that are not UTF-8 are never
-    /// found.
+    /// Takes texts and their tokens; the first of equal texts counts. Empty and non-UTF-8 texts are never found.
     pub fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], WholeToken)> + Clone) -> Result<Added> {
         let (mut total, mut any_control) = (0, false);
         for (text, token) in tokens.clone() {
@@ -68,7 +67,7 @@ impl Added {
         Ok(Added { any, text })
     }
 
-    /// Hands on the parts of a text in order; control tokens are found where `parse_special` is set.
+    /// Calls `each` for the parts of a text in order; finds control tokens only if `parse_special` is set.
     pub fn split<'t>(
         &self,
         text: &'t str,
@@ -79,7 +78,8 @@ impl Added {
         Added::split_at(automaton, text, |_| true, |c| c, each)
     }
 
-    /// Hands on the parts of a text between control tokens. `plain`: the character for which one of the text stands.
+    /// Calls `each` for the parts of a text between control tokens. `plain`: the unmarked character for one of the
+    /// text.
     pub fn split_control<'t>(
         &self,
         text: &'t str,
@@ -133,7 +133,7 @@ impl Automaton {
         if texts.is_empty() {
             return Ok(None);
         }
-        // The crate's own choice, a DFA for few patterns, takes time quadratic in the length of a repeated character.
+        // The crate's own choice, a DFA for few patterns, takes quadratic time in the length of a repeated character.
         let find = AhoCorasick::builder()
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .match_kind(MatchKind::LeftmostLongest)
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(parts(&Added::default(), "a", true), ["0:a"]);
     }
 
-    /// Neither a long text nor many with one beginning take long to make a search of, and the search itself is quick.
+    /// Neither a long text nor many with a common prefix make construction slow, and the search is fast.
     #[test]
     fn texts_that_repeat_themselves_cost_little() {
         let search = |texts: Vec<String>| {
@@ -206,7 +206,7 @@ mod tests {
         let (added, _) = search(vec!["a".to_owned(), long(MAX_TOKEN - 1) + "b", "\n".to_owned()]);
         let added = added.unwrap();
         assert_eq!(parts(&added, &long(100_000), true).len(), 100_000);
-        // Each takes the white space before it along, which is the one before it.
+        // Each absorbs the preceding white space, which is the previous one.
         assert_eq!(parts(&added, &"\n".repeat(200_000), true).len(), 200_000);
         assert!(started.elapsed().as_secs_f64() < 20.0, "{:?}", started.elapsed());
     }

@@ -1,8 +1,8 @@
-//! Bytes as text (RFC 4648), as files have tables and tokens in it.
+//! Base64 (RFC 4648), in which files contain tables and tokens.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The bytes of a text, or `None` for one that is no base64.
+/// Decodes a text, or returns `None` if it is not base64.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
     let (mut bits, mut n) = (0u32, 0);

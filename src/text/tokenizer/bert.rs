@@ -1,24 +1,24 @@
-//! The normalizer and the pre-tokenizer of BERT, as steps of the pipeline: control characters, Han characters that are
-//! words of their own, accents, case, and words that end at white space and punctuation.
+//! BERT's normalizer and pre-tokenizer as pipeline steps: control characters, Han characters as words, accents, case,
+//! and splits at white space and punctuation.
 
 use crate::error::Result;
 use crate::text::tokenizer::pieces::{Behavior, Form, Splitter, TextStep};
 
 /// The steps of the normalizer.
 pub struct Bert {
-    /// Drops control characters and makes all white space spaces.
+    /// True to drop control characters and turn all white space into spaces.
     pub clean: bool,
-    /// Puts spaces around Han characters.
+    /// True to put spaces around Han characters.
     pub han: bool,
-    /// Keeps accents.
+    /// True to keep accents.
     pub accents: bool,
     pub lowercase: bool,
 }
 
-/// Control, format, private and unassigned characters, but for those that are white space to everybody.
+/// Control, format, private and unassigned characters, except common white space.
 const CONTROL: &str = r"[\u{0}\u{FFFD}\p{Cc}\p{Cf}\p{Co}&&[^\t\n\r]]";
 
-/// The blocks of Han characters, with the gap in their fifth range that the original has.
+/// The blocks of Han characters, with the gap in their fifth range of the original.
 const HAN: &str = "[\u{4E00}-\u{9FFF}\u{3400}-\u{4DBF}\u{20000}-\u{2A6DF}\u{2A700}-\u{2B73F}\u{2B740}-\u{2B81F}\u{2B920}-\u{2CEAF}\u{F900}-\u{FAFF}\u{2F800}-\u{2FA1F}]";
 
 /// Appends the steps of the normalizer.

@@ -1,5 +1,5 @@
-//! The byte alphabet of GPT-2, in which vocabularies of byte-level BPE are written: each byte has a printable
-//! character, its own where Latin-1 has one, else the next one from U+0100 on.
+//! GPT-2's byte alphabet, used by byte-level BPE vocabularies: each byte is a printable character, its own if Latin-1
+//! has one, otherwise the next one from U+0100 on.
 
 use crate::error::Result;
 use crate::text::tokenizer::vocab::reserve;
@@ -14,7 +14,7 @@ fn byte(c: char) -> Option<u8> {
     } as u8)
 }
 
-/// Bytes in the alphabet.
+/// Converts bytes to the alphabet.
 pub fn encode(bytes: &[u8]) -> String {
     let spell = |&byte: &u8| {
         let code = match byte {
@@ -28,7 +28,7 @@ pub fn encode(bytes: &[u8]) -> String {
     bytes.iter().map(spell).collect()
 }
 
-/// Appends what `text` spells. What is not of the alphabet stands for itself; false when there was any.
+/// Appends the bytes that `text` spells. Other characters stand for themselves; returns false if there were any.
 pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<bool> {
     reserve(out, text.len())?;
     let Ok(text) = std::str::from_utf8(text) else {

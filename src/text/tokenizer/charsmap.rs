@@ -1,20 +1,19 @@
-//! The table by which SentencePiece normalises text: what a text begins with at a place, at most so many bytes, is
-//! replaced by another text. It is a double array (the format of Darts-clone) over the bytes of the keys, whose values
-//! are places in a list of texts that end with a zero. Relies on nothing that a file says: a step out of the table is
-//! no match.
+//! SentencePiece's normalization table: replaces the longest matching key, of bounded length, at each place. A double
+//! array (the format of Darts-clone) over the bytes of the keys, whose values are offsets in a list of zero-terminated
+//! texts. The file is untrusted: an index outside the table is no match.
 
 use crate::error::{Error, Result};
 use crate::text::tokenizer::base64;
 
-/// The factor by which a replaced text may grow; Unicode's compatibility forms grow by eleven.
+/// Maximum growth factor of a replaced text; Unicode's compatibility forms grow up to eleven times.
 pub const GROWTH: usize = 16;
 
-/// Bytes of the longest key and of the longest text that replaces one, which bound the work at each place; those of
-/// SentencePiece have up to a dozen characters.
+/// Maximum bytes of a key and of a replacement, which bound the work at each place; SentencePiece's have up to a dozen
+/// characters.
 const MAX_KEY: usize = 256;
 const MAX_REPLACEMENT: usize = 1024;
 
-/// Bytes of the longest table; published ones have a quarter of a megabyte.
+/// Maximum bytes of a table; published ones have a quarter of a megabyte.
 const MAX_BYTES: usize = 16 << 20;
 
 pub struct Charsmap {
@@ -23,7 +22,7 @@ pub struct Charsmap {
 }
 
 impl Charsmap {
-    /// Takes a table apart: the bytes of its double array as a little-endian number, the array, the texts.
+    /// Parses a table: the byte length of its double array in little-endian, the array, the texts.
     pub fn new(bytes: &[u8]) -> Result<Charsmap> {
         let damaged = || Error::unsupported(format!("a precompiled_charsmap of {} bytes that is damaged", bytes.len()));
         let (size, rest) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
@@ -38,7 +37,7 @@ impl Charsmap {
         Ok(Charsmap { units, texts })
     }
 
-    /// Reads a table in base64.
+    /// Parses a table in base64.
     pub fn from_base64(text: &str) -> Result<Charsmap> {
         let damaged = || Error::unsupported("precompiled_charsmap is no base64");
         if text.len() > 2 * MAX_BYTES {
@@ -48,7 +47,7 @@ impl Charsmap {
         Charsmap::new(&bytes)
     }
 
-    /// The longest key that `text` begins with: its length and what replaces it.
+    /// The longest key that begins `text`: its length and its replacement.
     fn longest(&self, text: &[u8]) -> Option<(usize, &str)> {
         let offset = |unit: u32| (unit >> 10) << ((unit & 1 << 9) >> 6);
         let mut at = offset(*self.units.first()?);
@@ -74,16 +73,16 @@ impl Charsmap {
         text.get(..len)
     }
 
-    /// Replaces, from the start on, the longest key at each place.
+    /// Replaces the longest key at each place.
     ///
     /// # Errors
-    /// `OutOfMemory`, and `Unsupported` where the text becomes `GROWTH` times longer.
+    /// `OutOfMemory`, and `Unsupported` if the text becomes `GROWTH` times longer.
     pub fn apply(&self, text: &str) -> Result<String> {
         let mut out = String::new();
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
             let (len, with) = match self.longest(rest.as_bytes()) {
-                // A key may end inside a character only in a damaged table.
+                // Only in a damaged table may a key end inside a character.
                 Some((len, with)) if rest.is_char_boundary(len) => (len, with),
                 _ => (c.len_utf8(), &rest[..c.len_utf8()]),
             };
@@ -103,7 +102,7 @@ impl Charsmap {
 mod tests {
     use super::*;
 
-    /// A double array with the one key `a`, whose value is `place`: the root's children begin at 0, those of `a` at
+    /// A double array with the single key `a`, whose value is `place`: the root's children begin at 0, those of `a` at
     /// 256.
     fn table(place: u32, texts: &[u8]) -> Vec<u8> {
         let mut units = vec![0u32; 512];
@@ -121,7 +120,7 @@ mod tests {
         let map = Charsmap::new(&table(2, b"x\0yz\0")).unwrap();
         assert_eq!(map.apply("banäna").unwrap(), "byznänyz");
         assert_eq!(map.apply("").unwrap(), "");
-        // A value outside the texts, or a text without an end, is no match.
+        // A value outside the texts, or an unterminated text, is no match.
         for map in [table(9, b"x\0"), table(1 << 30, b"x\0"), table(0, b"xyz")] {
             assert_eq!(Charsmap::new(&map).unwrap().apply("aba").unwrap(), "aba");
         }

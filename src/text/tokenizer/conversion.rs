@@ -1,7 +1,7 @@
-//! A `tokenizer.json` of the files that folders have in its place: a model of SentencePiece, Mistral's `tekken.json`,
-//! ranks of tiktoken, `vocab.json` with `merges.txt`, and the `vocab.txt` of BERT. What the owner's library makes of
-//! such a file is written down as that file, which `huggingface` reads; of the vocabulary of RWKV, as keys of a GGUF
-//! file. What is declared and has no place there is refused by its name.
+//! Converts other tokenizer files of folders to a `tokenizer.json`, as the reference implementation does: SentencePiece
+//! models, Mistral's `tekken.json`, tiktoken ranks, `vocab.json` with `merges.txt`, and BERT's `vocab.txt`;
+//! `huggingface` reads the result. RWKV's vocabulary becomes keys of a GGUF file. Declarations without an equivalent
+//! fail by name.
 
 mod pairs;
 mod parts;
@@ -18,7 +18,7 @@ use crate::format::json::Json;
 use crate::format::{Metadata, Value};
 use crate::text::tokenizer::huggingface;
 
-/// Keys of the files as they are.
+/// Keys of the original files.
 pub const SENTENCEPIECE: &str = "tokenizer.huggingface.sentencepiece";
 pub const TEKKEN: &str = "tokenizer.huggingface.tekken";
 pub const VOCAB: &str = "tokenizer.huggingface.vocab";
@@ -26,14 +26,14 @@ pub const MERGES: &str = "tokenizer.huggingface.merges";
 pub const WORDS: &str = "tokenizer.huggingface.words";
 pub const RWKV: &str = "tokenizer.huggingface.rwkv";
 
-/// Bytes of memory for each byte of a file: its tables, its merges and the text that is made of them.
+/// Bytes of memory per byte of a file: its tables, its merges and the resulting text.
 const WORKING: usize = 32;
 
 pub fn is_in(m: &Metadata) -> bool {
     [SENTENCEPIECE, TEKKEN, VOCAB, WORDS, RWKV].iter().any(|key| m.get(key).is_some())
 }
 
-/// Puts a `tokenizer.json`, or the keys of a GGUF file, in place of the other file.
+/// Replaces the other file by a `tokenizer.json`, or by keys of a GGUF file.
 pub fn convert(m: &mut Metadata) -> Result<()> {
     if m.get(RWKV).is_some() {
         let text = taken(m, RWKV)?;
@@ -61,7 +61,7 @@ pub fn convert(m: &mut Metadata) -> Result<()> {
     Ok(())
 }
 
-/// The text of a key, which stays as a note of its length.
+/// Takes the text of a key, which is replaced by a note of its length.
 fn taken(m: &mut Metadata, key: &str) -> Result<String> {
     let text = m.require_str(key)?.to_owned();
     m.set(key, Value::Taken(format!("[{} bytes]", text.len())));

@@ -1,8 +1,8 @@
-//! The tokens that end a turn or a text in every vocabulary that has them, by their texts.
+//! The tokens that end a turn or a text in any vocabulary, by their texts.
 
 use crate::text::tokenizer::vocab::{TokenKind, Vocab};
 
-/// Texts of tokens that end a turn or a text in every vocabulary, whatever type the file gives them.
+/// Texts of tokens that end a turn or a text in any vocabulary, whatever type the file gives them.
 const END_TOKENS: &[&str] = &[
     "<|eot_id|>",
     "<|eom_id|>",
@@ -34,7 +34,7 @@ pub fn add_ends_by_text(vocab: &Vocab, ends: &mut Vec<u32>) {
         }
     }
     ends.extend(found.iter().flatten());
-    // Where both of these end a message, `<|end|>` only closes a part of one (the Harmony format).
+    // If both of these end a message, `<|end|>` only closes a part of one (the Harmony format).
     let of_text = |text: &str| END_TOKENS.iter().position(|t| *t == text).and_then(|i| found[i]);
     if let (Some(_), Some(_), Some(part)) = (of_text("<|return|>"), of_text("<|call|>"), of_text("<|end|>")) {
         ends.retain(|&id| id != part);

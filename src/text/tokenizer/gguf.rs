@@ -1,5 +1,5 @@
-//! A tokenizer from the `tokenizer.ggml.*` keys of a GGUF file. The keys are those of the GGUF specification
-//! (github.com/ggml-org/ggml, docs/gguf.md); defaults for absent ones are llama.cpp's.
+//! A tokenizer from the `tokenizer.ggml.*` keys of a GGUF file, as specified in github.com/ggml-org/ggml, docs/gguf.md;
+//! defaults are llama.cpp's.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::text::tokenizer::unigram::Unigram;
 use crate::text::tokenizer::vocab::{TokenKind, Vocab, byte_of, reserve};
 use crate::text::tokenizer::wordpiece::{MAX_WORD, WordPiece};
 
-/// The spelling of tokens in the file, which follows from the model and the pre-tokenizer.
+/// The spelling of tokens in the file, from the model and the pre-tokenizer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     ByteLevelBpe,
@@ -28,18 +28,18 @@ enum Kind {
     SentencePiece,
     WordPiece,
     Unigram,
-    /// The longest token at each place, with the escapes of Python.
+    /// The longest token at each place, with Python escapes.
     Greedy,
 }
 
 impl Kind {
-    /// Tokens spell spaces as U+2581 and bytes as `<0xNN>`.
+    /// True if tokens spell spaces as U+2581 and bytes as `<0xNN>`.
     fn is_text(self) -> bool {
         matches!(self, Kind::TextBpe | Kind::SentencePiece | Kind::Unigram)
     }
 }
 
-/// How the file makes tokens of a text.
+/// How the file tokenizes a text.
 struct Method {
     kind: Kind,
     steps: Steps,
@@ -53,7 +53,7 @@ struct Ids {
     eos: Option<u32>,
     unknown: Option<u32>,
     separator: Option<u32>,
-    /// Further ones that end a turn.
+    /// Other ids that end a turn.
     ends: [Option<u32>; 2],
 }
 
@@ -74,7 +74,7 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
     }
     let model = model(m, &vocab, kind, whole_pieces, ids.unknown)?;
     let special = special(m, &vocab, kind, bos, &ids)?;
-    // Ids outside the vocabulary name nothing.
+    // Ids outside the vocabulary are ignored.
     let suppressed = m.i64s("tokenizer.ggml.suppress_tokens")?.unwrap_or_default().iter();
     let suppressed = suppressed.filter_map(|&id| u32::try_from(id).ok().filter(|&id| (id as usize) < vocab.len()));
     let (suppressed, added_normalized) = (suppressed.collect(), Added::default());
@@ -174,7 +174,7 @@ impl Ids {
                 },
             }
         };
-        // Ids where the file names none.
+        // Default ids.
         let [bos, eos, unknown, separator] = match kind {
             Kind::ByteLevelBpe | Kind::TextBpe | Kind::Greedy => [None; 4],
             Kind::SentencePiece => [Some(1), Some(2), Some(0), None],
@@ -185,7 +185,7 @@ impl Ids {
             bos: id("bos", bos)?,
             eos: id("eos", eos)?,
             unknown: id("unknown", unknown)?,
-            // The key is misspelt in the format.
+            // The key is misspelled in the format.
             separator: id("seperator", separator)?,
             ends: [id("eot", None)?, id("eom", None)?],
         })
@@ -194,8 +194,7 @@ impl Ids {
 
 /// The tokens that are found in a text as a whole.
 fn added(m: &Metadata, kind: Kind, vocab: &Vocab) -> Result<Added> {
-    // Phi 3's own tokenizer lets its turn markers take along the newline that its template puts after them.
-    // GGUF has no key for that.
+    // Phi 3's turn markers absorb the newline that its template puts after them; GGUF has no key for that.
     let strips = kind == Kind::SentencePiece && m.str("general.architecture")? == Some("phi3");
     Added::new(vocab.iter().filter_map(|(id, bytes, kind)| {
         let control = match kind {
@@ -253,7 +252,7 @@ fn special(m: &Metadata, vocab: &Vocab, kind: Kind, bos: Bos, ids: &Ids) -> Resu
     };
     let told = |name: &str| m.bool(&format!("tokenizer.ggml.add_{name}_token"));
     let (prefix, suffix) = match kind {
-        // A setting for pairs of texts does not concern a single one.
+        // Settings for pairs of texts do not apply to single ones.
         Kind::WordPiece => (around(true, "bos", ids.bos)?, around(true, "sep", ids.separator)?),
         _ => {
             let add_bos = told("bos")?.unwrap_or(bos == Bos::Default && ids.bos.is_some()) || bos == Bos::Always;

@@ -1,11 +1,11 @@
-//! The tokenizer of RWKV: from the start of a text on, always the longest token that it goes on with, byte by byte.
+//! RWKV's tokenizer: from the start of a text on, always the longest matching token, byte by byte.
 
 use crate::error::{Error, Result};
 use crate::text::tokenizer::merge::Work;
 use crate::text::tokenizer::trie::Trie;
 use crate::text::tokenizer::vocab::{TokenKind, Vocab, push};
 
-/// Bytes of the longest token, which bounds the work at each place of a text.
+/// Maximum bytes of a token, which bounds the work at each place of a text.
 const MAX_TOKEN: usize = 1024;
 
 pub struct Greedy {
@@ -26,7 +26,7 @@ impl Greedy {
         Ok(Greedy { trie, unknown })
     }
 
-    /// Bytes that no token has are unknown one by one.
+    /// Bytes without a token are unknown one by one.
     pub fn encode(&self, text: &str, work: &mut Work, out: &mut Vec<u32>) -> Result<()> {
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
@@ -43,7 +43,7 @@ impl Greedy {
     }
 }
 
-/// Appends the bytes of a token as files of RWKV spell them, with the escapes of Python.
+/// Appends the bytes of a token from an RWKV file, with Python escapes.
 pub fn unescape(text: &[u8], out: &mut Vec<u8>) {
     let hex = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
     let mut rest = text;
@@ -75,7 +75,7 @@ mod tests {
             unescape(text.as_bytes(), &mut out);
             out
         };
-        // `repr` of each in Python, less the quotes.
+        // Python's `repr` of each, without quotes.
         assert_eq!(bytes(r"\xe4\xbd\xa0"), "\u{4f60}".as_bytes());
         assert_eq!(bytes(r"a\tb\r\n\\n\'"), b"a\tb\r\n\\n'");
         assert_eq!(bytes(r"\x7\"), b"x7\\");

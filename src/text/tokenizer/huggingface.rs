@@ -1,8 +1,8 @@
 //! A tokenizer from Hugging Face's `tokenizer.json`. Its components (normalizers, pre-tokenizers, a model, a
-//! post-processor, decoders: <https://huggingface.co/docs/tokenizers>) become steps of the one pipeline; a component
-//! that has no place in it is `Unsupported` by its name, and never left out in silence.
+//! post-processor, decoders: <https://huggingface.co/docs/tokenizers>) become steps of the pipeline; a component
+//! without an equivalent is `Unsupported` by name, never silently ignored.
 //!
-//! The vocabulary and the merges are read straight into their tables; only the small rest becomes a tree of JSON.
+//! Vocabulary and merges are read directly into their tables; only the small rest becomes a JSON tree.
 
 mod components;
 mod listed;
@@ -31,15 +31,15 @@ use vocabulary::{AddedToken, Entries, Spelling, added_tokens, vocabulary};
 
 pub const KEY: &str = "tokenizer.huggingface.json";
 
-/// Text of the components that become trees; the largest published list of added tokens has 1.2 MB.
+/// Maximum bytes of components that become trees; the largest published list of added tokens has 1.2 MB.
 const MAX_COMPONENT: usize = 8 << 20;
-/// Steps of one pipeline, each of which is a level of recursion.
+/// Maximum number of steps of a pipeline, each of which is a level of recursion.
 const MAX_STEPS: usize = 32;
-/// A text in U+2581 for spaces grows to three times its length, and by a table of SentencePiece's up to sixteen;
+/// Maximum growth of a text. U+2581 for spaces triples it, a SentencePiece table makes it up to sixteen times longer;
 /// published tokenizers have two steps of the first kind, and one that puts U+2581 before each piece.
 const MAX_GROWTH: usize = 600;
 
-/// The method by which a model makes tokens.
+/// The tokenization algorithm.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Algorithm {
     Bpe,
@@ -84,8 +84,7 @@ fn component(m: &Metadata, raw: Option<&RawValue>) -> Result<Json> {
     }
 }
 
-/// The steps of the decoder, the normalizer and the pre-tokenizer, and whether tokens are spelt in the byte-level
-/// alphabet.
+/// The steps of the decoder, the normalizer and the pre-tokenizer, and true if tokens are in the byte-level alphabet.
 fn steps(m: &Metadata, components: [Option<&RawValue>; 3]) -> Result<(Steps, bool)> {
     let [decoder, normalizer, pre_tokenizer] = components;
     let Decoder { byte_level, spaces, strips_first_space } = Decoder::new(&component(m, decoder)?)?;
@@ -100,7 +99,7 @@ fn steps(m: &Metadata, components: [Option<&RawValue>; 3]) -> Result<(Steps, boo
     Ok((Steps { normalize, cut, spaces, strips_first_space }, bytes_spelt))
 }
 
-/// The model of the file, of which vocabulary and merges are not read yet.
+/// The model of the file, without vocabulary and merges.
 struct Model<'a> {
     algorithm: Algorithm,
     vocab: &'a str,
@@ -111,9 +110,9 @@ struct Model<'a> {
     bytes_spelt: bool,
     byte_fallback: bool,
     whole_pieces: WholePieces,
-    /// The beginning of tokens that do not begin a word.
+    /// The prefix of tokens that do not begin a word.
     prefix: Json,
-    /// The ending of tokens that end a word.
+    /// The suffix of tokens that end a word.
     suffix: String,
     max_word: usize,
 }
@@ -221,7 +220,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// The searches in the text as it came and in normalised text.
+/// The searches in the original and in the normalized text.
 fn added(all: Vec<AddedToken>, steps: &Steps) -> Result<(Added, Added)> {
     let (plain, normalized): (Vec<_>, Vec<_>) = all.into_iter().partition(|a| !a.normalized);
     let plain = plain.iter().map(|a| (a.content.as_bytes(), a.token.clone()));
@@ -238,7 +237,7 @@ fn added(all: Vec<AddedToken>, steps: &Steps) -> Result<(Added, Added)> {
     Ok((Added::new(plain)?, Added::new(normalized)?))
 }
 
-/// Leaves out added tokens for which the model has no embeddings, where its configuration tells how many it has.
+/// Omits added tokens without embeddings, if the configuration declares the number of embeddings.
 fn leave_out_beyond_rows(m: &Metadata, added: &mut Vec<AddedToken>, notes: &mut Vec<String>) -> Result<()> {
     let arch = m.str("general.architecture")?.unwrap_or_default();
     let Some(rows) = m.u64(&format!("{arch}.vocab_size"))? else { return Ok(()) };
@@ -260,8 +259,8 @@ fn leave_out_beyond_rows(m: &Metadata, added: &mut Vec<AddedToken>, notes: &mut 
     Ok(())
 }
 
-/// The tokens that begin and end a text: the post-processor's, and those of the configuration beside the tokenizer,
-/// which is more explicit and counts more.
+/// The BOS and EOS tokens: the post-processor's, and those of the configuration files, which are more explicit and take
+/// precedence.
 fn special(m: &Metadata, post_processor: &Json, vocab: &Vocab, id_of: impl Fn(&str) -> Option<u32>) -> Result<Special> {
     let (mut prefix, mut suffix) = (Vec::new(), Vec::new());
     post_processors(post_processor, &id_of, &mut prefix, &mut suffix)?;

@@ -1,5 +1,5 @@
-//! The texts of a conversation's last prompt and their tokens. A prompt repeats most of the prompt before it, and only
-//! what is new of it is tokenized.
+//! Cache of the last prompt's texts and their tokens. A prompt repeats most of the previous one, and only new text is
+//! tokenized.
 
 use std::collections::HashMap;
 
@@ -14,12 +14,12 @@ pub struct KnownTexts {
 }
 
 impl KnownTexts {
-    /// Begins another prompt. Texts that are in neither this prompt nor the last one are forgotten.
+    /// Begins another prompt. Texts in neither this prompt nor the last one are dropped.
     pub fn begin(&mut self) {
         self.before = std::mem::take(&mut self.now);
     }
 
-    /// Appends the tokens of a text to `out`. `encode` appends them if the text is new.
+    /// Appends the tokens of a text to `out`; `encode` appends them if the text is new.
     pub(super) fn append(
         &mut self,
         text: &str,

@@ -1,7 +1,6 @@
-//! Tokens of a piece of text by merging neighbours: byte-pair encoding, whose merges are a ranked list
-//! (Sennrich et al., arXiv:1508.07909), and SentencePiece's variant, which merges the pair whose union is the
-//! best-scored token (arXiv:1808.06226). Both take the best pair first and among equals the leftmost.
-//! A heap over a linked list makes that O(n log n) for a piece of any length.
+//! Tokenization by merging neighbors: byte-pair encoding with ranked merges (Sennrich et al., arXiv:1508.07909), and
+//! SentencePiece's variant, which merges the pair whose union is the best-scored token (arXiv:1808.06226). Both take
+//! the best pair first, ties from the left. A heap over a linked list takes O(n log n) for a piece of any length.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,10 +9,10 @@ use crate::error::{Error, Result};
 use crate::text::tokenizer::byte_level;
 use crate::text::tokenizer::vocab::{HashIndex, Vocab, push, reserve};
 
-/// Asked now and then within long work; an error ends the work.
+/// Polled during long work; an error ends it.
 pub type Check<'c> = &'c dyn Fn() -> Result<()>;
 
-/// Small pieces of work (a symbol, a merge, a piece of text) between two questions to a `Check`.
+/// Number of small work units (a symbol, a merge, a piece of text) between two polls of a `Check`.
 const CHECK_EVERY: u32 = 4096;
 
 const NONE: u32 = u32::MAX;
@@ -25,11 +24,11 @@ struct Symbol {
     len: u32,
     prev: u32,
     next: u32,
-    /// `NONE` where no token has these bytes.
+    /// `NONE` if no token has these bytes.
     id: u32,
 }
 
-/// Two neighbours that may merge. The order of the fields is the order of merging.
+/// Two neighbors that may merge. The order of the fields is the order of merging.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct MergeCandidate {
     key: u32,
@@ -40,7 +39,7 @@ struct MergeCandidate {
     id: u32,
 }
 
-/// Work space of one encoding, reused from piece to piece.
+/// Scratch memory of an encoding, reused for each piece.
 pub struct Work<'c> {
     symbols: Vec<Symbol>,
     queue: BinaryHeap<Reverse<MergeCandidate>>,
@@ -53,7 +52,7 @@ impl<'c> Work<'c> {
         Work { symbols: Vec::new(), queue: BinaryHeap::new(), check, unchecked: 0 }
     }
 
-    /// Counts a small piece of work.
+    /// Counts a small work unit.
     ///
     /// # Errors
     /// The error of the `Check`.
@@ -66,7 +65,7 @@ impl<'c> Work<'c> {
         (self.check)()
     }
 
-    /// Appends a symbol at the end of the piece.
+    /// Appends a symbol to the piece.
     fn push(&mut self, start: usize, len: usize, id: Option<u32>) -> Result<()> {
         self.tick()?;
         reserve(&mut self.symbols, 1)?;
@@ -79,7 +78,7 @@ impl<'c> Work<'c> {
         Ok(())
     }
 
-    /// Merges until no pair is left for which `rule` names a key (least first) and a token.
+    /// Merges until no pair is left for which `rule` returns a key (smallest first) and a token.
     fn run(&mut self, rule: impl Fn(&Symbol, &Symbol) -> Option<(u32, u32)>) -> Result<()> {
         self.queue.clear();
         for left in 1..self.symbols.len() as u32 {
@@ -125,7 +124,7 @@ impl<'c> Work<'c> {
 pub enum Atoms {
     /// Every byte is a token; files spell them in the byte-level alphabet.
     Bytes,
-    /// Every character is a token; one that is not becomes `<0xNN>` tokens.
+    /// Every character is a token; others become `<0xNN>` tokens.
     Chars,
 }
 
@@ -139,11 +138,11 @@ struct Merge {
 #[derive(Default)]
 pub struct Unknown {
     pub id: Option<u32>,
-    /// A run of unknown characters becomes one token.
+    /// True if a run of unknown characters becomes one token.
     pub fuse: bool,
 }
 
-/// Pieces that are taken without merging where they are tokens as a whole.
+/// Pieces that are a token as a whole, taken without merging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WholePieces {
     Never,
@@ -152,21 +151,21 @@ pub enum WholePieces {
     Newlines,
 }
 
-/// Byte-pair encoding by a ranked list.
+/// Byte-pair encoding with ranked merges.
 pub struct Bpe {
     atoms: Atoms,
     /// Merges in order of rank.
     merges: Vec<Merge>,
     index: HashIndex,
     byte_tokens: [Option<u32>; 256],
-    /// The token of each byte at the end of a piece, where these have a suffix.
+    /// The token of each byte at the end of a piece, if these have a suffix.
     last_tokens: Option<Box<[Option<u32>; 256]>>,
     unknown: Unknown,
     whole_pieces: WholePieces,
 }
 
 impl Bpe {
-    /// Makes an encoder with room for `n` merges.
+    /// Creates an encoder with capacity for `n` merges.
     pub fn new(vocab: &Vocab, atoms: Atoms, n: usize, unknown: Unknown, whole_pieces: WholePieces) -> Result<Bpe> {
         let byte_tokens = match atoms {
             Atoms::Bytes => std::array::from_fn(|b| vocab.find(&[b as u8])),
@@ -184,8 +183,8 @@ impl Bpe {
         self.last_tokens = Some(Box::new(std::array::from_fn(token)));
     }
 
-    /// Adds the next best merge, at most as many as `new` was given. One that names anything but ordinary tokens can
-    /// never apply, and of equal ones the first counts. `halves`: as the file spells them; `union`: work space.
+    /// Adds the next best merge, within the capacity of `new`. Merges of other than ordinary tokens never apply; the
+    /// first of equal ones counts. `halves`: as spelled in the file; `union`: scratch.
     pub fn add(&mut self, vocab: &Vocab, halves: [&[u8]; 2], union: &mut Vec<u8>) -> Result<()> {
         union.clear();
         let mut middle = 0;
@@ -241,7 +240,7 @@ impl Bpe {
         spell(work, piece, &self.byte_tokens, &self.unknown, out)
     }
 
-    /// Finds the rank of a merge.
+    /// The rank of a merge.
     fn find(&self, left: u32, right: u32) -> Option<u32> {
         self.index.find(pair(left, right), |rank| {
             let m = &self.merges[rank as usize];
@@ -257,14 +256,14 @@ fn pair(left: u32, right: u32) -> u64 {
 
 /// Merging by the score of the union, as SentencePiece does.
 pub struct Spm {
-    /// The score of each token, turned into a number that grows as the score falls.
+    /// A key per token that increases as the score decreases.
     keys: Vec<u32>,
     byte_tokens: [Option<u32>; 256],
     unknown: Unknown,
 }
 
 impl Spm {
-    /// Makes an encoder of scores, one for each token, none of them NaN.
+    /// Creates an encoder from one score per token, none of them NaN.
     pub fn new(vocab: &Vocab, scores: &[f32], unknown: Unknown) -> Result<Spm> {
         let mut keys = Vec::new();
         reserve(&mut keys, scores.len())?;
@@ -287,7 +286,7 @@ impl Spm {
     }
 }
 
-/// Appends the tokens of the merged symbols; bytes, or else the unknown token, for a symbol that is none.
+/// Appends the tokens of the merged symbols; bytes, or otherwise the unknown token, for a symbol without a token.
 fn spell(
     work: &Work,
     piece: &str,
@@ -317,7 +316,7 @@ fn spell(
     Ok(())
 }
 
-/// Maps floats to integers in reverse order: the best score has the least key.
+/// Maps floats to integers in reverse order: the best score has the smallest key.
 fn descending(score: f32) -> u32 {
     // -0.0 and 0.0 are one score.
     let bits = (score + 0.0).to_bits();

@@ -1,9 +1,9 @@
-//! Bytes to token ids and back.
+//! Tokenizers: text to token ids and back.
 //!
-//! A text goes through `added` (tokens found as a whole), `pieces` (normalising and cutting) and a model (`merge`,
-//! `unigram`, `wordpiece`, `greedy`) that makes tokens of each piece. `gguf` and `huggingface` build that pipeline from
-//! the two kinds of file; `conversion` writes other files as one of the second kind. Everything is immutable once
-//! built, so that threads share it.
+//! A text passes `added` (tokens found as a whole), `pieces` (normalization and pre-tokenization) and a model (`merge`,
+//! `unigram`, `wordpiece`, `greedy`), which tokenizes each piece. `gguf` and `huggingface` build this pipeline from the
+//! two kinds of files; `conversion` converts other files to the second kind. Everything is immutable and shared by
+//! threads.
 
 mod added;
 mod base64;

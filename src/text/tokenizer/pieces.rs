@@ -1,6 +1,6 @@
-//! The steps that turn a text into the pieces inside which tokens are made, each of which rewrites or cuts the pieces
-//! of the one before. Patterns run in linear time, so they have no look-ahead; the one that published patterns use,
-//! `\s+(?!\S)`, is a rule of its own (see `Find::Pattern`).
+//! Normalization and pre-tokenization: a list of steps, each of which rewrites or splits the pieces of the previous
+//! one. Patterns run in linear time and therefore have no look-ahead; the common `\s+(?!\S)` is a rule of its own
+//! (`Find::Pattern`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,14 +14,14 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 use crate::error::{Error, Result, secured};
 use crate::text::tokenizer::charsmap::{self, Charsmap};
 
-/// Lengths to which a run of white space is cut by Jais 2: the longest one that leaves a white space after it or
-/// reaches the end of the text.
+/// Lengths into which Jais 2 splits a run of white space: the longest one that leaves a white space after it or reaches
+/// the end of the text.
 const SPACE_RUNS: [usize; 10] = [512, 256, 128, 64, 32, 16, 8, 4, 2, 1];
 
 /// The same as alternatives of a pattern.
 const SPACE_RUNS_PATTERN: &str = r"|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}";
 
-/// Program size of one pattern; the largest published one needs a quarter of it.
+/// Maximum program size of a pattern; the largest published one needs a quarter of it.
 const PATTERN_BYTES: usize = 2 << 20;
 
 pub enum TextStep {
@@ -40,20 +40,20 @@ pub enum TextStep {
         pattern: Splitter,
         to: String,
     },
-    /// Puts a space before and after every match.
+    /// Puts spaces around every match.
     Surround(Splitter),
     Normalize(Form),
-    /// Normalises by a table of SentencePiece's.
+    /// Normalizes by a SentencePiece table.
     Charsmap(Charsmap),
     Lowercase,
-    /// Drops white space at the ends.
+    /// Strips white space at the ends.
     Strip {
         left: bool,
         right: bool,
     },
 }
 
-/// Unicode's normalization forms.
+/// Unicode normalization forms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     Nfc,
@@ -62,18 +62,18 @@ pub enum Form {
     Nfkd,
 }
 
-/// The pieces before which a text is put.
+/// Which pieces get a prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Prepend {
-    /// Prepends to every piece.
+    /// Every piece.
     Always,
-    /// Prepends to a piece that does not begin with the text.
+    /// Pieces that do not begin with the prefix.
     Missing,
-    /// `Missing`, at the start of the whole text only.
+    /// `Missing`, only at the start of the whole text.
     MissingAtStart,
 }
 
-/// The factor by which the steps can make a text longer at most.
+/// The maximum factor by which the steps can lengthen a text.
 pub fn growth(steps: &[TextStep]) -> usize {
     let one = |step: &TextStep| match step {
         TextStep::Replace { from, to } => to.len().div_ceil(from.len().max(1)).max(1),
@@ -92,8 +92,8 @@ pub fn growth(steps: &[TextStep]) -> usize {
     steps.iter().map(one).fold(1, usize::saturating_mul)
 }
 
-/// Runs `text` through the steps and hands the pieces on in order, none of them empty. `at_start`: nothing comes
-/// before `text`. Recurses as deep as the list is long, which its makers keep short.
+/// Runs the steps on `text` and emits the nonempty pieces in order. `at_start`: nothing precedes `text`. Recurses once
+/// per step; builders keep the list short.
 pub fn pieces(
     steps: &[TextStep],
     text: &str,
@@ -186,7 +186,7 @@ fn joined<'t>(parts: impl IntoIterator<Item = &'t str>) -> Result<String> {
     Ok(whole)
 }
 
-/// Appends the parts, or `OutOfMemory`.
+/// Appends the parts, or fails with `OutOfMemory`.
 fn append<'t>(whole: &mut String, parts: impl IntoIterator<Item = &'t str>) -> Result<()> {
     for part in parts {
         whole
@@ -197,43 +197,43 @@ fn append<'t>(whole: &mut String, parts: impl IntoIterator<Item = &'t str>) -> R
     Ok(())
 }
 
-/// Cuts a piece at the matches of a pattern.
+/// Splits a piece at the matches of a pattern.
 pub struct Splitter {
     find: Find,
     behavior: Behavior,
-    /// The text between the matches counts as the matches.
+    /// True to swap matches and the text between them.
     invert: bool,
 }
 
-/// The treatment of the matches and of the text between them.
+/// What becomes of the matches and of the text between them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behavior {
-    /// Each match is a piece of its own.
+    /// Each match is a piece.
     Isolated,
-    /// `Isolated`, and the characters of a match are grouped by threes from its end: `1 234 567`.
+    /// `Isolated`, with the characters of a match grouped by threes from its end: `1 234 567`.
     Thousands,
-    /// The matches are dropped.
+    /// Matches are dropped.
     Removed,
     MergedWithPrevious,
     MergedWithNext,
-    /// Neighbouring matches become one.
+    /// Adjacent matches are joined.
     Contiguous,
 }
 
 enum Find {
-    /// Alternatives in order of preference, and the number of the one that is a run of white space which gives
-    /// its last character back when text follows, as `\s+(?!\S)|\s+` does: `"a   b"` is cut `"a", "  ", " b"`.
+    /// Alternatives in order of preference. `gives_back`: index of the one that is a run of white space which excludes
+    /// its last character if text follows, as `\s+(?!\S)|\s+` does: `"a   b"` becomes `"a", "  ", " b"`.
     Pattern { regex: Box<Regex>, gives_back: Option<usize> },
-    /// Alternatives of which the second is a white space, taken with those after it by `SPACE_RUNS`.
+    /// Alternatives; the second one is a white space, extended by `SPACE_RUNS`.
     SpaceRuns(Box<Regex>),
-    /// The same text wherever it stands.
+    /// A literal text.
     Literal(String),
 }
 
 impl Splitter {
-    /// Makes a splitter of a pattern; one that this library cannot follow is `Unsupported`.
+    /// Compiles a pattern; fails with `Unsupported` for unsupported syntax.
     pub fn pattern(pattern: &str, behavior: Behavior, invert: bool) -> Result<Splitter> {
-        // A group of three digits counted from the end of a run that ends at a word boundary.
+        // Groups of three digits counted from the end of a run that ends at a word boundary.
         if pattern == r"\d{1,3}(?=(?:\d{3})*\b)" && behavior == Behavior::Isolated {
             return Splitter::pattern(r"\d+\b", Behavior::Thousands, invert);
         }
@@ -244,7 +244,7 @@ impl Splitter {
         Splitter { find: Find::Literal(text.to_owned()), behavior, invert }
     }
 
-    /// Hands the ranges of the pieces on, first to last.
+    /// Emits the ranges of the pieces in order.
     fn run(&self, text: &str, mut emit: impl FnMut(Range<usize>) -> Result<()>) -> Result<()> {
         let mut held: Option<(Range<usize>, bool)> = None;
         let mut segment = |next: Option<(Range<usize>, bool)>| {
@@ -295,7 +295,7 @@ fn by_threes(text: &str, range: Range<usize>, emit: &mut impl FnMut(Range<usize>
 }
 
 impl Find {
-    /// Finds the next match at or after `at` that is not empty.
+    /// The next nonempty match at or after `at`.
     fn next(&self, text: &str, at: usize) -> Option<Range<usize>> {
         match self {
             Find::Pattern { regex, gives_back } => {
@@ -336,9 +336,8 @@ impl Find {
     }
 }
 
-/// Compiles a pattern. `\s+(?!\S)` is understood as the last alternative, or the last but for `\s+` or `\s`; nothing
-/// else may look around. Lines matter to `^` and `$`, as they do to the Ruby syntax in which these patterns are
-/// written.
+/// Compiles a pattern. `\s+(?!\S)` is supported as the last alternative, or before `\s+` or `\s`; no other look-around
+/// is. `^` and `$` match at line ends, as in Ruby's syntax, in which these patterns are written.
 fn compile(pattern: &str) -> Result<Find> {
     let unsupported = |why: &str| {
         Error::unsupported(format!("cannot use the pre-tokenizer pattern {pattern:?}: {}", why.replace('\n', " ")))
@@ -351,9 +350,9 @@ fn compile(pattern: &str) -> Result<Find> {
             .map(Box::new)
             .map_err(|e: BuildError| unsupported(&e.syntax_error().map_or_else(|| e.to_string(), |e| e.to_string())))
     };
-    // The compiler takes memory without asking.
+    // The compiler allocates infallibly.
     let build = |patterns: &[&str]| secured("a pattern", 2 * PATTERN_BYTES, || build(patterns));
-    // Where what follows can match nothing that the repetition gives up, giving nothing up changes nothing.
+    // A possessive quantifier equals a greedy one if what follows cannot match anything that it would give up.
     let greedy = pattern
         .replace(r"[^\r\n\p{L}\p{N}]?+\p{L}", r"[^\r\n\p{L}\p{N}]?\p{L}")
         .replace(r"[^\s\p{L}\p{N}]++[\r\n]*", r"[^\s\p{L}\p{N}]+[\r\n]*")
@@ -375,7 +374,7 @@ fn compile(pattern: &str) -> Result<Find> {
     })
 }
 
-/// Finds `a?+`, `a*+`, `a++` and `a{2}+`, which mean something else here than where these patterns come from.
+/// Finds `a?+`, `a*+`, `a++` and `a{2}+`, whose meaning here differs from the patterns' origin.
 fn has_possessive(pattern: &str) -> bool {
     let (mut escaped, mut class, mut named, mut repeated) = (false, 0usize, false, false);
     for c in pattern.chars() {
@@ -385,7 +384,7 @@ fn has_possessive(pattern: &str) -> bool {
         }
         repeated = !literal && class == 0 && !(named && c == '}') && matches!(c, '?' | '*' | '+' | '}');
         match c {
-            // Braces of `\p{L}` repeat nothing.
+            // Braces of `\p{L}` are not repetitions.
             _ if literal => named = matches!(c, 'p' | 'P' | 'x' | 'u'),
             '}' => named = false,
             '\\' => escaped = true,

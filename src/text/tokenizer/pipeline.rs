@@ -1,5 +1,5 @@
-//! The pipeline from a text to tokens and back. Relies on its steps (`added`, `pieces`, the token models); knows no
-//! file, `gguf` and `huggingface` build it.
+//! The pipeline from a text to tokens and back. Uses its steps (`added`, `pieces`, the token models); `gguf` and
+//! `huggingface` build it from files.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,13 +15,13 @@ use crate::text::tokenizer::unigram::Unigram;
 use crate::text::tokenizer::vocab::{TokenKind, Vocab, extend, push, reserve};
 use crate::text::tokenizer::wordpiece::WordPiece;
 
-/// Longest text that `encode` takes.
+/// Maximum length of a text for `encode`.
 const MAX_TEXT: usize = 1 << 30;
 
 /// SentencePiece's visible space, U+2581.
 pub(crate) const VISIBLE_SPACE: &str = "\u{2581}";
 
-/// The method by which a piece of text becomes tokens.
+/// The tokenization algorithm for a piece of text.
 pub(crate) enum TokenModel {
     Bpe(Bpe),
     Spm(Spm),
@@ -33,21 +33,21 @@ pub(crate) enum TokenModel {
 /// The spelling of spaces in tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Spaces {
-    /// As they are.
+    /// Unchanged.
     Plain,
     /// As U+2581.
     Visible,
-    /// A token that begins a word begins with a space; added tokens are words. `clean`: none before `.`, `?`, `!`, `,`
-    /// and the contractions of English.
+    /// A token that begins a word is prefixed with a space; added tokens are words. `clean`: no space before `.`, `?`,
+    /// `!`, `,` and English contractions.
     Words { clean: bool },
 }
 
-/// What happens to a text before the model and to its tokens after it.
+/// Processing of a text before the model, and of its tokens after it.
 pub(crate) struct Steps {
     pub(crate) normalize: Vec<TextStep>,
     pub(crate) cut: Vec<TextStep>,
     pub(crate) spaces: Spaces,
-    /// The tokenizer put a space before the text, which decoding takes away again.
+    /// True if the tokenizer puts a space before the text, which decoding removes.
     pub(crate) strips_first_space: bool,
 }
 
@@ -55,10 +55,10 @@ pub(crate) struct Steps {
 pub(crate) struct Special {
     pub(crate) bos: Option<u32>,
     pub(crate) eos: Option<u32>,
-    /// Tokens that `encode` puts around a text when asked for special tokens.
+    /// Tokens that `encode` puts before and after a text if special tokens are requested.
     pub(crate) prefix: Vec<u32>,
     pub(crate) suffix: Vec<u32>,
-    /// The ids in rising order.
+    /// End tokens, in ascending order.
     pub(crate) ends: Vec<u32>,
 }
 
@@ -67,17 +67,17 @@ pub struct Tokenizer {
     pub(crate) steps: Steps,
     pub(crate) model: TokenModel,
     pub(crate) special: Special,
-    /// Tokens that are searched in the text as it came.
+    /// Tokens found in the original text.
     pub(crate) added: Added,
-    /// Tokens that are searched in normalised text.
+    /// Tokens found in normalized text.
     pub(crate) added_normalized: Added,
-    /// Tokens that are never chosen.
+    /// Tokens that are never sampled.
     pub(crate) suppressed: Vec<u32>,
-    /// What the log of a load says about it.
+    /// Notes for the log of a load.
     pub(crate) notes: Vec<String>,
 }
 
-/// Bytes that the caches of regular expressions take at first, several patterns together.
+/// Initial bytes of the caches of several regular expressions.
 const MATCHING: usize = 8 << 20;
 
 impl Tokenizer {
@@ -85,36 +85,35 @@ impl Tokenizer {
         self.vocab.len()
     }
 
-    /// What somebody who loads it should know: assumptions, and tokens that were left out.
+    /// Assumptions and omitted tokens that the loader should know.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The token that begins a text.
+    /// The BOS token.
     pub fn bos(&self) -> Option<u32> {
         self.special.bos
     }
 
-    /// The token that ends a text.
+    /// The EOS token.
     pub fn eos(&self) -> Option<u32> {
         self.special.eos
     }
 
-    /// True for a token that ends a text or a turn: those that the file names, and well-known ones like `<|im_end|>`.
+    /// True for a token that ends a text or a turn: those named by the file, and well-known ones like `<|im_end|>`.
     pub fn is_end(&self, id: u32) -> bool {
         self.special.ends.binary_search(&id).is_ok()
     }
 
-    /// Tokens that the model's makers forbid to choose.
+    /// Tokens that the model's authors exclude from sampling.
     pub fn suppressed(&self) -> &[u32] {
         &self.suppressed
     }
 
-    /// Appends the tokens of `text` to `out`, which stays as it was on an error. Linear in the length of `text`
-    /// but for a logarithm.
+    /// Appends the tokens of `text` to `out`, which is unchanged on error. Takes O(n log n) time.
     ///
-    /// `add_special`: begin and end with the tokens that the model asks for. `parse_special`: control tokens that are
-    /// spelled in the text become what they spell; only for text that a template made, never for a user's.
+    /// `add_special`: adds the tokens that the model needs at the beginning and end. `parse_special`: parses special
+    /// tokens in the text; only for text by a template, never for a user's.
     ///
     /// # Errors
     /// `InvalidArgument` for a text longer than `MAX_TEXT`, `OutOfMemory`.
@@ -122,7 +121,7 @@ impl Tokenizer {
         self.encode_until(&|| Ok(()), text, add_special, parse_special, out)
     }
 
-    /// `encode`, which ends with the error of `check` once it has one.
+    /// Like `encode`, but ends with the error of `check` once it returns one.
     ///
     /// # Errors
     /// The errors of `encode` and `check`.
@@ -150,7 +149,7 @@ impl Tokenizer {
             })?;
             extend(out, suffix)
         };
-        // Regular expressions take memory without asking, for their caches at the first use.
+        // Regular expressions allocate their caches infallibly at the first use.
         let result = secured("tokens", MATCHING + 16 * text.len(), append);
         if result.is_err() {
             out.truncate(before);
@@ -158,8 +157,8 @@ impl Tokenizer {
         result
     }
 
-    /// Appends the tokens of a rendered conversation to `out`: control tokens are parsed in what the template wrote
-    /// alone, and the tokens that begin a text come once.
+    /// Appends the tokens of a rendered conversation to `out`: special tokens are parsed only in the template's text,
+    /// and BOS is added once.
     ///
     /// # Errors
     /// The errors of `encode_until`.
@@ -167,8 +166,8 @@ impl Tokenizer {
         self.encode_chat_around(check, chat, &[], None)?.iter().try_for_each(|tokens| extend(out, tokens))
     }
 
-    /// The tokens of a rendered conversation around parts of its text that are no text, ascending: a list more than
-    /// there are such parts. `known`: texts that need not be tokenized again.
+    /// The tokens of a rendered conversation around non-text parts in ascending order: one list more than parts.
+    /// `known`: texts whose tokens are cached.
     ///
     /// # Errors
     /// The errors of `encode_until`.
@@ -216,7 +215,7 @@ impl Tokenizer {
         Ok(lists)
     }
 
-    /// Hands on the control tokens that are spelled in a text, and the texts between them.
+    /// Calls `each` for the special tokens in a text, and the texts between them.
     pub fn split_control<'t>(
         &self,
         text: &'t str,
@@ -232,13 +231,13 @@ impl Tokenizer {
         )
     }
 
-    /// The texts of the tokens that end a text or a turn.
+    /// The texts of the end tokens.
     pub fn end_texts(&self) -> impl Iterator<Item = String> {
         let texts = self.special.ends.iter().filter_map(|&id| self.decode_token(id, true).ok());
         texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.is_empty())
     }
 
-    /// A text without added tokens.
+    /// Encodes a text without added tokens.
     fn encode_text(
         &self,
         text: &str,
@@ -264,7 +263,7 @@ impl Tokenizer {
         })
     }
 
-    /// The bytes of one token: part of a character, perhaps. Control tokens have none unless `special` is set.
+    /// The bytes of one token, possibly a part of a character. Control tokens have none unless `special` is set.
     ///
     /// # Errors
     /// `InvalidArgument` for an id outside the vocabulary.
@@ -290,7 +289,7 @@ impl Tokenizer {
         self.vocab.get(id).map(|(_, kind)| kind)
     }
 
-    /// The bytes of a sequence of tokens that begins a text.
+    /// The bytes of tokens from the beginning of a text on.
     ///
     /// # Errors
     /// The errors of `decode_token`, and `OutOfMemory`.
@@ -305,8 +304,8 @@ impl Tokenizer {
         Ok(out)
     }
 
-    /// `decode_token`, less the space that the tokenizer itself put at the start of a text.
-    /// `begun`: a token before this one had bytes.
+    /// `decode_token`, without the space that the tokenizer put at the start of a text. `begun`: true if an earlier
+    /// token had bytes.
     pub(crate) fn decode_next(&self, id: u32, special: bool, begun: &mut bool) -> Result<Cow<'_, [u8]>> {
         let mut bytes = self.decode_token(id, special)?;
         let is_added = matches!(self.kind(id), Some(TokenKind::Control | TokenKind::UserDefined));
@@ -328,8 +327,8 @@ impl Tokenizer {
     }
 }
 
-/// Cuts before every run of visible spaces, if no token reaches over such a place: the tokens stay the same, and the
-/// heap of merges holds a word in place of the whole text.
+/// A step that splits before every run of visible spaces, if no token extends over such a place: tokens are unchanged,
+/// and the heap of merges holds a word instead of the whole text.
 pub(crate) fn cut_at_spaces(vocab: &Vocab) -> Result<Option<TextStep>> {
     let visible = VISIBLE_SPACE.as_bytes();
     let reaches_over = |bytes: &[u8]| {
@@ -346,7 +345,7 @@ pub(crate) fn cut_at_spaces(vocab: &Vocab) -> Result<Option<TextStep>> {
     Ok(Some(TextStep::Split(Splitter::pattern(&pattern, Behavior::Isolated, false)?)))
 }
 
-/// True for a word that follows the one before without a space.
+/// True for a word that follows the previous one without a space.
 fn follows_directly(word: &[u8]) -> bool {
     const WORDS: [&[u8]; 9] = [b" .", b" ?", b" !", b" ,", b" n't", b" 'm", b" 's", b" 've", b" 're"];
     WORDS.iter().any(|start| word.starts_with(start))

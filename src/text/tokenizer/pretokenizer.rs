@@ -1,5 +1,5 @@
-//! The pre-tokenizers that GGUF files name in `tokenizer.ggml.pre`. The patterns are those that the models'
-//! own tokenizers publish; the names are those that converters to GGUF write.
+//! The pre-tokenizers named by `tokenizer.ggml.pre` in GGUF files. The patterns are published with the models' own
+//! tokenizers; the names are written by converters to GGUF.
 
 use crate::error::{Error, Result};
 use crate::text::tokenizer::merge::WholePieces;
@@ -8,13 +8,13 @@ use crate::text::tokenizer::pieces::{Behavior, Form, Splitter, TextStep};
 pub struct PreTokenizer {
     pub normalize: Option<TextStep>,
     pub steps: Vec<TextStep>,
-    /// Pieces that are taken without merging where they are tokens as a whole.
+    /// Pieces that are a token as a whole, taken without merging.
     pub whole_pieces: WholePieces,
     pub bos: Bos,
     pub spelling: Spelling,
 }
 
-/// The rule by which a text begins with BOS.
+/// When a text begins with BOS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bos {
     /// If the file says so.
@@ -28,7 +28,7 @@ pub enum Bos {
 /// The spelling of tokens in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spelling {
-    /// The byte alphabet of GPT-2.
+    /// GPT-2's byte alphabet.
     ByteLevel,
     /// UTF-8 with U+2581 for spaces and `<0xNN>` for bytes.
     VisibleSpace,
@@ -58,11 +58,11 @@ const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\
 const DEEPSEEK3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
 /// Lines, and the runs of newlines between them.
 const LINES: &str = r"[^\n]+|[\n]+";
-/// White space is dropped rather than a piece of its own.
+/// White space that is dropped.
 const WHITE_SPACE: &str = r"\s+";
 const BLOOM: &str = r" ?[^(\s|.,!?…。，、।۔،)]+";
 const KANA_AND_HAN: &str = "[一-龥\u{3040}-ゟ゠-ヿ]+";
-/// The letters with case of an early Unicode version, as DeepSeek LLM lists them.
+/// The cased letters of an early Unicode version, as listed by DeepSeek LLM.
 const CASED: &str = concat!(
     r"\s?[",
     r"A-Za-z\u{b5}\u{c0}-\u{d6}\u{d8}-\u{f6}\u{f8}-\u{1ba}\u{1bc}-\u{1bf}\u{1c4}-\u{293}\u{295}-",
@@ -81,7 +81,7 @@ const CASED: &str = concat!(
     r"\u{1e900}-\u{1e943}",
     r"]+",
 );
-/// Groups of three digits from the end of the run, as `\p{N}+` and then `(?=(\d{3})+(?!\d))` do.
+/// Groups of three digits from the end of the run, like `\p{N}+` with `(?=(\d{3})+(?!\d))`.
 const THOUSANDS: &str = "";
 
 const TABLE: &[Row] = &[
@@ -125,7 +125,7 @@ const TABLE: &[Row] = &[
     },
     row(&["dbrx", "smaug-bpe", "chatglm-bpe"], &[LLAMA3]),
     Row { whole_pieces: WholePieces::Any, ..row(&["glm4", "glm5"], &[LLAMA3]) },
-    // The digits are cut off first.
+    // The digits are split off first.
     Row { whole_pieces: WholePieces::Any, ..row(&["minicpm5"], &[r"\p{N}{1,3}", LLAMA3]) },
     row(
         &["qwen2", "deepseek-r1-qwen", "kormo", "stablelm2", "hunyuan", "megrez", "solar-open", "grok-2", "f2llmv2"],
@@ -236,9 +236,8 @@ const TABLE: &[Row] = &[
     row(&["viking"], &[BLOOM, r"\p{N}"]),
 ];
 
-/// Names of tokenizers that bring a text into Unicode's normalization form C before they cut it. Files have no key for
-/// that; these are the ones whose published tokenizers do: those of Qwen and what was made of them, of Cohere, of
-/// GPT-NeoX, and those of StableLM 2 and Hunyuan, which do it outside of `tokenizers`.
+/// Names of tokenizers that apply Unicode NFC before splitting. GGUF has no key for that; the published tokenizers of
+/// these models do it: Qwen and derivatives, Cohere, GPT-NeoX, and, outside of `tokenizers`, StableLM 2 and Hunyuan.
 const COMPOSED: &[&str] = &[
     "qwen2",
     "qwen35",
@@ -254,7 +253,7 @@ const COMPOSED: &[&str] = &[
     "modern-bert",
 ];
 
-/// An unknown name is `Unsupported`: any guess would make wrong tokens without a sign of it.
+/// Fails with `Unsupported` for an unknown name, because a guess would silently produce wrong tokens.
 pub fn by_name(name: &str) -> Result<PreTokenizer> {
     let row = TABLE
         .iter()
@@ -302,7 +301,7 @@ mod tests {
         assert_eq!(cut("gpt-2", " "), [" "]);
         assert_eq!(cut("gpt-2", "\ta"), ["\t", "a"]);
         assert_eq!(cut("llama-bpe", "a\n\n  b"), ["a", "\n\n", " ", " b"]);
-        // The case is folded in contractions, and a newline ends punctuation.
+        // Contractions match in any case, and a newline ends punctuation.
         assert_eq!(cut("llama-bpe", "I'M !?\n\nx"), ["I", "'M", " !?\n\n", "x"]);
     }
 

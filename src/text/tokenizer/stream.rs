@@ -1,15 +1,15 @@
-//! Text out of tokens one at a time. A token may end inside a character; what is handed on never does.
+//! Streaming detokenization. A token may end inside a character; the emitted text never does.
 
 use crate::error::{Error, Result};
 use crate::text::Tokenizer;
 
-/// The state between two tokens. A copy of it is a way to take a token back.
+/// The state between two tokens; a copy allows undoing a token.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TextStream {
     /// The incomplete character at the end.
     tail: [u8; 3],
     tail_len: usize,
-    /// A token has yielded bytes.
+    /// True if a token has yielded bytes.
     begun: bool,
 }
 
@@ -19,22 +19,22 @@ impl TextStream {
         TextStream::default()
     }
 
-    /// A stream of tokens that go on with a text.
+    /// A stream of tokens that continue a text.
     pub fn continued() -> TextStream {
         TextStream { begun: true, ..TextStream::default() }
     }
 
-    /// True where the last token has ended within a character.
+    /// True if the last token ended within a character.
     pub fn is_in_character(&self) -> bool {
         self.tail_len > 0
     }
 
-    /// Puts `tokens` ahead of those to come without their text, but for a character that they leave incomplete. Those
-    /// that the tokenizer does not know have no text.
+    /// Makes later tokens follow `tokens`, without emitting their text, except for an incomplete character. Tokens
+    /// unknown to the tokenizer have no text.
     pub fn follow(&mut self, tokenizer: &Tokenizer, tokens: &[u32]) {
         let bytes = |&id: &u32| tokenizer.decode_token(id, false).unwrap_or_default();
         self.begun |= tokens.iter().any(|id| !bytes(id).is_empty());
-        // What is incomplete at the end are the last three bytes at most, whatever comes before them.
+        // An incomplete character consists of the last three bytes at most.
         let (mut last, mut from) = ([0; 3], 3);
         'text: for id in tokens.iter().rev() {
             for &byte in bytes(id).iter().rev() {
@@ -52,8 +52,8 @@ impl TextStream {
         last[from..].iter().for_each(|&byte| self.push_byte(byte, &mut text));
     }
 
-    /// Appends to `out` the text that `id` completes; control tokens add none. Bytes that can never become a
-    /// character become U+FFFD. Nothing changes on an error.
+    /// Appends the text that `id` completes to `out`; control tokens add none. Invalid bytes become U+FFFD. Nothing
+    /// changes on error.
     ///
     /// # Errors
     /// The errors of `Tokenizer::decode_token`, and `OutOfMemory`.
@@ -61,7 +61,7 @@ impl TextStream {
         self.add(tokenizer, id, false, out)
     }
 
-    /// `push` that adds the names of control tokens too.
+    /// Like `push`, but also adds the names of control tokens.
     pub fn push_all(&mut self, tokenizer: &Tokenizer, id: u32, out: &mut String) -> Result<()> {
         self.add(tokenizer, id, true, out)
     }
@@ -69,7 +69,7 @@ impl TextStream {
     fn add(&mut self, tokenizer: &Tokenizer, id: u32, special: bool, out: &mut String) -> Result<()> {
         let mut begun = self.begun;
         let bytes = tokenizer.decode_next(id, special, &mut begun)?;
-        // An invalid byte is one and its replacement three.
+        // An invalid byte has one byte, its replacement three.
         let room = 3 * (self.tail_len + bytes.len());
         out.try_reserve(room).map_err(|_| Error::OutOfMemory { what: "text", bytes: room as u64 })?;
         self.begun = begun;

@@ -1,9 +1,9 @@
-//! A trie of tokens, which finds all that a text begins with in one walk.
+//! A trie of tokens, which finds all tokens that begin a text in one walk.
 
 use crate::error::Result;
 use crate::text::tokenizer::vocab::{HashIndex, Vocab, reserve};
 
-/// Tokens by their bytes, one byte a level.
+/// Tokens by their bytes, one byte per level.
 pub struct Trie {
     nodes: Vec<Node>,
     /// Every node but the root, by its parent and byte.
@@ -19,7 +19,7 @@ struct Node {
 impl Trie {
     pub const ROOT: u32 = 0;
 
-    /// An empty trie with room for the tokens of a vocabulary.
+    /// Creates an empty trie with capacity for the tokens of a vocabulary.
     pub fn new(vocab: &Vocab) -> Result<Trie> {
         let n = vocab.iter().map(|(_, bytes, _)| bytes.len()).sum::<usize>() + 1;
         let index = HashIndex::new("bytes of vocabulary", n)?;
@@ -37,7 +37,7 @@ impl Trie {
         })
     }
 
-    /// Adds a token; of equal ones the first id wins.
+    /// Adds a token; the first id of equal ones wins.
     pub fn insert(&mut self, bytes: &[u8], id: u32) {
         let mut at = 0;
         for &byte in bytes {
@@ -54,7 +54,7 @@ impl Trie {
         self.nodes[at as usize].token.get_or_insert(id);
     }
 
-    /// Finds the tokens that `bytes` begins with, from a node on, shortest first.
+    /// Finds the tokens that begin `bytes`, from a node on, shortest first.
     pub fn prefixes(&self, from: u32, bytes: &[u8], mut found: impl FnMut(usize, u32)) {
         let mut at = from;
         for (&byte, len) in bytes.iter().zip(1..) {

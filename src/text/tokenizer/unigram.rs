@@ -1,15 +1,15 @@
-//! SentencePiece's unigram model: of all ways to cut a piece into tokens, the one whose scores (logarithms of
-//! probabilities) have the greatest sum, by Viterbi's algorithm (Kudo, arXiv:1804.10959).
+//! SentencePiece's unigram model: the segmentation of a piece into tokens with the largest sum of scores (log
+//! probabilities), by Viterbi's algorithm (Kudo, arXiv:1804.10959).
 
 use crate::error::{Error, Result};
 use crate::text::tokenizer::merge::Work;
 use crate::text::tokenizer::trie::Trie;
 use crate::text::tokenizer::vocab::{Vocab, push, reserve};
 
-/// Difference between the score of the worst token and that of an unknown character, as in SentencePiece.
+/// Difference between the lowest score and the score of an unknown character, as in SentencePiece.
 const UNKNOWN_PENALTY: f64 = 10.0;
 
-/// Longest token, which bounds the work at each place of a text.
+/// Maximum bytes of a token, which bounds the work at each place of a text.
 const MAX_TOKEN: usize = 256;
 
 pub struct Unigram {
@@ -20,7 +20,7 @@ pub struct Unigram {
     byte_tokens: [Option<u32>; 256],
 }
 
-/// The best way to reach a place in the piece.
+/// The best path to a place in the piece.
 #[derive(Clone, Copy)]
 struct BestPath {
     score: f64,
@@ -29,7 +29,7 @@ struct BestPath {
 }
 
 impl Unigram {
-    /// Makes an encoder of scores, one for each token by id.
+    /// Creates an encoder from one score per token.
     pub fn new(vocab: &Vocab, scores: Vec<f64>, unknown: Option<u32>) -> Result<Unigram> {
         if scores.iter().any(|s| !s.is_finite()) || vocab.iter().any(|(_, bytes, _)| bytes.len() > MAX_TOKEN) {
             return Err(Error::unsupported(format!(
@@ -77,7 +77,7 @@ impl Unigram {
         let mut unknown_after = false;
         while end > 0 {
             let BestPath { start, id, .. } = best[end];
-            // From the last token to the first, so that what is pushed here is turned round below.
+            // From the last token to the first; reversed below.
             match id {
                 Some(id) => push(out, id)?,
                 None if bytes[start..end].iter().all(|&b| self.byte_tokens[b as usize].is_some()) => {

@@ -1,4 +1,4 @@
-//! Tokens as bytes: id to bytes and kind, and ordinary bytes back to the id. One arena of bytes and tables of `u32`
+//! Tokens as bytes: id to bytes and kind, and bytes of ordinary tokens to the id. One byte arena and tables of `u32`
 //! hold a quarter of a million tokens in a few megabytes.
 
 use std::hash::{BuildHasher, Hash};
@@ -10,47 +10,47 @@ use crate::error::{Error, Result};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenKind {
-    /// Reached by merging or segmenting text.
+    /// Produced by merging or segmenting text.
     Normal,
-    /// Steers the model (`<s>`, `<|im_end|>`, `<unk>`): never made from a user's text unless special text is parsed.
+    /// A special token (`<s>`, `<|im_end|>`, `<unk>`): produced from text only if special tokens are parsed.
     Control,
     /// Found as a whole in any text, before everything else.
     UserDefined,
-    /// Has bytes as a normal token has, but is made from no text.
+    /// Has bytes like a normal token, but no text produces it.
     Unreachable,
     /// Stands for one byte that no other token can spell; its bytes are that byte.
     Byte,
 }
 
-/// Longest vocabulary and longest list of merges.
+/// Maximum size of a vocabulary, and of a list of merges.
 pub const MAX_TOKENS: usize = 4 << 20;
 
-/// A set of numbers whose keys lie elsewhere: its owner compares them. Hashes are seeded at random, so that no file
-/// can be made whose keys all collide.
+/// A hash set of indices whose keys are stored elsewhere and compared by the owner. Hashes are randomly seeded, so that
+/// no file can force collisions.
 pub struct HashIndex {
     table: HashTable<u32>,
     seed: RandomState,
 }
 
 impl HashIndex {
-    /// Room for `n` numbers. `what` names them in the error for too many.
+    /// Creates a set for `n` indices. `what` names them in the error for too many.
     pub fn new(what: &str, n: usize) -> Result<HashIndex> {
         if n > MAX_TOKENS {
             return Err(Error::unsupported(format!("{n} {what}, at most {MAX_TOKENS} are supported")));
         }
         let mut table = HashTable::new();
         let bytes = n as u64 * size_of::<u32>() as u64;
-        // An empty table has nothing to hash again.
+        // An empty table never rehashes.
         table.try_reserve(n, |_| 0).map_err(|_| Error::OutOfMemory { what: "the token table", bytes })?;
         Ok(HashIndex { table, seed: RandomState::default() })
     }
 
-    /// The number with this key that `same` accepts.
+    /// The index with this key that `same` accepts.
     pub fn find(&self, key: impl Hash, same: impl Fn(u32) -> bool) -> Option<u32> {
         self.table.find(self.seed.hash_one(key), |&n| same(n)).copied()
     }
 
-    /// Adds a number whose key `find` has not found; no more of them than `new` was given.
+    /// Adds an index whose key `find` has not found, within the capacity of `new`.
     pub fn insert(&mut self, key: impl Hash, n: u32) {
         debug_assert!(self.table.len() < self.table.capacity());
         self.table.insert_unique(self.seed.hash_one(key), n, |_| 0);
@@ -59,18 +59,18 @@ impl HashIndex {
 
 pub struct Vocab {
     bytes: Vec<u8>,
-    /// End of token `id` in `bytes`; it begins at the end of the one before.
+    /// End of token `id` in `bytes`; it begins at the end of the previous one.
     ends: Vec<u32>,
     kinds: Vec<TokenKind>,
-    /// Normal and user-defined tokens by their bytes. Of tokens with the same bytes the first id wins.
+    /// Normal and user-defined tokens by their bytes. The first id of equal tokens wins.
     index: HashIndex,
-    /// Bytes of the longest token.
+    /// Maximum bytes of a token.
     longest: usize,
     repeated: Option<(u32, u32)>,
 }
 
 impl Vocab {
-    /// An empty vocabulary with room for `n` tokens.
+    /// Creates an empty vocabulary with capacity for `n` tokens.
     pub fn new(n: usize) -> Result<Vocab> {
         let mut v = Vocab {
             bytes: Vec::new(),
@@ -85,7 +85,7 @@ impl Vocab {
         Ok(v)
     }
 
-    /// The next id. At most as many as `new` was given; in all less than 4 GiB.
+    /// Adds a token with the next id, within the capacity of `new`, and 4 GiB in total.
     pub fn push(&mut self, bytes: &[u8], kind: TokenKind) -> Result<()> {
         let id = self.push_apart(bytes, kind)?;
         if matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty() {
@@ -97,17 +97,17 @@ impl Vocab {
         Ok(())
     }
 
-    /// Bytes of the longest token.
+    /// Maximum bytes of a token.
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// The first two tokens with the same bytes, of which `find` knows the one before.
+    /// The first two tokens with equal bytes; `find` returns the first one.
     pub fn repeated(&self) -> Option<(u32, u32)> {
         self.repeated
     }
 
-    /// `push` of a token that `find` does not know.
+    /// `push` of a token that `find` does not return.
     pub fn push_apart(&mut self, bytes: &[u8], kind: TokenKind) -> Result<u32> {
         reserve(&mut self.bytes, bytes.len())?;
         let id = self.ends.len() as u32;
@@ -140,7 +140,7 @@ impl Vocab {
         self.kinds.iter().zip(0..).map(|(&kind, id)| (id, self.bytes_of(id), kind))
     }
 
-    /// The token of each byte, among those of kind `Byte`.
+    /// The token of each byte, among tokens of kind `Byte`.
     pub fn byte_tokens(&self) -> [Option<u32>; 256] {
         let mut table = [None; 256];
         for (id, bytes, _) in self.iter().filter(|t| t.2 == TokenKind::Byte) {
@@ -157,7 +157,7 @@ impl Vocab {
     }
 }
 
-/// Room for `more` elements, or `OutOfMemory`.
+/// Reserves capacity for `more` elements, or fails with `OutOfMemory`.
 pub fn reserve<T>(v: &mut Vec<T>, more: usize) -> Result<()> {
     v.try_reserve(more).map_err(|_| Error::OutOfMemory {
         what: "tokens",
@@ -165,21 +165,21 @@ pub fn reserve<T>(v: &mut Vec<T>, more: usize) -> Result<()> {
     })
 }
 
-/// Appends a token, or `OutOfMemory`.
+/// Appends a token, or fails with `OutOfMemory`.
 pub fn push(out: &mut Vec<u32>, id: u32) -> Result<()> {
     reserve(out, 1)?;
     out.push(id);
     Ok(())
 }
 
-/// Appends tokens, or `OutOfMemory`.
+/// Appends tokens, or fails with `OutOfMemory`.
 pub fn extend(out: &mut Vec<u32>, ids: &[u32]) -> Result<()> {
     reserve(out, ids.len())?;
     out.extend_from_slice(ids);
     Ok(())
 }
 
-/// The byte that a text like `<0x0A>` spells in vocabularies of SentencePiece.
+/// The byte of a text like `<0x0A>` in SentencePiece vocabularies.
 pub fn byte_of(text: &[u8]) -> Option<u8> {
     let [high, low] = text.strip_prefix(b"<0x")?.strip_suffix(b">")? else { return None };
     let digit = |c: u8| char::from(c).to_digit(16);

@@ -1,15 +1,15 @@
-//! WordPiece (Schuster and Nakajima, 2012), as BERT has it: a word is cut from its start into the longest tokens that
-//! fit, and is the unknown token as a whole where that fails. In the vocabulary a token that begins a word begins with
-//! a space, which no word contains, and one that goes on with a word does not.
+//! WordPiece (Schuster and Nakajima, 2012) as in BERT: a word is split greedily from its start into the longest tokens,
+//! and is the unknown token if that fails. In the vocabulary, tokens that begin a word are prefixed with a space, which
+//! no word contains; continuations are not.
 
 use crate::error::{Error, Result};
 use crate::text::tokenizer::trie::Trie;
 use crate::text::tokenizer::vocab::{TokenKind, Vocab, push};
 
-/// Characters of the longest word that is looked at, where a file names no other number.
+/// Default maximum number of characters of a word; longer ones are unknown.
 pub const MAX_WORD: usize = 100;
 
-/// Bytes of the longest token, which bounds the work at each place of a word.
+/// Maximum bytes of a token, which bounds the work at each place of a word.
 const MAX_TOKEN: usize = 1024;
 
 pub struct WordPiece {
@@ -17,7 +17,7 @@ pub struct WordPiece {
     /// The node of the tokens that begin a word.
     start: Option<u32>,
     unknown: Option<u32>,
-    /// Characters of the longest word that is looked at; longer ones are unknown.
+    /// Maximum number of characters of a word; longer ones are unknown.
     max_word: usize,
 }
 

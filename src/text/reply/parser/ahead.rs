@@ -1,5 +1,5 @@
-//! Texts of which only the end of a reply tells whether they are calls: those within reasoning that nothing closes, and
-//! objects without tags that are the whole reply. Until then they are held.
+//! Text that only the end of a reply classifies as a tool call: calls within unclosed reasoning, and untagged objects
+//! that are the whole reply. Until then it is held back.
 
 use std::mem;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::text::reply::tags::Match;
 use crate::text::reply::whole::WholeCall;
 
 impl Rehearsal {
-    /// `ids`: of the calls in it.
+    /// `ids`: for its calls.
     pub fn new(reply: Arc<Reply>, ids: NewIds) -> Rehearsal {
         let parser = ReplyParser { ids, ..ReplyParser::begun(reply, Stops::default(), State::Content) };
         Rehearsal { text: String::new(), has_controls: false, parser }
@@ -23,23 +23,23 @@ impl Rehearsal {
         &self.text
     }
 
-    /// Bytes held.
+    /// Bytes held back.
     pub fn size(&self) -> usize {
         self.text.len() + self.parser.size()
     }
 
-    /// True where a control token may be a part of the call.
+    /// True if a control token may be a part of the call.
     pub fn is_in_place(&self, text: &str) -> bool {
         self.parser.is_in_place(text)
     }
 
-    /// True where something other than calls has come.
+    /// True if anything but calls was found.
     fn has_failed(&self) -> bool {
         let is_text = |kind| matches!(kind, EventKind::Content | EventKind::Reasoning);
         self.parser.any_unparsed || self.parser.events.back().is_some_and(|event| is_text(event.kind))
     }
 
-    /// Ends it: true if it is nothing but complete calls.
+    /// Ends the text: returns true if it consists of complete calls.
     fn is_complete(&mut self, is_whole: bool) -> bool {
         self.parser.advance(if is_whole { Behind::End } else { Behind::Cut });
         let ends = match self.parser.state {
@@ -53,7 +53,7 @@ impl Rehearsal {
 }
 
 impl ReplyParser {
-    /// Goes on with a call within reasoning.
+    /// Continues a call within reasoning.
     pub(super) fn rehearsal(&mut self, mut rehearsal: Box<Rehearsal>, rest: &str, behind: Behind) -> Option<usize> {
         let reply = self.reply.clone();
         let close = reply.form.reasoning.as_ref().map_or("", |tags| tags.close.trim());
@@ -62,7 +62,7 @@ impl ReplyParser {
             Found::Wait(at) => (at, false),
             Found::None => (rest.len(), false),
         };
-        // Character by character, so that it ends at the same place however the reply is cut.
+        // Character by character, so that the result does not depend on how the reply is split.
         for (i, c) in rest[..end].char_indices() {
             rehearsal.parser.add(c.encode_utf8(&mut [0; 4]), false);
             if rehearsal.has_failed() && !rehearsal.text.is_empty() {
@@ -82,12 +82,12 @@ impl ReplyParser {
         (end > 0).then_some(end)
     }
 
-    /// Notes whether there are control tokens among the next bytes.
+    /// Records whether there are control tokens among the next bytes.
     fn keep_controls(&self, rehearsal: &mut Rehearsal, bytes: usize) {
         rehearsal.has_controls |= self.controls.front().is_some_and(|place| place.start < self.consumed + bytes);
     }
 
-    /// Makes a call within reasoning a part of it.
+    /// Makes a call within reasoning a part of the reasoning.
     fn end_rehearsal(&mut self, rehearsal: &Rehearsal) {
         self.is_unparsed = rehearsal.has_controls;
         self.any_unparsed |= rehearsal.has_controls;
@@ -96,13 +96,13 @@ impl ReplyParser {
         self.is_unparsed = false;
     }
 
-    /// Goes on with a text that was held.
+    /// Continues with a text that was held back.
     pub(super) fn resume(&mut self, state: State, gap: String, text: &str) {
         (self.state, self.gap) = (state, gap);
         self.emit_text(text);
     }
 
-    /// Begins a call without tags where one may begin: the number of bytes in front of it. `found`: what else begins.
+    /// Begins an untagged call if one may begin here: returns the number of bytes before it. `found`: what else begins.
     pub(super) fn whole_call_start(&mut self, rest: &str, found: &Found) -> Option<usize> {
         let form = &self.reply.form;
         let text = rest.trim_start();
@@ -121,7 +121,7 @@ impl ReplyParser {
         Some(at)
     }
 
-    /// Goes on with an object without tags.
+    /// Continues an untagged object.
     pub(super) fn whole_call(&mut self, mut call: Box<WholeCall>, rest: &str) -> Option<usize> {
         for (i, c) in rest.char_indices() {
             if call.push(c, &self.reply.tools).is_none() {
@@ -135,7 +135,7 @@ impl ReplyParser {
         (!rest.is_empty()).then_some(rest.len())
     }
 
-    /// Decides at the end of a reply what a held text is.
+    /// Classifies a held text at the end of a reply.
     pub(super) fn finish_ahead(&mut self, is_whole: bool) {
         match mem::replace(&mut self.state, State::Content) {
             State::Rehearsal(mut rehearsal) => {

@@ -1,4 +1,4 @@
-//! The states of a call: its name and its arguments, as one JSON object, one by one, or as literals.
+//! Parser states of a tool call: its name, and its arguments as one JSON object, one by one, or as literals.
 
 use std::mem;
 
@@ -14,7 +14,7 @@ use crate::text::reply::replies::{Behind, EventKind, Found, Reply, Tool, is_text
 use crate::text::reply::search::{earlier, end_of_value, key, unclosed};
 use crate::text::reply::tags::{Match, matches};
 
-/// Most closing brackets after a call that say nothing.
+/// Maximum number of surplus closing brackets after a call that are ignored.
 const MAX_BRACKETS: usize = 4;
 
 impl ReplyParser {
@@ -35,7 +35,7 @@ impl ReplyParser {
             }
             self.emit(EventKind::ToolArguments, false, &json);
             match step {
-                // The bracket that closes the object is missing.
+                // The object's closing bracket is missing.
                 Step::Failed if object.has_arguments() && object.is_named() && object.raw().trim().is_empty() => {
                     self.calls += 1;
                     self.any_unparsed = true;
@@ -160,7 +160,7 @@ impl ReplyParser {
             _ => None,
         };
         let found = end_of_value(text, behind, calls, nested, &close);
-        // Models leave the tag out that ends a value, before the next argument or the end of the call.
+        // Models omit the closing tag of a value before the next argument or the end of the call.
         let found = match argument.nested.is_some() || argument.in_cdata {
             true => found,
             false => earlier(found, unclosed(text, behind, calls, &reply.tools[tool], &keys)),
@@ -203,8 +203,8 @@ impl ReplyParser {
         Some(at + next)
     }
 
-    /// The beginning of the JSON of an argument that broke off within this text; empty if the kind of the value is not
-    /// known.
+    /// The beginning of the JSON of an argument that broke off within this text; empty if the type of the value is
+    /// unknown.
     pub(super) fn begun_json(&self, tool: usize, name: &str, text: &str) -> String {
         let Some(argument) = tagged(&self.reply).map(|(_, argument)| argument) else { return String::new() };
         let text = text.trim_start();
@@ -218,7 +218,7 @@ impl ReplyParser {
         json
     }
 
-    /// True where white space at the end of a text between tags may begin the closing tag.
+    /// True if white space at the end of a text between tags may begin the closing tag.
     pub(super) fn is_in_close(&self) -> bool {
         let State::Value(OpenValue { keys, kind: ValueKind::Text, .. }) = &self.state else { return false };
         let name = keys.last().map_or("", String::as_str);
@@ -239,7 +239,7 @@ impl ReplyParser {
                 None
             }
             _ => {
-                // Models close an object more often than they have opened it.
+                // Models write too many closing brackets.
                 let behind = text.trim_start_matches([']', '}']);
                 let brackets = text.len() - behind.len();
                 let end = match matches(after, behind.trim_start()) {
@@ -279,13 +279,13 @@ fn schema(tool: &Tool, argument: &str) -> Json {
     resolved(&tool.parameters["properties"][argument], &tool.parameters)
 }
 
-/// The value of an argument that is no text, as JSON.
+/// The value of a non-text argument, as JSON.
 fn json_of(text: &str, argument: &Argument, tool: &Tool, name: &str) -> String {
     let data = text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>"));
     match (data.filter(|_| argument.in_cdata), &argument.nested) {
         (Some(data), _) => Json::from(data).to_string(),
         (None, Some(mark)) => nested::json(text, mark, &schema(tool, name), &tool.parameters),
-        // The tag in front of it says that the value is JSON.
+        // The tag before it declares JSON.
         (None, None) if argument.other.is_some() && serde_json::from_str::<Json>(text).is_ok() => {
             text.trim().to_owned()
         }

@@ -1,15 +1,15 @@
-//! The merges of a vocabulary that has ranks and no merges: each way in which a token is two others, in the order of
-//! its rank and then of theirs.
+//! Derives the merges of a vocabulary that has only ranks: every split of a token into two others, ordered by its rank
+//! and then theirs.
 
 use std::collections::HashMap;
 
 use crate::error::{Error, Result, try_vec};
 
-/// Bytes of the longest token, which bounds the ways to divide one.
+/// Maximum bytes of a token, which bounds the number of splits.
 const MAX_TOKEN: usize = 256;
 
-/// The merges of `tokens`, which are in the order of their ranks, as pairs of places in that list. `cuts`: whether a
-/// token may be cut ahead of a byte.
+/// The merges of `tokens`, which are ordered by rank, as pairs of indices. `cuts`: true if a token may be split before
+/// a byte.
 pub fn merges(tokens: &[&[u8]], cuts: impl Fn(u8) -> bool) -> Result<Vec<(usize, usize)>> {
     let mut ranks: HashMap<&[u8], usize> = HashMap::new();
     let bytes = tokens.len() as u64 * 48;

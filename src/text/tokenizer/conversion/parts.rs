@@ -1,5 +1,4 @@
-//! What the kinds of files have in common: what the configuration beside them says, and parts of the text that is
-//! written.
+//! Common parts of the conversions: values of the configuration files, and parts of the output.
 
 use std::path::Path;
 
@@ -7,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::Metadata;
 use crate::format::json::Json;
 
-/// The class of the tokenizer without what tells its implementation.
+/// The class of the tokenizer, without implementation suffixes.
 pub fn class<'c>(config: &'c Json) -> &'c str {
     let class = config.get("tokenizer_class").and_then(Json::as_str).unwrap_or_default();
     class.strip_suffix("Fast").unwrap_or(class)
@@ -18,7 +17,7 @@ pub fn flag(config: &Json, name: &str, default: bool) -> Result<bool> {
     config.get(name).map_or(Ok(default), |value| value.as_bool().ok_or_else(wrong))
 }
 
-/// Names a special token, unless the files beside the tokenizer have named it.
+/// Names a special token, unless the configuration files have.
 pub fn name(m: &mut Metadata, key: &str, text: &str) {
     let key = format!("tokenizer.huggingface.{key}_token");
     if m.get(&key).is_none() && !text.is_empty() {

@@ -1,5 +1,4 @@
-//! The wire format of protocol buffers (protobuf.dev/programming-guides/encoding), as far as one message after another
-//! goes.
+//! The wire format of protocol buffers (protobuf.dev/programming-guides/encoding), one message after another.
 
 use crate::error::{Error, Result};
 
@@ -33,7 +32,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Hands on the fields of a message in their order.
+/// Calls `each` for the fields of a message, in order.
 pub fn fields<'a>(mut message: &'a [u8], mut each: impl FnMut(u64, Field<'a>) -> Result<()>) -> Result<()> {
     let damaged = || Error::invalid("tokenizer.model is damaged, or no model of SentencePiece");
     while !message.is_empty() {

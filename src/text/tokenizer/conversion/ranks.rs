@@ -1,4 +1,4 @@
-//! Vocabularies of bytes with ranks, as tiktoken has them: its own files, and Mistral's.
+//! Vocabularies of bytes with ranks: tiktoken's files, and Mistral's.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -38,7 +38,7 @@ const FIRST_SPECIAL: [&str; 20] = [
 
 const MOST_SPECIAL: usize = 1 << 16;
 
-/// True for the lines of tiktoken, `IQ== 0`, which some call `tokenizer.model`.
+/// True for lines of tiktoken, `IQ== 0`, in files sometimes called `tokenizer.model`.
 pub fn is_tiktoken(bytes: &[u8]) -> bool {
     let line = bytes.split(|&b| b == b'\n').next().unwrap_or_default();
     let Some((token, rank)) = std::str::from_utf8(line).ok().and_then(|line| line.trim_end().split_once(' ')) else {
@@ -47,8 +47,8 @@ pub fn is_tiktoken(bytes: &[u8]) -> bool {
     token.len() >= 4 && base64::decode(token).is_some() && rank.parse() == Ok(0u32)
 }
 
-/// Llama 3's cut, which the owner's library supposes of such files, or Kimi's, and the special tokens of the
-/// configuration.
+/// Converts tiktoken ranks, with Llama 3's pattern, which the reference implementation assumes, or Kimi's, and the
+/// special tokens of the configuration.
 pub fn of_tiktoken(bytes: &[u8], config: &Json) -> Result<String> {
     let mut tokens = Vec::new();
     for (i, line) in bytes.split(|&b| b == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty()) {
@@ -66,7 +66,7 @@ pub fn of_tiktoken(bytes: &[u8], config: &Json) -> Result<String> {
         let id = id.parse().ok().filter(|id| (tokens.len()..tokens.len() + MOST_SPECIAL).contains(id));
         named.extend(id.zip(token.get("content").and_then(Json::as_str)));
     }
-    // Numbers that none is named for are reserved, as the owner's library has it.
+    // Unnamed ids are reserved, as in the reference implementation.
     let end = named.keys().max().map_or(tokens.len(), |last| last + 1);
     let mut special = try_vec("special tokens", end - tokens.len())?;
     for id in tokens.len()..end {
@@ -77,7 +77,7 @@ pub fn of_tiktoken(bytes: &[u8], config: &Json) -> Result<String> {
     write(&tokens, 0, pattern, &special, "null")
 }
 
-/// Mistral's: special tokens first, then as many of the list as the vocabulary has room for.
+/// Converts Mistral's file: special tokens first, then as many of the list as the vocabulary size allows.
 pub fn of_tekken(text: &str, m: &mut Metadata) -> Result<String> {
     let path = Path::new("tekken.json");
     let wrong = |what: &str| Error::format(path, what.to_owned());
@@ -151,7 +151,7 @@ fn write(
     out.push_str(&list.collect::<Vec<_>>().join(","));
     let split = format!(r#"{{"type":"Split","pattern":{{"Regex":{}}},"behavior":"Isolated"}}"#, quoted(pattern));
     let bytes = r#"{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}"#;
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = write!(
         out,
         r#"],"pre_tokenizer":{{"type":"Sequence","pretokenizers":[{split},{bytes}]}},"decoder":{{"type":"ByteLevel"}},"post_processor":{post_processor},"model":{{"type":"BPE","ignore_merges":true,"vocab":{{"#

@@ -1,12 +1,12 @@
-//! The vocabulary of RWKV World as keys of a GGUF file: lines of a number, a literal of Python and a length, behind
-//! token 0; or as older folders have it, a literal in each line, from token 0 on.
+//! RWKV World's vocabulary as keys of a GGUF file: lines of a number, a Python literal and a length, after token 0; or
+//! in older folders a literal per line, from token 0 on.
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Strings, Value};
 
-/// Normal tokens, and those that no text makes, in a GGUF file.
+/// Type of normal tokens in a GGUF file; next, of tokens that no text produces.
 const NORMAL: i64 = 1;
 const CONTROL: i64 = 3;
 
@@ -36,7 +36,7 @@ pub fn convert(text: &str, m: &mut Metadata) -> Result<()> {
     m.set("tokenizer.ggml.model", "rwkv");
     m.set("tokenizer.ggml.tokens", Value::Strs(tokens));
     m.set("tokenizer.ggml.token_type", kinds);
-    // Configurations name other tokens, which have nothing to do with the vocabulary.
+    // Configurations name other tokens, which are unrelated to the vocabulary.
     m.set("tokenizer.ggml.bos_token_id", 0i64);
     m.set("tokenizer.ggml.eos_token_id", 0i64);
     if let Some(id) = blank_line {
@@ -55,7 +55,7 @@ fn numbered(line: &str, id: usize, out: &mut Vec<u8>) -> Option<()> {
     (number.parse() == Ok(id) && length.parse() == Ok(out.len())).then_some(())
 }
 
-/// The bytes of a literal of Python, of bytes or of a text.
+/// The bytes of a Python literal, of bytes or of a text.
 fn literal(text: &str, out: &mut Vec<u8>) -> Option<()> {
     let (is_bytes, text) = text.strip_prefix('b').map_or((false, text), |rest| (true, rest));
     let quote = text.chars().next().filter(|c| ['\'', '"'].contains(c))?;

@@ -1,5 +1,5 @@
-//! Models of SentencePiece (`sentencepiece_model.proto` of github.com/google/sentencepiece): unigram models and byte
-//! pairs, by the model's own settings.
+//! SentencePiece models (`sentencepiece_model.proto` of github.com/google/sentencepiece): unigram and BPE, with the
+//! model's own settings.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -34,14 +34,14 @@ struct Model {
     pieces: Vec<Piece>,
     is_unigram: bool,
     byte_fallback: bool,
-    /// Unknown, BOS, EOS and padding, -1 for none.
+    /// Ids of unknown, BOS, EOS and padding; -1: none.
     ids: [i64; 4],
     charsmap: Vec<u8>,
     adds_prefix: bool,
     removes_spaces: bool,
 }
 
-/// Classes that give the pieces other ids than the model.
+/// Classes that renumber the model's pieces.
 const RENUMBERED: &[&str] = &[
     "BarthezTokenizer",
     "BigBirdTokenizer",
@@ -86,7 +86,7 @@ pub fn convert(bytes: &[u8], config: &Json, m: &mut Metadata) -> Result<String> 
     let (bos, eos) = (id_of("bos", !is_t5)?, id_of("eos", is_t5)?);
     let [bos, eos] = [&bos, &eos].map(|token| token.as_ref().map(|(text, id)| (text.as_str(), *id)));
     let ends = around(bos, eos);
-    // Else the space before a text would be put before the added tokens too, and none of them would be found.
+    // Otherwise the space before a text would precede added tokens too, and none would be found.
     m.set(PLAIN_ADDED, model.adds_prefix);
     write_json(&model, flag(config, "legacy", true)?, &ends)
 }
@@ -114,7 +114,7 @@ fn read(bytes: &[u8]) -> Result<Model> {
         }
         2 => trainer(field.bytes().unwrap_or_default(), &mut model),
         3 => normalizer(field.bytes().unwrap_or_default(), &mut model),
-        // Examples with which the model was tested change nothing.
+        // Self-test samples have no effect.
         4 => Ok(()),
         5 => fields(field.bytes().unwrap_or_default(), |number, field| match (number, field.bytes()) {
             (2, Some(table)) if !table.is_empty() => Err(refused("a denormalizer_spec")),
@@ -160,7 +160,7 @@ fn piece(id: usize, message: &[u8]) -> Result<Piece> {
     Ok(piece)
 }
 
-/// The parameters of training that change how a text is cut.
+/// Training parameters that affect tokenization.
 fn trainer(message: &[u8], model: &mut Model) -> Result<()> {
     let int = |field: &Field| field.int().ok_or_else(|| refused("a number that is none"));
     fields(message, |number, field| {
@@ -178,7 +178,7 @@ fn trainer(message: &[u8], model: &mut Model) -> Result<()> {
             }
             24 if field.bool() == Some(true) => return Err(refused("treat_whitespace_as_suffix")),
             35 => model.byte_fallback = field.bool() == Some(true),
-            // A negative number has ten bytes, or four in what some write.
+            // A negative number has ten bytes, or four by some writers.
             40..=43 => model.ids[(number - 40) as usize] = i64::from(int(&field)? as i32),
             _ => {}
         }
@@ -189,7 +189,7 @@ fn trainer(message: &[u8], model: &mut Model) -> Result<()> {
 fn normalizer(message: &[u8], model: &mut Model) -> Result<()> {
     fields(message, |number, field| {
         match number {
-            // The name of the rules, and the rules that the table was made of.
+            // The name of the rules, and the source of the table.
             1 | 6 => {}
             2 => model.charsmap = field.bytes().unwrap_or_default().to_vec(),
             3 => model.adds_prefix = field.bool() == Some(true),
@@ -202,7 +202,7 @@ fn normalizer(message: &[u8], model: &mut Model) -> Result<()> {
     })
 }
 
-/// Gives placeholders the names that `added_tokens_decoder` has for them.
+/// Gives placeholders their names from `added_tokens_decoder`.
 fn rename(model: &mut Model, config: &Json) {
     let decoder = config.get("added_tokens_decoder").map_or(&[][..], Json::members);
     let mut taken: HashSet<String> = model.pieces.iter().map(|piece| piece.text.clone()).collect();
@@ -218,8 +218,7 @@ fn rename(model: &mut Model, config: &Json) {
 fn write_json(model: &Model, legacy: bool, post_processor: &str) -> Result<String> {
     let of_kind = |kind| model.pieces.iter().enumerate().filter(move |(_, piece)| piece.kind == kind);
     let user_defined: Vec<&str> = of_kind(Kind::UserDefined).map(|(_, piece)| piece.text.as_str()).collect();
-    // Where a text has a space put before it, a piece within it must not begin another one: it is cut out after that
-    // step.
+    // If a space is put before a text, a piece within it must not get another one: it is split off after that step.
     let cuts_out = model.adds_prefix && !user_defined.is_empty();
     let special = of_kind(Kind::Unknown).chain(of_kind(Kind::Control));
     let mut tokens: Vec<String> = special.map(|(id, piece)| added(id, &piece.text, true)).collect();
@@ -264,7 +263,7 @@ fn write_json(model: &Model, legacy: bool, post_processor: &str) -> Result<Strin
         decoders.push(r#"{"type":"Strip","content":" ","start":1,"stop":0}"#.to_owned());
     }
     let mut out = String::new();
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = write!(
         out,
         r#"{{"added_tokens":[{}],"normalizer":{{"type":"Sequence","normalizers":[{}]}},"pre_tokenizer":{{"type":"Sequence","pretokenizers":[{}]}},"decoder":{{"type":"Sequence","decoders":[{}]}},"post_processor":{post_processor},"model":"#,
@@ -297,7 +296,7 @@ fn byte_pairs(model: &Model, cuts_out: bool, out: &mut String) -> Result<()> {
     order.extend((0..model.pieces.len()).filter(|&id| model.pieces[id].kind == Kind::Normal));
     order.sort_by(|&a, &b| model.pieces[b].score.total_cmp(&model.pieces[a].score).then(a.cmp(&b)));
     let texts: Vec<&[u8]> = order.iter().map(|&id| model.pieces[id].text.as_bytes()).collect();
-    // Characters are not divided.
+    // Characters are not split.
     let merges = pairs::merges(&texts, |byte| byte & 0xC0 != 0x80)?;
     let unknown = usize::try_from(model.ids[0]).ok().and_then(|id| model.pieces.get(id));
     let unknown = unknown.map_or("null".to_owned(), |piece| quoted(&piece.text));
@@ -318,7 +317,7 @@ fn byte_pairs(model: &Model, cuts_out: bool, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// A text as a pattern that finds it.
+/// A pattern that matches a text literally.
 fn escaped(text: &str) -> String {
     const MEANT: &str = r"\.+*?()|[]{}^$#&-~";
     text.chars().flat_map(|c| MEANT.contains(c).then_some('\\').into_iter().chain([c])).collect()

@@ -1,5 +1,5 @@
-//! Vocabularies as lists: `vocab.json` with `merges.txt`, and the `vocab.txt` of BERT. What cuts a text follows from
-//! the class of the tokenizer, which its configuration tells, or else from the network.
+//! Vocabularies as lists: `vocab.json` with `merges.txt`, and BERT's `vocab.txt`. Pre-tokenization follows from the
+//! tokenizer class in the configuration, otherwise from the architecture.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,11 +10,10 @@ use crate::format::Metadata;
 use crate::format::json::Json;
 use crate::text::tokenizer::pretokenizer::{QWEN2, QWEN35};
 
-/// The token that ends a text where the configuration names none.
+/// The default EOS token.
 const END: &str = "<|endoftext|>";
 
-/// Whether a byte-pair tokenizer composes characters, and the pattern that cuts a text unless it is GPT-2's; by its
-/// class, or else by the network.
+/// For a BPE tokenizer, by its class or architecture: true if it applies NFC, and its pattern if not GPT-2's.
 fn rules(class: &str, arch: &str) -> Option<(bool, Option<&'static str>)> {
     Some(match (class, arch) {
         ("GPT2Tokenizer" | "CodeGenTokenizer", _) | ("", "gpt2" | "phi2" | "starcoder" | "starcoder2") => (false, None),
@@ -92,7 +91,7 @@ pub fn wordpiece(text: &str, config: &Json, m: &mut Metadata) -> Result<String> 
         Some(_) => flag(config, "strip_accents", false)?.to_string(),
     };
     let lines: Vec<&str> = text.lines().collect();
-    // The last of equal lines counts, as in the owner's table.
+    // The last of equal lines counts, as in the reference implementation.
     let id_of = |token: &str| lines.iter().rposition(|line| *line == token);
     let special = |name: &str, default: &str| -> Result<Option<(String, usize)>> {
         let told = m.str(&format!("tokenizer.huggingface.{name}_token"))?;

@@ -87,7 +87,7 @@ pub(super) fn normalizers(component: &Json, steps: &mut Vec<TextStep>) -> Result
     Ok(())
 }
 
-/// Appends the steps of a pre-tokenizer; true where text becomes bytes in the end.
+/// Appends the steps of a pre-tokenizer; returns true if text finally becomes bytes.
 pub(super) fn pre_tokenizers(component: &Json, steps: &mut Vec<TextStep>) -> Result<bool> {
     let split = |pattern: &str, behavior, invert| Splitter::pattern(pattern, behavior, invert).map(TextStep::Split);
     match kind_of(component) {
@@ -203,11 +203,11 @@ pub(super) fn post_processors(
     Ok(())
 }
 
-/// The treatment of tokens that become text again.
+/// Properties of decoding.
 pub(super) struct Decoder {
     pub byte_level: bool,
     pub spaces: Spaces,
-    /// The space that the tokenizer put before a text is taken away again.
+    /// True if decoding removes the space that the tokenizer put before a text.
     pub strips_first_space: bool,
 }
 

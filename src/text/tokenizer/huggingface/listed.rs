@@ -1,7 +1,7 @@
-//! Tokens that the files beside a tokenizer list: `added_tokens_decoder` and the special tokens of
-//! `tokenizer_config.json`, or in older folders `added_tokens.json` and `special_tokens_map.json`. They are added as
-//! transformers adds them: in the order of their ids, each with the id that its text has in the vocabulary, or else the
-//! next free one.
+//! Tokens listed by the files next to a tokenizer: `added_tokens_decoder` and the special tokens of
+//! `tokenizer_config.json`, or in older folders `added_tokens.json` and `special_tokens_map.json`. They are added as in
+//! transformers: in the order of their ids, each with the id of its text in the vocabulary, or otherwise the next free
+//! one.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -13,22 +13,22 @@ use crate::format::json::Json;
 use crate::text::tokenizer::added::WholeToken;
 use crate::text::tokenizer::vocab::{MAX_TOKENS, reserve};
 
-/// Whether tokens that other files add are searched in the text as it came, whatever these say.
+/// True if tokens added by other files are found in the original text, whatever these files say.
 pub const PLAIN_ADDED: &str = "tokenizer.huggingface.plain_added";
 
-/// Keys of `tokenizer_config.json` and `special_tokens_map.json`, each of which names one special token.
+/// Keys of `tokenizer_config.json` and `special_tokens_map.json` that name one special token each.
 const NAMED: &[&str] = &["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
 /// Keys that list more of them, the newer one first.
 const MORE: &[&str] = &["extra_special_tokens", "additional_special_tokens"];
 
-/// The key of tokens with names of a model's own.
+/// The key of model-specific special tokens.
 const OF_MODEL: &str = "model_specific_special_tokens";
 
-/// Bytes of memory for each byte of the files.
+/// Bytes of memory per byte of the files.
 const WORKING: usize = 16;
 
-/// Adds what the files list, and notes a token that gets another id than they say.
+/// Adds what the files list, and notes tokens that get other ids than listed.
 pub(super) fn add_listed(
     m: &Metadata,
     entries: &Entries,
@@ -38,7 +38,7 @@ pub(super) fn add_listed(
     let keys = ["config", "special_tokens_map", "added_tokens"].map(|name| format!("tokenizer.huggingface.{name}"));
     let sizes = keys.iter().map(|key| m.str(key).map(|text| text.map_or(0, str::len)));
     let bytes = sizes.sum::<Result<usize>>()?.saturating_mul(WORKING);
-    // Tables of texts grow without asking.
+    // Hash tables of texts grow infallibly.
     secured("the added tokens", bytes, || read_and_add(m, entries, added, notes))
 }
 
@@ -52,7 +52,7 @@ fn read_and_add(m: &Metadata, entries: &Entries, added: &mut Vec<AddedToken>, no
     let list = file("tokenizer.huggingface.added_tokens", LIST)?;
     let is_older = config.get("added_tokens_decoder").is_none();
     let (special, n_named) = special_tokens(&config, &map, is_older)?;
-    // Tokens of `added_tokens_decoder` that have names are special whatever their flag says.
+    // Named tokens of `added_tokens_decoder` are special whatever their flag says.
     let n = if is_older { special.len() } else { n_named };
     let is_special: HashSet<String> = special[..n].iter().map(|token| token.content.clone()).collect();
 
@@ -96,9 +96,9 @@ fn read_and_add(m: &Metadata, entries: &Entries, added: &mut Vec<AddedToken>, no
     Ok(())
 }
 
-/// The special tokens, and how many of them have names.
+/// The special tokens, and the number of named ones.
 fn special_tokens(config: &Json, map: &Json, is_older: bool) -> Result<(Vec<AddedToken>, usize)> {
-    // The map of an older folder counts more than the configuration; others' tells nothing that is not there.
+    // The map of an older folder takes precedence over the configuration; otherwise it is redundant.
     let mut special = Vec::new();
     let places = [(map, MAP), (config, CONFIG)];
     let places = if is_older { &places[..] } else { &places[1..] };
@@ -115,7 +115,7 @@ fn special_tokens(config: &Json, map: &Json, is_older: bool) -> Result<(Vec<Adde
     for (_, token) in config.get(OF_MODEL).map_or(&[][..], Json::members) {
         special.extend(AddedToken::special(token, CONFIG, OF_MODEL)?);
     }
-    // The first list that is not empty counts, the configuration's before the map's.
+    // The first nonempty list counts, the configuration's before the map's.
     let has_some = |value: &&Json| value.as_array().is_some_and(|list| !list.is_empty()) || !value.members().is_empty();
     let lists =
         places.iter().rev().flat_map(|(json, file)| MORE.iter().map(move |name| (json.get(name), *file, *name)));
@@ -126,7 +126,7 @@ fn special_tokens(config: &Json, map: &Json, is_older: bool) -> Result<(Vec<Adde
         for token in value.as_array().unwrap_or_default().iter().chain(members) {
             special.extend(AddedToken::special(token, file, name)?);
         }
-        // Tokens of an object have names too.
+        // Tokens of an object are named too.
         n_named = if value.as_array().is_some() { n_named } else { special.len() };
     }
     Ok((special, n_named))
@@ -137,7 +137,7 @@ const MAP: &str = "special_tokens_map.json";
 const LIST: &str = "added_tokens.json";
 
 impl AddedToken {
-    /// A token as the library makes one of a text.
+    /// The token that transformers makes of a text.
     fn new(content: &str, control: bool) -> AddedToken {
         let token = WholeToken { control, ..WholeToken::default() };
         AddedToken { content: content.to_owned(), token, normalized: !control }
@@ -177,7 +177,7 @@ impl AddedToken {
     }
 }
 
-/// The added tokens by their texts, and what the next new one gets as its id.
+/// The added tokens by their texts, and the next new id.
 struct Adding<'a> {
     added: &'a mut Vec<AddedToken>,
     places: HashMap<String, usize>,
@@ -194,7 +194,7 @@ impl<'a> Adding<'a> {
         Ok(Adding { added, places, in_model: HashMap::new(), entries, next })
     }
 
-    /// Adds a token, or gives one of the same text its flags where `replaces` is set; its id.
+    /// Adds a token, or if `replaces` is set updates the flags of the token with the same text; returns its id.
     fn add(&mut self, token: AddedToken, replaces: bool) -> Result<u32> {
         if let Some(&place) = self.places.get(&token.content) {
             let known = &mut self.added[place];

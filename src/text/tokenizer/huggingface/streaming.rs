@@ -1,5 +1,5 @@
-//! Selected and lists of a JSON text that are read one by one, so that the megabytes of a vocabulary and its merges
-//! never become a tree. Relies on `serde_json` for the grammar and its bound on nesting.
+//! Streaming access to selected members and lists of a JSON text, so that the megabytes of a vocabulary and its merges
+//! never become a tree. Uses `serde_json` for the syntax and its depth limit.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,8 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::error::Result;
 
-/// Finds the members of an object that are asked for; the first of each name counts, and an absent or `null` one is
-/// none.
+/// Finds the requested members of an object; the first of equal names counts, and `null` means absent.
 pub(super) fn members<'j, const N: usize>(
     json: &'j str,
     names: [&'static str; N],
@@ -59,7 +58,7 @@ impl<'de> Visitor<'de> for Count {
     }
 }
 
-/// Hands on each merge of `["a b", …]` or `[["a", "b"], …]`.
+/// Calls a function for each merge of `["a b", …]` or `[["a", "b"], …]`.
 pub(super) struct Merges<F>(pub F);
 
 impl<'de, F: FnMut(&str, &str) -> Result<()>> Visitor<'de> for Merges<F> {

@@ -1,4 +1,4 @@
-//! The tokens of a `tokenizer.json`: those of its model, read straight into tables, and those that were added to it.
+//! The tokens of a `tokenizer.json`: the model's, read directly into tables, and added ones.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::text::tokenizer::vocab::{MAX_TOKENS, TokenKind, Vocab, byte_of, reser
 pub(super) struct AddedToken {
     pub content: String,
     pub token: WholeToken,
-    /// Is found in normalised text.
+    /// True if found in normalized text.
     pub normalized: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn added_tokens(component: &Json, m: &Metadata) -> Result<Vec<AddedTo
     Ok(tokens)
 }
 
-/// The tokens of the model, as they stand in the file.
+/// The tokens of the model, in file order.
 #[derive(Default)]
 pub(super) struct Entries {
     texts: Strings,
@@ -72,7 +72,7 @@ impl Entries {
         self.ids.len()
     }
 
-    /// The ids by their texts; of equal texts the first counts.
+    /// The ids by their texts; the first of equal texts counts.
     pub fn by_text(&self) -> Result<HashMap<&[u8], u32>> {
         let mut ids = HashMap::new();
         let bytes = self.len() as u64 * size_of::<(&[u8], u32)>() as u64;
@@ -99,7 +99,7 @@ impl Entries {
     }
 }
 
-/// `{"text": id, …}` of byte-pair encoding and `[["text", score], …]` of a unigram model, by the way.
+/// Reads `{"text": id, …}` of BPE and `[["text", score], …]` of a unigram model.
 impl<'de> Visitor<'de> for &mut Entries {
     type Value = ();
 
@@ -122,25 +122,25 @@ impl<'de> Visitor<'de> for &mut Entries {
     }
 }
 
-/// The spelling of the tokens of a model.
+/// The spelling of a model's tokens.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spelling<'a> {
     /// The byte-level alphabet.
     Bytes,
     Text {
-        /// Bytes are spelt `<0xNN>`.
+        /// True if bytes are spelled `<0xNN>`.
         byte_fallback: bool,
     },
-    /// Words, and parts of them after this prefix.
+    /// Words, and continuations with this prefix.
     WordParts(&'a str),
 }
 
-/// Makes the vocabulary, in the order of ids. An id that nothing names is a control token without text.
+/// Builds the vocabulary in the order of ids. An id without a token is a control token without text.
 pub(super) fn vocabulary(entries: &Entries, added: &[AddedToken], spelling: Spelling) -> Result<Vocab> {
     const NOWHERE: u32 = u32::MAX;
     let largest = entries.ids.iter().chain(added.iter().map(|a| &a.token.id)).max();
     let n = largest.map_or(0, |&id| id as usize + 1);
-    // Ids far beyond the number of tokens would let a small file ask for a large table.
+    // Ids far beyond the number of tokens would let a small file allocate a large table.
     if n > 2 * (entries.ids.len() + added.len()) + 65_536 {
         return Err(Error::unsupported(format!(
             "the vocabulary has few tokens, with ids up to {n}; ids must be dense"
@@ -161,7 +161,7 @@ pub(super) fn vocabulary(entries: &Entries, added: &[AddedToken], spelling: Spel
         match (added.get(added_place as usize), text) {
             (Some(a), _) => {
                 let kind = if a.token.control { TokenKind::Control } else { TokenKind::UserDefined };
-                // The model makes no token that is not its own.
+                // The model produces only its own tokens.
                 match text {
                     Some(_) => vocab.push(a.content.as_bytes(), kind)?,
                     None => _ = vocab.push_apart(a.content.as_bytes(), kind)?,
