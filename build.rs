@@ -13,6 +13,8 @@ mod header;
 mod options;
 #[path = "build_print.rs"]
 mod print;
+#[path = "build_types.rs"]
+mod types;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -120,6 +122,10 @@ fn main() {
     let bound = bindings::Header::of(&groups);
     for (file, write) in bindings::FILES {
         generated(&root, file, &write(&bound), &out);
+    }
+    let types = types::all(&bound);
+    for (file, write) in types::FILES {
+        generated(&root, file, &write(&types), &out);
     }
     let options = options::groups(&bound);
     for (file, write) in options::FILES {

@@ -47,13 +47,20 @@ const DERIVED: [(&str, &str); 8] = [
 
 /// Fields whose values are names: the ends of constants that begin so.
 const CHOICES: [(&str, &str); 6] = [
-    ("quantize", "RZ_TYPE_"),
-    ("k_type", "RZ_TYPE_"),
-    ("v_type", "RZ_TYPE_"),
+    ("quantize", TYPES),
+    ("k_type", CACHE_TYPES),
+    ("v_type", CACHE_TYPES),
     ("reasoning", "RZ_REASONING_"),
     ("pooling", "RZ_POOLING_"),
     ("order", "RZ_FILTER_"),
 ];
+
+/// The element types that matrices are quantized to, and those of caches: the constants of the first name that the
+/// comment of a field lists.
+pub const TYPES: &str = "RZ_TYPE_";
+pub const CACHE_TYPES: &str = "RZ_CACHE_TYPE_";
+const TYPE_FIELDS: [(&str, &str, &str); 2] =
+    [(TYPES, "rz_model_params", "quantize"), (CACHE_TYPES, "rz_cache_params", "k_type")];
 
 /// Structs whose field `flags` is a set of switches: the constants that begin so.
 const FLAGS: [(&str, &str); 4] = [
@@ -106,6 +113,34 @@ const DOCS: [(&str, &str); 25] = [
     ("priority", "Among what is computed in common the higher go first, below 0 too; 0: as most."),
 ];
 
+/// The element types that a field takes, by the first paragraph of its comment: "RZ_TYPE_F32, _F16 or RZ_TYPE_Q8_0".
+fn element_types(doc: &str) -> Vec<String> {
+    let paragraph = doc.split("\n\n").next().unwrap_or_default();
+    let words = paragraph.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names = words.filter_map(|word| word.strip_prefix(TYPES).or_else(|| word.strip_prefix('_')));
+    names.map(str::to_lowercase).collect()
+}
+
+/// The names of a group of choices, with their constants.
+pub fn choices_of<'a>(header: &Header<'a>, begin: &'static str) -> Choices<'a> {
+    let of = TYPE_FIELDS.iter().find(|(group, ..)| *group == begin);
+    let offered = of.map(|(_, structure, field)| {
+        let (_, fields) = header.structs.iter().find(|(name, _)| name == structure).expect(structure);
+        let types = element_types(&fields.iter().find(|value| value.name == *field).expect(field).doc);
+        assert!(types.len() > 2, "the comment of {structure}.{field} lists no element types");
+        types
+    });
+    let begins = if of.is_some() { TYPES } else { begin };
+    let named = header.constants.iter().filter_map(|constant| {
+        let name = constant.name.strip_prefix(begins)?.to_lowercase();
+        offered.as_ref().is_none_or(|offered| offered.contains(&name)).then_some((name, constant.name))
+    });
+    (begin, named.collect())
+}
+
+/// What the names of a group begin with, and names with their constants.
+pub type Choices<'a> = (&'static str, Vec<(String, &'a str)>);
+
 /// What a value has to be.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Kind<'a> {
@@ -140,17 +175,16 @@ pub struct Group<'a> {
     /// Its name in types.
     name: &'a str,
     settings: Vec<Setting<'a>>,
-    constants: Vec<(&'a str, &'a str)>,
+    choices: Vec<Choices<'a>>,
 }
 
 /// The options of all structs.
 pub fn groups<'a>(header: &Header<'a>) -> Vec<Group<'a>> {
-    let constants: Vec<(&str, &str)> =
-        header.constants.iter().map(|constant| (constant.name, constant.value)).collect();
+    let choices: Vec<Choices> = choice_groups().into_iter().map(|begin| choices_of(header, begin)).collect();
     let group = |(structure, name)| {
         let (structure, fields) = *header.structs.iter().find(|(found, _)| *found == structure).expect(structure);
         let settings = fields.iter().flat_map(|value| settings(header, structure, fields, value)).collect();
-        Group { structure, name, settings, constants: constants.clone() }
+        Group { structure, name, settings, choices: choices.clone() }
     };
     STRUCTS.map(group).into()
 }
@@ -214,8 +248,9 @@ fn plain(doc: &str) -> String {
 
 impl<'a> Group<'a> {
     /// Constants by the ends of their names, in small letters.
-    fn choices(&self, begin: &'a str) -> impl Iterator<Item = (String, &'a str)> {
-        self.constants.iter().filter_map(move |(name, _)| Some((name.strip_prefix(begin)?.to_lowercase(), *name)))
+    fn choices(&self, begin: &str) -> impl Iterator<Item = (String, &'a str)> {
+        let found = self.choices.iter().find(|(group, _)| *group == begin).expect("a group of choices");
+        found.1.iter().cloned()
     }
 
     fn of_js(&self) -> impl Iterator<Item = &Setting<'a>> {
@@ -247,7 +282,7 @@ fn camel(name: &str) -> String {
 }
 
 /// Lines of at most 120 columns of a comment, each behind `begin`.
-fn wrapped(text: &str, begin: &str) -> Vec<String> {
+pub fn wrapped(text: &str, begin: &str) -> Vec<String> {
     let mut lines = vec![begin.to_owned()];
     for word in text.split_whitespace() {
         let last = lines.last_mut().expect("a line");
@@ -347,7 +382,11 @@ fn python_name(name: &str) -> String {
 
 fn python_literal(begin: &str) -> String {
     let word = begin.trim_start_matches("RZ_").trim_end_matches('_').to_lowercase();
-    if word == "type" { "ElementType".to_owned() } else { word[..1].to_uppercase() + &word[1..] }
+    match begin {
+        TYPES => "ElementType".to_owned(),
+        CACHE_TYPES => "CacheType".to_owned(),
+        _ => word[..1].to_uppercase() + &word[1..],
+    }
 }
 
 fn python_type(setting: &Setting) -> (String, &'static str) {

@@ -26,24 +26,6 @@ const (
 	PlaceGPU  Place = rz_PLACE_GPU  // on GPUs, in the last layers, as many as take at most so many bytes together
 )
 
-// ElementType is a type that a load can quantize matrices of floats to.
-type ElementType uint32
-
-const (
-	TypeDefault ElementType = rz_TYPE_DEFAULT // the types of the file
-	TypeF32     ElementType = rz_TYPE_F32     // single precision
-	TypeF16     ElementType = rz_TYPE_F16     // half precision
-	TypeBF16    ElementType = rz_TYPE_BF16    // the upper half of single precision
-	TypeQ4_0    ElementType = rz_TYPE_Q4_0    // blocks of 32 values, 4.5 bits per value
-	TypeQ4_1    ElementType = rz_TYPE_Q4_1    // blocks of 32 values, 5 bits per value
-	TypeQ5_0    ElementType = rz_TYPE_Q5_0    // blocks of 32 values, 5.5 bits per value
-	TypeQ5_1    ElementType = rz_TYPE_Q5_1    // blocks of 32 values, 6 bits per value
-	TypeQ8_0    ElementType = rz_TYPE_Q8_0    // blocks of 32 values, 8.5 bits per value
-	TypeQ4_K    ElementType = rz_TYPE_Q4_K    // blocks of 256 values, 4.5 bits per value
-	TypeQ5_K    ElementType = rz_TYPE_Q5_K    // blocks of 256 values, 5.5 bits per value
-	TypeQ6_K    ElementType = rz_TYPE_Q6_K    // blocks of 256 values, 6.6 bits per value
-)
-
 // Placement is a place for the experts (MoE) of layers that are on GPUs.
 type Placement struct {
 	Place      Place

@@ -13,17 +13,6 @@ type Session struct {
 	cache *owned[*rz_cache]
 }
 
-// CacheType is the type of the keys or values that a session keeps.
-type CacheType uint32
-
-const (
-	CacheDefault CacheType = rz_TYPE_DEFAULT // CacheF16
-	CacheF32     CacheType = rz_TYPE_F32     // single precision, 32 bits per value
-	CacheF16     CacheType = rz_TYPE_F16     // half precision on a GPU, 14-bit integers with scales on the CPU: 16 bits per value
-	CacheQ8_0    CacheType = rz_TYPE_Q8_0    // 8.5 bits per value
-	CacheQ4_0    CacheType = rz_TYPE_Q4_0    // 4.5 bits per value; better for values than for keys
-)
-
 // SessionOptions are optional; the zero value means the defaults.
 type SessionOptions struct {
 	Capacity     int       // tokens, prompt and answer together; 0: as the model was trained, at most 8192

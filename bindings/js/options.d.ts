@@ -1,9 +1,10 @@
 // The options of calls. The build writes this file: make header.
 
 export type ElementType =
-  | "default" | "f32" | "f16" | "bf16" | "f8_e4m3" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q8_0" | "q2_k" | "q3_k" |
-  "q4_k" | "q5_k" | "q6_k" | "iq1_s" | "iq1_m" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq3_xxs" | "iq3_s" | "iq4_nl" |
-  "iq4_xs" | "tq1_0" | "tq2_0" | "mxfp4" | "nvfp4" | "q1_0" | "q2_0" | "pq2_0" | "ptq1_0";
+  | "default" | "f32" | "f16" | "bf16" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q8_0" | "q4_k" | "q5_k" | "q6_k";
+
+export type CacheType =
+  | "default" | "f32" | "f16" | "q4_0" | "q8_0";
 
 export type Reasoning =
   | "model" | "off" | "on";
@@ -121,9 +122,9 @@ export interface CacheParams {
   /** Room in tokens; 0: as many as the model was made for, at most 8192. */
   capacity?: number;
   /** Element type of the keys. */
-  kType?: ElementType;
+  kType?: CacheType;
   /** Element type of the values. */
-  vType?: ElementType;
+  vType?: CacheType;
 }
 
 export interface EncoderParams {

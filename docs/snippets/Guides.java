@@ -10,7 +10,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import realizar.Adapter;
-import realizar.ElementType;
+import realizar.CacheType;
 import realizar.Conversation;
 import realizar.Device;
 import realizar.Encoder;
@@ -203,7 +203,7 @@ class Guides {
     // --8<-- [start:plan]
     static void plan(String path) {
         // One model and four conversations of 4,096 tokens each, before a weight is read.
-        Plan plan = Model.plan(Path.of(path), new Model.Load(), 4, 4096, ElementType.F16, ElementType.F16);
+        Plan plan = Model.plan(Path.of(path), new Model.Load(), 4, 4096, CacheType.F16, CacheType.F16);
         System.out.printf("weights %d MB, each conversation %d MB, all %d MB%n", plan.weightsHost() >> 20,
                 plan.cacheHost() >> 20, plan.totalHost() >> 20);
     }
@@ -211,7 +211,7 @@ class Guides {
 
     // --8<-- [start:memory]
     static void memory(String path) {
-        var small = new Conversation.Setup().capacity(2048).types(ElementType.Q8_0, ElementType.Q8_0);
+        var small = new Conversation.Setup().capacity(2048).types(CacheType.Q8_0, CacheType.Q8_0);
         try (var runtime = new realizar.RealizarRuntime(2, 512L << 20, null); // beyond it: the status LIMIT
                 var model = Model.load(Path.of(path), new Model.Load().runtime(runtime));
                 var chat = new Conversation(model, new Transcript(), small)) {

@@ -9,7 +9,7 @@ import kotlinx.coroutines.flow.filter
 import kotlinx.coroutines.flow.fold
 import kotlinx.coroutines.runBlocking
 import kotlinx.coroutines.withTimeoutOrNull
-import realizar.ElementType
+import realizar.CacheType
 import realizar.Conversation
 import realizar.Device
 import realizar.Model
@@ -159,7 +159,7 @@ suspend fun fetched(name: String): Model {
 // --8<-- [start:plan]
 fun plan(path: String) {
     // One model and four conversations of 4,096 tokens each, before a weight is read.
-    val plan = Model.plan(Path.of(path), Model.Load(), 4, 4096, ElementType.F16, ElementType.F16)
+    val plan = Model.plan(Path.of(path), Model.Load(), 4, 4096, CacheType.F16, CacheType.F16)
     println("weights ${plan.weightsHost() shr 20} MB, each conversation ${plan.cacheHost() shr 20} MB, all ${plan.totalHost() shr 20} MB")
 }
 // --8<-- [end:plan]
@@ -168,7 +168,7 @@ fun plan(path: String) {
 suspend fun memory(path: String) {
     val runtime = RealizarRuntime(2, 512L shl 20, null) // beyond it: the status LIMIT
     loadModel(Path.of(path), runtime = runtime).use { model ->
-        model.conversation(capacity = 2048, keys = ElementType.Q8_0, values = ElementType.Q8_0).use { it.answer("Once upon a time") }
+        model.conversation(capacity = 2048, keys = CacheType.Q8_0, values = CacheType.Q8_0).use { it.answer("Once upon a time") }
     }
 }
 // --8<-- [end:memory]

@@ -26,7 +26,12 @@ const GENERATED: [(&str, &str); 11] = [
 ];
 
 /// The options of calls in these languages, written likewise; what they name is offered.
-const OPTIONS: [(&str, &str); 8] = [
+const OPTIONS: [(&str, &str); 13] = [
+    ("bindings/java/realizar/ElementType.java", include_str!(concat!(env!("OUT_DIR"), "/ElementType.java"))),
+    ("bindings/java/realizar/CacheType.java", include_str!(concat!(env!("OUT_DIR"), "/CacheType.java"))),
+    ("bindings/csharp/Realizar/Types.cs", include_str!(concat!(env!("OUT_DIR"), "/Types.cs"))),
+    ("bindings/swift/Sources/Realizar/Types.swift", include_str!(concat!(env!("OUT_DIR"), "/Types.swift"))),
+    ("bindings/go/types.go", include_str!(concat!(env!("OUT_DIR"), "/types.go"))),
     ("bindings/python/realizar/_options.py", include_str!(concat!(env!("OUT_DIR"), "/_options.py"))),
     ("bindings/js/src/options.c", include_str!(concat!(env!("OUT_DIR"), "/options.c"))),
     ("bindings/js/src/options.h", include_str!(concat!(env!("OUT_DIR"), "/options.h"))),

@@ -105,23 +105,6 @@ namespace Realizar
         public ulong Bytes;
     }
 
-    /// <summary>An element type of tensors or caches. Default: what the library takes for the place where it is
-    /// named.</summary>
-    public enum ElementType
-    {
-        Default = Native.RZ_TYPE_DEFAULT, F32 = Native.RZ_TYPE_F32, F16 = Native.RZ_TYPE_F16,
-        BF16 = Native.RZ_TYPE_BF16, F8_E4M3 = Native.RZ_TYPE_F8_E4M3, Q4_0 = Native.RZ_TYPE_Q4_0,
-        Q4_1 = Native.RZ_TYPE_Q4_1, Q5_0 = Native.RZ_TYPE_Q5_0, Q5_1 = Native.RZ_TYPE_Q5_1,
-        Q8_0 = Native.RZ_TYPE_Q8_0, Q2_K = Native.RZ_TYPE_Q2_K, Q3_K = Native.RZ_TYPE_Q3_K,
-        Q4_K = Native.RZ_TYPE_Q4_K, Q5_K = Native.RZ_TYPE_Q5_K, Q6_K = Native.RZ_TYPE_Q6_K,
-        IQ1_S = Native.RZ_TYPE_IQ1_S, IQ1_M = Native.RZ_TYPE_IQ1_M, IQ2_XXS = Native.RZ_TYPE_IQ2_XXS,
-        IQ2_XS = Native.RZ_TYPE_IQ2_XS, IQ2_S = Native.RZ_TYPE_IQ2_S, IQ3_XXS = Native.RZ_TYPE_IQ3_XXS,
-        IQ3_S = Native.RZ_TYPE_IQ3_S, IQ4_NL = Native.RZ_TYPE_IQ4_NL, IQ4_XS = Native.RZ_TYPE_IQ4_XS,
-        TQ1_0 = Native.RZ_TYPE_TQ1_0, TQ2_0 = Native.RZ_TYPE_TQ2_0, MXFP4 = Native.RZ_TYPE_MXFP4,
-        NVFP4 = Native.RZ_TYPE_NVFP4, Q1_0 = Native.RZ_TYPE_Q1_0, Q2_0 = Native.RZ_TYPE_Q2_0,
-        PQ2_0 = Native.RZ_TYPE_PQ2_0, PTQ1_0 = Native.RZ_TYPE_PTQ1_0,
-    }
-
     /// <summary>A loaded model. Any number of threads may use it at once.</summary>
     public sealed class Model : IDisposable
     {

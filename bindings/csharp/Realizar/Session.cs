@@ -66,12 +66,6 @@ namespace Realizar
         public float Value;
     }
 
-    /// <summary>An element type of KV caches. Default: F16.</summary>
-    public enum CacheType
-    {
-        Default = Native.RZ_TYPE_DEFAULT, F16 = Native.RZ_TYPE_F16, F32 = Native.RZ_TYPE_F32, Q8_0 = Native.RZ_TYPE_Q8_0, Q4_0 = Native.RZ_TYPE_Q4_0,
-    }
-
     /// <summary>A LoRA adapter of a model. Immutable: any number of sessions may use it at once.</summary>
     public sealed class Adapter : IDisposable
     {

@@ -25,7 +25,7 @@ public final class Conversation extends Handle {
     /** Options of a conversation, all of which are optional. Each method sets one and returns the object. */
     public static final class Setup {
         private int capacity;
-        private ElementType keys = ElementType.F16, values = ElementType.F16;
+        private CacheType keys = CacheType.F16, values = CacheType.F16;
         private Overflow overflow = Overflow.FAIL;
         private Map<Adapter, Float> adapters = Map.of();
         private Store store;
@@ -37,7 +37,7 @@ public final class Conversation extends Handle {
             return this;
         }
 
-        public Setup types(ElementType keys, ElementType values) {
+        public Setup types(CacheType keys, CacheType values) {
             this.keys = keys;
             this.values = values;
             return this;

@@ -1,16 +1,34 @@
 package realizar;
 
-/** An element type of tensors or caches. DEFAULT: what the library takes for the place where it is named. */
+/** A type that a load can quantize float matrices to. The build writes this file: make header. */
 public enum ElementType {
-    DEFAULT(Header.RZ_TYPE_DEFAULT), F32(Header.RZ_TYPE_F32), F16(Header.RZ_TYPE_F16), BF16(Header.RZ_TYPE_BF16),
-    F8_E4M3(Header.RZ_TYPE_F8_E4M3), Q4_0(Header.RZ_TYPE_Q4_0), Q4_1(Header.RZ_TYPE_Q4_1), Q5_0(Header.RZ_TYPE_Q5_0),
-    Q5_1(Header.RZ_TYPE_Q5_1), Q8_0(Header.RZ_TYPE_Q8_0), Q2_K(Header.RZ_TYPE_Q2_K), Q3_K(Header.RZ_TYPE_Q3_K),
-    Q4_K(Header.RZ_TYPE_Q4_K), Q5_K(Header.RZ_TYPE_Q5_K), Q6_K(Header.RZ_TYPE_Q6_K), IQ1_S(Header.RZ_TYPE_IQ1_S),
-    IQ1_M(Header.RZ_TYPE_IQ1_M), IQ2_XXS(Header.RZ_TYPE_IQ2_XXS), IQ2_XS(Header.RZ_TYPE_IQ2_XS),
-    IQ2_S(Header.RZ_TYPE_IQ2_S), IQ3_XXS(Header.RZ_TYPE_IQ3_XXS), IQ3_S(Header.RZ_TYPE_IQ3_S),
-    IQ4_NL(Header.RZ_TYPE_IQ4_NL), IQ4_XS(Header.RZ_TYPE_IQ4_XS), TQ1_0(Header.RZ_TYPE_TQ1_0),
-    TQ2_0(Header.RZ_TYPE_TQ2_0), MXFP4(Header.RZ_TYPE_MXFP4), NVFP4(Header.RZ_TYPE_NVFP4), Q1_0(Header.RZ_TYPE_Q1_0),
-    Q2_0(Header.RZ_TYPE_Q2_0), PQ2_0(Header.RZ_TYPE_PQ2_0), PTQ1_0(Header.RZ_TYPE_PTQ1_0);
+    /** The types of the file. */
+    DEFAULT(Header.RZ_TYPE_DEFAULT),
+    /** Single precision. */
+    F32(Header.RZ_TYPE_F32),
+    /** Half precision. */
+    F16(Header.RZ_TYPE_F16),
+    /** Bfloat16. */
+    BF16(Header.RZ_TYPE_BF16),
+    /** Blocks of 32 values with 4 bits each and a scale, 4.5 bits per value. */
+    Q4_0(Header.RZ_TYPE_Q4_0),
+    /** Blocks of 32 values with 4 bits each, a scale and a minimum, 5 bits per value. */
+    Q4_1(Header.RZ_TYPE_Q4_1),
+    /** Blocks of 32 values with 5 bits each and a scale, 5.5 bits per value. */
+    Q5_0(Header.RZ_TYPE_Q5_0),
+    /** Blocks of 32 values with 5 bits each, a scale and a minimum, 6 bits per value. */
+    Q5_1(Header.RZ_TYPE_Q5_1),
+    /** Blocks of 32 values with 8 bits each and a scale, 8.5 bits per value. */
+    Q8_0(Header.RZ_TYPE_Q8_0),
+    /** K-quants: blocks of 256 values in groups; each group has a scale, in Q2_K, Q4_K and Q5_K also a minimum; the
+     * digit is the number of bits per value. */
+    Q4_K(Header.RZ_TYPE_Q4_K),
+    /** K-quants: blocks of 256 values in groups; each group has a scale, in Q2_K, Q4_K and Q5_K also a minimum; the
+     * digit is the number of bits per value. */
+    Q5_K(Header.RZ_TYPE_Q5_K),
+    /** K-quants: blocks of 256 values in groups; each group has a scale, in Q2_K, Q4_K and Q5_K also a minimum; the
+     * digit is the number of bits per value. */
+    Q6_K(Header.RZ_TYPE_Q6_K);
 
     final int number;
 

@@ -61,7 +61,7 @@ final class Main {
         }
         if (name == null) return;
         Path path = fetched(name);
-        var plan = Model.plan(path, new Model.Load(), 1, 0, ElementType.F16, ElementType.F16);
+        var plan = Model.plan(path, new Model.Load(), 1, 0, CacheType.F16, CacheType.F16);
         print("takes %.1f MB of memory, %.1f MB of GPUs, with one conversation", plan.totalHost() / 1e6, plan.totalDevice() / 1e6);
         long begin = System.nanoTime();
         try (var model = Model.load(path); var session = model.newSession()) {

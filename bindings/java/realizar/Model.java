@@ -278,13 +278,13 @@ public final class Model extends Handle {
     }
 
     /** The memory that a load and a number of sessions of one capacity will take. Reads no weights. */
-    public static Plan plan(Path path, Load load, int sessions, int capacity, ElementType keys, ElementType values) {
+    public static Plan plan(Path path, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
         try (Arena arena = new Arena()) {
             return plan(arena, Native.terminated(arena, path.toString()), Memory.NULL, 0, load, sessions, Session.params(arena, capacity, keys, values));
         }
     }
 
-    public static Plan plan(Map<String, ?> files, Load load, int sessions, int capacity, ElementType keys, ElementType values) {
+    public static Plan plan(Map<String, ?> files, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
         try (Arena arena = new Arena()) {
             return plan(arena, Memory.NULL, sources(arena, files), files.size(), load, sessions, Session.params(arena, capacity, keys, values));
         }
@@ -632,11 +632,11 @@ public final class Model extends Handle {
 
     /** A session with a context of {@code capacity} tokens; 0: the context length of the model, at most 8192. */
     public Session newSession(int capacity) {
-        return newSession(capacity, ElementType.F16, ElementType.F16);
+        return newSession(capacity, CacheType.F16, CacheType.F16);
     }
 
     /** The same with other element types in the KV cache. */
-    public Session newSession(int capacity, ElementType keys, ElementType values) {
+    public Session newSession(int capacity, CacheType keys, CacheType values) {
         return call((arena, model) -> {
             var params = Session.params(arena, capacity, keys, values);
             return new Session(this, Native.made(arena, out -> e -> Header.rz_cache_new(model, params, out, e)));

@@ -41,7 +41,7 @@ public final class Session extends Handle {
         return compute(List.of(this), arena, call);
     }
 
-    static Memory params(Arena arena, int capacity, ElementType keys, ElementType values) {
+    static Memory params(Arena arena, int capacity, CacheType keys, CacheType values) {
         var params = Native.sized(arena, Header.rz_cache_params);
         Native.set(params, Header.rz_cache_params, "capacity", capacity);
         Native.set(params, Header.rz_cache_params, "k_type", keys.number);

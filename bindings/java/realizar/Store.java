@@ -74,7 +74,7 @@ public final class Store extends Handle {
 
     /** A session that holds the leading tokens of a prompt that the store knows, but never the last one. The caller
      * appends the tokens from {@link Session#length} on. {@code capacity} and types as in {@link Model#newSession}. */
-    public Session take(int[] tokens, int capacity, ElementType keys, ElementType values) {
+    public Session take(int[] tokens, int capacity, CacheType keys, CacheType values) {
         return call((arena, store) -> {
             Memory ids = Native.ints(arena, tokens), common = arena.allocate(4);
             var params = Session.params(arena, capacity, keys, values);
@@ -84,7 +84,7 @@ public final class Store extends Handle {
     }
 
     /** The same for a {@link Prompt}; the caller appends the rest from token {@link Session#length} on. */
-    public Session take(Prompt prompt, int capacity, ElementType keys, ElementType values) {
+    public Session take(Prompt prompt, int capacity, CacheType keys, CacheType values) {
         return call((arena, store) -> prompt.use(whole -> {
             var common = arena.allocate(4);
             var params = Session.params(arena, capacity, keys, values);
@@ -93,7 +93,7 @@ public final class Store extends Handle {
     }
 
     public Session take(int... tokens) {
-        return take(tokens, 0, ElementType.F16, ElementType.F16);
+        return take(tokens, 0, CacheType.F16, CacheType.F16);
     }
 
     /** Adds the tokens of a session with their KV cache. The session remains usable. */

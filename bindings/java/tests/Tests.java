@@ -10,7 +10,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
-import realizar.ElementType;
+import realizar.CacheType;
 import realizar.Cancel;
 import realizar.Conversation;
 import realizar.Device;
@@ -185,7 +185,7 @@ class Tests {
         }
         try (var store = new Store(model, new Store.Setup().minTokens(2))) {
             for (int held : new int[] {0, tokens.length - 1}) {
-                try (var session = store.take(prompt, 200, ElementType.F16, ElementType.F16)) {
+                try (var session = store.take(prompt, 200, CacheType.F16, CacheType.F16)) {
                     check(session.length() == held, "a prefix with rows: " + session.length());
                     session.prefill(prompt, session.length(), null);
                     store.put(session);
@@ -303,7 +303,7 @@ class Tests {
 
     private static void tokenByToken(Model model) throws Exception {
         int[] prompt = model.tokenize(PROMPT);
-        try (var one = model.newSession(64); var two = model.newSession(64, ElementType.F32, ElementType.F32); var half = model.newSession(64, ElementType.Q8_0, ElementType.Q4_0);
+        try (var one = model.newSession(64); var two = model.newSession(64, CacheType.F32, CacheType.F32); var half = model.newSession(64, CacheType.Q8_0, CacheType.Q4_0);
             var sampler = new Sampler(new Options().logitBias(Map.of(model.tokenize(",", false)[1], Float.NEGATIVE_INFINITY)))) {
             for (var session : List.of(one, two, half)) session.prefill(prompt);
             int token = one.sample(null);
@@ -446,8 +446,8 @@ class Tests {
             cancel.fire();
             thrown(CancellationException.class, () -> Model.load(path, new Model.Load().cancel(cancel)));
         }
-        var one = Model.plan(path, new Model.Load(), 1, 256, ElementType.F16, ElementType.F16);
-        var three = Model.plan(path, new Model.Load(), 3, 256, ElementType.F16, ElementType.F16);
+        var one = Model.plan(path, new Model.Load(), 1, 256, CacheType.F16, CacheType.F16);
+        var three = Model.plan(path, new Model.Load(), 3, 256, CacheType.F16, CacheType.F16);
         check(three.totalHost() - one.totalHost() == 2 * one.cacheHost() && one.cacheHost() > 0 && one.devices().isEmpty(), "a plan");
         byte[] bytes = Files.readAllBytes(path);
         var files = Map.of("model.gguf", ByteBuffer.wrap(bytes));
@@ -460,7 +460,7 @@ class Tests {
                 check(model.tokenize(PROMPT).length == 5, "bytes of a kind");
             }
         }
-        check(Model.plan(files, new Model.Load(), 1, 256, ElementType.Q8_0, ElementType.Q8_0).cacheToken() < one.cacheToken(), "a plan of bytes");
+        check(Model.plan(files, new Model.Load(), 1, 256, CacheType.Q8_0, CacheType.Q8_0).cacheToken() < one.cacheToken(), "a plan of bytes");
         try (var model = Model.load(files, new Model.Load().threads(1)); var session = model.newSession(64);
             var generation = session.generate(PROMPT, new Options().maxTokens(9))) {
             check(EXPECTED.startsWith(generation.readAll()) && model.info().weightBytes() == one.weightsHost(), "a model of bytes");
@@ -719,7 +719,7 @@ class Tests {
             wrong.put("memoryLimit", () -> new RealizarRuntime(1, -1, null));
             wrong.put("gpuLayers", () -> Model.load(path, new Model.Load().gpuLayers(-1)));
             wrong.put("device", () -> Model.load(path, new Model.Load().device(-1)));
-            wrong.put("sessions", () -> Model.plan(path, new Model.Load(), -1, 0, ElementType.F16, ElementType.F16));
+            wrong.put("sessions", () -> Model.plan(path, new Model.Load(), -1, 0, CacheType.F16, CacheType.F16));
             wrong.put("minTokens", () -> new Store(model, new Store.Setup().minTokens(-1)));
             wrong.put("diskLimit", () -> new Store(model, new Store.Setup().diskLimit(-1)));
             wrong.put("length", () -> session.truncate(-1));
@@ -742,7 +742,7 @@ class Tests {
 
     private static void calling(Model model) {
         var begun = new Transcript().user(PROMPT).tool("go", "Goes", BY).toolChoice("required").parallelToolCalls(false);
-        try (var chat = new Conversation(model, begun, new Conversation.Setup().capacity(600).types(ElementType.F32, ElementType.F32))) {
+        try (var chat = new Conversation(model, begun, new Conversation.Setup().capacity(600).types(CacheType.F32, CacheType.F32))) {
             for (int turn = 0; turn < 2; turn++) {
                 var parts = chat.reply(new Options().reasoning(Options.Reasoning.OFF)).stream().toList();
                 String by = of(parts, Part.Kind.TOOL_ARGUMENTS).replaceAll("\\s", "");
@@ -961,7 +961,7 @@ class Tests {
         check(said.stream().distinct().count() == 1, "the same reply: " + said);
         int[] tokens = model.tokenize(PROMPT.repeat(20));
         for (int known : new int[] {0, tokens.length - 1}) {
-            try (var session = store.take(tokens, 256, ElementType.F16, ElementType.F16)) {
+            try (var session = store.take(tokens, 256, CacheType.F16, CacheType.F16)) {
                 check(session.length() == known && session.capacity() == 256, "tokens of another session");
                 session.prefill(java.util.Arrays.copyOfRange(tokens, known, tokens.length));
                 store.put(session);

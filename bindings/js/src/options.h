@@ -1,5 +1,6 @@
 /* The options of structs of realizar.h. The build writes this file: make header. */
 extern const choice RZ_TYPE_NAMES[];
+extern const choice RZ_CACHE_TYPE_NAMES[];
 extern const choice RZ_REASONING_NAMES[];
 extern const choice RZ_POOLING_NAMES[];
 extern const choice RZ_FILTER_NAMES[];

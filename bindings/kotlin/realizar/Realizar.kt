@@ -20,7 +20,7 @@ import kotlinx.coroutines.flow.toList
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.withContext
 import realizar.Adapter
-import realizar.ElementType
+import realizar.CacheType
 import realizar.Cancel
 import realizar.Conversation
 import realizar.Grammar
@@ -112,8 +112,8 @@ fun Model.conversation(
     system: String? = null,
     transcript: Transcript = if (system == null) Transcript() else Transcript().system(system),
     capacity: Int = 0,
-    keys: ElementType = ElementType.F16,
-    values: ElementType = ElementType.F16,
+    keys: CacheType = CacheType.F16,
+    values: CacheType = CacheType.F16,
     overflow: Conversation.Overflow = Conversation.Overflow.FAIL,
     adapters: Map<Adapter, Float> = emptyMap(),
     store: Store? = null,

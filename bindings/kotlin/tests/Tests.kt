@@ -16,7 +16,7 @@ import kotlinx.coroutines.flow.take
 import kotlinx.coroutines.flow.toList
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.runBlocking
-import realizar.ElementType
+import realizar.CacheType
 import realizar.Conversation
 import realizar.Generation
 import realizar.Model
@@ -200,7 +200,7 @@ suspend fun failing(model: Model) = model.conversation(capacity = 24).use { chat
 
 suspend fun together(model: Model) = coroutineScope {
     val store = Store(model, Store.Setup().minTokens(4))
-    val answers = List(4) { async { model.conversation(store = store, keys = ElementType.F32, values = ElementType.F32).use { it.answer(PROMPT, options(maxTokens = 30)) } } }
+    val answers = List(4) { async { model.conversation(store = store, keys = CacheType.F32, values = CacheType.F32).use { it.answer(PROMPT, options(maxTokens = 30)) } } }
     val all = answers.awaitAll()
     check(all.toSet().size == 1 && EXPECTED.startsWith(all[0].take(40))) { all }
     store.close()
@@ -208,7 +208,7 @@ suspend fun together(model: Model) = coroutineScope {
 
 /** A hundred conversations, some left midway, find room where there is room for two: the handles of each are freed. */
 suspend fun nothingStays(path: Path) {
-    val plan = Model.plan(path, Model.Load(), 2, 512, ElementType.F16, ElementType.F16)
+    val plan = Model.plan(path, Model.Load(), 2, 512, CacheType.F16, CacheType.F16)
     RealizarRuntime(1, plan.totalHost(), null).use { runtime ->
         loadModel(path, runtime = runtime).use { model ->
             repeat(100) {

@@ -5,7 +5,8 @@ from typing import Literal, Mapping, Optional, Sequence, TypedDict
 
 from . import _header as _c
 
-ElementType = Literal["default", "f32", "f16", "bf16", "f8_e4m3", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "tq1_0", "tq2_0", "mxfp4", "nvfp4", "q1_0", "q2_0", "pq2_0", "ptq1_0"]
+ElementType = Literal["default", "f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k"]
+CacheType = Literal["default", "f32", "f16", "q4_0", "q8_0"]
 Reasoning = Literal["model", "off", "on"]
 Pooling = Literal["model", "none", "mean", "cls", "last", "rank"]
 Filter = Literal["top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc", "temperature"]
@@ -14,16 +15,16 @@ Filter = Literal["top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc", "
 _c.rz_runtime_params._choices_ = {}
 _c.rz_runtime_params._flags_ = {}
 _c.rz_runtime_params._or_none_ = set()
-_c.rz_model_params._choices_ = {"quantize": {"default": _c.RZ_TYPE_DEFAULT, "f32": _c.RZ_TYPE_F32, "f16": _c.RZ_TYPE_F16, "bf16": _c.RZ_TYPE_BF16, "f8_e4m3": _c.RZ_TYPE_F8_E4M3, "q4_0": _c.RZ_TYPE_Q4_0, "q4_1": _c.RZ_TYPE_Q4_1, "q5_0": _c.RZ_TYPE_Q5_0, "q5_1": _c.RZ_TYPE_Q5_1, "q8_0": _c.RZ_TYPE_Q8_0, "q2_k": _c.RZ_TYPE_Q2_K, "q3_k": _c.RZ_TYPE_Q3_K, "q4_k": _c.RZ_TYPE_Q4_K, "q5_k": _c.RZ_TYPE_Q5_K, "q6_k": _c.RZ_TYPE_Q6_K, "iq1_s": _c.RZ_TYPE_IQ1_S, "iq1_m": _c.RZ_TYPE_IQ1_M, "iq2_xxs": _c.RZ_TYPE_IQ2_XXS, "iq2_xs": _c.RZ_TYPE_IQ2_XS, "iq2_s": _c.RZ_TYPE_IQ2_S, "iq3_xxs": _c.RZ_TYPE_IQ3_XXS, "iq3_s": _c.RZ_TYPE_IQ3_S, "iq4_nl": _c.RZ_TYPE_IQ4_NL, "iq4_xs": _c.RZ_TYPE_IQ4_XS, "tq1_0": _c.RZ_TYPE_TQ1_0, "tq2_0": _c.RZ_TYPE_TQ2_0, "mxfp4": _c.RZ_TYPE_MXFP4, "nvfp4": _c.RZ_TYPE_NVFP4, "q1_0": _c.RZ_TYPE_Q1_0, "q2_0": _c.RZ_TYPE_Q2_0, "pq2_0": _c.RZ_TYPE_PQ2_0, "ptq1_0": _c.RZ_TYPE_PTQ1_0}}
+_c.rz_model_params._choices_ = {"quantize": {"default": _c.RZ_TYPE_DEFAULT, "f32": _c.RZ_TYPE_F32, "f16": _c.RZ_TYPE_F16, "bf16": _c.RZ_TYPE_BF16, "q4_0": _c.RZ_TYPE_Q4_0, "q4_1": _c.RZ_TYPE_Q4_1, "q5_0": _c.RZ_TYPE_Q5_0, "q5_1": _c.RZ_TYPE_Q5_1, "q8_0": _c.RZ_TYPE_Q8_0, "q4_k": _c.RZ_TYPE_Q4_K, "q5_k": _c.RZ_TYPE_Q5_K, "q6_k": _c.RZ_TYPE_Q6_K}}
 _c.rz_model_params._flags_ = {"deterministic": _c.RZ_MODEL_DETERMINISTIC, "mmap": _c.RZ_MODEL_MMAP, "text_only": _c.RZ_MODEL_TEXT_ONLY, "profile": _c.RZ_MODEL_PROFILE, "mtp": _c.RZ_MODEL_MTP, "allow_unknown": _c.RZ_MODEL_ALLOW_UNKNOWN, "bf16_products": _c.RZ_MODEL_BF16_PRODUCTS}
 _c.rz_model_params._or_none_ = {"gpu_layers", "experts_copied_from"}
 _c.rz_sampler_params._choices_ = {}
 _c.rz_sampler_params._flags_ = {"temperature_first": _c.RZ_SAMPLER_TEMPERATURE_FIRST}
 _c.rz_sampler_params._or_none_ = set()
-_c.rz_cache_params._choices_ = {"k_type": {"default": _c.RZ_TYPE_DEFAULT, "f32": _c.RZ_TYPE_F32, "f16": _c.RZ_TYPE_F16, "bf16": _c.RZ_TYPE_BF16, "f8_e4m3": _c.RZ_TYPE_F8_E4M3, "q4_0": _c.RZ_TYPE_Q4_0, "q4_1": _c.RZ_TYPE_Q4_1, "q5_0": _c.RZ_TYPE_Q5_0, "q5_1": _c.RZ_TYPE_Q5_1, "q8_0": _c.RZ_TYPE_Q8_0, "q2_k": _c.RZ_TYPE_Q2_K, "q3_k": _c.RZ_TYPE_Q3_K, "q4_k": _c.RZ_TYPE_Q4_K, "q5_k": _c.RZ_TYPE_Q5_K, "q6_k": _c.RZ_TYPE_Q6_K, "iq1_s": _c.RZ_TYPE_IQ1_S, "iq1_m": _c.RZ_TYPE_IQ1_M, "iq2_xxs": _c.RZ_TYPE_IQ2_XXS, "iq2_xs": _c.RZ_TYPE_IQ2_XS, "iq2_s": _c.RZ_TYPE_IQ2_S, "iq3_xxs": _c.RZ_TYPE_IQ3_XXS, "iq3_s": _c.RZ_TYPE_IQ3_S, "iq4_nl": _c.RZ_TYPE_IQ4_NL, "iq4_xs": _c.RZ_TYPE_IQ4_XS, "tq1_0": _c.RZ_TYPE_TQ1_0, "tq2_0": _c.RZ_TYPE_TQ2_0, "mxfp4": _c.RZ_TYPE_MXFP4, "nvfp4": _c.RZ_TYPE_NVFP4, "q1_0": _c.RZ_TYPE_Q1_0, "q2_0": _c.RZ_TYPE_Q2_0, "pq2_0": _c.RZ_TYPE_PQ2_0, "ptq1_0": _c.RZ_TYPE_PTQ1_0}, "v_type": {"default": _c.RZ_TYPE_DEFAULT, "f32": _c.RZ_TYPE_F32, "f16": _c.RZ_TYPE_F16, "bf16": _c.RZ_TYPE_BF16, "f8_e4m3": _c.RZ_TYPE_F8_E4M3, "q4_0": _c.RZ_TYPE_Q4_0, "q4_1": _c.RZ_TYPE_Q4_1, "q5_0": _c.RZ_TYPE_Q5_0, "q5_1": _c.RZ_TYPE_Q5_1, "q8_0": _c.RZ_TYPE_Q8_0, "q2_k": _c.RZ_TYPE_Q2_K, "q3_k": _c.RZ_TYPE_Q3_K, "q4_k": _c.RZ_TYPE_Q4_K, "q5_k": _c.RZ_TYPE_Q5_K, "q6_k": _c.RZ_TYPE_Q6_K, "iq1_s": _c.RZ_TYPE_IQ1_S, "iq1_m": _c.RZ_TYPE_IQ1_M, "iq2_xxs": _c.RZ_TYPE_IQ2_XXS, "iq2_xs": _c.RZ_TYPE_IQ2_XS, "iq2_s": _c.RZ_TYPE_IQ2_S, "iq3_xxs": _c.RZ_TYPE_IQ3_XXS, "iq3_s": _c.RZ_TYPE_IQ3_S, "iq4_nl": _c.RZ_TYPE_IQ4_NL, "iq4_xs": _c.RZ_TYPE_IQ4_XS, "tq1_0": _c.RZ_TYPE_TQ1_0, "tq2_0": _c.RZ_TYPE_TQ2_0, "mxfp4": _c.RZ_TYPE_MXFP4, "nvfp4": _c.RZ_TYPE_NVFP4, "q1_0": _c.RZ_TYPE_Q1_0, "q2_0": _c.RZ_TYPE_Q2_0, "pq2_0": _c.RZ_TYPE_PQ2_0, "ptq1_0": _c.RZ_TYPE_PTQ1_0}}
+_c.rz_cache_params._choices_ = {"k_type": {"default": _c.RZ_TYPE_DEFAULT, "f32": _c.RZ_TYPE_F32, "f16": _c.RZ_TYPE_F16, "q4_0": _c.RZ_TYPE_Q4_0, "q8_0": _c.RZ_TYPE_Q8_0}, "v_type": {"default": _c.RZ_TYPE_DEFAULT, "f32": _c.RZ_TYPE_F32, "f16": _c.RZ_TYPE_F16, "q4_0": _c.RZ_TYPE_Q4_0, "q8_0": _c.RZ_TYPE_Q8_0}}
 _c.rz_cache_params._flags_ = {}
 _c.rz_cache_params._or_none_ = set()
-_c.rz_encoder_params._choices_ = {"quantize": {"default": _c.RZ_TYPE_DEFAULT, "f32": _c.RZ_TYPE_F32, "f16": _c.RZ_TYPE_F16, "bf16": _c.RZ_TYPE_BF16, "f8_e4m3": _c.RZ_TYPE_F8_E4M3, "q4_0": _c.RZ_TYPE_Q4_0, "q4_1": _c.RZ_TYPE_Q4_1, "q5_0": _c.RZ_TYPE_Q5_0, "q5_1": _c.RZ_TYPE_Q5_1, "q8_0": _c.RZ_TYPE_Q8_0, "q2_k": _c.RZ_TYPE_Q2_K, "q3_k": _c.RZ_TYPE_Q3_K, "q4_k": _c.RZ_TYPE_Q4_K, "q5_k": _c.RZ_TYPE_Q5_K, "q6_k": _c.RZ_TYPE_Q6_K, "iq1_s": _c.RZ_TYPE_IQ1_S, "iq1_m": _c.RZ_TYPE_IQ1_M, "iq2_xxs": _c.RZ_TYPE_IQ2_XXS, "iq2_xs": _c.RZ_TYPE_IQ2_XS, "iq2_s": _c.RZ_TYPE_IQ2_S, "iq3_xxs": _c.RZ_TYPE_IQ3_XXS, "iq3_s": _c.RZ_TYPE_IQ3_S, "iq4_nl": _c.RZ_TYPE_IQ4_NL, "iq4_xs": _c.RZ_TYPE_IQ4_XS, "tq1_0": _c.RZ_TYPE_TQ1_0, "tq2_0": _c.RZ_TYPE_TQ2_0, "mxfp4": _c.RZ_TYPE_MXFP4, "nvfp4": _c.RZ_TYPE_NVFP4, "q1_0": _c.RZ_TYPE_Q1_0, "q2_0": _c.RZ_TYPE_Q2_0, "pq2_0": _c.RZ_TYPE_PQ2_0, "ptq1_0": _c.RZ_TYPE_PTQ1_0}}
+_c.rz_encoder_params._choices_ = {"quantize": {"default": _c.RZ_TYPE_DEFAULT, "f32": _c.RZ_TYPE_F32, "f16": _c.RZ_TYPE_F16, "bf16": _c.RZ_TYPE_BF16, "q4_0": _c.RZ_TYPE_Q4_0, "q4_1": _c.RZ_TYPE_Q4_1, "q5_0": _c.RZ_TYPE_Q5_0, "q5_1": _c.RZ_TYPE_Q5_1, "q8_0": _c.RZ_TYPE_Q8_0, "q4_k": _c.RZ_TYPE_Q4_K, "q5_k": _c.RZ_TYPE_Q5_K, "q6_k": _c.RZ_TYPE_Q6_K}}
 _c.rz_encoder_params._flags_ = {}
 _c.rz_encoder_params._or_none_ = set()
 _c.rz_media_params._choices_ = {}
@@ -154,9 +155,9 @@ class Sampling:
 class CacheOptions(TypedDict, total=False):
     capacity: int
     """Room in tokens; 0: as many as the model was made for, at most 8192."""
-    k_type: ElementType
+    k_type: CacheType
     """Element type of the keys."""
-    v_type: ElementType
+    v_type: CacheType
     """Element type of the values."""
 
 

@@ -42,6 +42,7 @@ mod sentences;
 mod sounds;
 mod sources;
 mod text;
+mod types;
 mod vectors;
 mod videos;
 mod waiting;

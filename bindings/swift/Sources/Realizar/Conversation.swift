@@ -10,8 +10,8 @@ public struct ConversationOptions: Sendable {
     /// Tokens that there is room for; 0: as many as the model was made for, at most 8192.
     public var capacity = 0
     /// The types of what it remembers.
-    public var keys = ElementType.f16
-    public var values = ElementType.f16
+    public var keys = CacheType.f16
+    public var values = CacheType.f16
     public var overflow = Overflow.fail
     /// Adapters of every reply, each with a scale.
     public var adapters: [(Adapter, scale: Float)] = []

@@ -4,14 +4,6 @@ import Dispatch
 /// The level of what the library has to say.
 public enum LogLevel: Int32, Sendable { case error = 1, warning, info }
 
-/// An element type of tensors or caches. `default`: what the library takes for the place where it is named.
-public enum ElementType: UInt32, Sendable {
-    case `default` = 0, f32 = 256, f16 = 1, bf16 = 30, f8_e4m3 = 257, q4_0 = 2, q4_1 = 3, q5_0 = 6, q5_1 = 7, q8_0 = 8,
-        q2_k = 10, q3_k = 11, q4_k = 12, q5_k = 13, q6_k = 14, iq1_s = 19, iq1_m = 29, iq2_xxs = 16, iq2_xs = 17,
-        iq2_s = 22, iq3_xxs = 18, iq3_s = 21, iq4_nl = 20, iq4_xs = 23, tq1_0 = 34, tq2_0 = 35, mxfp4 = 39, nvfp4 = 40,
-        q1_0 = 41, q2_0 = 42, pq2_0 = 142, ptq1_0 = 143
-}
-
 /// Where experts are. `auto`: on GPUs as many as fit, from the last layer on. `gpu`: on GPUs, in the last layers, as
 /// many as take at most so many bytes together.
 public enum Place: UInt32, Sendable { case auto = 0, cpu, gpu }
@@ -186,8 +178,8 @@ public final class Model: Sendable {
 
     /// Memory that a load and so many sessions will take, told before a weight is read.
     public static func plan(
-        _ path: String, options: LoadOptions = LoadOptions(), sessions: Int = 1, capacity: Int = 0, keys: ElementType = .f16,
-        values: ElementType = .f16
+        _ path: String, options: LoadOptions = LoadOptions(), sessions: Int = 1, capacity: Int = 0, keys: CacheType = .f16,
+        values: CacheType = .f16
     ) throws -> Plan {
         let name = try terminated(path, "the path")
         let sessions = try whole(sessions, "sessions")
@@ -198,8 +190,8 @@ public final class Model: Sendable {
 
     /// The same for a model whose files are bytes in memory.
     public static func plan(
-        files: [String: [UInt8]], options: LoadOptions = LoadOptions(), sessions: Int = 1, capacity: Int = 0, keys: ElementType = .f16,
-        values: ElementType = .f16
+        files: [String: [UInt8]], options: LoadOptions = LoadOptions(), sessions: Int = 1, capacity: Int = 0, keys: CacheType = .f16,
+        values: CacheType = .f16
     ) throws -> Plan {
         let sessions = try whole(sessions, "sessions")
         return try withSources(Array(files)[...]) { sources in
@@ -210,7 +202,7 @@ public final class Model: Sendable {
     }
 
     private static func plan(
-        _ options: LoadOptions, _ capacity: Int, _ keys: ElementType, _ values: ElementType,
+        _ options: LoadOptions, _ capacity: Int, _ keys: CacheType, _ values: CacheType,
         _ body: (
             UnsafeMutablePointer<rz_model_params>, UnsafeMutablePointer<rz_cache_params>,
             (plan: UnsafeMutablePointer<rz_model_plan>, devices: UnsafeMutablePointer<rz_model_plan_device>, count: UnsafeMutablePointer<Int>),
@@ -235,7 +227,7 @@ public final class Model: Sendable {
         return Plan(out, parts[..<count])
     }
 
-    static func cacheParams(_ capacity: Int, _ keys: ElementType, _ values: ElementType) throws -> rz_cache_params {
+    static func cacheParams(_ capacity: Int, _ keys: CacheType, _ values: CacheType) throws -> rz_cache_params {
         var params = sizedStruct(rz_cache_params(), \.struct_size)
         params.capacity = try whole(capacity, "capacity")
         params.k_type = keys.rawValue
@@ -518,7 +510,7 @@ public final class Model: Sendable {
 
     /// An empty session with room for so many tokens; 0: as many as the model was made for, at most 8192. `keys` and
     /// `values`: the types of what it remembers.
-    public func session(capacity: Int = 0, keys: ElementType = .f16, values: ElementType = .f16) throws -> Session {
+    public func session(capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
         var params = try Model.cacheParams(capacity, keys, values)
         return try Session(self, Handle(free: { rz_cache_free($0) }) { out, error in
             handle.use { model in rz_cache_new(model, &params, out, error) }

@@ -58,7 +58,7 @@ public final class Store: Sendable {
 
     /// A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
     /// those from `session.count` on are to be appended. `capacity` and types as of `Model.session`.
-    public func take(_ tokens: [UInt32], capacity: Int = 0, keys: ElementType = .f16, values: ElementType = .f16) throws -> Session {
+    public func take(_ tokens: [UInt32], capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
         var params = try Model.cacheParams(capacity, keys, values)
         var common: UInt32 = 0
         return try Session(model, Handle(free: { rz_cache_free($0) }) { out, error in
@@ -67,7 +67,7 @@ public final class Store: Sendable {
     }
 
     /// The same for a prompt, the rest of which is appended from token `session.count` on.
-    public func take(_ prompt: Prompt, capacity: Int = 0, keys: ElementType = .f16, values: ElementType = .f16) throws -> Session {
+    public func take(_ prompt: Prompt, capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
         var params = try Model.cacheParams(capacity, keys, values)
         var common: UInt32 = 0
         return try Session(model, Handle(free: { rz_cache_free($0) }) { out, error in
