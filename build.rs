@@ -13,6 +13,8 @@ mod header;
 mod options;
 #[path = "build_print.rs"]
 mod print;
+#[path = "build_statuses.rs"]
+mod statuses;
 #[path = "build_types.rs"]
 mod types;
 
@@ -126,6 +128,10 @@ fn main() {
     let types = types::all(&bound);
     for (file, write) in types::FILES {
         generated(&root, file, &write(&types), &out);
+    }
+    let statuses = statuses::all(&bound);
+    for (file, write) in statuses::FILES {
+        generated(&root, file, &write(&statuses), &out);
     }
     let options = options::groups(&bound);
     for (file, write) in options::FILES {

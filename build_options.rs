@@ -233,7 +233,7 @@ fn doc_of(structure: &str, name: &str, doc: &str) -> String {
 }
 
 /// The sentences at the beginning of a comment that speak of nothing that only C has.
-fn plain(doc: &str) -> String {
+pub fn plain(doc: &str) -> String {
     let paragraph = doc.split("\n\n").next().unwrap_or_default().replace('\n', " ");
     let is_plain = |text: &str| !["RZ_", "rz_", "NULL", "llama.cpp"].iter().any(|word| text.contains(word));
     let text: String = paragraph.split_inclusive(". ").take_while(|sentence| is_plain(sentence)).collect();
@@ -275,7 +275,7 @@ fn choice_groups() -> Vec<&'static str> {
 }
 
 /// `max_tokens` as `maxTokens`.
-fn camel(name: &str) -> String {
+pub fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |text, word| text + &word[..1].to_uppercase() + &word[1..])

@@ -11,31 +11,6 @@ import (
 // Code is a status of the library. Codes are errors themselves, so that errors.Is(err, realizar.ErrContextFull) works.
 type Code int32
 
-// The statuses of failed calls.
-const (
-	ErrInvalidArgument   Code = rz_ERR_INVALID_ARGUMENT
-	ErrBusy              Code = rz_ERR_BUSY
-	ErrOutOfMemory       Code = rz_ERR_OUT_OF_MEMORY
-	ErrDeviceOutOfMemory Code = rz_ERR_DEVICE_OUT_OF_MEMORY
-	ErrLimit             Code = rz_ERR_LIMIT
-	ErrIO                Code = rz_ERR_IO
-	ErrFormat            Code = rz_ERR_FORMAT
-	ErrUnsupported       Code = rz_ERR_UNSUPPORTED
-	ErrVersion           Code = rz_ERR_VERSION
-	ErrCancelled         Code = rz_ERR_CANCELLED
-	ErrDeadline          Code = rz_ERR_DEADLINE
-	ErrContextFull       Code = rz_ERR_CONTEXT_FULL
-	ErrBufferTooSmall    Code = rz_ERR_BUFFER_TOO_SMALL
-	ErrDeviceUnavailable Code = rz_ERR_DEVICE_UNAVAILABLE
-	ErrDeviceLost        Code = rz_ERR_DEVICE_LOST
-	ErrMismatch          Code = rz_ERR_MISMATCH
-	ErrPanic             Code = rz_ERR_PANIC
-	ErrPoisoned          Code = rz_ERR_POISONED
-	ErrNotFound          Code = rz_ERR_NOT_FOUND
-	ErrNotReady          Code = rz_ERR_NOT_READY
-	ErrResources         Code = rz_ERR_RESOURCES
-)
-
 // Error gives the name of the status, such as "RZ_ERR_FORMAT".
 func (c Code) Error() string {
 	if Open("") != nil {

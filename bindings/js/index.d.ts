@@ -2,7 +2,9 @@ import type {
   CacheParams, EmbedParams, EncoderParams, JobParams, LoadParams, MediaParams, ReplyParams, RuntimeParams,
   SamplingParams, StoreParams,
 } from "./options";
+import type { StatusName } from "./statuses";
 
+export type { StatusName } from "./statuses";
 export type { ElementType, Filter, Pooling, Reasoning } from "./options";
 
 declare global {
@@ -17,8 +19,7 @@ export const version: string;
 
 /** A failed call of the library. */
 export class RealizarError extends Error {
-  /** Name of the status, such as "RZ_ERR_CONTEXT_FULL". */
-  readonly code: string;
+  readonly code: StatusName;
   readonly status: number;
   /** The `errno` of the system call that failed, else 0. */
   readonly systemCode: number;

@@ -9,6 +9,7 @@ const fs = require("node:fs");
 const path = require("node:path");
 const hub = require("./hub.js");
 const known = require("./options.js");
+const statuses = require("./statuses.js");
 
 /** A failed call of the library. `code` is the name of the status, such as "RZ_ERR_CONTEXT_FULL". */
 class RealizarError extends Error {
@@ -58,7 +59,8 @@ const SLICE = 5_000;
 /** Texts that are embedded in one slice. */
 const TEXTS = 16;
 
-const invalid = (message) => new RealizarError("RZ_ERR_INVALID_ARGUMENT", -1, message);
+const failed = (code, message) => new RealizarError(code, statuses[code], message);
+const invalid = (message) => failed("RZ_ERR_INVALID_ARGUMENT", message);
 
 // Names of options.
 const WATCHED = ["signal", "progress"];
@@ -224,8 +226,7 @@ async function fetchModel(model, options = {}) {
     return await hub.fetchModel(String(model), { free, signal, progress, lock: native.lock });
   } catch (error) {
     if (!(error instanceof hub.Failure)) throw error;
-    const status = { RZ_ERR_INVALID_ARGUMENT: -1, RZ_ERR_OUT_OF_MEMORY: -3, RZ_ERR_IO: -6 }[error.code];
-    throw Object.assign(new RealizarError(error.code, status, error.message), { cause: error.cause });
+    throw Object.assign(failed(error.code, error.message), { cause: error.cause });
   }
 }
 
@@ -552,7 +553,7 @@ class Turn {
 
   /** Rejects calls while a loop uses the object. */
   check(what) {
-    if (this.#current) throw new RealizarError("RZ_ERR_BUSY", -2, `the ${what} is in use by another call`);
+    if (this.#current) throw failed("RZ_ERR_BUSY", `the ${what} is in use by another call`);
   }
 
   /** Begins the use by a loop, which ends with `leave`. `isIdle`: the body of the loop is running. `cleanUp` gives up

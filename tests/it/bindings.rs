@@ -25,13 +25,20 @@ const GENERATED: [(&str, &str); 11] = [
     ("bindings/go/header_nocgo.go", include_str!(concat!(env!("OUT_DIR"), "/header_nocgo.go"))),
 ];
 
-/// The options of calls in these languages, written likewise; what they name is offered.
-const OPTIONS: [(&str, &str); 13] = [
+/// The types, statuses and options of calls in these languages, written likewise; what they name is offered.
+const OPTIONS: [(&str, &str); 20] = [
     ("bindings/java/realizar/ElementType.java", include_str!(concat!(env!("OUT_DIR"), "/ElementType.java"))),
     ("bindings/java/realizar/CacheType.java", include_str!(concat!(env!("OUT_DIR"), "/CacheType.java"))),
     ("bindings/csharp/Realizar/Types.cs", include_str!(concat!(env!("OUT_DIR"), "/Types.cs"))),
     ("bindings/swift/Sources/Realizar/Types.swift", include_str!(concat!(env!("OUT_DIR"), "/Types.swift"))),
     ("bindings/go/types.go", include_str!(concat!(env!("OUT_DIR"), "/types.go"))),
+    ("bindings/python/realizar/_errors.py", include_str!(concat!(env!("OUT_DIR"), "/_errors.py"))),
+    ("bindings/java/realizar/RealizarException.java", include_str!(concat!(env!("OUT_DIR"), "/RealizarException.java"))),
+    ("bindings/csharp/Realizar/Status.cs", include_str!(concat!(env!("OUT_DIR"), "/Status.cs"))),
+    ("bindings/swift/Sources/Realizar/Codes.swift", include_str!(concat!(env!("OUT_DIR"), "/Codes.swift"))),
+    ("bindings/go/statuses.go", include_str!(concat!(env!("OUT_DIR"), "/statuses.go"))),
+    ("bindings/js/statuses.js", include_str!(concat!(env!("OUT_DIR"), "/statuses.js"))),
+    ("bindings/js/statuses.d.ts", include_str!(concat!(env!("OUT_DIR"), "/statuses.d.ts"))),
     ("bindings/python/realizar/_options.py", include_str!(concat!(env!("OUT_DIR"), "/_options.py"))),
     ("bindings/js/src/options.c", include_str!(concat!(env!("OUT_DIR"), "/options.c"))),
     ("bindings/js/src/options.h", include_str!(concat!(env!("OUT_DIR"), "/options.h"))),

@@ -4,19 +4,6 @@ using System.Threading;
 
 namespace Realizar
 {
-    /// <summary>Outcomes of calls that failed.</summary>
-    public enum Status
-    {
-        InvalidArgument = Native.RZ_ERR_INVALID_ARGUMENT, Busy = Native.RZ_ERR_BUSY, OutOfMemory = Native.RZ_ERR_OUT_OF_MEMORY,
-        DeviceOutOfMemory = Native.RZ_ERR_DEVICE_OUT_OF_MEMORY, Limit = Native.RZ_ERR_LIMIT, IO = Native.RZ_ERR_IO,
-        Format = Native.RZ_ERR_FORMAT, Unsupported = Native.RZ_ERR_UNSUPPORTED, Version = Native.RZ_ERR_VERSION,
-        Cancelled = Native.RZ_ERR_CANCELLED, Deadline = Native.RZ_ERR_DEADLINE, ContextFull = Native.RZ_ERR_CONTEXT_FULL,
-        BufferTooSmall = Native.RZ_ERR_BUFFER_TOO_SMALL, DeviceUnavailable = Native.RZ_ERR_DEVICE_UNAVAILABLE,
-        DeviceLost = Native.RZ_ERR_DEVICE_LOST, Mismatch = Native.RZ_ERR_MISMATCH, Panic = Native.RZ_ERR_PANIC,
-        Poisoned = Native.RZ_ERR_POISONED, NotFound = Native.RZ_ERR_NOT_FOUND, NotReady = Native.RZ_ERR_NOT_READY,
-        Resources = Native.RZ_ERR_RESOURCES,
-    }
-
     /// <summary>A call of the library failed. Some failures are exceptions of .NET, whose InnerException is this one: an
     /// OperationCanceledException if the call was cancelled, an InvalidOperationException if another call uses the object
     /// or a reply is unfinished (Status.Busy), a FileNotFoundException if a file is missing.</summary>

@@ -1,16 +1,69 @@
 package realizar;
 
 /** A call of the library failed. One that was cancelled is a {@link java.util.concurrent.CancellationException}
- *  instead. */
+ *  instead. The build writes this file: make header. */
 public final class RealizarException extends RuntimeException {
-    /** Outcomes of calls that failed, in the order of their numbers from -1 down. */
+    /** Outcomes of calls that failed. */
     public enum Status {
-        INVALID_ARGUMENT, BUSY, OUT_OF_MEMORY, DEVICE_OUT_OF_MEMORY, LIMIT, IO, FORMAT, UNSUPPORTED, VERSION, CANCELLED, DEADLINE,
-        CONTEXT_FULL, BUFFER_TOO_SMALL, DEVICE_UNAVAILABLE, DEVICE_LOST, MISMATCH, PANIC, POISONED, NOT_FOUND, NOT_READY,
-        RESOURCES, UNKNOWN;
+        /** An argument is absent, out of range, not UTF-8, or otherwise never valid. */
+        INVALID_ARGUMENT(Header.RZ_ERR_INVALID_ARGUMENT),
+        /** Another call is using the handle. */
+        BUSY(Header.RZ_ERR_BUSY),
+        /** Host memory is exhausted. */
+        OUT_OF_MEMORY(Header.RZ_ERR_OUT_OF_MEMORY),
+        /** Device memory is exhausted. */
+        DEVICE_OUT_OF_MEMORY(Header.RZ_ERR_DEVICE_OUT_OF_MEMORY),
+        /** The call would exceed a ceiling set by the caller, or a bound of this library. */
+        LIMIT(Header.RZ_ERR_LIMIT),
+        /** A file could not be read or written. */
+        IO(Header.RZ_ERR_IO),
+        /** A file is damaged, or the weights of a model make a result NaN or infinite. */
+        FORMAT(Header.RZ_ERR_FORMAT),
+        /** The request is valid, but this library does not implement it. */
+        UNSUPPORTED(Header.RZ_ERR_UNSUPPORTED),
+        /** A field or a flag needs a newer library. */
+        VERSION(Header.RZ_ERR_VERSION),
+        /** A cancel was fired, or a callback asked to stop. */
+        CANCELLED(Header.RZ_ERR_CANCELLED),
+        /** The deadline has passed. */
+        DEADLINE(Header.RZ_ERR_DEADLINE),
+        /** The tokens do not fit into the context window (the capacity of the cache). */
+        CONTEXT_FULL(Header.RZ_ERR_CONTEXT_FULL),
+        /** The buffer is too small. */
+        BUFFER_TOO_SMALL(Header.RZ_ERR_BUFFER_TOO_SMALL),
+        /** The device cannot be used; the message says why. */
+        DEVICE_UNAVAILABLE(Header.RZ_ERR_DEVICE_UNAVAILABLE),
+        /** The device failed, or did not answer for 60 seconds; its work is lost. The model is unusable, including
+         * its layers on other devices. The CPU and other models continue to work, on the same device too, because
+         * each model has its own context. According to NVIDIA's documentation some kernel faults, such as error
+         * 700 (illegal address), make CUDA unusable in the whole process: then every model on a GPU returns this
+         * status, and only a new process can use the devices again. */
+        DEVICE_LOST(Header.RZ_ERR_DEVICE_LOST),
+        /** One call combines objects of different models. */
+        MISMATCH(Header.RZ_ERR_MISMATCH),
+        /** Caught bug of this library. Please report the message. */
+        PANIC(Header.RZ_ERR_PANIC),
+        /** An earlier call on this object ended with an internal error, whose message this error repeats. Close the
+         * object. */
+        POISONED(Header.RZ_ERR_POISONED),
+        /** No such name or number: a key, a device, a medium, or an index beyond the last entry. */
+        NOT_FOUND(Header.RZ_ERR_NOT_FOUND),
+        /** Another call must come first: there are no logits before a prefill, and no rows before the last step. */
+        NOT_READY(Header.RZ_ERR_NOT_READY),
+        /** The system cannot create a thread or another resource; the same call may succeed later. */
+        RESOURCES(Header.RZ_ERR_RESOURCES),
+        /** A status that this package does not know. */
+        UNKNOWN(0);
+
+        private final int code;
+
+        Status(int code) {
+            this.code = code;
+        }
 
         static Status of(int code) {
-            return values()[Math.min(-1 - code, UNKNOWN.ordinal())];
+            for (Status status : values()) if (status.code == code) return status;
+            return UNKNOWN;
         }
     }
 
@@ -46,6 +99,7 @@ public final class RealizarException extends RuntimeException {
         return needed;
     }
 
+    /** The outcome, of which UNKNOWN stands for those that this class has no name of. */
     public Status status() {
         return status;
     }

@@ -12,11 +12,8 @@ conversations, sessions and jobs go on afterwards.
 """
 
 from ._conversations import Conversation, ConversationInfo, ReadOptions, ReplyOptions, step_conversations
-from ._errors import (
-    BufferTooSmall, Busy, Cancelled, Closed, ContextFull, DeadlineExceeded, DeviceLost, DeviceOutOfMemory, DeviceUnavailable,
-    Error, FileError, FormatError, InvalidArgument, Limit, Mismatch, NotFound, NotReady, OutOfMemory, Panic, Poisoned,
-    ResourcesRefused, Unsupported, VersionError,
-)  # fmt: skip
+from . import _errors
+from ._errors import *  # noqa: F403 - each status has an exception
 from ._library import library
 from ._loading import LoadOptions, Placement, Plan, PlanDevice, Progress, Source, fetch, plan
 from ._media import Encoder, EncoderInfo, EncoderOptions, EncoderPlan, Media, MediaInfo, Prompt
@@ -35,10 +32,8 @@ __all__ = [
     "Grammar", "Job", "JobOptions", "LoadOptions", "Media", "MediaInfo", "Members", "Model", "ModelInfo", "Part", "Phase", "Placement", "Plan",
     "PlanDevice", "Prompt", "ReadOptions", "ReplyOptions", "Runtime", "RuntimeInfo", "Sampler", "Sampling", "Session", "Store",
     "StoreInfo", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices", "fetch", "plan", "step_conversations", "step_jobs",
-    "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
-    "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "NotFound", "NotReady",
-    "OutOfMemory", "Panic", "Poisoned", "ResourcesRefused", "Unsupported", "VersionError",
     "Adapters", "Draft", "ElementType", "Message", "Messages", "Pooling", "Progress", "Reasoning", "Source", "Tokens",
 ]  # fmt: skip
+__all__ += _errors.__all__
 
 __version__ = library.rz_version().decode()

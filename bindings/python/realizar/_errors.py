@@ -1,4 +1,5 @@
-"""Exceptions: one for each status, derived from the exception that Python has for it where there is one."""
+"""Exceptions: one for each status, derived from the exception that Python has for it where there is one. The build writes
+this file: `make header`."""
 
 import errno
 from typing import Dict, Type
@@ -20,39 +21,147 @@ class Closed(Error, ValueError):
     """Something was used after `close`."""
 
 
-class InvalidArgument(Error, ValueError): ...
-class Busy(Error): ...
-class OutOfMemory(Error, MemoryError): ...
-class DeviceOutOfMemory(Error, MemoryError): ...
-class Limit(Error): ...
-class FileError(Error, OSError): ...
-class _MissingFile(FileError, FileNotFoundError): ...
-class FormatError(Error, ValueError): ...
-class Unsupported(Error, NotImplementedError): ...
-class VersionError(Error): ...
-class Cancelled(Error): ...
-class DeadlineExceeded(Error, TimeoutError): ...
-class ContextFull(Error): ...
-class BufferTooSmall(Error): ...
-class DeviceUnavailable(Error): ...
-class DeviceLost(Error): ...
-class Mismatch(Error, ValueError): ...
-class Panic(Error): ...
-class Poisoned(Error): ...
-class NotFound(Error, LookupError): ...
-class NotReady(Error): ...
-class ResourcesRefused(Error, OSError): ...
+class InvalidArgument(Error, ValueError):
+    """An argument is absent, out of range, not UTF-8, or otherwise never valid."""
+
+
+class Busy(Error):
+    """Another call is using the handle."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """Host memory is exhausted."""
+
+
+class DeviceOutOfMemory(Error, MemoryError):
+    """Device memory is exhausted."""
+
+
+class Limit(Error):
+    """The call would exceed a ceiling set by the caller, or a bound of this library."""
+
+
+class FileError(Error, OSError):
+    """A file could not be read or written."""
+
+
+class FormatError(Error, ValueError):
+    """A file is damaged, or the weights of a model make a result NaN or infinite."""
+
+
+class Unsupported(Error, NotImplementedError):
+    """The request is valid, but this library does not implement it."""
+
+
+class VersionError(Error):
+    """A field or a flag needs a newer library."""
+
+
+class Cancelled(Error):
+    """A cancel was fired, or a callback asked to stop."""
+
+
+class DeadlineExceeded(Error, TimeoutError):
+    """The deadline has passed."""
+
+
+class ContextFull(Error):
+    """The tokens do not fit into the context window (the capacity of the cache)."""
+
+
+class BufferTooSmall(Error):
+    """The buffer is too small."""
+
+
+class DeviceUnavailable(Error):
+    """The device cannot be used; the message says why."""
+
+
+class DeviceLost(Error):
+    """The device failed, or did not answer for 60 seconds; its work is lost. The model is unusable, including its
+    layers on other devices. The CPU and other models continue to work, on the same device too, because each model
+    has its own context. According to NVIDIA's documentation some kernel faults, such as error 700 (illegal
+    address), make CUDA unusable in the whole process: then every model on a GPU returns this status, and only a
+    new process can use the devices again."""
+
+
+class Mismatch(Error, ValueError):
+    """One call combines objects of different models."""
+
+
+class Panic(Error):
+    """Caught bug of this library. Please report the message."""
+
+
+class Poisoned(Error):
+    """An earlier call on this object ended with an internal error, whose message this error repeats. Close the
+    object."""
+
+
+class NotFound(Error, LookupError):
+    """No such name or number: a key, a device, a medium, or an index beyond the last entry."""
+
+
+class NotReady(Error):
+    """Another call must come first: there are no logits before a prefill, and no rows before the last step."""
+
+
+class ResourcesRefused(Error, OSError):
+    """The system cannot create a thread or another resource; the same call may succeed later."""
 
 
 _BY_CODE: Dict[int, Type[Error]] = {
-    _c.RZ_ERR_INVALID_ARGUMENT: InvalidArgument, _c.RZ_ERR_BUSY: Busy, _c.RZ_ERR_OUT_OF_MEMORY: OutOfMemory,
-    _c.RZ_ERR_DEVICE_OUT_OF_MEMORY: DeviceOutOfMemory, _c.RZ_ERR_LIMIT: Limit, _c.RZ_ERR_IO: FileError,
-    _c.RZ_ERR_FORMAT: FormatError, _c.RZ_ERR_UNSUPPORTED: Unsupported, _c.RZ_ERR_VERSION: VersionError,
-    _c.RZ_ERR_CANCELLED: Cancelled, _c.RZ_ERR_DEADLINE: DeadlineExceeded, _c.RZ_ERR_CONTEXT_FULL: ContextFull,
-    _c.RZ_ERR_BUFFER_TOO_SMALL: BufferTooSmall, _c.RZ_ERR_DEVICE_UNAVAILABLE: DeviceUnavailable,
-    _c.RZ_ERR_DEVICE_LOST: DeviceLost, _c.RZ_ERR_MISMATCH: Mismatch, _c.RZ_ERR_PANIC: Panic, _c.RZ_ERR_POISONED: Poisoned,
-    _c.RZ_ERR_NOT_FOUND: NotFound, _c.RZ_ERR_NOT_READY: NotReady, _c.RZ_ERR_RESOURCES: ResourcesRefused,
-}  # fmt: skip
+    _c.RZ_ERR_INVALID_ARGUMENT: InvalidArgument,
+    _c.RZ_ERR_BUSY: Busy,
+    _c.RZ_ERR_OUT_OF_MEMORY: OutOfMemory,
+    _c.RZ_ERR_DEVICE_OUT_OF_MEMORY: DeviceOutOfMemory,
+    _c.RZ_ERR_LIMIT: Limit,
+    _c.RZ_ERR_IO: FileError,
+    _c.RZ_ERR_FORMAT: FormatError,
+    _c.RZ_ERR_UNSUPPORTED: Unsupported,
+    _c.RZ_ERR_VERSION: VersionError,
+    _c.RZ_ERR_CANCELLED: Cancelled,
+    _c.RZ_ERR_DEADLINE: DeadlineExceeded,
+    _c.RZ_ERR_CONTEXT_FULL: ContextFull,
+    _c.RZ_ERR_BUFFER_TOO_SMALL: BufferTooSmall,
+    _c.RZ_ERR_DEVICE_UNAVAILABLE: DeviceUnavailable,
+    _c.RZ_ERR_DEVICE_LOST: DeviceLost,
+    _c.RZ_ERR_MISMATCH: Mismatch,
+    _c.RZ_ERR_PANIC: Panic,
+    _c.RZ_ERR_POISONED: Poisoned,
+    _c.RZ_ERR_NOT_FOUND: NotFound,
+    _c.RZ_ERR_NOT_READY: NotReady,
+    _c.RZ_ERR_RESOURCES: ResourcesRefused,
+}
+
+__all__ = [
+    "Error",
+    "Closed",
+    "InvalidArgument",
+    "Busy",
+    "OutOfMemory",
+    "DeviceOutOfMemory",
+    "Limit",
+    "FileError",
+    "FormatError",
+    "Unsupported",
+    "VersionError",
+    "Cancelled",
+    "DeadlineExceeded",
+    "ContextFull",
+    "BufferTooSmall",
+    "DeviceUnavailable",
+    "DeviceLost",
+    "Mismatch",
+    "Panic",
+    "Poisoned",
+    "NotFound",
+    "NotReady",
+    "ResourcesRefused",
+]
+
+
+class _MissingFile(FileError, FileNotFoundError): ...
 
 
 def error_of(code: int, name: str, message: str, system_code: int, needed: int = 0) -> Error:

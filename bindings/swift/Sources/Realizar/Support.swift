@@ -9,27 +9,6 @@ public struct RealizarError: Error, Sendable, CustomStringConvertible {
         public init(rawValue: Int32) { self.rawValue = rawValue }
         /// The name in the header, such as "RZ_ERR_FORMAT".
         public var description: String { String(cString: rz_status_name(rawValue)) }
-
-        public static let invalidArgument = Code(rawValue: RZ_ERR_INVALID_ARGUMENT.rawValue)
-        public static let busy = Code(rawValue: RZ_ERR_BUSY.rawValue)
-        public static let outOfMemory = Code(rawValue: RZ_ERR_OUT_OF_MEMORY.rawValue)
-        public static let deviceOutOfMemory = Code(rawValue: RZ_ERR_DEVICE_OUT_OF_MEMORY.rawValue)
-        public static let limit = Code(rawValue: RZ_ERR_LIMIT.rawValue)
-        public static let io = Code(rawValue: RZ_ERR_IO.rawValue)
-        public static let format = Code(rawValue: RZ_ERR_FORMAT.rawValue)
-        public static let unsupported = Code(rawValue: RZ_ERR_UNSUPPORTED.rawValue)
-        public static let version = Code(rawValue: RZ_ERR_VERSION.rawValue)
-        public static let cancelled = Code(rawValue: RZ_ERR_CANCELLED.rawValue)
-        public static let deadline = Code(rawValue: RZ_ERR_DEADLINE.rawValue)
-        public static let contextFull = Code(rawValue: RZ_ERR_CONTEXT_FULL.rawValue)
-        public static let deviceUnavailable = Code(rawValue: RZ_ERR_DEVICE_UNAVAILABLE.rawValue)
-        public static let deviceLost = Code(rawValue: RZ_ERR_DEVICE_LOST.rawValue)
-        public static let mismatch = Code(rawValue: RZ_ERR_MISMATCH.rawValue)
-        public static let panic = Code(rawValue: RZ_ERR_PANIC.rawValue)
-        public static let poisoned = Code(rawValue: RZ_ERR_POISONED.rawValue)
-        public static let notFound = Code(rawValue: RZ_ERR_NOT_FOUND.rawValue)
-        public static let notReady = Code(rawValue: RZ_ERR_NOT_READY.rawValue)
-        public static let resources = Code(rawValue: RZ_ERR_RESOURCES.rawValue)
     }
 
     public let code: Code
