@@ -1,12 +1,12 @@
-//! An exponential and random numbers that are the same on every machine, to the last bit.
+//! An exponential function and random numbers that are bit-identical on every machine.
 
-/// `e^x` for `x <= 0`, at least `e^-700`, to about one unit in the last place: `x = k ln 2 + r`, a Taylor polynomial
-/// for `e^r`, `k` added to its exponent. The platform's own `exp` differs from machine to machine in the last bit.
+/// `e^x` for `x <= 0`, at least `e^-700`, to about one ULP: `x = k ln 2 + r`, a Taylor polynomial for `e^r`, `k` added
+/// to its exponent. The platforms' own `exp` differ in the last bit.
 pub(super) fn exp(x: f64) -> f64 {
-    // ln 2 in two parts, the first with so few bits that its product with k is exact.
+    // ln 2 in two parts, the first with few enough bits that its product with k is exact.
     const LN2_HIGH: f64 = f64::from_bits(0x3FE6_2E42_FEE0_0000);
     const LN2_LOW: f64 = f64::from_bits(0x3DEA_39EF_3579_3C76);
-    // 1.5 * 2^52: after the addition the low bits of the mantissa hold the integer.
+    // 1.5 * 2^52: after the addition the low bits of the mantissa are the integer.
     const SHIFT: f64 = 6_755_399_441_055_744.0;
     const INVERSE_FACTORIALS: [f64; 14] = {
         let mut inverse = [1.0; 14];
@@ -26,27 +26,26 @@ pub(super) fn exp(x: f64) -> f64 {
     f64::from_bits(power.to_bits().wrapping_add(shifted.to_bits() << 52))
 }
 
-/// Unit of integers that stand for numbers up to 1, as its inverse: a power of two so that `n` of them have a sum below
-/// 2^63.
+/// Scale of integers that represent numbers up to 1: a power of two so that `n` of them sum below 2^63.
 pub(super) fn unit(n: usize) -> f64 {
     let bits = (usize::BITS - n.leading_zeros()).clamp(12, 62);
     (1u64 << (63 - bits)) as f64
 }
 
-/// A number from 0 to 1 in units, rounded to nearest, to even between two.
+/// A number from 0 to 1 as a scaled integer, rounded to nearest even.
 pub(super) fn fixed(x: f64, unit: f64) -> u64 {
-    // Behind the addition the low bits of the mantissa hold the integer.
+    // After the addition the low bits of the mantissa are the integer.
     const SHIFT: f64 = (1u64 << 52) as f64;
     (x * unit + SHIFT).to_bits() - SHIFT.to_bits()
 }
 
 /// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. The state is the seed plus a constant
-/// a draw.
+/// per draw.
 #[derive(Clone, Debug)]
 pub(super) struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// The state after some draws.
+    /// The state after `draws` draws.
     pub fn behind(&self, draws: u64) -> u64 {
         self.0.wrapping_add(draws.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
@@ -59,12 +58,12 @@ impl SplitMix64 {
         z ^ z >> 31
     }
 
-    /// Uniform from 0, and below 1.
+    /// Uniform in `[0, 1)`.
     pub fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Uniform in `0..n`, but for a share of `n / 2^64`.
+    /// Uniform in `0..n`, up to a bias of `n / 2^64`.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }

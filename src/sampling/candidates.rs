@@ -1,4 +1,4 @@
-//! The tokens that are left to a choice, the filters that drop some, and the draw of one.
+//! The candidate tokens of a choice, the filters that drop some, and the draw of one.
 
 use std::cmp::Ordering;
 
@@ -8,11 +8,11 @@ use super::params::SamplerParams;
 use super::rule::{Choice, SamplingRule};
 use crate::error::{Error, Result};
 
-/// Logits this far below a bound are dropped without a look at their exponential. It covers what rounding and the
-/// platform's `ln` may differ, so that these never decide.
+/// Logits this far below a bound are dropped without computing their exponential. Covers rounding and platform
+/// differences of `ln`, so that these never decide.
 const MARGIN: f64 = 1.0;
 
-/// Weights that a draw passes over at once.
+/// Number of weights that a draw skips at once.
 const CHUNK: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,25 +26,25 @@ impl Candidate {
         self.logit > f32::NEG_INFINITY
     }
 
-    /// Larger logits first, of equal ones lower ids.
+    /// Larger logits first, ties by lower id.
     fn order(a: &Self, b: &Self) -> Ordering {
         b.logit.total_cmp(&a.logit).then(a.id.cmp(&b.id))
     }
 }
 
-/// Unnormalised probabilities of logits.
+/// Unnormalized probabilities of logits.
 #[derive(Clone, Copy, Debug)]
 struct Softmax {
-    /// The logit whose weight is 1.
+    /// The logit with weight 1.
     max: f64,
     /// 1 over the temperature.
     inverse: f64,
-    /// Unit of weights that are integers.
+    /// Scale of integer weights.
     unit: f64,
 }
 
 impl Softmax {
-    /// The probability of a token over that of the most probable one.
+    /// The probability of a token relative to the most probable one.
     fn weight(&self, c: &Candidate) -> f64 {
         exp((f64::from(c.logit) - self.max) * self.inverse)
     }
@@ -53,22 +53,22 @@ impl Softmax {
         fixed(self.weight(c), self.unit)
     }
 
-    /// A logit above which all weights of at least `weight` are, for certain.
+    /// A logit certainly below all logits with a weight of at least `weight`.
     fn floor(&self, weight: f64) -> f64 {
         self.max + (libm::log(weight) - MARGIN) / self.inverse
     }
 
-    /// Information of a token above that of the most probable one, as far as `exp` tells such apart.
+    /// Information of a token minus that of the most probable one, within the range of `exp`.
     fn information(&self, c: &Candidate) -> f64 {
         ((self.max - f64::from(c.logit)) * self.inverse).min(700.0)
     }
 }
 
-/// Tokens that are left with their logits, the vocabulary's order or the one that the last filter left.
+/// The remaining tokens with their logits, in the order of the vocabulary or of the last filter.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
     pub list: Vec<Candidate>,
-    /// Unnormalised probabilities of the candidates, integers in a unit.
+    /// Unnormalized probabilities of the candidates as scaled integers.
     weights: Vec<u64>,
 }
 
@@ -82,10 +82,10 @@ impl Candidates {
         self.list.iter().copied().reduce(|a, b| if b.logit > a.logit { b } else { a })
     }
 
-    /// Filters the candidates, of which `best` is one, and draws from them.
+    /// Filters the candidates, of which `best` is the most likely, and draws from them.
     pub fn choose_one(&mut self, rule: &SamplingRule, best: Candidate, vocab: usize) -> Choice {
         let params = rule.params;
-        // Differences of logits stay numbers when none is infinite.
+        // Without infinities, differences of logits are never NaN.
         self.list.iter_mut().for_each(|c| c.logit = c.logit.min(f32::MAX));
         let mut softmax = Softmax { max: best.logit.min(f32::MAX).into(), inverse: 1.0, unit: unit(vocab) };
         let mut random = SplitMix64(rule.random);
@@ -97,10 +97,10 @@ impl Candidates {
                 Filter::TopP => self.keep_top_p(params.top_p.into(), &softmax),
                 Filter::MinP => self.keep_min_p(params.min_p.into(), &softmax),
                 Filter::Xtc => self.exclude_top(params, &softmax, &mut random),
-                // A product with 0 stays one.
+                // A product with 0 stays 0, not NaN.
                 Filter::Temperature => softmax.inverse = (1.0 / self.temperature(params, &softmax)).min(f64::MAX),
             }
-            // Typical tokens, and those that XTC leaves, need not have the most probable one among them.
+            // Typical sampling and XTC may drop the most probable token.
             if matches!(filter, Filter::TypicalP | Filter::Xtc) {
                 softmax.max = self.best().map_or(softmax.max, |best| best.logit.into());
             }
@@ -143,8 +143,8 @@ impl Candidates {
 
     fn keep_top_p(&mut self, top_p: f64, softmax: &Softmax) {
         let target = (top_p * self.weigh(softmax) as f64).ceil() as u64;
-        // Tokens below a share of (1 - top_p) / n of the most probable one cannot add up to more than 1 - top_p in all,
-        // so the kept ones are among the others.
+        // Tokens with less than (1 - top_p) / n of the largest probability cannot add up to more than 1 - top_p, so the
+        // kept ones are among the others.
         let floor = softmax.floor((1.0 - top_p) / self.list.len() as f64);
         self.list.retain(|c| f64::from(c.logit) >= floor);
         self.keep_mass(target, softmax, Candidate::order);
@@ -158,9 +158,9 @@ impl Candidates {
         self.keep_mass(target, softmax, |a, b| distance(a).total_cmp(&distance(b)).then(a.id.cmp(&b.id)));
     }
 
-    /// Keeps the first candidates, by an order, whose weights reach `target` together.
+    /// Keeps the first candidates, by `order`, whose weights together reach `target`.
     fn keep_mass(&mut self, target: u64, softmax: &Softmax, order: impl Fn(&Candidate, &Candidate) -> Ordering + Copy) {
-        // Few tokens are kept as a rule, so ever more of the first are sorted until they suffice.
+        // Usually few tokens are kept, so increasingly many are sorted until they suffice.
         let mut sorted = 64;
         loop {
             self.sort_first(sorted, order);
@@ -182,7 +182,7 @@ impl Candidates {
         self.list.retain(|c| f64::from(c.logit) >= floor && softmax.weight(c) >= min_p);
     }
 
-    /// Drops, by chance, the tokens of at least a probability, but for the least probable of them.
+    /// With the configured probability, drops the tokens above the threshold, except the least probable of them.
     fn exclude_top(&mut self, params: &SamplerParams, softmax: &Softmax, random: &mut SplitMix64) {
         if random.share() >= f64::from(params.xtc_probability) {
             return;
@@ -193,13 +193,13 @@ impl Candidates {
         self.list.retain(|c| !is_top(c) || last.is_some_and(|last| last.id == c.id));
     }
 
-    /// Keeps the tokens of at most so many bits of surprise, and the most probable one in any case.
+    /// Keeps the tokens of at most `bits` bits of surprise, and always the most probable one.
     fn keep_unsurprising(&mut self, bits: f64, softmax: &Softmax) {
         let floor = (self.weigh(softmax) as f64 * libm::exp2(-bits)).min(softmax.unit);
         self.list.retain(|c| softmax.fixed(c) as f64 >= floor);
     }
 
-    /// The temperature, which a range makes depend on the entropy.
+    /// The temperature, which depends on the entropy if a range is set.
     fn temperature(&mut self, params: &SamplerParams, softmax: &Softmax) -> f64 {
         let (temperature, range) = (f64::from(params.temperature), f64::from(params.temperature_range));
         if range == 0.0 || self.list.len() == 1 {
@@ -212,14 +212,14 @@ impl Candidates {
         least + (temperature + range - least) * libm::pow(share, params.temperature_exponent.into())
     }
 
-    /// The mean of what tokens have more information than the most probable one. `total`: of the weights. Products of
-    /// weights and information are at most 1 / e, and summed as integers for the reason that weights are.
+    /// The mean information relative to the most probable token. `total`: sum of the weights. Products of weight and
+    /// information are at most 1 / e, and summed as integers, independent of order.
     fn mean_information(&self, total: u64, softmax: &Softmax) -> f64 {
         let product = |c: &Candidate| fixed(softmax.weight(c) * softmax.information(c), softmax.unit);
         self.list.iter().map(product).sum::<u64>() as f64 / total as f64
     }
 
-    /// Brings the first `n` by an order to the front, and sorts them.
+    /// Moves the first `n` by `order` to the front, and sorts them.
     fn sort_first(&mut self, n: usize, order: impl Fn(&Candidate, &Candidate) -> Ordering + Copy) {
         if n < self.list.len() {
             self.list.select_nth_unstable_by(n, order);
@@ -228,11 +228,11 @@ impl Candidates {
         self.list[..n].sort_unstable_by(order);
     }
 
-    /// A token by its weight, and the sum of all weights.
+    /// Draws a token by its weight; also returns the sum of all weights.
     fn draw(&mut self, softmax: &Softmax, random: &mut SplitMix64) -> (Candidate, u64) {
         let total = self.weigh(softmax);
         let mut left = random.below(total);
-        // Whole chunks are passed over by their sums.
+        // Whole chunks are skipped by their sums.
         let chunk = self.weights.chunks(CHUNK).position(|chunk| {
             let sum: u64 = chunk.iter().sum();
             let is_here = left < sum;
@@ -264,7 +264,7 @@ impl Candidates {
     }
 }
 
-/// Room for `len` values.
+/// Reserves capacity for `len` values.
 pub(super) fn reserve<T>(v: &mut Vec<T>, len: usize) -> Result<()> {
     v.try_reserve(len.saturating_sub(v.len()))
         .map_err(|_| Error::OutOfMemory { what: "sampler", bytes: (len as u64).saturating_mul(size_of::<T>() as u64) })

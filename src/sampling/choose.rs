@@ -1,7 +1,6 @@
-//! The choice of one token by a rule: biases, penalties, filters, temperature, a draw. Relies on nothing but the
-//! arithmetic that IEEE 754 fixes and on `arithmetic`, so that a seed gives the same tokens on every machine.
-//! Probabilities are summed as integers, which has one result in any order, so that `kernels/sample.cu` chooses the
-//! same tokens.
+//! Sampling of one token by a rule: biases, penalties, filters, temperature, a draw. Deterministic across machines:
+//! uses only arithmetic fixed by IEEE 754, and `arithmetic`. Probabilities are summed as integers, independent of
+//! order, so that `kernels/sample.cu` samples the same tokens.
 
 use super::argmax;
 use super::candidates::{Candidate, Candidates, reserve};
@@ -9,17 +8,16 @@ use super::repetitions::{Repetitions, dry_penalty, ends_with, length_behind};
 use super::rule::{Choice, SamplingRule};
 use crate::error::Result;
 
-/// Memory of choices, allocated by the first of a vocabulary and then kept.
+/// Scratch memory, allocated for a vocabulary on first use.
 #[derive(Debug, Default)]
 pub struct Scratch {
     candidates: Candidates,
-    /// Occurrences or longest repetition of each token in a window; all 0 between calls. `[vocab]`
+    /// Number of occurrences, or longest repetition, of each token in a window; all 0 between calls. `[vocab]`
     counts: Vec<u32>,
     repetitions: Repetitions,
 }
 
-/// Chooses a token by a rule. `logits: [vocab]`, of which NaN counts as negative infinity, a token that is never
-/// chosen.
+/// Samples a token by a rule. `logits: [vocab]`; NaN counts as negative infinity, which is never sampled.
 pub fn choose(rule: &SamplingRule, logits: &[f32], scratch: &mut Scratch) -> Result<Choice> {
     let params = rule.params;
     let best = if params.temperature == 0.0 && rule.is_plain() {
@@ -36,7 +34,7 @@ pub fn choose(rule: &SamplingRule, logits: &[f32], scratch: &mut Scratch) -> Res
 }
 
 impl Scratch {
-    /// Makes candidates of what can be chosen, its logits biased and penalised.
+    /// Collects the candidates with biased and penalized logits.
     fn adjust(&mut self, rule: &SamplingRule, logits: &[f32]) -> Result<()> {
         let params = rule.params;
         self.candidates.reserve(logits.len())?;
@@ -103,7 +101,7 @@ impl Scratch {
         }
     }
 
-    /// Applies DRY: a token that makes a repetition one longer has a penalty that grows with its length.
+    /// Applies DRY: the penalty of a token that extends a repetition grows with its length.
     fn penalise_repetitions(&mut self, rule: &SamplingRule) {
         let params = rule.params;
         let window = if params.dry_window == 0 { usize::MAX } else { params.dry_window as usize };
@@ -125,7 +123,7 @@ impl Scratch {
 
 #[cfg(test)]
 impl Scratch {
-    /// The tokens among which the last one was drawn, and their probabilities.
+    /// The tokens of the last draw, and their probabilities.
     pub(super) fn probabilities(&self) -> impl Iterator<Item = (u32, f64)> {
         self.candidates.probabilities()
     }
@@ -161,7 +159,7 @@ mod tests {
         assert_eq!(argmax(&[]), 0);
     }
 
-    /// A seed is a promise: these ids, computed independently in Python, may change only with the major version.
+    /// These ids, computed independently in Python, may change only with the major version.
     #[test]
     fn a_seed_gives_these_tokens() {
         let logits: Vec<f32> = (0..1000).map(|i| ((i * 7919 % 1000) as f32 - 500.0) / 100.0).collect();
@@ -224,7 +222,7 @@ mod tests {
     fn draws_follow_the_distribution() {
         let logits = [0.5, -1.0, 2.0, 1.0, f32::NEG_INFINITY, 0.0, f32::NAN, 1.9, -0.5, 0.25];
         let clean = logits.map(|l| if l.is_nan() { f32::NEG_INFINITY } else { l });
-        // 7 degrees of freedom: 29.9 is passed once in ten thousand seeds.
+        // 7 degrees of freedom: one in ten thousand seeds exceeds 29.9.
         for temperature in [0.5, 1.0, 1.5] {
             let expected = softmax(&clean, f64::from(temperature));
             for seed in 0..3 {
@@ -233,7 +231,7 @@ mod tests {
                 assert!(x < 29.9, "temperature {temperature}, seed {seed}: {x}");
             }
         }
-        // The filter sees the untempered distribution: 2.0, 1.9, 1.0 and 0.5 hold 0.85 of it.
+        // The filter sees the untempered distribution: 2.0, 1.9, 1.0 and 0.5 have 0.85 of it.
         let kept = [2, 7, 3, 0];
         let survivors: [f32; 10] =
             std::array::from_fn(|i| if kept.contains(&i) { clean[i] } else { f32::NEG_INFINITY });
@@ -242,7 +240,7 @@ mod tests {
         assert!(x < 21.1, "top_p: {x}");
     }
 
-    /// Compares filters after the temperature with their definition in floats of 64 bits.
+    /// Compares filters after the temperature with their definition in f64.
     #[test]
     fn filters_see_the_distribution_that_they_are_told() {
         let logits: [f32; 10] = [0.5, -1.0, 2.0, 1.0, -3.0, 0.0, 3.0, 1.9, -0.5, 0.25];
@@ -357,7 +355,7 @@ mod tests {
         assert_eq!(memory(&s), first);
     }
 
-    /// Ids that the filters keep, by their definitions over a full sort. `None` where a sum is so close to `top_p` that
+    /// Ids that the filters keep, by their definitions over a full sort. `None` if a sum is so close to `top_p` that
     /// rounding decides.
     fn kept_by_definition(logits: &[f32], top_k: usize, top_p: f64, min_p: f64) -> Option<Vec<u32>> {
         let mut ids: Vec<u32> = (0..logits.len() as u32).collect();

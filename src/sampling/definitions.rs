@@ -1,5 +1,4 @@
-//! Holds samplers against probabilities that were computed elsewhere, by definitions in floats of 64 bits:
-//! `tests/data/make_sampling.py`.
+//! Compares samplers with probabilities computed from definitions in f64 by `tests/data/make_sampling.py`.
 
 use serde_json::Value;
 
@@ -79,7 +78,7 @@ fn draws_are_from_the_defined_distributions() {
     assert!((5..50).contains(&by_chance));
 }
 
-/// Pearson's chi-square, with the tokens that are expected fewer than five times as one.
+/// Pearson's chi-square, joining tokens that are expected fewer than five times.
 #[test]
 fn draws_are_as_frequent_as_defined() {
     const DRAWS: usize = 20_000;
@@ -104,14 +103,14 @@ fn draws_are_as_frequent_as_defined() {
         if rare[1] >= 5.0 {
             add(rare[0], rare[1]);
         }
-        // Wilson and Hilferty's approximation of the value that is passed once in a hundred thousand seeds.
+        // Wilson and Hilferty's approximation of the value exceeded by one in a hundred thousand seeds.
         let freedom: f64 = f64::max(kinds - 1.0, 1.0);
         let most = freedom * (1.0 - 2.0 / (9.0 * freedom) + 4.3 * (2.0 / (9.0 * freedom)).sqrt()).powi(3);
         assert!(statistic < most, "{statistic} of {freedom} degrees of freedom by {:?}", sampler.params());
     }
 }
 
-/// The mean surprise comes to the aim, and the bound of each draw follows from the ones before.
+/// The mean surprise approaches the target, and the bound of each draw follows from earlier ones.
 #[test]
 fn mirostat_holds_its_aim() {
     let logits: Vec<f32> = (0..200).map(|i| 6.0 - 0.05 * i as f32).collect();
@@ -175,7 +174,7 @@ fn a_seed_gives_the_same_tokens_again() {
     assert_ne!(history, different);
 }
 
-/// What the host alone can do is not left to a device.
+/// Parameters that only the host supports must not run on a device.
 #[test]
 fn devices_get_what_they_can_follow() {
     let warm = SamplerParams { temperature: 0.8, top_k: 40, top_p: 0.9, min_p: 0.05, ..Default::default() };

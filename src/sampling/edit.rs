@@ -1,4 +1,4 @@
-//! A caller's function that edits logits before a token is chosen from them.
+//! A caller's callback that edits logits before a token is sampled.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ impl LogitsEdit {
         LogitsEdit(Arc::new(edit))
     }
 
-    /// Writes edited logits to `out`, whose memory is kept. A logit of negative infinity stays so, because the model
-    /// never makes such a token.
+    /// Writes edited logits to `out`, reusing its memory. A logit of negative infinity stays so, because the model
+    /// never samples such a token.
     ///
     /// # Errors
-    /// `InvalidArgument` if the function returns another number than 0.
+    /// `InvalidArgument` if the callback returns another number than 0.
     pub(super) fn apply(&self, logits: &[f32], history: &[u32], out: &mut Vec<f32>) -> Result<()> {
         out.clear();
         if out.capacity() < logits.len() {

@@ -1,8 +1,8 @@
-//! The filters between logits and a draw, which run in an order of the caller's choice.
+//! The filters between logits and a draw, which run in an order set by the caller.
 
 use crate::error::{Error, Result};
 
-/// A filter of tokens, or the temperature, whose numbers are those of the C interface.
+/// A filter or the temperature, with the numbers of the C interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     TopNSigma = 1,
@@ -15,8 +15,8 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// The order of llama.cpp: filters see the untempered distribution, so that a higher temperature flattens what they
-    /// leave but lets no further token in.
+    /// llama.cpp's order: filters see the untempered distribution, so a higher temperature flattens what they keep
+    /// without letting more tokens in.
     pub const DEFAULT_ORDER: [Filter; 7] = [
         Filter::TopNSigma,
         Filter::TopK,
@@ -27,7 +27,7 @@ impl Filter {
         Filter::Temperature,
     ];
 
-    /// The order of transformers: filters see the tempered distribution.
+    /// Transformers' order: filters see the tempered distribution.
     pub const TEMPERATURE_FIRST: [Filter; 7] = [
         Filter::Temperature,
         Filter::TopNSigma,

@@ -1,5 +1,4 @@
-//! Natural logarithms of probabilities, the softmax of logits, summed in f64. A logit that is NaN counts as negative
-//! infinity.
+//! Logprobs: natural logarithms of the softmax of logits, summed in f64. NaN counts as negative infinity.
 
 use super::arithmetic::exp;
 use crate::error::{Result, try_vec};
@@ -8,8 +7,7 @@ fn value(logit: f32) -> f64 {
     if logit.is_nan() { f64::NEG_INFINITY } else { f64::from(logit) }
 }
 
-/// The logarithm of the sum of the exponentials; where every logit is negative infinity, or one is positive infinity,
-/// an infinity.
+/// Logarithm of the sum of exponentials; infinite if every logit is negative infinity, or one is positive infinity.
 fn log_sum(logits: &[f32]) -> f64 {
     let peak = logits.iter().map(|x| value(*x)).fold(f64::NEG_INFINITY, f64::max);
     if peak.is_infinite() {
@@ -19,13 +17,13 @@ fn log_sum(logits: &[f32]) -> f64 {
     peak + libm::log(sum)
 }
 
-/// A token's share of a sum; tokens of positive infinity have all of it.
+/// A token's logprob; tokens of positive infinity have probability 1.
 fn share(logit: f32, log_sum: f64) -> f32 {
     let logit = value(logit);
     (if logit == log_sum { 0.0 } else { logit - log_sum }) as f32
 }
 
-/// The logarithm of the probability of a token; negative infinity for one that is not in the vocabulary.
+/// The logprob of a token; negative infinity outside the vocabulary.
 pub fn logprob(logits: &[f32], token: u32) -> f32 {
     match logits.get(token as usize) {
         Some(&logit) if value(logit) > f64::NEG_INFINITY => share(logit, log_sum(logits)),
@@ -33,8 +31,7 @@ pub fn logprob(logits: &[f32], token: u32) -> f32 {
     }
 }
 
-/// The `k` likeliest tokens, or all there are, and the logarithms of their probabilities, descending; of equals the
-/// lowest token first.
+/// The `k` most likely tokens (or all) with their logprobs, descending; ties by lower id.
 pub fn likeliest(logits: &[f32], k: usize) -> Result<(Vec<u32>, Vec<f32>)> {
     let k = k.min(logits.len());
     let mut order = try_vec("tokens", logits.len())?;
@@ -43,7 +40,7 @@ pub fn likeliest(logits: &[f32], k: usize) -> Result<(Vec<u32>, Vec<f32>)> {
     Ok((tokens, logprobs))
 }
 
-/// Appends what `likeliest` finds to lists that have room for it. `order` has room for the vocabulary.
+/// Appends the result of `likeliest` to lists with enough capacity. `order` needs capacity for the vocabulary.
 pub fn likeliest_into(logits: &[f32], k: usize, order: &mut Vec<u32>, tokens: &mut Vec<u32>, logprobs: &mut Vec<f32>) {
     order.clear();
     order.extend(0..logits.len() as u32);

@@ -1,5 +1,5 @@
-//! Logits to a token id: the parameters of a sampler, the rule that they become for one choice, and the choice itself.
-//! The host chooses by `choose`, a device by the same rule, and both have the same result.
+//! Sampling: from logits to a token id. Parameters become a rule for each choice; the host (`choose`) and devices apply
+//! the same rule with the same result.
 
 mod arithmetic;
 mod candidates;
@@ -27,28 +27,28 @@ use arithmetic::SplitMix64;
 
 use crate::error::{Error, Result};
 
-/// Chooses one token after another. Its memory is allocated by the first `sample` of a vocabulary and then kept.
+/// Samples one token after another. Memory is allocated for a vocabulary by the first `sample`.
 #[derive(Debug)]
 pub struct Sampler {
     params: Arc<SamplerParams>,
-    /// State of the generator of random numbers, SplitMix64.
+    /// State of the random number generator (SplitMix64).
     random: u64,
-    /// The most surprise, in bits, that Mirostat admits next.
+    /// Mirostat's current maximum surprise in bits.
     bound: f64,
     scratch: Scratch,
-    /// Logits that the caller has edited.
+    /// Logits edited by the caller.
     edited: Vec<f32>,
 }
 
 impl Sampler {
-    /// `InvalidArgument` names the field that is out of its range.
+    /// Fails with `InvalidArgument` naming the field that is out of range.
     pub fn new(params: SamplerParams) -> Result<Sampler> {
         let params = Arc::new(params.checked()?);
         let bound = 2.0 * f64::from(params.mirostat_tau);
         Ok(Sampler { random: params.seed, bound, params, scratch: Scratch::default(), edited: Vec::new() })
     }
 
-    /// A second sampler that goes on from here, without the memory of this one.
+    /// A second sampler with the same state, without its scratch memory.
     pub fn copy(&self) -> Sampler {
         Sampler { params: self.params.clone(), scratch: Scratch::default(), edited: Vec::new(), ..*self }
     }
@@ -57,27 +57,26 @@ impl Sampler {
         &self.params
     }
 
-    /// State of the random numbers after some draws.
+    /// State of the random numbers after `draws` draws.
     pub fn random_behind(&self, draws: u64) -> u64 {
         SplitMix64(self.random).behind(draws)
     }
 
-    /// Takes note of a token that a device has chosen in the place of this sampler.
+    /// Records that a device sampled a token instead of this sampler.
     pub fn was_replaced(&mut self) {
         if self.params.temperature > 0.0 {
             self.random = self.random_behind(1);
         }
     }
 
-    /// `InvalidArgument` naming the first id in a list of the parameters that a vocabulary of `n` tokens does not have.
+    /// Fails with `InvalidArgument` for the first id in the parameters' lists outside a vocabulary of `n` tokens.
     pub fn check_vocab(&self, n: usize) -> Result<()> {
         self.params.check_vocab(n)
     }
 
-    /// Chooses a token. `logits: [vocab]`; `history`: the tokens so far, oldest first, of which ids beyond the
-    /// vocabulary are passed over; `allowed`: a bit a token, those that may be chosen. A logit that is NaN counts as
-    /// negative infinity, a token that is never chosen; where no other is left the result is `InvalidArgument` and no
-    /// random number is used up.
+    /// Samples a token. `logits: [vocab]`; `history`: the tokens so far, oldest first, ignoring ids outside the
+    /// vocabulary; `allowed`: bit mask of allowed tokens. NaN counts as negative infinity, which is never sampled; if
+    /// nothing else is left, fails with `InvalidArgument` without consuming a random number.
     pub fn sample(&mut self, logits: &[f32], history: &[u32], allowed: Option<&[u32]>) -> Result<u32> {
         self.check_vocab(logits.len())?;
         let (params, random, bound) = (&*self.params, self.random, self.bound);
@@ -95,7 +94,7 @@ impl Sampler {
     }
 }
 
-/// The arg-max, and by how much its logit leads all others; infinity where there is no other.
+/// The arg-max, and its lead over all other logits; infinity if there is no other.
 pub fn lead(logits: &[f32]) -> (u32, f32) {
     let best = argmax(logits);
     let (before, rest) = logits.split_at((best as usize).min(logits.len()));
@@ -103,9 +102,9 @@ pub fn lead(logits: &[f32]) -> (u32, f32) {
     (best, rest.first().map_or(0.0, |logit| logit - others))
 }
 
-/// Index of the largest logit; the lowest wins a tie and NaN never wins. 0 where there is nothing to win.
+/// Index of the largest logit; ties: the lowest; NaN never wins. 0 if there is none.
 pub fn argmax(logits: &[f32]) -> u32 {
-    // The largest of each of some lanes, which compilers make vectors of.
+    // Maxima of lanes, which compilers vectorize.
     let (chunks, rest) = logits.as_chunks::<32>();
     let mut lanes = [f32::NEG_INFINITY; 32];
     let larger = |max: &mut f32, logit: f32| *max = if logit > *max { logit } else { *max };

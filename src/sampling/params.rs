@@ -1,4 +1,4 @@
-//! The parameters of a sampler, each defined once: its name, type, value where 0 is given, and range.
+//! The sampler's parameters, each defined once: name, type, default in place of 0, and range.
 
 use std::fmt::Display;
 
@@ -6,72 +6,72 @@ use super::edit::LogitsEdit;
 use super::filter::Filter;
 use crate::error::{Error, Result};
 
-/// Hands the parameters that are numbers to a macro: `name: type, value in the place of 0, range;`.
+/// Passes the numeric parameters to a macro: `name: type, default in place of 0, range;`.
 macro_rules! numbers {
     ($then:ident) => {
         $then! {
-            /// Divides the logits before the softmax; 0: the most probable token, without filters or a draw.
+            /// Divides the logits before the softmax; 0: greedy, without filters or a draw.
             temperature: f32, 0.0, NOT_NEGATIVE;
-            /// Keeps the `top_k` largest logits, of equal ones the lower ids; 0: off.
+            /// Keeps the `top_k` largest logits (ties by lower id); 0: off.
             top_k: u32, 0, ANY;
             /// Keeps the fewest most probable tokens that together reach this probability (Holtzman et al., "The
             /// curious case of neural text degeneration", 2019); 0 or 1: off.
             top_p: f32, 0.0, SHARE;
             /// Keeps the tokens with at least `min_p` times the probability of the most probable one; 0: off.
             min_p: f32, 0.0, SHARE;
-            /// Divides positive and multiplies negative logits of tokens in the window (Keskar et al., "CTRL", 2019);
-            /// 0 or 1: off.
+            /// Divides positive and multiplies negative logits of tokens in the window (Keskar et al., "CTRL", 2019); 0
+            /// or 1: off.
             repeat_penalty: f32, 0.0, NOT_NEGATIVE;
             /// Subtracted from the logits of tokens in the window.
             presence_penalty: f32, 0.0, FINITE;
-            /// Subtracted once for every time that a token stands in the window.
+            /// Subtracted for each occurrence of a token in the window.
             frequency_penalty: f32, 0.0, FINITE;
-            /// Number of last tokens that the three penalties above look at; 0: all.
+            /// Number of last tokens for the three penalties above; 0: all.
             penalty_window: u32, 0, ANY;
-            /// Keeps the fewest tokens that together reach this probability, those first whose information is closest
-            /// to the entropy, of equal ones the lower ids (Meister et al., "Locally typical sampling", 2022); 0 or 1:
-            /// off.
+            /// Keeps the fewest tokens that together reach this probability, in order of the distance of their
+            /// information from the entropy, ties by lower id (Meister et al., "Locally typical sampling", 2022); 0 or
+            /// 1: off.
             typical_p: f32, 0.0, SHARE;
-            /// Keeps the logits that are at most so many standard deviations of all below the largest (Tang et al.,
-            /// "Top-nσ: not all logits are you need", 2024); 0: off.
+            /// Keeps the logits that are at most this many standard deviations below the largest (Tang et al., "Top-nσ:
+            /// not all logits are you need", 2024); 0: off.
             top_n_sigma: f32, 0.0, NOT_NEGATIVE;
-            /// Probability with which the most probable tokens are excluded ("XTC"); 0: off.
+            /// Probability of excluding the most probable tokens ("XTC"); 0: off.
             xtc_probability: f32, 0.0, SHARE;
-            /// Least probability of those tokens; the least probable one of them stays.
+            /// Minimum probability of those tokens; the least probable one of them stays.
             xtc_threshold: f32, 0.1, SHARE;
-            /// The temperature goes from this much below to this much above `temperature`, never below 0, as the
-            /// entropy goes from 0 to that of equal probabilities; 0: it is the same for all.
+            /// Dynamic temperature: from this much below to this much above `temperature`, never below 0, as the
+            /// entropy goes from 0 to its maximum; 0: fixed.
             temperature_range: f32, 0.0, NOT_NEGATIVE;
-            /// Power to which that share of the entropy is raised.
+            /// Exponent applied to the fraction of the maximum entropy.
             temperature_exponent: f32, 1.0, NOT_NEGATIVE;
-            /// Surprise, in bits, that tokens have in the mean (Basu et al., "Mirostat", 2021, algorithm 2); 0: off.
+            /// Target mean surprise in bits (Basu et al., "Mirostat", 2021, algorithm 2); 0: off.
             mirostat_tau: f32, 0.0, NOT_NEGATIVE;
-            /// How much of the last difference from it is corrected.
+            /// Learning rate of Mirostat's bound.
             mirostat_eta: f32, 0.1, NOT_NEGATIVE;
-            /// Subtracted from the logit of a token that would make a repetition one longer than allowed ("DRY"); 0:
+            /// Subtracted from the logit of a token that extends a repetition beyond the allowed length ("DRY"); 0:
             /// off.
             dry_multiplier: f32, 0.0, NOT_NEGATIVE;
-            /// Factor of it for each token more.
+            /// Factor of the penalty per additional token.
             dry_base: f32, 1.75, AT_LEAST_1;
-            /// Tokens that may be repeated without it.
+            /// Number of tokens that may repeat without penalty.
             dry_allowed_length: u32, 2, ANY;
-            /// Number of last tokens among which it looks for repetitions; 0: all.
+            /// Number of last tokens searched for repetitions; 0: all.
             dry_window: u32, 0, ANY;
-            /// No sequence of so many tokens comes twice; 0: off.
+            /// No n-gram of this size occurs twice; 0: off.
             no_repeat_ngram_size: u32, 0, NGRAM;
         }
     };
 }
 pub(crate) use numbers;
 
-/// Repetitions of more tokens count as ones of so many.
+/// Longer repetitions count as this many tokens.
 pub(super) const MAX_REPETITION: usize = 4096;
 
-/// The range of values of a parameter.
+/// The valid range of a parameter.
 struct Range {
     least: f64,
     most: f64,
-    /// The condition on values, as it ends "it must be" in messages.
+    /// The condition, as it follows "it must be" in messages.
     words: &'static str,
 }
 
@@ -92,18 +92,17 @@ fn check(name: &str, value: impl Copy + Display + Into<f64>, range: Range) -> Re
 
 macro_rules! define {
     ($($(#[$doc:meta])* $name:ident: $type:ty, $default:expr, $range:expr;)+) => {
-        /// The rules for the choice of a token, in this order: the caller's edit; biases; bans and penalties by what
-        /// came before; the filters and the temperature in the order of `order`; the draw, which is Mirostat's if it is
-        /// on.
+        /// Parameters of sampling, applied in this order: the caller's edit; biases; bans and penalties by previous
+        /// tokens; the filters and the temperature in the order of `order`; the draw, which is Mirostat's if enabled.
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct SamplerParams {
-            /// Start of the random numbers; 0 is a seed like any other.
+            /// Seed of the random numbers; 0 is a seed like any other.
             pub seed: u64,
             /// Added to the logits of these ids; negative infinity bans a token. Several for one id add up.
             pub logit_biases: Vec<(u32, f32)>,
-            /// Sequences over which DRY sees no repetition.
+            /// Sequences that interrupt repetitions for DRY.
             pub dry_breakers: Vec<Vec<u32>>,
-            /// Sequences whose last token is not chosen where the others stand at the end.
+            /// Sequences whose last token is banned if the text ends with the others.
             pub banned_sequences: Vec<Vec<u32>>,
             /// The filters and the temperature; empty: `Filter::DEFAULT_ORDER`.
             pub order: Vec<Filter>,
@@ -113,7 +112,7 @@ macro_rules! define {
         }
 
         impl SamplerParams {
-            /// The most likely token.
+            /// Greedy.
             pub(super) const LIKELIEST: SamplerParams = SamplerParams {
                 seed: 0,
                 logit_biases: Vec::new(),
@@ -124,7 +123,8 @@ macro_rules! define {
                 $($name: 0 as $type,)+
             };
 
-            /// Returns the parameters with defaults in place of zeros; `InvalidArgument` names what is out of range.
+            /// Returns the parameters with defaults in place of zeros; fails with `InvalidArgument` if one is out of
+            /// range.
             pub(super) fn checked(mut self) -> Result<SamplerParams> {
                 $(
                     if self.$name == 0 as $type {
@@ -162,7 +162,7 @@ impl SamplerParams {
         }
     }
 
-    /// `InvalidArgument` naming the first id in a list that a vocabulary of `n` tokens does not have.
+    /// Fails with `InvalidArgument` for the first id in a list outside a vocabulary of `n` tokens.
     pub(super) fn check_vocab(&self, n: usize) -> Result<()> {
         let biased = self.logit_biases.iter().map(|(id, _)| (id, "has a logit bias"));
         let breakers = self.dry_breakers.iter().flatten().map(|id| (id, "is in a breaker of DRY"));
@@ -177,7 +177,7 @@ impl SamplerParams {
         if self.order.is_empty() { &Filter::DEFAULT_ORDER } else { &self.order }
     }
 
-    /// Whether a filter changes anything.
+    /// True if a filter has an effect.
     pub(super) fn is_on(&self, filter: Filter) -> bool {
         let changes = |p: f32| !matches!(p, 0.0 | 1.0);
         match filter {
@@ -191,23 +191,23 @@ impl SamplerParams {
         }
     }
 
-    /// The temperature depends on the entropy.
+    /// True if the temperature depends on the entropy.
     pub(super) fn is_dynamic(&self) -> bool {
         self.temperature > 0.0 && self.temperature_range > 0.0
     }
 
-    /// A penalty is on.
+    /// True if a penalty is on.
     pub fn penalises(&self) -> bool {
         !matches!(self.repeat_penalty, 0.0 | 1.0) || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0
     }
 
-    /// Tokens that came before forbid some or make them less likely, besides by the penalties.
+    /// True if previous tokens forbid or penalize tokens in other ways than the penalties.
     pub(super) fn forbids_repetitions(&self) -> bool {
         self.dry_multiplier > 0.0 || self.no_repeat_ngram_size > 0 || !self.banned_sequences.is_empty()
     }
 
-    /// A device can follow: biases, penalties, top_k, top_p and min_p in this order, then a temperature that is always
-    /// the same, and one draw.
+    /// True if a device supports the parameters: biases, penalties, top_k, top_p and min_p in this order, then a fixed
+    /// temperature, and one draw.
     pub fn suits_devices(&self) -> bool {
         if self.edit.is_some() {
             return false;
@@ -216,7 +216,7 @@ impl SamplerParams {
             return !self.forbids_repetitions();
         }
         let known = [Filter::TopK, Filter::TopP, Filter::MinP, Filter::Temperature];
-        // What top_k keeps is the same under any temperature.
+        // top_k keeps the same tokens under any temperature.
         let tells_temperatures_apart = self.is_on(Filter::TopP) || self.is_on(Filter::MinP);
         let counts = |filter: Filter| match filter {
             Filter::Temperature => tells_temperatures_apart && self.is_on(filter),

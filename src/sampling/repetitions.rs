@@ -1,21 +1,21 @@
-//! What of the newest tokens stood there before.
+//! Repetitions of the newest tokens.
 
 use super::candidates::reserve;
 use super::params::{MAX_REPETITION, SamplerParams};
 use super::rule::NO_TOKEN;
 use crate::error::Result;
 
-/// Stands for a row of a picture, which repeats nothing.
+/// A media row, which never repeats.
 const MEDIA_ROW: u32 = NO_TOKEN - 1;
 
 /// Tokens so far, oldest first, in two parts.
 pub(super) type Recent<'a> = [&'a [u32]; 2];
 
-/// Finds repetitions of the newest tokens, in time linear in their number.
+/// Finds repetitions of the newest tokens in linear time.
 #[derive(Debug, Default)]
 pub(super) struct Repetitions {
-    /// Lengths of repetitions, one for each of the newest tokens, backwards from the last: the number of tokens, it and
-    /// the ones before it, that equal the last tokens of the text.
+    /// For each of the newest tokens, backwards from the last: the number of tokens ending with it that equal the last
+    /// tokens of the text.
     lengths: Vec<u32>,
 }
 
@@ -24,15 +24,15 @@ impl Repetitions {
         reserve(&mut self.lengths, MAX_REPETITION)
     }
 
-    /// Hands each of the last `window` tokens to `found`, the newest first, with the number of tokens ahead of it that
-    /// are also the last of all, at most `longest` and `MAX_REPETITION`.
+    /// Calls `found` for each of the last `window` tokens, newest first, with the number of preceding tokens that equal
+    /// the last ones of the text, at most `longest` and `MAX_REPETITION`.
     pub fn each(&mut self, recent: Recent, window: usize, longest: usize, mut found: impl FnMut(u32, u32)) {
         let at = |i: usize| from_end(recent, i);
         let len = window.min(recent[0].len() + recent[1].len());
         let most = longest.min(len).min(MAX_REPETITION);
         self.lengths.clear();
         self.lengths.push(0);
-        // The Z algorithm: tokens from `left` to `right` are those from the last on, and none beyond are known to be.
+        // The Z algorithm: tokens from `left` to `right` are known to equal those from the last one on.
         let (mut left, mut right) = (0, 0);
         for i in 1..=len {
             let mut n = if i < right { (self.lengths[i - left] as usize).min(right - i) } else { 0 };
@@ -59,19 +59,19 @@ fn from_end([before, last]: Recent, i: usize) -> Option<u32> {
     }
 }
 
-/// Whether the tokens end with a sequence, when the last `skipped` are passed over.
+/// True if the tokens without the last `skipped` end with a sequence.
 pub(super) fn ends_with(recent: Recent, skipped: usize, sequence: &[u32]) -> bool {
     sequence.iter().rev().enumerate().all(|(i, token)| from_end(recent, skipped + i) == Some(*token))
 }
 
-/// Number of tokens behind the last of some sequences, at most `window`.
+/// Number of tokens after the last occurrence of any of some sequences, at most `window`.
 pub(super) fn length_behind(sequences: &[Vec<u32>], recent: Recent, window: usize) -> usize {
     let len = window.min(recent[0].len() + recent[1].len());
     let is_behind = |n: &usize| sequences.iter().any(|sequence| ends_with(recent, *n, sequence));
     (0..len).find(is_behind).unwrap_or(len)
 }
 
-/// What DRY takes from the logit of a token that makes a repetition of `length` tokens one longer.
+/// DRY's penalty of a token that extends a repetition of `length` tokens.
 pub(super) fn dry_penalty(params: &SamplerParams, length: u32) -> f32 {
     let (mut penalty, mut factor) = (f64::from(params.dry_multiplier), f64::from(params.dry_base));
     let mut power = length - params.dry_allowed_length;

@@ -1,48 +1,48 @@
-//! The rule by which one token is chosen: the parameters of a sampler, the newest tokens, and those that may be chosen.
-//! Devices follow it as the host does.
+//! The rule of one choice: the sampler's parameters, the newest tokens, and the allowed ones. The host and devices
+//! apply it identically.
 
 use super::SamplerParams;
 
-/// The token that stands for none, where none can be chosen.
+/// The result if no token can be sampled.
 pub const NO_TOKEN: u32 = u32::MAX;
 
-/// The answer of a device instead of a token if a logit is NaN or infinite.
+/// A device's answer if a logit is NaN or infinite.
 pub const NOT_A_NUMBER: u32 = u32::MAX - 2;
 
-/// Biases, banned and newest tokens that a device takes for one output.
+/// Maximum number of biases, banned tokens and newest tokens that a device takes per output.
 pub const MAX_ENTRIES: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
 pub struct SamplingRule<'a> {
-    /// The parameters of a sampler, which has put defaults in the place of zeros; their seed does not count.
+    /// The sampler's parameters, with defaults in place of zeros; their seed is unused.
     pub params: &'a SamplerParams,
-    /// State of the generator of random numbers (SplitMix64) ahead of the draw.
+    /// State of the random number generator (SplitMix64) before the draw.
     pub random: u64,
-    /// The most surprise, in bits, that Mirostat admits; a device has no use for it.
+    /// Mirostat's maximum surprise in bits; unused by devices.
     pub bound: f64,
-    /// The tokens ahead of the choice, oldest first, in two parts, of which the newest count.
+    /// The tokens before the choice, oldest first, in two parts; only the newest count.
     pub recent: [&'a [u32]; 2],
-    /// Tokens that are never chosen.
+    /// Tokens that are never sampled.
     pub banned: &'a [u32],
-    /// A bit a token: those that may be chosen.
+    /// Bit mask of the allowed tokens.
     pub allowed: Option<&'a [u32]>,
-    /// Token that a device chooses where none can be.
+    /// The device's answer if no token can be sampled.
     pub none: u32,
 }
 
-/// What a rule chooses, and how it goes on.
+/// The result of a rule, and the next state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// `None` where no token can be chosen.
+    /// `None` if no token can be sampled.
     pub token: Option<u32>,
-    /// State of the generator of random numbers after the draw.
+    /// State of the random number generator after the draw.
     pub random: u64,
-    /// The bound of Mirostat after it.
+    /// Mirostat's next bound.
     pub bound: f64,
 }
 
 impl Default for SamplingRule<'_> {
-    /// The likeliest token.
+    /// Greedy.
     fn default() -> Self {
         SamplingRule {
             params: const { &SamplerParams::LIKELIEST },
@@ -57,7 +57,7 @@ impl Default for SamplingRule<'_> {
 }
 
 impl<'a> SamplingRule<'a> {
-    /// Number of newest tokens that are penalised; `usize::MAX`: all.
+    /// Number of newest tokens that are penalized; `usize::MAX`: all.
     pub fn window(&self) -> usize {
         match (self.params.penalises(), self.params.penalty_window) {
             (false, _) => 0,
@@ -66,7 +66,7 @@ impl<'a> SamplingRule<'a> {
         }
     }
 
-    /// Number of biases, banned and newest tokens.
+    /// Number of biases, banned tokens and newest tokens.
     pub fn entries(&self) -> usize {
         self.params.logit_biases.len().saturating_add(self.banned.len()).saturating_add(self.window())
     }
@@ -76,14 +76,14 @@ impl<'a> SamplingRule<'a> {
         self.last(self.window())
     }
 
-    /// The `n` last tokens, or all there are, oldest first.
+    /// The last `n` tokens (or all), oldest first.
     pub(super) fn last(&self, n: usize) -> impl Iterator<Item = u32> + 'a {
         let [before, last] = self.recent;
         let from = (before.len() + last.len()).saturating_sub(n);
         before.iter().chain(last).skip(from).copied()
     }
 
-    /// Logits decide as they are.
+    /// True if logits are used unchanged.
     pub(super) fn is_plain(&self) -> bool {
         self.entries() == 0 && self.allowed.is_none() && !self.params.forbids_repetitions()
     }
