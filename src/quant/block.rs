@@ -1,24 +1,24 @@
-//! The declaration, reading and writing of block structs: fields of bytes in file order, no padding, no `unsafe`.
+//! Declaration, reading and writing of block structs: byte fields in file order, without padding or `unsafe`.
 
 /// A block as the bytes of a file; `size_of` is its length there.
 pub trait BlockBytes: Copy {
-    /// Reads the first block of `bytes` and the bytes after it; `None` where they are too few.
+    /// Reads the first block of `bytes`; also returns the rest; `None` if there are too few bytes.
     fn take(bytes: &[u8]) -> Option<(Self, &[u8])>;
-    /// Writes the block to the front of `bytes` and returns the rest; `None` where it does not fit.
+    /// Writes the block to the front of `bytes` and returns the rest; `None` if it does not fit.
     fn put(self, bytes: &mut [u8]) -> Option<&mut [u8]>;
 }
 
-/// A block that can be expanded to values.
+/// A block that can be dequantized.
 pub trait Decode: BlockBytes {
-    /// Values in a block.
+    /// Number of values in a block.
     const LEN: usize = 256;
     /// `y: [LEN]`
     fn decode(&self, y: &mut [f32]);
 }
 
-/// A block that can be made from values.
+/// A block that can be quantized.
 pub trait Encode: Decode {
-    /// `x: [LEN]`. Any values, none may panic.
+    /// `x: [LEN]`. Any values; must not panic.
     fn encode(x: &[f32]) -> Self;
 }
 
@@ -37,7 +37,7 @@ pub fn encode_all<B: Encode>(values: &[f32], mut blocks: &mut [u8]) {
     }
 }
 
-/// Declares a block struct: its bytes in all, and each field with its bytes.
+/// Declares a block struct: its total bytes, and each field with its bytes.
 macro_rules! block {
     ($(#[$doc:meta])* $name:ident: $bytes:literal bytes { $($(#[$field_doc:meta])* $field:ident: $n:literal),* $(,)? }) => {
         $(#[$doc])*

@@ -1,10 +1,10 @@
-//! 8-bit floats without blocks, as safetensors files hold them.
+//! 8-bit floats without blocks, as in safetensors files.
 
 use super::block::{Decode, block};
 
 block! {
-    /// E4M3FN: 1 sign, 4 exponent (bias 7) and 3 mantissa bits; no infinities, all ones is NaN.
-    /// Micikevicius et al., "FP8 Formats for Deep Learning", 2022.
+    /// E4M3FN: 1 sign, 4 exponent (bias 7) and 3 mantissa bits; no infinities, all ones is NaN. Micikevicius et al.,
+    /// "FP8 Formats for Deep Learning", 2022.
     F8E4m3: 1 bytes { bits: 1 }
 }
 

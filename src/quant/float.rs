@@ -16,7 +16,7 @@ pub(super) fn encode_f32(values: &[f32], blocks: &mut [u8]) {
 }
 
 pub(super) fn decode_f16(blocks: &[u8], out: &mut [f32]) {
-    // Through a buffer, because `half` asks for the processor's abilities once a slice.
+    // Through a buffer, because `half` detects CPU features once per slice.
     let mut halves = [f16::ZERO; 64];
     for (ys, bs) in out.chunks_mut(64).zip(blocks.as_chunks().0.chunks(64)) {
         for (h, &b) in halves.iter_mut().zip(bs) {
@@ -48,12 +48,12 @@ pub(super) fn encode_bf16(values: &[f32], blocks: &mut [u8]) {
     }
 }
 
-/// A scale as it stands in a block.
+/// A scale as stored in a block.
 pub(super) fn scale(bytes: [u8; 2]) -> f32 {
     f16::from_le_bytes(bytes).to_f32()
 }
 
-/// The nearest scale that a block can hold; beyond the range of binary16 an infinity.
+/// The nearest scale that a block can hold; infinity beyond the range of FP16.
 pub(super) fn scale_bytes(x: f32) -> [u8; 2] {
     f16::from_f32(x).to_le_bytes()
 }

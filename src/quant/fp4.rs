@@ -1,6 +1,6 @@
-//! Floats of 4 bits: 1 sign, 2 exponent and 1 mantissa bit (E2M1). MXFP4 has 32 values under one power of two (Open
-//! Compute Project, "OCP Microscaling Formats (MX) Specification", version 1.0), NVFP4 16 values under one float of 8
-//! bits, and a factor on the product of the whole matrix in a tensor of its own.
+//! 4-bit floats: 1 sign, 2 exponent and 1 mantissa bit (E2M1). MXFP4 has 32 values per power-of-two scale (Open Compute
+//! Project, "OCP Microscaling Formats (MX) Specification", version 1.0), NVFP4 16 values per 8-bit float scale, and a
+//! scale per matrix in a tensor of its own.
 
 use super::block::{Decode, block};
 use super::float::scale;
@@ -30,8 +30,8 @@ pub const RAISED: [i8; 16] = {
     raised
 };
 
-/// Half of the scale `2^(e - 127)`, because `VALUES` are doubled. `e = 255`, NaN in the specification, is
-/// read as one more power of two, as GGML does.
+/// Half of the scale `2^(e - 127)`, because `VALUES` are doubled. `e = 255`, NaN in the specification, is the next
+/// power of two, as in GGML.
 pub fn half_scale(e: u8) -> f32 {
     // Below 2 the half is subnormal.
     f32::from_bits(if e < 2 { 0x0020_0000 << e } else { u32::from(e - 1) << 23 })
@@ -48,7 +48,7 @@ impl Decode for BlockMxfp4 {
     }
 }
 
-/// An E4M3 scale without sign as binary16, 2^8 times smaller. 0x7F, NaN in E4M3, is read as 0, as GGML does.
+/// An unsigned E4M3 scale as FP16, 2^8 times smaller. 0x7F, NaN in E4M3, is 0, as in GGML.
 pub fn small_scale(s: u8) -> u16 {
     if s == 0x7f { 0 } else { u16::from(s & 0x7f) << 7 }
 }

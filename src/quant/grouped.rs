@@ -1,9 +1,9 @@
-//! Codes of 1 to 8 bits under a scale for each group of consecutive columns, as folders of safetensors hold them. One
-//! block is one group: the scale, the offset, then the codes of 32 columns after those of 32 others. The type's
-//! number says which code, which group and which numbers, so that every combination is a type.
+//! Quants ("codes") of 1 to 8 bits with a scale per group of consecutive columns, as in folders of safetensors. A block
+//! is a group: scale, offset, then the codes of 32 columns after 32 others. The number of a type encodes code, group
+//! size and number types, so that every combination is a type.
 //!
-//! The codes of 32 columns are planes of 8, 4, 2 and 1 bits, as many as their width has, the widest first and with the
-//! lowest bits. In a plane of `p` bits, column `4 j + b` lies in byte `b` of its word `j p / 8`, from bit `j p % 8` on.
+//! The codes of 32 columns are bit planes of 8, 4, 2 and 1 bits, as needed for their width, the widest first and with
+//! the lowest bits. In a plane of `p` bits, column `4 j + b` is in byte `b` of word `j p / 8`, from bit `j p % 8` on.
 
 use half::{bf16, f16};
 
@@ -14,17 +14,17 @@ use crate::tensor::DType;
 /// The meaning of a code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Code {
-    /// An integer of so many bits, 1 to 8, without sign.
+    /// An unsigned integer of 1 to 8 bits.
     Int(u8),
-    /// An index into `NF4` of bitsandbytes.
+    /// An index into bitsandbytes' `NF4`.
     Nf4,
-    /// An index into `FP4` of bitsandbytes.
+    /// An index into bitsandbytes' `FP4`.
     Fp4,
-    /// A float of 8 bits, E4M3.
+    /// An 8-bit float, E4M3.
     E4m3,
 }
 
-/// The type of a number beside the codes.
+/// The type of scales and offsets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Number {
     F16,
@@ -32,16 +32,16 @@ pub enum Number {
     F32,
 }
 
-/// Formula of a value, of its code `q` and the scale `s`.
+/// Formula of a value from its code `q` and the scale `s`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offset {
     /// `s q`
     None,
     /// `s (q - z)`, where `z` is a byte
     Zero,
-    /// `s (q - z)`, where `z` is a number of the scale's type
+    /// `s (q - z)`, where `z` has the scale's type
     ZeroNumber,
-    /// `s q + b`, where `b` is a number of the scale's type
+    /// `s q + b`, where `b` has the scale's type
     Bias,
     /// `s (q - c) + b`, where `c` is half of the number of codes
     CentredBias,
@@ -57,7 +57,7 @@ pub struct Grouped {
     pub offset: Offset,
 }
 
-/// The quantiles of a normal distribution (Dettmers et al., "QLoRA", 2023), as bitsandbytes rounds them.
+/// The quantiles of a normal distribution (Dettmers et al., "QLoRA", 2023), as rounded by bitsandbytes.
 #[expect(clippy::excessive_precision, reason = "the digits of the package")]
 pub const NF4: [f32; 16] = [
     -1.0,
@@ -78,7 +78,7 @@ pub const NF4: [f32; 16] = [
     1.0,
 ];
 
-/// The floats of 4 bits of bitsandbytes, in the order of their codes.
+/// bitsandbytes' 4-bit floats, in the order of their codes.
 pub const FP4: [f32; 16] = {
     let twelfths = [0.0, 0.0625, 8.0, 12.0, 4.0, 6.0, 2.0, 3.0];
     let (mut table, mut i) = ([0.0; 16], 1);
@@ -117,7 +117,7 @@ impl Number {
         }
     }
 
-    /// Reads a number at the front of `bytes`; 0 where they are too few.
+    /// Reads a number at the front of `bytes`; 0 if there are too few.
     pub fn read(self, bytes: &[u8]) -> f32 {
         match (self, bytes) {
             (Number::F16, [a, b, ..]) => f16::from_le_bytes([*a, *b]).to_f32(),
@@ -128,7 +128,7 @@ impl Number {
     }
 }
 
-/// The first number of these types, which the library numbers itself beyond those of GGML.
+/// First number of these types, beyond GGML's.
 const FIRST: u32 = 0x1001_0000;
 const NUMBERS: [Number; 3] = [Number::F16, Number::Bf16, Number::F32];
 const OFFSETS: [Offset; 5] = [Offset::None, Offset::Zero, Offset::ZeroNumber, Offset::Bias, Offset::CentredBias];
@@ -196,7 +196,7 @@ impl Grouped {
         self.scale.bytes() + self.offset_bytes() + self.columns / 32 * self.chunk_bytes()
     }
 
-    /// Expands whole blocks.
+    /// Dequantizes whole blocks.
     pub fn decode(self, blocks: &[u8], out: &mut [f32]) {
         let header = self.scale.bytes() + self.offset_bytes();
         for (block, out) in blocks.chunks_exact(self.block_bytes()).zip(out.chunks_exact_mut(self.columns)) {
@@ -237,7 +237,7 @@ fn e4m3(bits: u8) -> f32 {
     value[0]
 }
 
-/// The planes of codes of `bits` bits: the width of each, and the first bit of a code in it.
+/// The planes of codes of `bits` bits: the width of each, and its first bit of a code.
 fn planes(bits: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     [8, 4, 2, 1].into_iter().filter(move |plane| bits & plane != 0).map(move |plane| {
@@ -246,7 +246,7 @@ fn planes(bits: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Writes 32 codes in the order of a block.
+/// Packs 32 codes in the order of a block.
 pub fn pack(codes: &[u8; 32], bits: usize, out: &mut [u8]) {
     out.fill(0);
     let mut start = 0;
@@ -261,7 +261,7 @@ pub fn pack(codes: &[u8; 32], bits: usize, out: &mut [u8]) {
     }
 }
 
-/// Reads 32 codes in the order of a block.
+/// Unpacks 32 codes in the order of a block.
 fn unpack(bytes: &[u8], bits: usize, codes: &mut [u8; 32]) {
     let mut start = 0;
     for (plane, at) in planes(bits) {
@@ -275,7 +275,7 @@ fn unpack(bytes: &[u8], bits: usize, codes: &mut [u8; 32]) {
     }
 }
 
-/// Some types of each code, number and offset, for tests.
+/// Some types with each code, number and offset, for tests.
 pub fn samples() -> impl Iterator<Item = Grouped> {
     let ints = (1..=8).map(Code::Int).flat_map(|code| {
         let row = move |columns, scale, offset| Grouped { code, columns, scale, offset };

@@ -1,5 +1,5 @@
-//! The IQ types. `IQ4_*` look each value up in a table of 16; the others look up a point of a codebook (4 or 8
-//! values at once) and, but for `IQ1_*`, apply a sign bit a value. Blocks are 256 values, those of `IQ4_NL` 32.
+//! The IQ types. `IQ4_*` look each value up in a table of 16; the others look up a codebook point (4 or 8 values at
+//! once) and, except for `IQ1_*`, apply a sign bit per value. Blocks have 256 values, `IQ4_NL`'s 32.
 
 use super::block::{Decode, block};
 use super::float::scale;
@@ -7,35 +7,34 @@ use super::iq_grids as grids;
 use super::legacy::nibbles;
 
 block! {
-    /// `qs` holds two words for 32 values: four codebook indices of 8 bits; four sign indices of 7 bits and a
-    /// scale of 4.
+    /// `qs` has two words per 32 values: four codebook indices of 8 bits; four sign indices of 7 bits and a scale of 4.
     BlockIq2Xxs: 66 bytes { d: 2, qs: 64 }
 }
 block! {
-    /// `qs` holds 16 bits for 8 values: a codebook index of 9 and a sign index of 7; `scales` 4 bits for 16 values.
+    /// `qs` has 16 bits per 8 values: a codebook index of 9 and a sign index of 7; `scales` has 4 bits per 16 values.
     BlockIq2Xs: 74 bytes { d: 2, qs: 64, scales: 8 }
 }
 block! {
-    /// A codebook index of 10 bits for 8 values, the upper two in `qh`; `scales` 4 bits for 16 values.
+    /// A codebook index of 10 bits per 8 values, the upper two in `qh`; `scales` has 4 bits per 16 values.
     BlockIq2S: 82 bytes { d: 2, qs: 32, signs: 32, qh: 8, scales: 8 }
 }
 block! {
-    /// A codebook index of 8 bits for 4 values; `signs` a word for 32 values: four sign indices of 7 bits and a
+    /// A codebook index of 8 bits per 4 values; `signs` has a word per 32 values: four sign indices of 7 bits and a
     /// scale of 4.
     BlockIq3Xxs: 98 bytes { d: 2, qs: 64, signs: 32 }
 }
 block! {
-    /// A codebook index of 9 bits for 4 values, the uppermost in `qh`; `scales` 4 bits for 32 values.
+    /// A codebook index of 9 bits per 4 values, the uppermost in `qh`; `scales` has 4 bits per 32 values.
     BlockIq3S: 110 bytes { d: 2, qs: 64, qh: 8, signs: 32, scales: 4 }
 }
 block! {
-    /// A codebook index of 11 bits for 8 values. `qh` is 16 bits for 32 values: the upper three bits of four indices,
+    /// A codebook index of 11 bits per 8 values. `qh` has 16 bits per 32 values: the upper three bits of four indices,
     /// a scale of 3 bits, the sign of the offset.
     BlockIq1S: 50 bytes { d: 2, qs: 32, qh: 16 }
 }
 block! {
-    /// A codebook index of 11 bits for 8 values. `qh` is 4 bits for 8 values: the upper three of the index, the sign of
-    /// the offset. `scales` is four times 16 bits: four scales of 3 bits for 16 values each, and 4 bits of `d`.
+    /// A codebook index of 11 bits per 8 values. `qh` has 4 bits per 8 values: the upper three of the index, the sign
+    /// of the offset. `scales` has four times 16 bits: four scales of 3 bits for 16 values each, and 4 bits of `d`.
     BlockIq1M: 56 bytes { qs: 32, qh: 16, scales: 8 }
 }
 block! {
@@ -47,10 +46,10 @@ block! {
     BlockIq4Xs: 136 bytes { d: 2, scales_h: 2, scales_l: 4, qs: 128 }
 }
 
-/// Levels of the 4-bit types, closer together near zero where most weights are.
+/// Levels of the 4-bit types, denser near zero, where most weights are.
 pub const IQ4_VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-/// Added to every value of an `IQ1_*` codebook, or subtracted.
+/// Added to, or subtracted from, every value of an `IQ1_*` codebook.
 const IQ1_OFFSET: f32 = 0.125;
 
 impl Decode for BlockIq2Xxs {
@@ -172,13 +171,13 @@ fn index(low: u8, high: u8) -> usize {
     usize::from(low) | usize::from(high) << 8
 }
 
-/// Seven signs are stored, the eighth makes the number of negative values even.
+/// Seven signs are stored; the eighth makes the number of negative values even.
 fn even_signs(bits: u32) -> u8 {
     let seven = bits & 127;
     (seven | (seven.count_ones() & 1) << 7) as u8
 }
 
-/// `y = d * point`, negative where the bit of `signs` is set.
+/// `y = d * point`, negative if the bit of `signs` is set.
 fn signed(y: &mut [f32], d: f32, point: &[u8], signs: u8) {
     for (k, (y, &p)) in y.iter_mut().zip(point).enumerate() {
         let v = d * f32::from(p);

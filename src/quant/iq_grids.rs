@@ -1,8 +1,7 @@
 //! The codebooks of the IQ types: points of a lattice, each value one of a few levels.
 //!
-//! A codebook is a set of points in ascending order of `sum of level[k] * levels^k`, so it is stored as one bit for
-//! every possible point and expanded by the compiler. The choice of points is part of the format (`ggml-common.h`);
-//! no formula gives it.
+//! A codebook is a set of points in ascending order of `sum of level[k] * levels^k`; it is stored as a bit per possible
+//! point and expanded at compile time. The choice of points is part of the format (`ggml-common.h`), without a formula.
 
 /// Levels of the two-bit codebooks.
 const IQ2_LEVELS: [u8; 3] = [8, 25, 43];

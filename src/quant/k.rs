@@ -1,21 +1,21 @@
-//! The K types: blocks of 256 values in sub-blocks of 16 or 32, each with its own scale, itself quantised under one
-//! scale for the block (`d`). `Q2_K`, `Q4_K`, `Q5_K` add a minimum a sub-block, quantised the same way (`dmin`).
+//! The K types: blocks of 256 values in sub-blocks of 16 or 32, each with a scale, itself quantized under a scale of
+//! the block (`d`). `Q2_K`, `Q4_K`, `Q5_K` add a minimum per sub-block, quantized likewise (`dmin`).
 
 use super::block::{Decode, block};
 use super::float::scale;
 
 block! {
-    /// `y = d * sc * q - dmin * m`; sub-blocks of 16, each a byte of `scales` with `sc` in its low nibble and `m` in
-    /// its high one. Byte `i` of 32 holds two bits of values `i + 32 * n` of a run of 128.
+    /// `y = d * sc * q - dmin * m`; sub-blocks of 16, each a byte of `scales` with `sc` in its low and `m` in its high
+    /// nibble. Byte `i` of 32 has two bits of values `i + 32 * n` of a run of 128.
     BlockQ2K: 84 bytes { scales: 16, qs: 64, d: 2, dmin: 2 }
 }
 block! {
-    /// `y = d * (sc - 32) * (q - 4)`; sub-blocks of 16. `q` has its low two bits in `qs` as in `Q2_K`; bit `n` of
-    /// byte `i` of `hmask` is the third of value `i + 32 * n`.
+    /// `y = d * (sc - 32) * (q - 4)`; sub-blocks of 16. `q` has its low two bits in `qs` as in `Q2_K`; bit `n` of byte
+    /// `i` of `hmask` is the third bit of value `i + 32 * n`.
     BlockQ3K: 110 bytes { hmask: 32, qs: 64, scales: 12, d: 2 }
 }
 block! {
-    /// `y = d * sc * q - dmin * m`; sub-blocks of 32, two to 32 bytes of `qs`: low nibbles, then high ones.
+    /// `y = d * sc * q - dmin * m`; sub-blocks of 32, two per 32 bytes of `qs`: low nibbles, then high ones.
     BlockQ4K: 144 bytes { d: 2, dmin: 2, scales: 12, qs: 128 }
 }
 block! {
@@ -23,7 +23,7 @@ block! {
     BlockQ5K: 176 bytes { d: 2, dmin: 2, scales: 12, qh: 32, qs: 128 }
 }
 block! {
-    /// `y = d * sc * (q - 32)`, `sc` signed; sub-blocks of 16. In each half of 128 values, 64 bytes of `ql` hold the
+    /// `y = d * sc * (q - 32)`, `sc` signed; sub-blocks of 16. In each half of 128 values, 64 bytes of `ql` have the
     /// low four bits of values `i` and `i + 64`, 32 bytes of `qh` two more of values `i + 32 * n`.
     BlockQ6K: 210 bytes { ql: 128, qh: 64, scales: 16, d: 2 }
 }
@@ -96,15 +96,15 @@ impl Decode for BlockQ6K {
     }
 }
 
-/// The 2-bit values of sub-block `n` of 16, as `Q2_K` and `Q3_K` store them.
+/// The 2-bit values of sub-block `n` of 16, as stored by `Q2_K` and `Q3_K`.
 fn two_bits(qs: &[u8; 64], n: usize) -> impl Iterator<Item = u8> {
     let (half, n) = (n / 8, n % 8);
     qs[half * 32 + n % 2 * 16..].iter().map(move |q| q >> (2 * (n / 2)) & 3)
 }
 
-/// Scale and minimum of sub-block `n` of `Q4_K` and `Q5_K`, 6 bits each: those of the first four are the low bits of
-/// bytes 0-3 and 4-7, those of the last four have their low nibbles in bytes 8-11 and their upper two bits on top of
-/// the former.
+/// Scale and minimum of sub-block `n` of `Q4_K` and `Q5_K`, 6 bits each: of the first four sub-blocks in the low bits
+/// of bytes 0-3 and 4-7; of the last four with their low nibbles in bytes 8-11 and their upper two bits above the
+/// former.
 fn scale_min(scales: &[u8; 12], n: usize) -> (u8, u8) {
     if n < 4 {
         (scales[n] & 63, scales[n + 4] & 63)
@@ -113,7 +113,7 @@ fn scale_min(scales: &[u8; 12], n: usize) -> (u8, u8) {
     }
 }
 
-/// The inverse of `scale_min`; scales and minima are below 64.
+/// The inverse of `scale_min`; scales and minima must be below 64.
 pub(super) fn pack_scale_min(sc: &[u8; 8], m: &[u8; 8]) -> [u8; 12] {
     std::array::from_fn(|i| match i {
         0..4 => sc[i] | sc[i + 4] >> 4 << 6,

@@ -1,15 +1,15 @@
-//! Encoders of `Q4_K`, `Q5_K` and `Q6_K`, this library's own design. Each sub-block tries a few steps around the one
-//! that spans its values and keeps the least-squares scale (and minimum) of the best. The block then rounds these to
-//! their few bits, fits its own scale to them, and rounds the values last, when all scales are what a reader will see.
+//! Quantization to `Q4_K`, `Q5_K` and `Q6_K`, designed for this library. Each sub-block tries a few steps around the
+//! one that spans its values and keeps the best least-squares scale (and minimum). Then the block rounds these, fits
+//! its own scale to them, and finally rounds the values with the scales as a reader will see them.
 //!
-//! Errors are weighted by `rms + |x|`: large weights matter more than their number says.
+//! Errors are weighted by `rms + |x|`: large weights matter more than their number suggests.
 
 use half::f16;
 
 use super::block::Encode;
 use super::k::{BlockQ4K, BlockQ5K, BlockQ6K, pack_scale_min};
 
-/// Values are held to what any block can hold: a minimum is at most the largest f16 times 63, rounded down.
+/// Bound of values that every block can represent: a minimum is at most the largest f16 times 63, rounded down.
 const LIMIT: f32 = 4e6;
 
 /// Differences that the trials add to the number of steps in the range of a sub-block.
@@ -107,7 +107,7 @@ fn affine(x: &[f32], max: f32) -> Affine {
     }
 }
 
-/// Scale and minimum, neither negative, of small weighted error in `x = scale * q - min` with `q` in `0..=max`.
+/// Scale and minimum, both nonnegative, with small weighted error in `x = scale * q - min` for `q` in `0..=max`.
 fn fit_scale_min(x: &[f32; 32], w: &[f32; 32], max: f32) -> (f32, f32) {
     let (low, high) = x.iter().fold((0.0f32, 0.0f32), |(l, h), &x| (l.min(x), h.max(x)));
     let mut best = ((high - low) / max, -low);
@@ -129,7 +129,7 @@ fn fit_scale_min(x: &[f32; 32], w: &[f32; 32], max: f32) -> (f32, f32) {
     best
 }
 
-/// Scale of either sign of small weighted error in `x = scale * q` with `q` in `-32..=31`.
+/// Signed scale with small weighted error in `x = scale * q` for `q` in `-32..=31`.
 fn fit_scale(x: &[f32; 16], w: &[f32; 16]) -> f32 {
     let peak = signed_peak(x);
     let mut best = 0.0;
@@ -172,20 +172,20 @@ fn to_f16(x: f32) -> f32 {
     f16::from_f32(x).to_f32()
 }
 
-/// `a / b`, 0 where that is no number.
+/// `a / b`, 0 if that is NaN or infinite.
 fn quotient(a: f32, b: f32) -> f32 {
     let q = a / b;
     if q.is_finite() { q } else { 0.0 }
 }
 
-/// Rounds to the nearest integer, ties to even, for `|x| < 2^22`: an addition pushes the fraction out of the mantissa.
-/// The compiler can vectorise this for every processor, `f32::round_ties_even` only for some.
+/// Rounds to the nearest integer, ties to even, for `|x| < 2^22`: an addition shifts the fraction out of the mantissa.
+/// The compiler can vectorize this for every CPU, `f32::round_ties_even` only for some.
 fn round(x: f32) -> f32 {
     const SHIFT: f32 = 12_582_912.0; // 1.5 * 2^23
     x + SHIFT - SHIFT
 }
 
-/// Sum over `0..N` in eight lanes, so that the compiler can vectorise it.
+/// Sum over `0..N` in eight lanes, so that the compiler can vectorize it.
 fn sum<const N: usize>(f: impl Fn(usize) -> f32) -> f32 {
     let mut lanes = [0.0; 8];
     for i in (0..N).step_by(8) {

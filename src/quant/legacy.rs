@@ -1,9 +1,9 @@
-//! Blocks of 32 values with one scale: `Q4_0` and `Q5_0` are symmetric, `Q4_1` and `Q5_1` add a minimum, `Q8_0`
-//! holds signed bytes. In the 4-bit part byte `i` holds value `i` in its low and value `i + 16` in its high nibble;
-//! the fifth bit of value `i` is bit `i` of `qh`.
+//! Blocks of 32 values with one scale: `Q4_0` and `Q5_0` are symmetric, `Q4_1` and `Q5_1` add a minimum, `Q8_0` has
+//! signed bytes. In the 4-bit part byte `i` has value `i` in its low and value `i + 16` in its high nibble; the fifth
+//! bit of value `i` is bit `i` of `qh`.
 //!
-//! The encoders give the bits of the `gguf` package for finite values. Values whose scale is beyond the range of
-//! binary16 come back as infinities, NaN as any value.
+//! Quantization is bit-identical to the `gguf` package for finite values. Values whose scale exceeds FP16 dequantize to
+//! infinities, NaN to any value.
 
 use super::block::{Decode, Encode, block};
 use super::float::{scale, scale_bytes};
@@ -151,8 +151,8 @@ fn inverse(d: f32) -> f32 {
     if d == 0.0 { 0.0 } else { 1.0 / d }
 }
 
-/// Scale and `q` in `0..2 * half` with `x = d * (q - half)`. The value of largest magnitude, the first of several,
-/// becomes `q = 0` whatever its sign, so that the range is used to its longer end.
+/// Scale and `q` in `0..2 * half` with `x = d * (q - half)`. The (first) value of largest magnitude becomes `q = 0`
+/// whatever its sign, to use the longer end of the range.
 fn symmetric(x: &[f32], half: f32) -> (f32, [u8; 32]) {
     let peak = x.iter().fold(0.0f32, |peak, &x| if x.abs() > peak.abs() { x } else { peak });
     let d = peak / -half;

@@ -1,9 +1,8 @@
-//! Block formats of GGML tensors: one file a format family, one row of `FORMATS` a type.
+//! GGML's block formats: one file per format family, one row of `FORMATS` per type.
 //!
-//! Each row carries a scalar reference codec. Fast kernels live in the backends and are tested against it. Layouts
-//! follow the GGUF specification and the struct definitions of `ggml-common.h`; every multi-byte field is
-//! little-endian. Decoding performs the same f32 operations in the same order as the `gguf` Python package, so that the
-//! two agree in every bit.
+//! Each row has a scalar reference codec. Fast kernels are in the backends and tested against it. Layouts follow the
+//! GGUF specification and the structs of `ggml-common.h`; every multi-byte field is little-endian. Dequantization
+//! performs the same f32 operations in the same order as the `gguf` Python package, and is bit-identical.
 
 mod block;
 mod f8;
@@ -23,29 +22,29 @@ use crate::tensor::DType;
 use block::{Decode, Encode};
 use grouped::Grouped;
 
-/// Expands whole blocks into as many values as they hold.
+/// Dequantizes whole blocks.
 pub type Decoder = fn(blocks: &[u8], out: &mut [f32]);
 
-/// Encodes `values` into exactly the blocks that hold them.
+/// Quantizes `values` into exactly the blocks that hold them.
 pub type Encoder = fn(values: &[f32], blocks: &mut [u8]);
 
-/// The way in which blocks become values.
+/// How blocks are dequantized.
 #[derive(Clone, Copy)]
 enum Decoding {
     Blocks(Decoder),
     Grouped(Grouped),
 }
 
-/// One element type: how many values a block holds, its bytes, and its reference codec.
+/// An element type: values per block, bytes per block, and its reference codec.
 #[derive(Clone, Copy)]
 pub struct Format {
     pub dtype: DType,
     pub name: &'static str,
-    /// Values in a block; a row is a whole number of blocks.
+    /// Values in a block; a row must be a whole number of blocks.
     pub block_len: usize,
     pub block_bytes: usize,
     decoding: Decoding,
-    /// Encodes whole blocks, the inverse shape of `dequantize`; `None` where no encoder exists.
+    /// Quantizes whole blocks, the inverse of `dequantize`; `None` without an encoder.
     pub quantize: Option<Encoder>,
 }
 
@@ -80,11 +79,11 @@ pub const Q2_0: DType = DType(42);
 pub const PQ2_0: DType = DType(142);
 pub const PTQ1_0: DType = DType(143);
 
-/// First number of this library's own types, which GGML does not have and no GGUF file may name.
+/// First number of this library's own types, which GGML does not have and no GGUF file may use.
 pub const FIRST_PRIVATE: u32 = 0x1000_0000;
 pub const F8_E4M3: DType = DType(FIRST_PRIVATE);
 
-/// Every type that the library can read, but for those of `grouped`.
+/// All readable types, except those of `grouped`.
 pub static FORMATS: &[Format] = &[
     Format::plain(F32, "F32", 4, float::decode_f32, float::encode_f32),
     Format::plain(F16, "F16", 2, float::decode_f16, float::encode_f16),
@@ -119,7 +118,7 @@ pub static FORMATS: &[Format] = &[
     Format::decoded::<f8::F8E4m3>(F8_E4M3, "F8_E4M3"),
 ];
 
-/// The row of a type, or `Unsupported` naming its number.
+/// The row of a type, or `Unsupported` with its number.
 pub fn format(dtype: DType) -> Result<Format> {
     let grouped = Grouped::of(dtype).map(Format::grouped);
     FORMATS
@@ -130,7 +129,7 @@ pub fn format(dtype: DType) -> Result<Format> {
         .ok_or_else(|| Error::unsupported(format!("tensor type {} is not supported", dtype.0)))
 }
 
-/// Expands whole blocks of a type. `out` must hold exactly the values of `blocks`.
+/// Dequantizes whole blocks of a type. `out` must hold exactly the values of `blocks`.
 pub fn dequantize(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
     let format = format(dtype)?;
     format.check_lengths(blocks.len(), out.len())?;
@@ -138,8 +137,8 @@ pub fn dequantize(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
     Ok(())
 }
 
-/// Encodes whole blocks of a type, or `Unsupported` where it has no encoder. `blocks` must be exactly as long as
-/// `values` encode to.
+/// Quantizes to whole blocks of a type; `Unsupported` without an encoder. `blocks` must have exactly the required
+/// length.
 pub fn quantize(dtype: DType, values: &[f32], blocks: &mut [u8]) -> Result<()> {
     let format = format(dtype)?;
     let encode = format
@@ -189,7 +188,7 @@ impl Format {
         }
     }
 
-    /// Expands whole blocks: `blocks.len() / block_bytes * block_len == out.len()`.
+    /// Dequantizes whole blocks; `blocks.len() / block_bytes * block_len` must equal `out.len()`.
     pub fn dequantize(&self, blocks: &[u8], out: &mut [f32]) {
         match self.decoding {
             Decoding::Blocks(decode) => decode(blocks, out),
@@ -205,7 +204,7 @@ impl Format {
         Ok(())
     }
 
-    /// Bytes of a row of `cols` values, or an error when `cols` is no whole number of blocks or overflows.
+    /// Bytes of a row of `cols` values; fails if `cols` is not a whole number of blocks, or on overflow.
     pub fn row_bytes(&self, cols: u64) -> Result<u64> {
         if !cols.is_multiple_of(self.block_len as u64) {
             return Err(Error::invalid(format!(

@@ -1,15 +1,15 @@
-//! Values of -1, 0 and 1, of -1 and 1, or of -1 to 2, with one scale for 64 to 256 of them.
+//! Values of -1, 0 and 1, of -1 and 1, or of -1 to 2, with one scale per 64 to 256 of them.
 
 use super::block::{Decode, block};
 use super::float::scale;
 
 block! {
-    /// Base 3: `qs` holds five digits a byte, `qh` four. A byte is the number times `256 / 243`, rounded up, so that
+    /// Base 3: `qs` has five digits per byte, `qh` four. A byte is the number times `256 / 243`, rounded up, so that
     /// the leading digit is the carry of a multiplication by 3.
     BlockTq1_0: 54 bytes { qs: 48, qh: 4, d: 2 }
 }
 block! {
-    /// Base 4, in runs of 128 values: byte `i` holds value `i + 32 * n` in its bits `2n` and `2n + 1`.
+    /// Base 4, in runs of 128 values: byte `i` has value `i + 32 * n` in its bits `2n` and `2n + 1`.
     BlockTq2_0: 66 bytes { qs: 64, d: 2 }
 }
 block! {
@@ -17,11 +17,11 @@ block! {
     BlockPtq1_0: 28 bytes { qs: 24, qh: 2, d: 2 }
 }
 block! {
-    /// `y = d` where the value's bit is set, else `-d`; bit `i % 8` of byte `i / 8` is that of value `i`.
+    /// `y = d` if the value's bit is set, otherwise `-d`; bit `i % 8` of byte `i / 8` is value `i`'s.
     BlockQ1_0: 18 bytes { d: 2, qs: 16 }
 }
 block! {
-    /// `y = d * (q - 1)`; byte `i` holds the values `4 i ..`, the first in its lowest two bits.
+    /// `y = d * (q - 1)`; byte `i` has the values `4 i ..`, the first in its lowest two bits.
     BlockQ2_0: 18 bytes { d: 2, qs: 16 }
 }
 block! {
@@ -29,7 +29,7 @@ block! {
     BlockPq2_0: 34 bytes { d: 2, qs: 32 }
 }
 
-/// Decodes runs of bytes with so many digits each: digit 0 of every byte of a run, then digit 1, and so on.
+/// Decodes runs of bytes with the given number of digits each: digit 0 of every byte of a run, then digit 1, and so on.
 fn decode_trits(d: [u8; 2], runs: [(&[u8], u32); 3], y: &mut [f32]) {
     let (d, mut y) = (scale(d), y.iter_mut());
     for (bytes, digits) in runs {
