@@ -1,5 +1,5 @@
-//! Files of low-rank adapters: GGUF files, and the folders that PEFT writes, whose names become those of a GGUF file.
-//! Pairs the factors; refuses what changes a result and is not understood.
+//! LoRA adapter files: GGUF files, and PEFT folders, whose names are translated to a GGUF file's. Pairs the factors;
+//! fails for anything unknown that could change results.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::hf::peft;
 use super::{Access, ByteSource, Source, TensorInfo};
 use crate::error::{Error, Result, try_vec};
 
-/// The factors of one matrix: `factor * B A` is added to it.
+/// The factors of one matrix, to which `factor * B A` is added.
 #[derive(Debug)]
 pub struct FactorPair {
     /// The tensor of the model.
@@ -23,18 +23,19 @@ pub struct FactorPair {
 
 #[derive(Debug)]
 pub struct AdapterFile {
-    /// The value of a GGUF file.
+    /// As in a GGUF file.
     pub architecture: Option<String>,
-    /// Rows of queries and keys are in an order where the rotary embedding pairs halves of a head, rather than in that
-    /// of the architecture's GGUF files.
+    /// True if the rows of queries and keys are in the order for RoPE by halves, false for the order of the
+    /// architecture's GGUF files.
     pub rope_halves: bool,
-    /// Pairs of factors in the order of the files, one for each matrix.
+    /// Pairs of factors in file order, one per matrix.
     pub pairs: Vec<FactorPair>,
     source: Source,
 }
 
 impl AdapterFile {
-    /// Opens a GGUF file or a folder with `adapter_config.json`. Reads and checks everything but the factors' values.
+    /// Opens a GGUF file or a folder with `adapter_config.json`. Reads and validates everything except the factors'
+    /// values.
     pub fn open(path: &Path, base: &AdapterBase) -> Result<AdapterFile> {
         match path.is_dir() {
             true => AdapterFile::open_folder(Files::Disk, path, base),
@@ -42,7 +43,7 @@ impl AdapterFile {
         }
     }
 
-    /// `open` for files that are bytes of the caller.
+    /// Like `open`, for files in the caller's memory.
     pub fn open_from(sources: &[ByteSource], base: &AdapterBase) -> Result<AdapterFile> {
         let files = Files::Given(sources);
         match sources {
@@ -103,12 +104,12 @@ impl AdapterFile {
         Ok(AdapterFile { architecture: Some(architecture), rope_halves: false, pairs, source })
     }
 
-    /// Fills `out` with the bytes of a factor that begin at `from`, whole values only, from any thread.
+    /// Fills `out` with the bytes of a factor from `from` on, whole values only, from any thread.
     pub fn read(&self, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
         self.source.read(tensor, from, out)
     }
 
-    /// An error that names the file.
+    /// An error with the file's name.
     pub fn error(&self, what: impl Into<String>) -> Error {
         self.source.metadata.error(what)
     }
@@ -118,7 +119,7 @@ impl AdapterFile {
     }
 }
 
-/// Brings factors together and compares their shapes.
+/// Pairs the factors and compares their shapes.
 fn paired(path: &Path, mut halves: Vec<Half>) -> Result<Vec<FactorPair>> {
     if halves.is_empty() {
         return Err(Error::format(path, "an adapter without factors"));

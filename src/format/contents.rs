@@ -1,4 +1,4 @@
-//! The result of reading a file set of any format, and the caps that all readers keep.
+//! The result of reading a file set of any format, and the limits of all readers.
 
 use std::path::Path;
 
@@ -8,9 +8,9 @@ use super::passed::Passed;
 use super::storage::TensorInfo;
 use crate::error::{Error, Result};
 
-/// Largest number of tensors in a file set and of keys in a file.
+/// Maximum number of tensors in a file set, and of keys in a file.
 pub(super) const MAX_ENTRIES: u64 = 65_536;
-/// Largest number of files in a set.
+/// Maximum number of files in a set.
 pub(super) const MAX_FILES: u64 = 1_024;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +19,7 @@ pub enum FileFormat {
     Safetensors,
 }
 
-/// The result of the reader of a format.
+/// The result of a format's reader.
 pub(super) struct Contents {
     pub format: FileFormat,
     pub metadata: Metadata,
@@ -28,7 +28,7 @@ pub(super) struct Contents {
     pub passed: Passed,
 }
 
-/// Adds the entries of one more file of a set.
+/// Appends the entries of another file of a set.
 pub(super) fn append<T>(set: &mut Vec<T>, more: Vec<T>, path: &Path) -> Result<()> {
     if set.len().saturating_add(more.len()) as u64 > MAX_ENTRIES {
         return Err(Error::format(path, format!("more than {MAX_ENTRIES} tensors in the files")));
@@ -39,7 +39,7 @@ pub(super) fn append<T>(set: &mut Vec<T>, more: Vec<T>, path: &Path) -> Result<(
     Ok(())
 }
 
-/// A copy of a text that a file sized.
+/// A copy of a text whose size a file determines.
 pub(super) fn owned(text: &str) -> Result<String> {
     let mut copy = String::new();
     copy.try_reserve_exact(text.len()).map_err(|_| Error::OutOfMemory { what: "text", bytes: text.len() as u64 })?;

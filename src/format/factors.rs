@@ -1,19 +1,19 @@
-//! The parts of an adapter's file that its readers have in common.
+//! Common parts of the readers of LoRA adapters.
 
 use std::path::Path;
 
 use super::storage::TensorInfo;
 use crate::error::Error;
 
-/// The facts about a network by which the names and rows of an adapter are translated.
+/// Properties of a network for translating the names and rows of an adapter.
 pub struct AdapterBase<'a> {
     /// `general.architecture` of a GGUF file.
     pub architecture: &'a str,
-    /// Query heads for each key-value head, and the width of a head.
+    /// Number of query heads per KV head, and width of a head.
     pub group: [u64; 2],
 }
 
-/// One of two factors before it has found the other.
+/// One of two factors before pairing.
 pub(super) struct Half {
     pub name: String,
     pub factor: f64,
@@ -21,7 +21,7 @@ pub(super) struct Half {
     pub tensor: TensorInfo,
 }
 
-/// The refusal of a tensor that is no factor.
+/// The error for a tensor that is not a factor.
 pub(super) fn unknown(path: &Path, name: &str) -> Error {
     Error::unsupported(format!("{}: the tensor {name:?} is no factor of a low-rank adapter", path.display()))
 }

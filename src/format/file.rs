@@ -1,5 +1,5 @@
-//! The files of a model, read at positions by any number of threads: regular files, or bytes that the caller has under
-//! their names. Relies on `os`; refuses to open what could block or never end: pipes, devices, folders.
+//! The files of a model, read at positions by any number of threads: regular files, or named bytes of the caller. Uses
+//! `os`; rejects files that could block or be endless: pipes, devices, folders.
 
 use std::fmt;
 use std::fs::File;
@@ -13,21 +13,21 @@ use std::time::UNIX_EPOCH;
 use crate::error::{Error, Result, try_filled};
 use crate::os;
 
-/// Most files of a folder that are looked at.
+/// Maximum number of visited files in a folder.
 const MAX_NAMES: usize = 65_536;
 
 /// Fills memory with the bytes from a position on.
 pub type ReadAt = dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync;
 
-/// Bytes under the name of a file.
+/// A caller's bytes with a file name.
 #[derive(Clone)]
 pub struct ByteSource {
     /// Relative to the folder of the model.
     pub name: PathBuf,
     pub len: u64,
-    /// Fills memory from a position on, which `len` allows, from any thread.
+    /// Fills memory from a position on, within `len`, from any thread.
     pub read: Arc<ReadAt>,
-    /// The file that has the bytes and their offset in it, if they can be mapped.
+    /// The file and offset of the bytes, if they can be mapped.
     pub file: Option<(Arc<ManuallyDrop<File>>, u64)>,
 }
 
@@ -37,11 +37,11 @@ impl fmt::Debug for ByteSource {
     }
 }
 
-/// The place where files are found by their paths.
+/// Where files are found by path.
 #[derive(Clone, Copy)]
 pub(super) enum Files<'a> {
     Disk,
-    /// Bytes of the caller, in a folder with the path `.`.
+    /// The caller's bytes, in a folder with the path `.`.
     Given(&'a [ByteSource]),
 }
 
@@ -63,7 +63,7 @@ impl Files<'_> {
         }
     }
 
-    /// The names of the files in a folder, in their order.
+    /// The names of the files in a folder, in order.
     pub fn names(&self, folder: &Path) -> Result<Vec<String>> {
         let mut names = Vec::new();
         let mut add = |name: &std::ffi::OsStr| -> Result<()> {
@@ -107,7 +107,7 @@ enum Bytes {
 #[derive(Debug)]
 pub(super) struct InputFile {
     pub path: PathBuf,
-    /// Bytes of the file at the time it was opened.
+    /// Bytes of the file when it was opened.
     pub len: u64,
     bytes: Bytes,
 }
@@ -127,8 +127,8 @@ impl InputFile {
         Ok(InputFile { path: path.to_owned(), len: stat.len(), bytes: Bytes::File(file) })
     }
 
-    /// Adds what tells the file from others, and from itself after a change: its length, and on disk the time of the
-    /// last change; of given bytes the name.
+    /// Hashes properties that identify the file and its version: length, and on disk the modification time; for given
+    /// bytes the name.
     pub fn stamp(&self, hash: &mut impl Hasher) {
         hash.write_u64(self.len);
         match &self.bytes {
@@ -150,7 +150,7 @@ impl InputFile {
             Bytes::File(file) => os::read_exact_at(file, out, offset),
             Bytes::Given(source) => match offset.checked_add(out.len() as u64) {
                 Some(end) if end <= source.len => {
-                    // A function that gives less than it says leaves zeros, and not what was in memory before.
+                    // A callback that writes less than it claims must not expose stale memory.
                     out.fill(0);
                     (source.read)(offset, out)
                 }
@@ -167,7 +167,7 @@ impl InputFile {
         })
     }
 
-    /// Reads the whole of a small file; more than `cap` bytes are refused.
+    /// Reads a whole small file; fails beyond `cap` bytes.
     pub fn read_all(&self, cap: u64) -> Result<Vec<u8>> {
         if self.len > cap {
             return Err(Error::format(&self.path, format!("{} bytes, the limit is {cap}", self.len)));
@@ -178,7 +178,7 @@ impl InputFile {
         Ok(bytes)
     }
 
-    /// The file that has these bytes, and their offset in it.
+    /// The file with these bytes, and their offset.
     pub fn as_file(&self) -> Result<(&File, u64)> {
         match &self.bytes {
             Bytes::File(file) => Ok((file, 0)),
@@ -191,16 +191,16 @@ impl InputFile {
     }
 }
 
-/// A place in a set of files.
+/// A position in a set of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FileOffset {
-    /// Number of the file in the set.
+    /// Index of the file in the set.
     pub file: usize,
     /// Bytes from the start of that file.
     pub offset: u64,
 }
 
-/// Fills `out` from byte `from` of a place on.
+/// Fills `out` from byte `from` of a position on.
 pub(super) fn read(files: &[InputFile], place: FileOffset, from: u64, out: &mut [u8]) -> Result<()> {
     match (files.get(place.file), place.offset.checked_add(from)) {
         (Some(file), Some(offset)) => file.read_at(offset, out),

@@ -1,5 +1,5 @@
-//! GGUF, versions 2 and 3, little-endian: header, metadata, tensor list; and the sets that `gguf-split` writes.
-//! Layout: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
+//! GGUF, versions 2 and 3, little-endian: header, metadata, tensor list; and the sets written by `gguf-split`. Layout:
+//! <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
 use std::path::{Path, PathBuf};
 
@@ -14,23 +14,23 @@ use crate::os;
 use crate::quant;
 use crate::tensor::{DType, Shape};
 
-/// Largest header, metadata and tensor list of one file, in the file and in memory.
+/// Maximum bytes of a file's header, metadata and tensor list, in the file and in memory.
 const MAX_HEADER: u64 = 512 << 20;
 const MAX_STRING: u64 = 16 << 20;
-/// Longest string in an array; those of a vocabulary are the longest that occur.
+/// Maximum length of a string in an array; those of vocabularies are the longest.
 const MAX_TOKEN: u64 = 64 << 10;
 const MAX_NAME: u64 = u16::MAX as u64;
-/// Most elements of an array; none is longer than a vocabulary.
+/// Maximum number of elements of an array; none is longer than a vocabulary.
 const MAX_ARRAY: u64 = 4 << 20;
 const MAX_ALIGNMENT: u64 = 1 << 20;
 /// The types of integers and of doubles.
 const I32: u32 = 26;
 const I64: u32 = 27;
 const F64: u32 = 28;
-/// Head of the keys of files whose weights were multiplied by Hadamard matrices, as the inputs of products have to be
-/// as well.
+/// Prefix of the keys of files whose weights were multiplied by Hadamard matrices, which the inputs of products need
+/// too.
 const ROTATED: &str = "prism.hadamard.";
-/// Bytes that are read at once, so that the calls to the operating system are few.
+/// Bytes read at once, to limit the number of system calls.
 const BUFFER: u64 = 256 << 10;
 
 /// Reads a file, and if it is the first of a set, the others.
@@ -80,7 +80,7 @@ fn open_siblings(
     }
 }
 
-/// The file beside `first` that has its name with another number.
+/// The file next to `first` with another number in its name.
 fn sibling(first: &Metadata, no: u64, count: u64) -> Result<PathBuf> {
     let suffix = |no: u64| format!("-{:05}-of-{count:05}.gguf", no + 1);
     let name = first.path().file_name().unwrap_or_default();
@@ -106,8 +106,8 @@ fn read_file(file: &InputFile, file_index: usize) -> Result<SetFile> {
         }
         v => return Err(Error::unsupported(format!("{}: GGUF version {v}", file.path.display()))),
     }
-    // The least that a tensor takes is an empty name, no dimensions, type and offset; that a key takes is an
-    // empty name, type and one byte.
+    // Minimum bytes of a tensor: an empty name, no dimensions, type and offset; of a key: an empty name, type and one
+    // byte.
     let n_tensors = r.count("tensors", 24)?;
     let n_keys = r.count("keys", 13)?;
     let mut entries = try_vec("metadata", n_keys)?;
@@ -121,7 +121,7 @@ fn read_file(file: &InputFile, file_index: usize) -> Result<SetFile> {
                 entries.push((key, value));
             }
             (Ok(key), _) => entries.push((key, value)),
-            // Nothing can ask for it.
+            // Nothing can read it.
             (Err(lossy), _) => r.passed.note(format!("the key {lossy:?} is not UTF-8 and is passed over")),
         }
     }
@@ -150,7 +150,7 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
         listed.iter_mut().filter(|tensor| tensor.dtype == quant::Q2_0).for_each(|tensor| tensor.dtype = quant::PQ2_0);
     }
     let mut tensors = try_vec("tensors", n)?;
-    // Tensors lie in the order of the list, each padded to the alignment, so the offsets are known beforehand.
+    // Tensors follow the order of the list, each padded to the alignment, so offsets are known in advance.
     let mut expected = 0u64;
     for Listed { name, shape, dtype, offset } in listed {
         if offset != expected {
@@ -178,8 +178,8 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
     Ok(tensors)
 }
 
-/// True where tensors of type 42 have blocks of 128 values, as in the first files that had this type, which nothing but
-/// the places of tensors tells.
+/// True if tensors of type 42 have blocks of 128 values, as in the first files with this type; only the offsets of
+/// tensors reveal that.
 fn has_long_blocks(path: &Path, listed: &[Listed], alignment: u64, room: u64) -> Result<bool> {
     if !listed.iter().any(|tensor| tensor.dtype == quant::Q2_0) {
         return Ok(false);
@@ -206,7 +206,7 @@ fn has_long_blocks(path: &Path, listed: &[Listed], alignment: u64, room: u64) ->
     }
 }
 
-/// Bytes of a tensor, or the reason why it has none that fit.
+/// Bytes of a tensor, or why its size is invalid.
 fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<u64> {
     if [F64, I32, I64].contains(&dtype.0) {
         return Ok(shape.n_elements().saturating_mul(if dtype.0 == I32 { 4 } else { 8 }));
@@ -221,7 +221,7 @@ fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<
         .ok_or_else(|| Error::format(path, format!("the tensor {name:?} of shape {shape:?} is too large")))
 }
 
-/// An entry of the tensor list; `offset` counts from the start of the data.
+/// An entry of the tensor list; `offset` is relative to the start of the data.
 struct Listed {
     name: String,
     shape: Shape,
@@ -233,11 +233,11 @@ struct Listed {
 struct Reader<'a> {
     file: &'a InputFile,
     buffer: Vec<u8>,
-    /// Bytes of the buffer that were taken.
+    /// Number of consumed bytes of the buffer.
     used: usize,
-    /// Offset in the file of the end of the buffer.
+    /// File offset of the end of the buffer.
     end: u64,
-    /// Bytes that the values read so far take.
+    /// Bytes of memory of the values so far.
     memory: u64,
     passed: Passed,
 }
@@ -255,7 +255,7 @@ impl Reader<'_> {
         usize::try_from(n).map_err(|_| self.error("too large for this machine"))
     }
 
-    /// Checks that `n` more bytes can be taken.
+    /// Checks that `n` more bytes are available.
     fn check_left(&self, n: u64) -> Result<()> {
         let end = self.position().saturating_add(n);
         if end > self.file.len {
@@ -306,7 +306,7 @@ impl Reader<'_> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads a number of things that take at least `least` bytes each.
+    /// Reads a count of items that take at least `least` bytes each.
     fn count(&mut self, what: &str, least: u64) -> Result<usize> {
         let n = self.u64()?;
         if n > MAX_ENTRIES {
@@ -316,7 +316,7 @@ impl Reader<'_> {
         self.size(n)
     }
 
-    /// Adds memory that a value is about to take.
+    /// Adds memory of a value before it is allocated.
     fn charge(&mut self, bytes: u64) -> Result<()> {
         self.memory = self.memory.saturating_add(bytes);
         if self.memory > MAX_HEADER {
@@ -338,7 +338,7 @@ impl Reader<'_> {
         self.text(what, cap)?.map_err(|_| self.error(format!("{what}: a string that is not UTF-8")))
     }
 
-    /// A string, or what one that is not UTF-8 looks like.
+    /// A string, or its lossy form if it is not UTF-8.
     fn text(&mut self, what: &str, cap: u64) -> Result<Result<String, String>> {
         let bytes = self.string_bytes(what, cap)?;
         let mut copy = try_vec("metadata", bytes.len())?;
@@ -442,7 +442,7 @@ impl Reader<'_> {
     }
 }
 
-/// Reads a boolean, which is 0 or 1 by the specification.
+/// Parses a boolean, 0 or 1 by the specification.
 fn bool_of(byte: [u8; 1]) -> Option<bool> {
     match byte {
         [0] => Some(false),

@@ -1,5 +1,5 @@
-//! Matrices of codes whose scales and offsets are other tensors: the orders in which files hold the codes, and reads
-//! that put rows of them together as blocks of `quant::grouped`, MXFP4 or NVFP4. No value is rounded.
+//! Matrices of codes whose scales and offsets are other tensors: the orders of codes in files, and reads that assemble
+//! rows into blocks of `quant::grouped`, MXFP4 or NVFP4. No value is rounded.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::file::{FileOffset, InputFile, read};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant::grouped::{Grouped, Number, pack};
 
-/// The blocks that a matrix becomes.
+/// The blocks of the assembled matrix.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Blocks {
     Grouped(Grouped),
@@ -17,7 +17,7 @@ pub(super) enum Blocks {
 }
 
 impl Blocks {
-    /// Columns and bytes of a block, and columns under a scale.
+    /// Columns and bytes of a block, and columns per scale.
     fn sizes(self) -> [usize; 3] {
         match self {
             Blocks::Grouped(grouped) => [grouped.columns, grouped.block_bytes(), grouped.columns],
@@ -36,12 +36,12 @@ pub(super) struct GroupedMatrix {
     pub codes: Codes,
     pub scales: Numbers,
     pub offsets: Option<Offsets>,
-    /// The input of each column where the inputs of a group are no neighbours; below 2^24.
+    /// The input of each column if groups are not contiguous; below 2^24.
     pub order: Option<Arc<[u32]>>,
 }
 
-/// A matrix that is read as F32, because no neighbours in a row share a scale: value `i`, row by row, is
-/// `(code - zero) * scale` with zero and scale number `i % period`.
+/// A matrix read as F32, because no adjacent values in a row share a scale: value `i`, row by row, is `(code - zero) *
+/// scale` with zero and scale number `i % period`.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct SpreadMatrix {
     pub cols: u64,
@@ -55,7 +55,7 @@ pub(super) struct SpreadMatrix {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Offsets {
     Numbers(Numbers),
-    /// Codes of their own, a column for each `columns` of the matrix.
+    /// Codes of their own, a column per `columns` columns of the matrix.
     Codes {
         codes: Codes,
         columns: u64,
@@ -72,7 +72,7 @@ pub(super) struct Codes {
     pub place: FileOffset,
     pub bits: u32,
     pub order: Order,
-    /// Bits that are inverted, such as the sign, and what is added then.
+    /// Bits to invert, such as the sign; next, the number added afterwards.
     pub xor: u8,
     pub plus: u8,
 }
@@ -80,8 +80,8 @@ pub(super) struct Codes {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Order {
     Stream(Stream),
-    /// A matrix of `width` columns whose rows are divided into parts of `height` rows, which share the bits of units
-    /// of `unit` bytes: part `p` lies from bit `first + step * p` on. It has the codes of a row after those of another.
+    /// A matrix of `width` columns whose rows are divided into parts of `height` rows, which share the bits of units of
+    /// `unit` bytes: part `p` begins at bit `first + step * p`. Within a part, codes are row by row.
     Parts {
         width: u64,
         height: u64,
@@ -91,16 +91,16 @@ pub(super) enum Order {
     },
 }
 
-/// Streams of bits, the first code in the lowest bits of the first unit, one stream for each row or for each column.
+/// Bit streams, the first code in the lowest bits of the first unit, one stream per row or column.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Stream {
-    /// True where a stream holds a column.
+    /// True if a stream is a column.
     pub of_column: bool,
     /// Bytes of a unit.
     pub unit: u64,
-    /// Units from one of a stream to the next, and from a stream to the next; one of them is 1.
+    /// Distance in units within a stream, and between streams; one of them is 1.
     pub strides: [u64; 2],
-    /// Codes in a unit where its last bits are empty; 0 where codes cross units.
+    /// Codes per unit if its last bits are empty; 0 if codes cross units.
     pub per_unit: u64,
     pub nibbles: Nibbles,
 }
@@ -109,7 +109,7 @@ pub(super) struct Stream {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Nibbles {
     Plain,
-    /// The first of two in the upper half of a byte.
+    /// The first of two in the high nibble.
     HighFirst,
     /// AutoAWQ's order of the eight in a word.
     Awq,
@@ -126,7 +126,7 @@ impl Stream {
         let i = match self.nibbles {
             Nibbles::Plain => i,
             Nibbles::HighFirst => i ^ 1,
-            // Columns 0 2 4 6 1 3 5 7 stand in this order.
+            // Columns 0 2 4 6 1 3 5 7 are stored in this order.
             Nibbles::Awq => i & !7 | (i & 1) << 2 | (i & 7) >> 1,
         };
         let unit_bits = 8 * self.unit;
@@ -137,33 +137,33 @@ impl Stream {
     }
 }
 
-/// The tensor of the scales or offsets of a matrix. Each holds for `block` rows and columns.
+/// The tensor of a matrix's scales or offsets. Each applies to a `block` of rows and columns.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Numbers {
     pub name: String,
     pub place: FileOffset,
     pub kind: NumberKind,
     pub block: [u64; 2],
-    /// Numbers from a row of blocks to the next, and from a column of blocks to the next.
+    /// Distance between rows, and between columns, of blocks.
     pub strides: [u64; 2],
 }
 
-/// The type of a stored number, and the number that it becomes.
+/// The type of a stored number, and its conversion.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum NumberKind {
-    /// A number that stays as it is.
+    /// Unchanged.
     Same(Number),
-    /// An exponent, which becomes an F32.
+    /// An exponent, converted to F32.
     E8m0,
-    /// A byte that a block has as it is: E8M0 of MXFP4, E4M3 of NVFP4.
+    /// A byte copied to the block: E8M0 of MXFP4, E4M3 of NVFP4.
     Byte,
-    /// F32 that is divided by 127.
+    /// F32 divided by 127.
     Of127,
-    /// F32 that divides.
+    /// F32, a divisor.
     Inverse,
-    /// BF16 that divides and becomes an F32.
+    /// BF16, a divisor, converted to F32.
     InverseBf16,
-    /// Bytes that are an index into a table, times a factor for each 256 of them, plus a number.
+    /// Byte indices into a table, times a scale per 256 of them, plus an offset.
     Nested(Arc<Nested>),
 }
 
@@ -185,7 +185,7 @@ impl NumberKind {
         }
     }
 
-    /// The type that it becomes.
+    /// The converted type.
     pub fn number(&self) -> Number {
         match self {
             NumberKind::Same(number) => *number,
@@ -199,11 +199,11 @@ struct Fetched<'a> {
     numbers: &'a Numbers,
     raw: Vec<u8>,
     first_row: u64,
-    /// Numbers from a row of blocks to the next among these, and from a column to the next.
+    /// Distance between rows, and between columns, of blocks in `raw`.
     strides: [u64; 2],
 }
 
-/// Runs of bytes of a file: `count` of `run` units, `stride` units apart.
+/// Reads runs of bytes of a file: `count` runs of `run` units, `stride` units apart.
 fn read_runs(
     files: &[InputFile],
     place: FileOffset,
@@ -235,7 +235,7 @@ impl Numbers {
         let unit = self.kind.stored_bytes() as u64;
         let [down, across] = self.strides;
         let first = first_row * down;
-        // Column by column where these stand together, else row by row.
+        // Column by column if columns are contiguous, otherwise row by row.
         let (strides, runs) = match down == 1 && n_cols > 1 {
             true => ([1, n_rows], [n_rows, across, n_cols]),
             false => ([n_cols, 1], [n_cols, down.max(n_cols), n_rows]),
@@ -254,7 +254,7 @@ impl Fetched<'_> {
         Ok(number.read(used))
     }
 
-    /// The bytes that a block has of the number for a place in the matrix.
+    /// Writes the number for a place in the matrix in the block's form.
     fn put(&self, path_of: &[InputFile], row: u64, col: u64, out: &mut [u8]) -> Result<()> {
         let Numbers { name, kind, block, strides, place, .. } = self.numbers;
         let [r, c] = [row / block[0].max(1), col / block[1].max(1)];
@@ -269,7 +269,7 @@ impl Fetched<'_> {
         };
         let value = match (kind, raw) {
             (NumberKind::Byte, &[byte]) => {
-                // A block of NVFP4 has four of them, and one of MXFP4 has one of another kind.
+                // An NVFP4 block has four of them, an MXFP4 block one of another kind.
                 out.fill(byte);
                 return Ok(());
             }
@@ -308,7 +308,7 @@ pub(super) fn e8m0(byte: u8) -> f32 {
 }
 
 impl Codes {
-    /// The codes of some rows.
+    /// Reads the codes of some rows.
     fn fetch(&self, files: &[InputFile], rows: Range<u64>, cols: u64) -> Result<Vec<u8>> {
         let too_large = || Error::invalid("rows of a matrix that are too large");
         let n = (rows.end - rows.start).checked_mul(cols).and_then(|n| usize::try_from(n).ok());
@@ -388,7 +388,7 @@ impl Codes {
         let Order::Parts { width, height, first, step, unit } = self.order else { return Ok(()) };
         let part_codes = (width * height).max(1);
         let (mut at, mut rest) = (rows.start * cols, out);
-        // Codes that stand together are of one part.
+        // Contiguous codes are of one part.
         while !rest.is_empty() {
             let (part, place) = (at / part_codes, at % part_codes);
             let codes = usize::try_from(part_codes - place).unwrap_or(usize::MAX).min(rest.len());
@@ -407,7 +407,7 @@ impl Codes {
     }
 }
 
-/// The rows that a read from byte `from` on fills `out` with; a read of parts of rows is refused.
+/// The rows of a read from byte `from` on; fails for partial rows.
 fn whole_rows(name: &str, row_bytes: u64, from: u64, out: &[u8]) -> Result<Range<u64>> {
     let len = out.len() as u64;
     if row_bytes == 0 || !from.is_multiple_of(row_bytes) || !len.is_multiple_of(row_bytes) {
@@ -502,8 +502,8 @@ impl GroupedMatrix {
         Ok(())
     }
 
-    /// Writes the block of MXFP4 or NVFP4 that begins at a row and column: scales, then the early half of each run of
-    /// columns in low nibbles.
+    /// Writes the MXFP4 or NVFP4 block at a row and column: scales, then the first half of each run of columns in low
+    /// nibbles.
     fn put_floats(
         &self,
         files: &[InputFile],

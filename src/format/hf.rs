@@ -1,11 +1,10 @@
-//! Hugging Face folders: their files, and how these become one model under the names that a GGUF file of it would have.
-//! `family` lists those that are known, `config` translates `config.json`, `names` the names of tensors. `encoder` does
-//! the same for the part of a model that sees pictures, `sound` for the one that hears.
+//! Hugging Face folders, translated to the names of a GGUF file. `family` lists the known families, `config` translates
+//! `config.json`, `names` the tensor names, `encoder` and `sound` do both for vision and audio encoders.
 //!
-//! Three differences to a GGUF file stay, and keys of our own tell them. `realizar.rope_halves`: the rows of query and
-//! key matrices are in an order where the rotary embedding pairs dimension `i` with `i + n/2`. `realizar.gelu_exact`:
-//! GELU is not approximated by tanh, as GGUF files have it. `realizar.values_are_keys`: whether layers of Gemma 4
-//! without a window have no values of their own, which the tensors of GGUF files tell.
+//! Three differences from GGUF files remain, declared by keys of this library. `realizar.rope_halves`: true if the rows
+//! of query and key matrices are in the order for RoPE pairs of dimension `i` with `i + n/2`. `realizar.gelu_exact`:
+//! true if GELU is exact, unlike in GGUF files. `realizar.values_are_keys`: true if full-attention layers of Gemma 4
+//! have no values of their own; in GGUF files the tensors determine that.
 
 mod config;
 pub(super) mod encoder;
@@ -47,7 +46,7 @@ const MAX_TOKENIZER: u64 = 64 << 20;
 const MAX_TEMPLATE: u64 = 16 << 20;
 const MAX_TEMPLATES: usize = 16;
 
-/// Opens a folder; or one safetensors file in it, which may stand alone.
+/// Opens a folder, or a safetensors file in it, which may be by itself.
 pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Result<Contents> {
     let opened = alone.as_ref().map_or(folder, |file| &file.path).to_owned();
     let config_path = folder.join("config.json");
@@ -72,7 +71,7 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     let quantisation = Quantisation::find(&config_path, &config, &beside)?;
     let Weights { files: mut set, mut entries, instead } = weights::find(files, folder, alone)?;
     if let Some(quantisation) = quantisation {
-        // MLX has the kernels of convolutions another way round, and with them norms as its networks want them.
+        // MLX transposes convolution kernels, and then also stores norm weights as its networks use them.
         translated.facts.whole_norms = entries
             .iter()
             .any(|entry| entry.name.ends_with("conv1d.weight") && matches!(*entry.dims, [_, 2..=u64::MAX, 1]));
@@ -107,7 +106,7 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     Ok(Contents { format: FileFormat::Safetensors, metadata, files: set, tensors, passed })
 }
 
-/// Special tokens by number. `generation_config.json` overrides `config.json`.
+/// Special tokens by id. `generation_config.json` overrides `config.json`.
 fn token_ids(
     [generation_path, config_path]: [&Path; 2],
     generation: &Json,
@@ -122,7 +121,7 @@ fn token_ids(
         let mut numbers = try_vec("token ids", ids.len())?;
         for id in ids {
             match id {
-                // Some configurations say "none" so.
+                // Some configurations use it for "none".
                 Json::Int(-1) => {}
                 id if id.as_u64().is_some_and(|id| id <= u32::MAX.into()) => {
                     numbers.extend(id.as_u64().and_then(|id| i64::try_from(id).ok()));
@@ -140,7 +139,7 @@ fn token_ids(
     Ok(())
 }
 
-/// What the model's makers advise for sampling, under the names of a GGUF file, whatever the values are.
+/// The authors' recommended sampling parameters under GGUF names, whatever their values.
 fn sampling(generation: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
     let names = [
         ("temperature", "temp"),
@@ -164,7 +163,7 @@ fn sampling(generation: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
     Ok(())
 }
 
-/// The tokenizer's files go to the text layer as they are, but for the few facts that a GGUF file has keys for.
+/// Passes the tokenizer files unchanged to the text layer, except the few facts that have GGUF keys.
 fn tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Result<()> {
     if let Some(text) = read_text(files, &folder.join("tokenizer.json"), MAX_TOKENIZER)? {
         keys.push(("tokenizer.huggingface.json".into(), text.into()));
@@ -189,9 +188,8 @@ fn tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Re
     Ok(())
 }
 
-/// The chat templates under the keys of a GGUF file: that of the configuration, or of the file that processors write,
-/// or several by their names. A template of its own file replaces these. Bytes that are no text spoil the template,
-/// which a model can be used without, and not the model.
+/// The chat templates under GGUF keys: from the configuration, or the processor's file, or several by name. A template
+/// file of its own replaces these. Invalid UTF-8 disables the template, not the model.
 fn templates(files: Files, folder: &Path, config: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
     let path = folder.join("chat_template.json");
     let text = read_text(files, &path, MAX_TEMPLATE)?;
@@ -238,7 +236,7 @@ fn templates(files: Files, folder: &Path, config: &Json, keys: &mut Vec<(String,
     Ok(())
 }
 
-/// The files that some folders have in place of `tokenizer.json`: those of one kind.
+/// The files that some folders have instead of `tokenizer.json`, of one kind.
 fn other_tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Result<()> {
     let key = |name: &str| format!("tokenizer.huggingface.{name}");
     let text = |name: &str| read_text(files, &folder.join(name), MAX_TOKENIZER);
@@ -261,14 +259,14 @@ fn other_tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>)
     if let (Some(vocab), Some(merges)) = (text("vocab.json")?, text("merges.txt")?) {
         keys.extend([(key("vocab"), vocab.into()), (key("merges"), merges.into())]);
     } else if let Some(text) = text("vocab.txt")? {
-        // BERT's has words, that of RWKV 6 literals of Python.
+        // BERT's contains words, RWKV 6's Python literals.
         keys.push((key(if text.starts_with("b'<s>'") { "rwkv" } else { "words" }), text.into()));
     }
     Ok(())
 }
 
-/// The special tokens by their texts, and the files of older folders that list some. In these `special_tokens_map.json`
-/// counts more than the configuration, in others it tells what that does not mention.
+/// The special tokens by their texts, and the files of older folders that list some. There `special_tokens_map.json`
+/// takes precedence over the configuration, otherwise it only adds what that lacks.
 fn special_tokens(files: Files, folder: &Path, config: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
     let path = folder.join("special_tokens_map.json");
     let text = read_text(files, &path, MAX_CONFIG)?;

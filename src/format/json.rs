@@ -1,5 +1,5 @@
-//! JSON (RFC 8259) of hostile origin, as a tree that borrows its text. Bounds nesting, number of values and memory, and
-//! refuses an object that has a name twice.
+//! A parser of untrusted JSON (RFC 8259) into a tree that borrows its text. Limits nesting, number of values and
+//! memory, and rejects duplicate names.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,9 +9,9 @@ use super::contents::owned;
 use super::value::whole;
 use crate::error::{Error, Result, check_memory};
 
-/// Levels of arrays and objects, each of which is a level of recursion.
+/// Maximum depth of arrays and objects, each of which is a level of recursion.
 const MAX_DEPTH: usize = 64;
-/// Values in a document; the list of a model's tensors has about ten each.
+/// Maximum number of values in a document; the list of a model's tensors has about ten per tensor.
 const MAX_VALUES: usize = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -25,16 +25,16 @@ pub enum Json<'a> {
     Object(Object<'a>),
 }
 
-/// Members in the order of the file.
+/// Members in file order.
 pub type Object<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
 
 impl<'a> Json<'a> {
-    /// Reads a document. `path` is for messages.
+    /// Parses a document. `path` is for messages.
     pub fn parse(path: &Path, bytes: &'a [u8]) -> Result<Json<'a>> {
         Json::read(path, bytes, false)
     }
 
-    /// Reads a document as Python writes it: NaN, Infinity and -Infinity are numbers.
+    /// Parses a document written by Python: NaN, Infinity and -Infinity are numbers.
     pub fn parse_python(path: &Path, bytes: &'a [u8]) -> Result<Json<'a>> {
         Json::read(path, bytes, true)
     }
@@ -50,7 +50,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// A member of an object; one that is `null` counts as absent.
+    /// A member of an object; `null` counts as absent.
     pub fn get(&self, name: &str) -> Option<&Json<'a>> {
         self.get_or_null(name).filter(|v| **v != Json::Null)
     }
@@ -60,12 +60,12 @@ impl<'a> Json<'a> {
         self.members().iter().find(|m| m.0 == name).map(|m| &m.1)
     }
 
-    /// The members of an object, none of anything else.
+    /// The members of an object; none for other values.
     pub fn members(&self) -> &[(Cow<'a, str>, Json<'a>)] {
         if let Json::Object(members) = self { members } else { &[] }
     }
 
-    /// An integer of 0 or more, which may be written as a float.
+    /// A nonnegative integer, which may be written as a float.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Json::Int(i) => u64::try_from(*i).ok(),
@@ -119,15 +119,15 @@ impl fmt::Display for Json<'_> {
     }
 }
 
-/// Reads a document from front to back.
+/// Parses a document from front to back.
 struct Reader<'p, 'a> {
     path: &'p Path,
     text: &'a str,
-    /// Bytes that were read.
+    /// Number of bytes read.
     at: usize,
-    /// Values that were read.
+    /// Number of values read.
     values: usize,
-    /// Python's names of floats that are no numbers are values.
+    /// True to accept Python's NaN and Infinity.
     constants: bool,
 }
 
@@ -151,7 +151,7 @@ impl<'a> Reader<'_, 'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Steps over a text, if it is what follows.
+    /// Skips a text if it is next.
     fn take(&mut self, text: &str) -> bool {
         let follows = self.rest().starts_with(text);
         if follows {
@@ -235,7 +235,7 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    /// One digit or more.
+    /// One or more digits.
     fn digits(&mut self) -> Result<()> {
         let start = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9')) {
@@ -244,7 +244,7 @@ impl<'a> Reader<'_, 'a> {
         if self.at == start { Err(self.expected("a digit")) } else { Ok(()) }
     }
 
-    /// A string, which is borrowed where it has no escapes.
+    /// A string, borrowed if it has no escapes.
     fn string(&mut self) -> Result<Cow<'a, str>> {
         if !self.take("\"") {
             return Err(self.expected("a string"));
@@ -399,7 +399,7 @@ mod tests {
         assert!(matches!(found.get("s"), Some(Json::Str(Cow::Borrowed("plain é")))));
     }
 
-    /// Decimal fractions are the nearest floats, as the standard library reads them.
+    /// Decimal fractions become the nearest floats, as in the standard library.
     #[test]
     fn numbers_are_rounded_once() {
         for i in 0..20_000u64 {

@@ -1,5 +1,5 @@
-//! Typed metadata of a model: keys as the file has them, each with a value. An accessor asks for a type and gets it, or
-//! an error that names the file and the key. Knows the meaning of no key.
+//! Typed metadata of a model: keys as in the file, each with a value. Accessors return the requested type, or an error
+//! with the file and the key. Independent of the meaning of keys.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::value::{Strings, Value};
 use crate::error::{Error, Result};
 
-/// Keys and values, and the file that they were read from.
+/// Keys and values, and the file they were read from.
 #[derive(Clone, Debug, Default)]
 pub struct Metadata {
     path: PathBuf,
@@ -16,7 +16,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Refuses a key that occurs twice.
+    /// Rejects duplicate keys.
     pub fn new(path: &Path, mut entries: Vec<(String, Value)>) -> Result<Metadata> {
         entries.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         for (a, b) in entries.iter().zip(entries.iter().skip(1)) {
@@ -60,14 +60,14 @@ impl Metadata {
         self.typed(key, Value::strs, "an array of strings")
     }
 
-    /// An array of integers or booleans, one a layer as a rule, or a scalar of either as a list of one.
+    /// An array of integers or booleans, usually one per layer, or a scalar as a list of one.
     pub fn u32s(&self, key: &str) -> Result<Option<Vec<u32>>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let wanted = "integers from 0 to 4294967295 or booleans";
         value.u32s()?.map(Some).ok_or_else(|| self.wrong_type(key, value, wanted))
     }
 
-    /// An array of numbers, or one number as a list of one.
+    /// An array of numbers, or a scalar as a list of one.
     pub fn f32s(&self, key: &str) -> Result<Option<Cow<'_, [f32]>>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         value.f32s()?.map(Some).ok_or_else(|| self.wrong_type(key, value, "numbers"))
@@ -82,7 +82,7 @@ impl Metadata {
         read(value).map(Some).ok_or_else(|| self.wrong_type(key, value, wanted))
     }
 
-    /// Moves the strings of a key out, so that a vocabulary is not held twice. The key stays, for `render` only.
+    /// Takes the strings of a key, so that a vocabulary is not held twice. The key stays, only for `render`.
     pub fn take_strs(&mut self, key: &str) -> Result<Option<Strings>> {
         self.strs(key)?;
         Ok(match self.take(key) {
@@ -98,12 +98,12 @@ impl Metadata {
         Some(std::mem::replace(value, taken))
     }
 
-    /// A value of any type; `None` where the key is absent.
+    /// A value of any type; `None` if the key is absent.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.position(key).ok().and_then(|i| self.entries.get(i)).map(|e| &e.1)
     }
 
-    /// Sets a key, in place of the value that it had.
+    /// Sets or replaces the value of a key.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) {
         match self.position(key) {
             Ok(i) => {
@@ -115,7 +115,7 @@ impl Metadata {
         }
     }
 
-    /// Keys and values in the order of the keys' bytes.
+    /// Keys and values, sorted by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
         self.entries.iter().map(|(key, value)| (key.as_str(), value))
     }
@@ -125,7 +125,7 @@ impl Metadata {
         self.get(key).map(Value::render)
     }
 
-    /// The file or folder that the metadata came from.
+    /// The file or folder of the metadata.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,5 +1,5 @@
-//! A file mapped into memory. When the file is shortened, reading the part that is gone ends the process (SIGBUS),
-//! so a mapping is always the caller's explicit choice.
+//! A file mapped into memory. If the file is shortened, reading the missing part kills the process (SIGBUS); therefore
+//! a mapping is always the caller's explicit choice.
 
 #![allow(unsafe_code)]
 
@@ -13,10 +13,10 @@ impl Mapping {
     pub(super) fn new(input: &InputFile) -> Result<Mapping> {
         let (file, offset) = input.as_file()?;
         let len = usize::try_from(input.len).map_err(|_| Error::format(&input.path, "too large"))?;
-        // Any offset: the mapping begins at the page that has it. It outlives the file's descriptor.
+        // Any offset: the mapping begins at its page. It outlives the file descriptor.
         let mut options = memmap2::MmapOptions::new();
-        // SAFETY: the mapping is read-only, so this process cannot change it; that nobody else changes or shortens
-        // the file is the caller's promise, stated at `Access::Map`.
+        // SAFETY: the mapping is read-only, so this process cannot change it; the caller guarantees that nobody else
+        // changes or shortens the file, as stated at `Access::Map`.
         let map = unsafe { options.offset(offset).len(len).map(file) };
         map.map(Mapping).map_err(|e| Error::io(&input.path, "cannot map", &e))
     }

@@ -1,5 +1,5 @@
-//! File to named tensors and typed metadata. Everything here reads hostile input: each count and length is checked
-//! against the bytes that are left and an absolute cap before anything is allocated.
+//! From files to named tensors and typed metadata. The input is untrusted: each count and length is checked against the
+//! remaining bytes and an absolute limit before anything is allocated.
 
 #![cfg_attr(
     not(test),
@@ -52,14 +52,14 @@ pub use value::{Strings, Value};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Tensors are read into memory of the caller.
+    /// Tensors are read into the caller's memory.
     Read,
-    /// Tensors can be used in place as well. A mapped file that is shortened or overwritten kills the process
-    /// or changes the weights under it; the caller promises that it is not.
+    /// Tensors can also be used in place. A mapped file that is shortened or overwritten kills the process or changes
+    /// its weights; the caller guarantees that it is not.
     Map,
 }
 
-/// The file or files of a model: their contents and the way to read them, shared freely between threads.
+/// The files of a model: their contents and access to them, shared freely between threads.
 #[derive(Debug)]
 pub struct Source {
     pub metadata: Metadata,
@@ -67,7 +67,7 @@ pub struct Source {
     files: Vec<InputFile>,
     /// The mapping of each file, or none at all.
     mappings: Vec<Arc<Mapping>>,
-    /// Tensors in the order of the files.
+    /// Tensors in file order.
     tensors: Vec<TensorInfo>,
     /// Indices into `tensors`, sorted by name.
     by_name: Vec<usize>,
@@ -75,12 +75,12 @@ pub struct Source {
 }
 
 impl Source {
-    /// Opens a GGUF file (of a split set the first: the others are found beside it), a safetensors file (with the
-    /// `config.json` and the tokenizer beside it, if there is one), or a Hugging Face folder. The content decides, not
-    /// the name. Reads and checks everything but the tensors' bytes.
+    /// Opens a GGUF file (of a split set the first one, next to the others), a safetensors file (with `config.json` and
+    /// the tokenizer next to it, if any), or a Hugging Face folder. The content decides, not the name. Reads and
+    /// validates everything except the tensors' bytes.
     ///
-    /// Errors: `Io` for what cannot be read or is no regular file, `Format` for a damaged file, `Unsupported` for a
-    /// version, tensor type or model that this library does not know.
+    /// Errors: `Io` for unreadable or non-regular files, `Format` for a damaged file, `Unsupported` for an unknown
+    /// version, tensor type or model.
     pub fn open(path: &Path, access: Access) -> Result<Source> {
         match path.is_dir() {
             true => Source::new(hf::open(Files::Disk, path, None)?, access),
@@ -88,7 +88,7 @@ impl Source {
         }
     }
 
-    /// Opens a model whose files are bytes of the caller: one file, the files of a set, or those of a folder.
+    /// Opens a model from the caller's bytes: one file, the files of a set, or those of a folder.
     pub fn open_from(sources: &[ByteSource], access: Access) -> Result<Source> {
         let files = Files::Given(sources);
         if files.exists(Path::new("config.json")) {
@@ -100,7 +100,7 @@ impl Source {
         Source::open_file(files, &first.name, access)
     }
 
-    /// `open` for the encoder of pictures that belongs to a model: a GGUF file of its own, or the folder of the model.
+    /// Like `open`, for the encoder of a model: a GGUF file of its own, or the folder of the model.
     pub fn open_encoder(path: &Path, access: Access) -> Result<Source> {
         match path.is_dir() {
             true => Source::new(hf::encoder::open(Files::Disk, path)?, access),
@@ -108,7 +108,7 @@ impl Source {
         }
     }
 
-    /// `open_encoder` for files that are bytes of the caller.
+    /// Like `open_encoder`, for files in the caller's memory.
     pub fn open_encoder_from(sources: &[ByteSource], access: Access) -> Result<Source> {
         let files = Files::Given(sources);
         match files.exists(Path::new("config.json")) {
@@ -159,12 +159,12 @@ impl Source {
         self.metadata.path()
     }
 
-    /// What the reader of the format passed over.
+    /// What the format's reader ignored.
     pub fn passed(&self) -> &Passed {
         &self.passed
     }
 
-    /// The refusal of a file that lacks a tensor, which tells what there is.
+    /// The error for a missing tensor, with what the file has instead.
     pub fn missing(&self, name: &str) -> Error {
         let is_own = |t: &&TensorInfo| !t.name.starts_with("blk.");
         let there = match self.tensors.iter().find(is_own).or(self.tensors.first()) {
@@ -178,14 +178,14 @@ impl Source {
         self.format
     }
 
-    /// A number that tells the files of the tensors from others, without a look at what they hold.
+    /// Identifies the files without reading their contents.
     pub fn stamp(&self) -> u64 {
         let mut hash = XxHash64::with_seed(0);
         self.files.iter().for_each(|file| file.stamp(&mut hash));
         hash.finish()
     }
 
-    /// Tensors in the order of the files.
+    /// Tensors in file order.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = &TensorInfo> {
         self.tensors.iter()
     }
@@ -196,8 +196,8 @@ impl Source {
         self.by_name.get(found).and_then(|&i| at(i))
     }
 
-    /// Fills `out` with the bytes of a tensor that begin at `from`, from any thread. Whole values only, and best many
-    /// rows at once: a matrix that the file holds transposed is read column by column.
+    /// Fills `out` with the bytes of a tensor from `from` on, from any thread. Whole values only, and preferably many
+    /// rows at once: a transposed matrix is read column by column.
     pub fn read(&self, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
         match from.checked_add(out.len() as u64) {
             Some(end) if end <= tensor.bytes => tensor.storage.read(&self.files, tensor, from, out),
@@ -209,13 +209,13 @@ impl Source {
         }
     }
 
-    /// The bytes of a tensor in place, where the file was opened with `Access::Map` and holds them as they are.
+    /// The bytes of a tensor in place, if the file was opened with `Access::Map` and stores them unconverted.
     pub fn mapped(&self, tensor: &TensorInfo) -> Option<(Arc<Mapping>, Range<usize>)> {
         let TensorStorage::Whole(FileOffset { file, offset }) = tensor.storage else { return None };
         let mapping = self.mappings.get(file)?;
         let start = usize::try_from(offset).ok()?;
         let range = start..start.checked_add(tensor.bytes.try_into().ok()?)?;
-        // A file that has grown shorter since it was checked has a shorter mapping.
+        // A file that was shortened since it was checked has a shorter mapping.
         mapping.as_ref().as_ref().get(range.clone())?;
         Some((mapping.clone(), range))
     }

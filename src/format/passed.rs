@@ -1,21 +1,20 @@
-//! What a reader passed over: facts for the log, and what it did not understand, which is passed over only where the
-//! caller asked for that.
+//! What a reader ignored: facts for the log, and unknown items, which are ignored only on request of the caller.
 
 use crate::error::{Error, Result};
 
-/// Things that are named; more are counted.
+/// Maximum number of named items; more are counted.
 const NAMED: usize = 16;
 
-/// Facts about a load that its caller should hear of.
+/// Facts about a load for its caller.
 #[derive(Clone, Debug, Default)]
 pub struct Passed {
-    /// For the log, whole sentences.
+    /// Complete sentences for the log.
     pub notes: Vec<String>,
-    /// The first things that were not understood, as their refusals say it.
+    /// The first unknown items, as errors describe them.
     pub unknown: Vec<String>,
-    /// Number of all of them.
+    /// Number of all unknown items.
     pub n_unknown: usize,
-    /// What there is in the place of weights, where a folder has none.
+    /// What the folder has instead of weights.
     pub weights: Option<String>,
 }
 
@@ -27,7 +26,7 @@ impl Passed {
         }
     }
 
-    /// Adds something that was not understood.
+    /// Adds an unknown item.
     pub fn unknown(&mut self, what: impl Into<String>) {
         self.n_unknown += 1;
         if self.unknown.len() < NAMED {
@@ -35,7 +34,7 @@ impl Passed {
         }
     }
 
-    /// Refuses what was not understood. `way_out` tells how to load it all the same.
+    /// Fails if there are unknown items. `way_out`: how to load the model anyway.
     pub fn check(&self, way_out: &str) -> Result<()> {
         let Some(first) = self.unknown.first() else { return Ok(()) };
         let more = match self.n_unknown {

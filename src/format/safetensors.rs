@@ -1,5 +1,5 @@
-//! safetensors: a JSON list of tensors, then their bytes without gaps.
-//! Layout: <https://github.com/huggingface/safetensors#format>.
+//! safetensors: a JSON list of tensors, then their bytes without gaps. Layout:
+//! <https://github.com/huggingface/safetensors#format>.
 
 use std::path::Path;
 
@@ -15,23 +15,23 @@ use crate::tensor::{DType, Shape};
 const MAX_HEADER: u64 = 100_000_000;
 const MAX_DIMS: usize = 8;
 
-/// A tensor as the file lists it. Its type and shape need not be ones that this library can use.
+/// A tensor as listed by the file; its type and shape need not be supported.
 pub(super) struct Entry {
     pub name: String,
     pub dtype: String,
     pub dims: Vec<u64>,
     pub place: FileOffset,
     pub bytes: u64,
-    /// The matrix that it is with others.
+    /// The matrix assembled from it and others.
     pub made: Option<Box<TensorInfo>>,
 }
 
-/// True where a file begins like a safetensors file; the format has no magic number.
+/// True if a file begins like a safetensors file; the format has no magic number.
 pub(super) fn looks_like(head: &[u8; 9]) -> bool {
     matches!(head, [_, _, _, _, 0, 0, 0, 0, b'{'])
 }
 
-/// Bytes of a value, and its type if this library can use it.
+/// Bytes of a value, and its type if supported.
 fn value_type(name: &str) -> Option<(u64, Option<DType>)> {
     Some(match name {
         "F32" => (4, Some(quant::F32)),
@@ -47,12 +47,12 @@ fn value_type(name: &str) -> Option<(u64, Option<DType>)> {
 }
 
 impl Entry {
-    /// Makes a tensor of an entry under another name, or refuses its type or shape.
+    /// The tensor of an entry under another name; fails for an unsupported type or shape.
     pub fn tensor(&self, path: &Path, name: String) -> Result<TensorInfo> {
         if let Some(made) = &self.made {
             return Ok(TensorInfo { name, ..TensorInfo::clone(made) });
         }
-        // The tensors that hold integers and are no part of a quantised matrix.
+        // Integer tensors that are not part of a quantized matrix.
         let of_ids = name.ends_with("tid2eid.weight") || ["d2t", "masked_embd_ordering"].contains(&&*name);
         let converted = match &*self.dtype {
             "F64" => Some(TensorStorage::Doubles(self.place)),
@@ -121,7 +121,7 @@ pub(super) fn read_header(file: &InputFile, file_index: usize) -> Result<Vec<Ent
     Ok(entries)
 }
 
-/// `place` is still counted from the start of the data. The error is for a message about this tensor.
+/// `place` is still relative to the start of the data. The error is for a message about this tensor.
 fn read_entry(name: &str, member: &Json) -> Result<Entry, String> {
     let dtype = member.get("dtype").and_then(Json::as_str).ok_or("no dtype")?;
     let shape = member.get("shape").and_then(Json::as_array).ok_or("no shape")?;

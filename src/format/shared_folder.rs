@@ -1,10 +1,9 @@
-//! A folder of files that several processes of one user share. Invariants: a file is written under another name, locked
-//! while its process lives, and then renamed, so that it is whole or not there; ahead of the renaming files are removed
-//! until the limit holds: those that the new one replaces, then those that were not used for longest. A file that
-//! another user owns or may write to, a link and what is no regular file are passed over, because the contents decide
-//! results.
+//! A folder of files shared by several processes of one user. Invariants: a file is written under another name, locked
+//! while its process lives, and then renamed, so it is complete or absent. Before the renaming, files are removed until
+//! the limit holds: first those that the new one replaces, then the least recently used. Files that other users own or
+//! may write, links, and non-regular files are ignored, because contents determine results.
 //!
-//! Files are not synchronised with the disk: one that lost its end with the power is found by its checksum.
+//! Files are not synced to the disk: one that is truncated by a power loss is detected by its checksum.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -16,27 +15,27 @@ use std::time::SystemTime;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::os::{self, Part};
 
-/// Bytes that are gathered for one write.
+/// Bytes buffered per write.
 const BUFFER: usize = 1 << 18;
-/// The limit of a folder whose owner gives none, at most.
+/// Maximum of the default limit.
 const DISK_LIMIT: u64 = 16 << 30;
-/// Such a limit is one part in so many of what is free.
+/// The default limit is 1/`SHARE` of the free space.
 const SHARE: u64 = 10;
 
-/// Name and size of a file, and when it was used last.
+/// Name, size, and last use of a file.
 pub type Listed = (OsString, u64, SystemTime);
 
 pub struct SharedFolder {
     path: PathBuf,
-    /// End of the names of its files; all else in the folder is somebody else's.
+    /// Suffix of its files; everything else in the folder is foreign.
     suffix: &'static str,
-    /// Bytes of its files.
+    /// Maximum bytes of its files.
     limit: u64,
 }
 
 impl SharedFolder {
-    /// Makes the folder where it is missing, for this user alone, and removes what processes that have ended left
-    /// unfinished. `limit`: `None` stands for a tenth of what is free on the disk, at most `DISK_LIMIT`.
+    /// Creates the folder if missing, accessible only to this user, and removes unfinished files of dead processes.
+    /// `limit`: `None` for a tenth of the free disk space, at most `DISK_LIMIT`.
     pub fn new(path: PathBuf, suffix: &'static str, limit: Option<u64>) -> Result<SharedFolder> {
         os::make_own_folder(&path).map_err(|e| Error::io(&path, "cannot make the folder", &e))?;
         let data = fs::metadata(&path).map_err(|e| Error::io(&path, "cannot look at the folder", &e))?;
@@ -50,14 +49,14 @@ impl SharedFolder {
         if limit.is_none()
             && let Some(free) = os::disk_free(&folder.path)
         {
-            // What its files take would be free without them, so that a folder that fills up keeps its limit.
+            // Its own files count as free, so that a folder that fills up keeps its limit.
             let own: u64 = folder.files().iter().map(|(_, len, _)| len).sum();
             folder.limit = (free.saturating_add(own) / SHARE).min(DISK_LIMIT);
         }
         Ok(folder)
     }
 
-    /// Bytes of its files, at most.
+    /// Maximum bytes of its files.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -71,7 +70,7 @@ impl SharedFolder {
         self.listed(false)
     }
 
-    /// Its files, or those that are being written.
+    /// Its files, or its unfinished files.
     fn listed(&self, unfinished: bool) -> Vec<Listed> {
         let is_wanted = |name: &str| match unfinished {
             true => os::name_of_part(name).is_some_and(|target| target.ends_with(self.suffix)),
@@ -80,7 +79,7 @@ impl SharedFolder {
         let of = |entry: fs::DirEntry| {
             let name = entry.file_name();
             name.to_str().filter(|name| is_wanted(name))?;
-            // A link is described by itself, not by the file it leads to.
+            // Metadata of a link describe the link, not its target.
             let data = entry.metadata().ok().filter(|data| data.is_file() && os::is_own(data))?;
             Some((name, data.len(), data.modified().ok()?))
         };
@@ -94,18 +93,18 @@ impl SharedFolder {
         Ok(SharedFile { file, buffer: try_filled("a prefix", BUFFER, 0)?, read: 0..0 })
     }
 
-    /// Makes a file the one that was used last.
+    /// Makes a file the most recently used one.
     pub fn mark_used(&self, name: &OsString) -> io::Result<()> {
         os::open_own(&self.path_of(name))?.set_modified(SystemTime::now())
     }
 
-    /// Removes a file; another process may have been first.
+    /// Removes a file; another process may have removed it first.
     pub fn remove(&self, name: &OsString) {
         let _ = fs::remove_file(self.path_of(name));
     }
 
-    /// Makes a file of what `write` writes, unless there is one of this name, removes the files that it replaces, and
-    /// keeps the limit. After an error there is none, and the others stay.
+    /// Creates a file with the output of `write`, unless one of this name exists, removes the files that it replaces,
+    /// and enforces the limit. After an error the new file is absent, and the others stay.
     pub fn write(
         &self,
         name: &OsString,
@@ -122,15 +121,15 @@ impl SharedFolder {
         let mut out = Bounded { part, left: self.limit, buffer: try_vec("a prefix", BUFFER)? };
         write(&mut out, &path)?;
         out.flush().map_err(|e| Error::io(&path, "cannot write", &e))?;
-        // The file counts already, so that the limit holds after the renaming.
+        // The new file counts already, so that the limit holds after the renaming.
         self.keep_limit(replaced);
         out.part.name(&target).map_err(|e| Error::io(&path, "cannot be renamed", &e))?;
         replaced.iter().for_each(|file| self.remove(file));
         Ok(())
     }
 
-    /// Removes files until the limit holds, those that are being written counted too: first those of `replaced`, then
-    /// those that were not used for longest.
+    /// Removes files until the limit, which includes unfinished files, holds: first those of `replaced`, then the least
+    /// recently used.
     fn keep_limit(&self, replaced: &[OsString]) {
         let mut files = self.files();
         files.sort_by_key(|(name, _, used)| (!replaced.contains(name), *used));
@@ -146,7 +145,7 @@ impl SharedFolder {
     }
 }
 
-/// A file that is read from its beginning. A failed allocation of its buffer is an error, unlike in std's reader.
+/// A sequential reader. A failed allocation of its buffer is an error, unlike in std's reader.
 pub struct SharedFile {
     file: File,
     buffer: Vec<u8>,
@@ -169,11 +168,11 @@ impl Read for SharedFile {
     }
 }
 
-/// A file that is being written, with a maximum size.
+/// A file being written, with a maximum size.
 struct Bounded {
     part: Part,
     left: u64,
-    /// Bytes that wait to be written together, never more than its capacity.
+    /// Buffered bytes, never more than its capacity.
     buffer: Vec<u8>,
 }
 
@@ -243,12 +242,12 @@ mod tests {
         let folder = SharedFolder::new(path.clone(), ".end", Some(100)).unwrap();
         for name in ["old.end", "short.end"] {
             put(&folder, name, &[1; 40]).unwrap();
-            // A file system may count time in hundredths of a second.
+            // A file system may have a time resolution of 10 ms.
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         replace(&folder, "long.end", &["short.end".into()], &[1; 50]).unwrap();
         assert_eq!(names(&path), ["long.end", "old.end"]);
-        // Where there is room, and where the file is there already.
+        // With enough space, and if the file exists already.
         let folder = SharedFolder::new(path.clone(), ".end", Some(1000)).unwrap();
         replace(&folder, "longer.end", &["long.end".into(), "none.end".into()], &[1; 60]).unwrap();
         assert_eq!(names(&path), ["longer.end", "old.end"]);

@@ -1,6 +1,6 @@
-//! The places of a tensor's bytes in the files, and reads that put them together: experts that are stored one by one,
-//! matrices that are stored transposed or as some rows of another, floats of 8 or 4 bits whose scales are another
-//! tensor, functions of what is stored.
+//! Where and how a tensor's bytes are stored, and reads that assemble them: experts stored separately, matrices stored
+//! transposed or as some rows of another, 8-bit or 4-bit floats whose scales are another tensor, functions of stored
+//! values.
 
 use super::file::{FileOffset, InputFile, read};
 use super::grouped::{GroupedMatrix, SpreadMatrix};
@@ -9,7 +9,7 @@ use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant;
 use crate::tensor::{DType, Shape};
 
-/// The entry of a tensor in its file. `name` is unique in the file set and `bytes` is its exact length.
+/// The entry of a tensor in its file. `name` is unique in the file set, `bytes` is its exact length.
 #[derive(Clone, Debug)]
 pub struct TensorInfo {
     pub name: String,
@@ -20,12 +20,12 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
-    /// True where the columns of a matrix, or of an expert of a stack, are in another order than its inputs.
+    /// True if the columns of a matrix, or of an expert of a stack, are permuted relative to its inputs.
     pub fn is_reordered(&self) -> bool {
         self.storage.is_reordered()
     }
 
-    /// The input of each column, expert after expert of a stack; `None` where they are in order.
+    /// The input of each column, per expert of a stack; `None` if not permuted.
     pub fn order(&self) -> Result<Option<Vec<f32>>> {
         if !self.is_reordered() {
             return Ok(None);
@@ -39,53 +39,52 @@ impl TensorInfo {
         Ok(Some(order))
     }
 
-    /// A tensor of F32 whose file holds other numbers.
+    /// An F32 tensor computed from other stored numbers.
     pub(super) fn converted(name: String, shape: Shape, storage: TensorStorage) -> TensorInfo {
         let bytes = shape.n_elements().saturating_mul(4);
         TensorInfo { name, dtype: quant::F32, shape, bytes, storage }
     }
 }
 
-/// The way in which the bytes of a tensor are stored.
+/// How the bytes of a tensor are stored.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum TensorStorage {
     /// One run of bytes in the order of the tensor.
     Whole(FileOffset),
-    /// Parts of `part_bytes` each, the slowest dimension of the tensor.
+    /// Parts of `part_bytes` each, along the slowest dimension.
     Stacked {
         parts: Vec<TensorStorage>,
         part_bytes: u64,
     },
     Scaled(Scaled),
-    /// A matrix of `rows` rows, without blocks, whose columns stand one after another in `source`, `first` bytes into
-    /// it.
+    /// A matrix of `rows` rows, without blocks, stored column by column in `source` from byte `first` on.
     Transposed {
         source: Box<TensorStorage>,
         first: u64,
         rows: u64,
     },
     Picked(Picked),
-    /// Blocks of MXFP4 whose file holds the sixteen bytes of each and the scales of all apart, and neighbours in one
-    /// byte.
+    /// MXFP4 blocks whose file has the sixteen bytes of each block separate from all scales, with adjacent values in
+    /// one byte.
     Packed {
         quants: FileOffset,
         scales: FileOffset,
     },
-    /// F32: a function of each value of a run of floats.
+    /// F32: a function of each of a run of floats.
     Computed {
         source: Box<TensorStorage>,
         source_type: DType,
         function: Function,
     },
-    /// F32: doubles, which are rounded.
+    /// F32: rounded doubles.
     Doubles(FileOffset),
-    /// F32: integers of 32 bits.
+    /// F32: 32-bit integers.
     Integers(FileOffset),
-    /// F32: integers of 64 bits.
+    /// F32: 64-bit integers.
     LongIntegers(FileOffset),
-    /// Blocks of codes whose scales and offsets are apart.
+    /// Blocks of codes with separate scales and offsets.
     Grouped(Box<GroupedMatrix>),
-    /// F32: codes whose scales and zeros repeat with a period.
+    /// F32: codes whose scales and zeros repeat periodically.
     Spread(Box<SpreadMatrix>),
     /// Bytes that are in no file.
     Made(Vec<u8>),
@@ -111,23 +110,22 @@ impl Function {
     }
 }
 
-/// A matrix of BF16 that its file holds as F8_E4M3 and scales.
+/// A BF16 matrix stored as F8_E4M3 and scales.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Scaled {
     pub values: FileOffset,
     pub cols: u64,
-    /// Scales, one for each `block` of rows and columns, row by row.
+    /// Scales, one per `block` of rows and columns, row by row.
     pub scales: FileOffset,
     pub scale_type: DType,
     pub block: [u64; 2],
 }
 
-/// Some units, rows or single values, of another tensor: unit `i` is its unit
-/// `first + i / run * stride + i % run`.
+/// Some units (rows or single values) of another tensor: unit `i` is its unit `first + i / run * stride + i % run`.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Picked {
     pub source: Box<TensorStorage>,
-    /// Bytes of the other tensor and of a unit.
+    /// Bytes of the other tensor; next, of a unit.
     pub source_bytes: u64,
     pub unit: u64,
     pub run: u64,
@@ -145,7 +143,7 @@ impl TensorStorage {
         }
     }
 
-    /// Number of matrices that may have an order each.
+    /// Number of matrices with a column order of their own.
     fn matrices(&self) -> u64 {
         match self {
             TensorStorage::Stacked { parts, .. } => parts.iter().map(TensorStorage::matrices).sum(),
@@ -165,7 +163,7 @@ impl TensorStorage {
         }
     }
 
-    /// Fills `out` with the bytes of `tensor` that begin at `from`, which the caller has checked to be within it.
+    /// Fills `out` with the bytes of `tensor` from `from` on; the range must be within the tensor.
     pub fn read(&self, files: &[InputFile], tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
         Reader { files, tensor }.read(self, from, out)
     }
@@ -259,7 +257,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads each column of the wanted rows at once, so that many rows together take few reads.
+    /// Reads each column of the requested rows at once, so that many rows take few reads.
     fn read_transposed(
         &self,
         source: &TensorStorage,
@@ -285,7 +283,7 @@ impl Reader<'_> {
         for c in 0..cols {
             self.read(source, first_byte + (c * rows + first_row) * value as u64, &mut column)?;
             for (row, bytes) in (first_row..).zip(column.chunks_exact(value)) {
-                // Only the first and the last row can be wanted in part.
+                // Only the first and the last row can be requested in part.
                 let Some(i) = (row * cols + c).checked_sub(first).and_then(|i| usize::try_from(i).ok()) else {
                     continue;
                 };
@@ -326,7 +324,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Makes floats of values of 64 bits by `float`, which tells the value that it cannot make one of.
+    /// Converts 64-bit values to floats by `float`, which fails for a value that it cannot convert.
     fn read_wide(
         &self,
         place: FileOffset,
@@ -350,7 +348,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Makes floats of integers of 32 bits.
+    /// Converts 32-bit integers to floats.
     fn read_integers(&self, place: FileOffset, from: u64, out: &mut [u8]) -> Result<()> {
         let Reader { files, tensor } = *self;
         if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) {
@@ -431,19 +429,19 @@ impl Reader<'_> {
     }
 }
 
-/// The error for a read that cuts a value of a converted tensor in two.
+/// The error for a read that splits a value of a converted tensor.
 fn unaligned(tensor: &TensorInfo) -> Error {
     Error::invalid(format!("the tensor {:?} can be read in whole values only", tensor.name))
 }
 
-/// Values that are computed at once.
+/// Number of values computed at once.
 const COMPUTED_RUN: usize = 1 << 16;
 
 fn cannot_hold(tensor: &TensorInfo, what: &str) -> Error {
     Error::unsupported(format!("the tensor {:?} holds {what} of F32", tensor.name))
 }
 
-/// Rounds a double; one beyond the range of F32 is refused.
+/// Rounds a double; fails beyond the range of F32.
 fn float_of_double(double: f64) -> Result<f32, String> {
     match narrow(double) {
         value if value.is_finite() || !double.is_finite() => Ok(value),
@@ -451,7 +449,7 @@ fn float_of_double(double: f64) -> Result<f32, String> {
     }
 }
 
-/// Makes a float of an integer; one beyond 2^24, up to which floats have them all, is refused.
+/// Converts an integer to a float; fails beyond 2^24, where floats are no longer exact.
 fn float_of_integer(integer: i64) -> Result<f32, String> {
     match integer.unsigned_abs() <= 1 << 24 {
         true => Ok(integer as f32),
@@ -459,9 +457,9 @@ fn float_of_integer(integer: i64) -> Result<f32, String> {
     }
 }
 
-/// Runs of at least this length are read one by one, shorter ones with what lies between them.
+/// Runs of at least this length are read one by one, shorter ones with the gaps between them.
 const LONG_RUN: u64 = 4096;
-/// Most bytes of what lies around short runs that are read at once.
+/// Maximum bytes read at once for short runs with their gaps.
 const SPAN: u64 = 8 << 20;
 
 fn check_within(p: &Picked, tensor: &TensorInfo, start: u64, len: usize) -> Result<()> {
@@ -471,5 +469,5 @@ fn check_within(p: &Picked, tensor: &TensorInfo, start: u64, len: usize) -> Resu
     }
 }
 
-/// Bytes of a block of MXFP4: a scale and 32 values, of which byte `i` has the values `i` and `i + 16`.
+/// Bytes of an MXFP4 block: a scale and 32 values; byte `i` has the values `i` and `i + 16`.
 const PACKED_BLOCK: u64 = 17;

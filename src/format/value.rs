@@ -1,10 +1,10 @@
-//! The value of a metadata key, in as few kinds as readers care about, and the conversions between them.
+//! Metadata values, in as few kinds as readers need, and conversions between them.
 
 use std::borrow::Cow;
 
 use crate::error::{Error, Result, try_vec};
 
-/// A metadata value. All integers are one kind and all floats another; nested arrays do not exist.
+/// A metadata value. All integers are one kind and all floats another; there are no nested arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Int(i128),
@@ -15,17 +15,17 @@ pub enum Value {
     Floats(Vec<f32>),
     Bools(Vec<bool>),
     Strs(Strings),
-    /// The text form of a value that was moved out.
+    /// The text form of a value that was taken.
     Taken(String),
-    /// A string that is not UTF-8, with a mark in the place of what is not.
+    /// A string that is not UTF-8, with replacement characters.
     NotText(String),
 }
 
-/// Many strings in one allocation. Kept as bytes, because the tokens of a vocabulary need not be UTF-8 each.
+/// Many strings in one allocation, as bytes, because tokens of a vocabulary need not be UTF-8.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strings {
     bytes: Vec<u8>,
-    /// End of string `i` in `bytes`; it begins at the end of the one before.
+    /// End of string `i` in `bytes`; it begins at the end of the previous one.
     ends: Vec<u32>,
 }
 
@@ -64,7 +64,7 @@ impl Strings {
     }
 }
 
-/// Collects strings without a bound on memory: for tests and for values that no file sizes.
+/// Collects strings without a memory limit: for tests and values whose size no file determines.
 impl<S: AsRef<[u8]>> FromIterator<S> for Strings {
     fn from_iter<I: IntoIterator<Item = S>>(strings: I) -> Strings {
         let mut all = Strings::default();
@@ -122,7 +122,7 @@ impl Value {
         }
     }
 
-    /// An array of integers or booleans, or one of either as a list of one; `None` where one does not fit.
+    /// An array of integers or booleans, or a scalar as a list of one; `None` if one does not fit.
     pub(super) fn u32s(&self) -> Result<Option<Vec<u32>>> {
         let one = [self.int::<i64>().unwrap_or(-1)];
         let ints = match self {
@@ -134,7 +134,7 @@ impl Value {
         collected(ints.iter().map(|&i| u32::try_from(i).ok()))
     }
 
-    /// An array of numbers, or one as a list of one.
+    /// An array of numbers, or a scalar as a list of one.
     pub(super) fn f32s(&self) -> Result<Option<Cow<'_, [f32]>>> {
         let list = match self {
             Value::Floats(list) => return Ok(Some(Cow::Borrowed(list))),
@@ -148,7 +148,7 @@ impl Value {
     pub fn render(&self) -> String {
         match self {
             Value::Int(i) => i.to_string(),
-            // The shortest text of the f32 that most floats of a file are: 0.00001, not 0.000009999999747378752.
+            // The shortest text of the f32 that most floats are: 0.00001, not 0.000009999999747378752.
             Value::Float(x) if f64::from(narrow(*x)) == *x => narrow(*x).to_string(),
             Value::Float(x) => x.to_string(),
             Value::Bool(b) => b.to_string(),
@@ -160,7 +160,7 @@ impl Value {
         }
     }
 
-    /// Element `index` of an array as text, in the form that `render` gives a scalar.
+    /// Element `index` of an array as text, formatted like scalars in `render`.
     pub fn render_element(&self, index: usize) -> Result<String> {
         let element = match self {
             Value::Ints(v) => v.get(index).map(|x| x.to_string()),
@@ -174,7 +174,7 @@ impl Value {
     }
 }
 
-/// All of a list, or `None` where one is `None`.
+/// Collects a list; `None` if an item is `None`.
 fn collected<T>(items: impl ExactSizeIterator<Item = Option<T>>) -> Result<Option<Vec<T>>> {
     let mut all = try_vec("metadata", items.len())?;
     for item in items {
@@ -184,7 +184,7 @@ fn collected<T>(items: impl ExactSizeIterator<Item = Option<T>>) -> Result<Optio
     Ok(Some(all))
 }
 
-/// Every float that a model's file holds is meant as an f32; an f64 beyond its range becomes infinite.
+/// Floats in model files are meant as f32; an f64 beyond its range becomes infinite.
 #[expect(clippy::cast_possible_truncation)]
 pub(super) fn narrow(x: f64) -> f32 {
     x as f32
@@ -195,7 +195,7 @@ pub(super) fn whole(x: f64) -> Option<u64> {
     if !(0.0..=2f64.powi(53)).contains(&x) || x.fract() != 0.0 {
         return None;
     }
-    // Exact: whole, not negative, and within the precision of a float.
+    // Exact: whole, nonnegative, and within the precision of a float.
     #[expect(clippy::cast_possible_truncation)]
     Some(x as u64)
 }

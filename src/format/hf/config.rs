@@ -1,7 +1,7 @@
-//! `config.json` as the metadata keys that a GGUF file of the model would have. Refuses each key that is neither
-//! translated nor in the tables of `known`.
+//! Translates `config.json` to the metadata keys of a GGUF file. Rejects each key that is neither translated nor in the
+//! tables of `known`.
 //!
-//! Key names: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>; what a configuration means is defined by
+//! Key names: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>; the meaning of a configuration is defined by
 //! the `configuration_*.py` files of the `transformers` package.
 
 use std::path::Path;
@@ -33,14 +33,14 @@ const KEYS: &[Key] = &[
 pub(super) const TOKEN_IDS: [(&str, &str); 3] =
     [("bos_token_id", "bos_token_id"), ("eos_token_id", "eos_token_id"), ("pad_token_id", "padding_token_id")];
 
-/// More members than any configuration has; each is looked at for each key.
+/// Maximum number of members; each is visited for each key.
 const MAX_MEMBERS: usize = 1024;
 
-/// Puts a configuration in the terms of a GGUF file.
+/// Translates a configuration to GGUF's keys.
 pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Translator<'a>> {
-    // A model that speaks too has what reads and writes in a part of its own.
+    // In a model that generates speech, the understanding part has a configuration of its own.
     let json = json.get("thinker_config").unwrap_or(json);
-    // The part about text of a model that does more; what it leaves out stands beside it.
+    // The text configuration of a multimodal model; its defaults are next to it.
     let text = json.get("text_config").or(json.get("transformer_layer_config")).unwrap_or(&Json::Null);
     let n = json.members().len().max(text.members().len());
     if n > MAX_MEMBERS {
@@ -79,7 +79,7 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     let names = ["tie_word_embeddings", "tie_embedding"];
     let mut tied = t.bool(&names)?;
     if head.is_some() {
-        // What it lacks is the other model's, whatever the layer that it was made of says.
+        // What it lacks is the target's, whatever the layer that it was made of says.
         tied = None;
         t.config.skip(&names);
     }
@@ -104,9 +104,9 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     Ok(t)
 }
 
-/// Models of MiniCPM-V, in whose configurations that of the text model is on top.
+/// Models of MiniCPM-V, whose text configuration is the top level.
 const MINICPM_V: [&str; 2] = ["minicpmv", "minicpmo"];
-/// Keys of theirs that are about pictures and sounds.
+/// Their keys about images and audio.
 const OF_MINICPM_V: &[&str] = &[
     "batch_vision_input",
     "drop_vision_last_layer",
@@ -128,15 +128,15 @@ const OF_MINICPM_V: &[&str] = &[
     "audio_config",
 ];
 
-/// Parts of the names of classes of such heads, and their types.
+/// Parts of class names of draft heads, and their types.
 const HEAD_CLASSES: [(&str, &str); 3] = [
     ("Eagle3", "eagle3"),
     ("Gemma4Assistant", "gemma4_assistant"),
     ("Gemma4UnifiedAssistant", "gemma4_unified_assistant"),
 ];
 
-/// The type of a head that drafts for another model, whose configuration is that of a layer like those of a model:
-/// programs that train such heads name them by classes, or by a type of their own.
+/// The type of a draft head, whose configuration resembles that of a model layer: training programs name heads by
+/// class, or by a type of their own.
 fn head_of_another(config: &Members) -> Result<Option<&'static str>> {
     match config.text(&["speculators_model_type"])? {
         Some("eagle3") => return Ok(Some("eagle3")),
@@ -152,17 +152,17 @@ fn head_of_another(config: &Members) -> Result<Option<&'static str>> {
     Ok(classes.find_map(head))
 }
 
-/// Types that others say of themselves too: the type, a member that only the other has, and the name of the other.
+/// Types that others declare too: the type, a member that only the other has, and the name of the other.
 const TYPES_WITHIN: [(&str, &str, &str); 2] =
     [("kimi_linear", "attn_res_block_size", "kimi_k3"), ("xlm-roberta", "lora_adaptations", "jina_embeddings_v3")];
 
-/// The type of the text model: of MiniCPM-V its version tells it.
+/// The type of the text model; in MiniCPM-V it follows from the version.
 fn text_model<'a>(config: &Members<'a>, model_type: &'a str) -> Result<&'a str> {
     let is_other = |other: &&(&str, &str, &str)| other.0 == model_type && config.find(&[other.1]).is_some();
     if let Some(&(_, _, other)) = TYPES_WITHIN.iter().find(is_other) {
         return Ok(other);
     }
-    // EmbeddingGemma, which calls itself Gemma 3.
+    // EmbeddingGemma, which declares itself as Gemma 3.
     if model_type == "gemma3_text" && config.bool(&["use_bidirectional_attention"])? == Some(true) {
         return Ok("gemma_embedding");
     }
@@ -178,7 +178,7 @@ fn text_model<'a>(config: &Members<'a>, model_type: &'a str) -> Result<&'a str> 
     }
 }
 
-/// Sets the epsilon that `transformers` has for models of a type whose configuration tells none.
+/// Sets `transformers`' default epsilon of a model type.
 fn epsilon(t: &mut Translator, model_type: &str) {
     let names =
         ["rms_norm_eps", "layernorm_epsilon", "layer_norm_epsilon", "norm_epsilon", "layer_norm_eps", "norm_eps"];
@@ -194,7 +194,7 @@ fn epsilon(t: &mut Translator, model_type: &str) {
     }
 }
 
-/// Refuses a configuration that names another activation than the architecture implies.
+/// Fails if a configuration declares another activation function than the architecture implies.
 fn check_activation(t: &mut Translator) -> Result<()> {
     let mut named = t.family.activations.first().copied();
     for name in ["hidden_activation", "hidden_act", "activation_function", "activation"] {

@@ -1,14 +1,13 @@
 //! The vision encoder of a model folder, under the keys and names of a GGUF file of its own (`clip`). Rejects each key
-//! of its configuration, and of the configuration of its image processor, that is neither translated nor in the tables
-//! here.
+//! of its configuration, and of the image processor's, that is neither translated nor in the tables here.
 //!
-//! Eleven keys are our own, in addition to the keys of GGUF. `clip.vision.hidden_act`: the activation by its name here.
-//! `clip.vision.resample`: the number that Pillow gives the filter. `clip.vision.rope.freq_base`: of a 2-D RoPE.
-//! `clip.vision.max_rows`: the rows of an image of Gemma 4. `clip.vision.split_pixels`: larger images become tiles
-//! (LFM2). `clip.vision.max_patches`: patches of an image of SigLIP 2. `clip.vision.max_side_patches`: patches of a
-//! side of Kimi. `clip.vision.video_min_pixels`, `video_max_pixels`: bounds of a frame, or of all frames together for
-//! Qwen3-VL. `clip.vision.tokens_per_second`: temporal positions per second of Qwen2.5-VL. `clip.vision.fit`: "crop",
-//! "stretch" or "pad", of LLaVA.
+//! Eleven keys are this library's own. `clip.vision.hidden_act`: activation function, by its name here.
+//! `clip.vision.resample`: Pillow's number of the filter. `clip.vision.rope.freq_base`: of 2D RoPE.
+//! `clip.vision.max_rows`: rows of an image in Gemma 4. `clip.vision.split_pixels`: larger images are tiled (LFM2).
+//! `clip.vision.max_patches`: patches of an image in SigLIP 2. `clip.vision.max_side_patches`: patches of a side in
+//! Kimi. `clip.vision.video_min_pixels`, `video_max_pixels`: bounds of a frame, or of all frames together in Qwen3-VL.
+//! `clip.vision.tokens_per_second`: time positions per second in Qwen2.5-VL. `clip.vision.fit`: LLaVA's "crop",
+//! "stretch" or "pad".
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -31,7 +30,7 @@ use crate::format::metadata::Metadata;
 use crate::format::passed::Passed;
 use crate::format::value::{narrow, whole};
 
-/// Keys that change no result, of an encoder and of the pixels that it takes.
+/// Keys of an encoder, and of its pixels, without effect.
 const EFFECTLESS: &str = "model_type projection_dim out_hidden_size vocab_size tokens_per_second spatial_patch_size \
      vision_use_head max_image_size size use_base_siglip drop_path_rate use_mean_pooling layer_scale_init_value \
      layer_scale_init use_mask_token use_qk_norm head_dim hidden_size image_size img_size num_position_embeddings \
@@ -49,11 +48,10 @@ const PIXELS_EFFECTLESS: &str = "image_processor_type processor_class feature_ex
      max_num_patches aspect_ratio_setting use_image_id im_id_start im_id_end unk version num_pooled_tokens \
      in_patch_limit_each_frame in_patch_limit_video sample_fps max_num_frames_each_video temporal_merge_kernel_size \
      timestamp_mode";
-/// Keys of the configuration of videos that change no result: how a host samples frames, and a bound that the caller
-/// sets here.
+/// Keys of the video configuration without effect: the host's frame sampling, and a bound that the caller sets here.
 const VIDEO_EFFECTLESS: &str = "video_processor_type video_metadata min_frames max_frames max_video_tokens \
      cap_pixels_per_frame use_token_compression return_metadata";
-/// Keys that change no result where they have this value.
+/// Keys without effect if they have this value.
 const NEUTRAL: &[(&str, &str, &str)] = &[
     ("temporal_patch_size", "2", "pictures of other than two frames"),
     ("use_absolute_position_embeddings", "true", "an encoder without positions"),
@@ -96,7 +94,7 @@ fn common(c: &mut Config) -> Result<()> {
     let epsilons = ["layer_norm_eps", "rms_norm_eps"];
     let epsilon = c.vision.number(&epsilons)?.or(c.default(&epsilons)).unwrap_or(1e-6);
     let resample = c.pixels.int(&["resample"])?.unwrap_or(c.kind.resample);
-    // Colours that are not normalised have the mean 0 and the deviation 1.
+    // Colors without normalization have mean 0 and deviation 1.
     let is_plain = c.pixels.bool(&["do_normalize"])? == Some(false);
     for (name, theirs, plain) in [("image_mean", "norm_mean", 0.0), ("image_std", "norm_std", 1.0)] {
         let list = c.pixels.list(&[name, theirs])?;
@@ -104,7 +102,7 @@ fn common(c: &mut Config) -> Result<()> {
         let numbers = if is_plain { Some(vec![plain; 3]) } else { numbers.filter(|list| list.len() == 3) };
         match numbers {
             Some(numbers) => c.set(name, Value::Floats(numbers)),
-            // Others than Gemma 4 are refused without them.
+            // Others than Gemma 4 fail without them.
             None if list.is_none() => {}
             None => return Err(c.pixels.wrong(name, "three numbers")),
         }
@@ -133,8 +131,8 @@ fn common(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// Opens the encoders of a folder: that of pictures where it has one, or that of sound; both of a model that speaks
-/// too.
+/// Opens the encoders of a folder: the vision encoder, or otherwise the audio encoder; both for a model that also
+/// generates speech.
 pub fn open(files: Files, folder: &Path) -> Result<Contents> {
     let path = folder.join("config.json");
     let config = files.open(&path)?.read_all(MAX_CONFIG)?;
@@ -159,7 +157,7 @@ pub fn open(files: Files, folder: &Path) -> Result<Contents> {
     Ok(Contents { format: FileFormat::Safetensors, metadata: Metadata::new(folder, keys)?, files, tensors, passed })
 }
 
-/// The encoder of pictures.
+/// The vision encoder.
 fn pictures(place: &Place) -> Result<Part> {
     let Place { files, folder, path: config_path, model_type, config, has_both } = *place;
     let processor = folder.join("processor_config.json");
@@ -214,7 +212,7 @@ fn pictures(place: &Place) -> Result<Part> {
     let passed = RefCell::new(Passed::default());
     known::check_encoder(&c.vision, EFFECTLESS, NEUTRAL, &passed)?;
     known::check_encoder(&c.pixels, PIXELS_EFFECTLESS, PIXELS_NEUTRAL, &passed)?;
-    // Other families take no video.
+    // Other families have no video input.
     if let Some(video) = c.video.as_ref().filter(|_| c.keys.iter().any(|(key, _)| key.ends_with("video_max_pixels"))) {
         known::check_encoder(video, &format!("{PIXELS_EFFECTLESS} {VIDEO_EFFECTLESS}"), PIXELS_NEUTRAL, &passed)?;
     }

@@ -1,5 +1,5 @@
-//! Rejects contradictions between the files of a folder with an encoder. With the wrong one of two values the encoder
-//! would compute rows that the model was not trained on.
+//! Rejects contradictions between the files of a folder with an encoder: with the wrong value the encoder would compute
+//! rows that the model was not trained on.
 
 use super::encoder_config::Config;
 use super::members::Members;
@@ -54,7 +54,7 @@ fn agree(c: &Config, pixels: &Members, of_pixels: &[&str], of_encoder: &[&str]) 
         Some(n) => (Some(n), "vision_config."),
         None => (c.top.int(of_encoder)?, ""),
     };
-    // LightOnOCR gives the side of the blocks of patches that are merged.
+    // LightOnOCR gives the side of the merged blocks of patches.
     let merge = match c.kind.projector {
         "lightonocr" => c.top.int(&["spatial_merge_size"])?.unwrap_or(2),
         _ => 1,
@@ -68,7 +68,7 @@ fn agree(c: &Config, pixels: &Members, of_pixels: &[&str], of_encoder: &[&str]) 
     }
 }
 
-/// Rejects tensors that the configuration contradicts.
+/// Rejects tensors that contradict the configuration.
 pub(super) fn check_tensors(c: &Config, tensors: &[TensorInfo]) -> Result<()> {
     let has = |ending: &str| tensors.iter().any(|t| t.name.starts_with("v.blk.0.") && t.name.ends_with(ending));
     for name in ["use_qk_norm", "qk_normalization"] {

@@ -1,4 +1,4 @@
-//! The configuration of a folder that sees pictures, and what tells the kinds of encoders apart.
+//! The configuration of a folder with a vision encoder, and how kinds of encoders differ.
 
 use std::path::Path;
 
@@ -11,24 +11,24 @@ use crate::format::passed::Passed;
 use crate::format::value::whole;
 use crate::format::{TensorInfo, Value};
 
-/// The encoders whose configurations and checkpoints are alike.
+/// Encoders with similar configurations and checkpoints.
 pub struct Kind {
-    /// `model_type` of a configuration, and of its `vision_config` where that tells several apart.
+    /// `model_type` of a configuration, and of its `vision_config` if that distinguishes kinds.
     pub model_types: &'static [&'static str],
     pub encoder: Option<&'static str>,
     /// `clip.projector_type` of a GGUF file.
     pub projector: &'static str,
-    /// Values of keys that configurations leave out, `key=number` each.
+    /// Defaults of keys, `key=number` each.
     pub defaults: &'static str,
-    /// Activations that the encoder may have, the first where a configuration names none.
+    /// Allowed activation functions; the first one is the default.
     pub activations: &'static [&'static str],
-    /// Pillow's number of the filter where the folder names none.
+    /// Pillow's number of the default filter.
     pub resample: u64,
-    /// Sets the keys that are no plain translation.
+    /// Sets keys that are not plain translations.
     pub extras: fn(&mut Config) -> Result<()>,
 }
 
-/// One encoder of a folder, before its keys are metadata.
+/// One encoder of a folder, before its keys become metadata.
 pub struct Part {
     pub keys: Vec<(String, Value)>,
     pub files: Vec<InputFile>,
@@ -44,24 +44,24 @@ pub struct Place<'a> {
     pub path: &'a Path,
     /// `model_type` of the whole model.
     pub model_type: &'a str,
-    /// The configuration of the model, or of the part of it that sees and hears where another part speaks.
+    /// The configuration of the model, or of its understanding part if another part generates speech.
     pub config: &'a Json<'a>,
-    /// There are encoders of both kinds, so that one file may describe pixels and spectrograms.
+    /// True if there are encoders of both kinds, so that one file may describe pixels and spectrograms.
     pub has_both: bool,
 }
 
-/// A configuration, and the keys that it has become so far.
+/// A configuration, and its translated keys so far.
 pub struct Config<'a> {
     pub kind: &'static Kind,
-    /// The model's, that of its encoder, and that of the pixels.
+    /// The configurations of the model, of its encoder, and of the pixels.
     pub top: Members<'a>,
     pub vision: Members<'a>,
     pub pixels: Members<'a>,
     pub pixels_path: &'a Path,
-    /// The configuration of videos, where the folder has one.
+    /// The configuration of videos, if any.
     pub video: Option<Members<'a>>,
     pub keys: Vec<(String, Value)>,
-    /// Layers whose hidden states go into the decoder as well.
+    /// Layers whose hidden states also go into the decoder (DeepStack).
     pub deepstack: Vec<u64>,
 }
 
@@ -70,7 +70,7 @@ impl Config<'_> {
         lists::number(self.kind.defaults, names)
     }
 
-    /// A number of the encoder's configuration, or that which it has without one.
+    /// A number of the encoder's configuration, or its default.
     pub fn int(&self, names: &[&str]) -> Result<Option<u64>> {
         Ok(self.vision.int(names)?.or(self.default(names).and_then(whole)))
     }
@@ -96,7 +96,7 @@ impl Config<'_> {
         self.side(name, member)?.ok_or_else(missing)
     }
 
-    /// Refuses a text of the model's configuration other than `expected`.
+    /// Fails if a text of the model's configuration differs from `expected`.
     pub fn expect(&self, name: &str, expected: &str) -> Result<()> {
         match self.top.text(&[name])? {
             Some(told) if told != expected => Err(self.top.unsupported(&format!("{name:?} with the value {told:?}"))),
@@ -104,7 +104,7 @@ impl Config<'_> {
         }
     }
 
-    /// Refuses hidden states of another layer than the last, and a choice of them other than `expected`.
+    /// Fails for hidden states of another layer than the last, and for a selection of them other than `expected`.
     pub fn expect_last_layer(&self, expected: &str) -> Result<()> {
         self.expect("vision_feature_select_strategy", expected)?;
         match self.top.find(&["vision_feature_layer"]) {
@@ -115,8 +115,8 @@ impl Config<'_> {
         }
     }
 
-    /// Sets bounds on areas in pixels, whatever their names say, of so many frames, and the side of blocks under its
-    /// key.
+    /// Sets bounds on areas in pixels of `frames` frames, whatever their names suggest, and the side of blocks under
+    /// its key.
     pub fn bounds(&mut self, frames: u64, merge_key: &str) -> Result<()> {
         let merge = self.require(&["spatial_merge_size"])?;
         let of = |name: &str, edge: &str| self.pixels.int(&[name])?.map_or_else(|| self.require_side("size", edge), Ok);
@@ -127,7 +127,7 @@ impl Config<'_> {
         Ok(())
     }
 
-    /// The base of a rotation by rows and columns, where the folder has one.
+    /// The base of 2D RoPE, if any.
     pub fn rotary_base(&self) -> Result<Option<f64>> {
         let rope = self.vision.find(&["rope_parameters"]).map(|(_, rope)| rope);
         if let Some(kind) = rope.and_then(|rope| rope.get("rope_type")?.as_str())
@@ -139,7 +139,7 @@ impl Config<'_> {
         Ok(base.or(self.vision.number(&["rope_theta"])?))
     }
 
-    /// Refuses a rotation other than that of all encoders.
+    /// Fails for RoPE other than that of all encoders.
     pub fn expect_rotation(&self) -> Result<()> {
         match self.rotary_base()? {
             Some(base) if base != 10_000.0 => {

@@ -1,4 +1,4 @@
-//! The kinds of encoders of pictures, and the keys of each that are no plain translation.
+//! The kinds of vision encoders, and their keys that are not plain translations.
 
 use super::encoder_config::{Config, Kind};
 use super::encoder_llava::{clip, llava, llava_next};
@@ -25,7 +25,7 @@ const KIMI: &str = "hidden_size=1152 intermediate_size=4304 num_hidden_layers=27
 const QWEN25_DEFAULTS: &str = "hidden_size=3584 intermediate_size=3420 depth=32 num_heads=16 patch_size=14 \
      layer_norm_eps=1e-6 spatial_merge_size=2 window_size=112";
 
-/// What most kinds have.
+/// Common defaults.
 const BASE: Kind = Kind {
     model_types: &[],
     encoder: None,
@@ -36,7 +36,7 @@ const BASE: Kind = Kind {
     extras: |_| Ok(()),
 };
 
-/// All kinds, those of one `model_type` in the order in which they are tried.
+/// All kinds; those of one `model_type` are tried in this order.
 pub const KINDS: &[Kind] = &[
     Kind {
         model_types: &["idefics3", "smolvlm"],
@@ -318,7 +318,7 @@ fn gemma4(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// Tiles, and bounds by rows.
+/// Tiles, and bounds in rows.
 fn lfm2(c: &mut Config) -> Result<()> {
     c.expect_last_layer("default")?;
     let (merge, patch) = (c.top.int(&["downsample_factor"])?.unwrap_or(2), c.require(&["patch_size"])?);
@@ -399,7 +399,7 @@ fn siglip(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// Pictures in their own proportions, of as many patches as there may be.
+/// Images at their aspect ratio, with the maximum number of patches.
 fn siglip2(c: &mut Config) -> Result<()> {
     if c.vision.bool(&["vision_use_head"])? == Some(false) {
         return Err(c.vision.unsupported("\"vision_use_head\" with the value false"));
@@ -412,7 +412,7 @@ fn siglip2(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// Kimi-VL and Kimi K2.5, whose bounds are numbers of patches.
+/// Kimi-VL and Kimi K2.5, with bounds in patches.
 fn kimi(c: &mut Config) -> Result<()> {
     let is_old = c.kind.projector == "kimivl";
     let sides = ["init_pos_emb_height", "init_pos_emb_width"];
@@ -435,7 +435,7 @@ fn kimi(c: &mut Config) -> Result<()> {
         return Err(c.vision.unsupported("a projector whose norm has another epsilon than 1e-5"));
     }
     let merges = [c.vision.find(&["merge_kernel_size"]), c.pixels.find(&["merge_kernel_size", "merge_size"])];
-    // A side, or both.
+    // One side, or both.
     let merge = |value: &Json| match value.as_array() {
         Some([a, b]) if a == b => a.as_u64(),
         _ => value.as_u64(),
@@ -474,7 +474,7 @@ fn dots(c: &mut Config) -> Result<()> {
     c.bounds(1, "projector.scale_factor")
 }
 
-/// The makers' norms have an epsilon of their own, whatever `norm_eps` says.
+/// The authors' norms have an epsilon of their own, whatever `norm_eps` says.
 fn llama4(c: &mut Config) -> Result<()> {
     let ratio = c.vision.number(&["pixel_shuffle_ratio"])?.unwrap_or(0.5);
     let (side, tiles) = (c.require(&["image_size"])?, c.pixels.int(&["max_patches"])?.unwrap_or(16));
@@ -489,7 +489,7 @@ fn llama4(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// Versions ahead of 2.6, whose folders may not tell it, have other tokens between slices.
+/// Versions before 2.6, which their folders may not declare, have other tokens between slices.
 fn minicpm(c: &mut Config) -> Result<()> {
     let version = c.top.number(&["version"])?.unwrap_or(2.5);
     if !(2.6..5.0).contains(&version) {
@@ -544,7 +544,7 @@ fn internvl(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// The first form of InternVL's folders, in which the model's configuration has what is about tiles.
+/// The first form of InternVL's folders, where the model's configuration describes the tiles.
 fn internvl_chat(c: &mut Config) -> Result<()> {
     let ratio = c.top.number(&["downsample_ratio"])?.unwrap_or(0.5);
     let tiles = [c.top.int(&["min_dynamic_patch"])?.unwrap_or(1), c.top.int(&["max_dynamic_patch"])?.unwrap_or(12)];
@@ -567,7 +567,7 @@ fn internvl_chat(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// Qwen 2, 2.5 and 3. Bounds are areas in pixels, whatever their names say.
+/// Qwen 2, 2.5 and 3. Bounds are areas in pixels, whatever their names suggest.
 fn qwen(c: &mut Config) -> Result<()> {
     c.bounds(1, "spatial_merge_size")?;
     c.expect_rotation()?;
@@ -601,7 +601,7 @@ fn qwen(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// Bounds of videos, and the colours, which are those of pictures.
+/// Bounds of videos, and their colors, which must be the images'.
 fn video(c: &mut Config) -> Result<()> {
     let Some(video) = &c.video else { return Ok(()) };
     let size = |name: &str, member: &str| -> Result<u64> {

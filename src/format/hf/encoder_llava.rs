@@ -1,4 +1,4 @@
-//! The keys of CLIP and LLaVA that need more than a new name.
+//! Keys of CLIP and LLaVA that need more than a new name.
 
 use super::encoder_config::Config;
 use crate::error::Result;
@@ -21,7 +21,7 @@ fn clip_pixels(c: &mut Config, side: u64) -> Result<()> {
 
 pub(super) fn llava(c: &mut Config) -> Result<()> {
     let (side, n) = (c.require(&["image_size"])?, c.require(&["num_hidden_layers"])?);
-    // The first row of CLIP belongs to its class token, which is left out.
+    // The first row of CLIP belongs to its class token, which is dropped.
     let is_clip = c.kind.encoder == Some("clip_vision_model");
     let strategy = if is_clip { "default" } else { "full" };
     if c.top.text(&["vision_feature_select_strategy"])?.unwrap_or("default") != strategy {

@@ -1,4 +1,4 @@
-//! Names of the tensors of encoders in Hugging Face files, translated to those of GGUF.
+//! Translates tensor names of encoders in Hugging Face files to GGUF's.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::format::storage::{Function, Picked, TensorStorage};
 use crate::quant;
 use crate::tensor::Shape;
 
-/// The networks around encoders, the longest first, and the beginnings of all other tensors that belong to them.
+/// Wrappers of encoders, the longest first, and prefixes of all other tensors that belong to them.
 const ENCODERS: &[&str] = &[
     "vision_tower.vision_model.",
     "visual.vision_model.",
@@ -36,7 +36,7 @@ const PROJECTORS: &[&str] = &[
     "visual_projection.",
 ];
 
-/// Beginnings of the names of layers.
+/// Prefixes of layers.
 const LAYERS: &[&str] =
     &["encoder.layers.", "encoder.layer.", "transformer.layers.", "model.layers.", "encoder.blocks.", "blocks."];
 
@@ -131,7 +131,7 @@ const TOP: &[(&str, &str)] = &[
     ("layernorm_post", "v.post_ln"),
 ];
 
-/// Tensors without an ending, of a layer and outside.
+/// Tensors without a suffix, in a layer and outside.
 const ENDLESS: &[(&str, &str)] = &[
     ("lambda_1", "ls1.weight"),
     ("ls1", "ls1.weight"),
@@ -158,8 +158,8 @@ const ENDLESS: &[(&str, &str)] = &[
     ("multi_modal_projector.mm_input_projection_weight", "mm.input_projection.weight"),
 ];
 
-/// Modules of projectors, by the kind of the projector where several share a name, and those of layers that mean
-/// something else than in `LAYER`.
+/// Modules of projectors, by kind of projector if several share a name, and layer modules with another meaning than in
+/// `LAYER`.
 const PROJECTOR: &[(&str, &str, &str)] = &[
     ("", "connector.modality_projection.proj", "mm.model.fc"),
     ("", "multi_modal_projector.mm_soft_emb_norm", "mm.soft_emb_norm"),
@@ -226,8 +226,8 @@ const PROJECTOR: &[(&str, &str, &str)] = &[
     ("dots_ocr", "merger.ln_q", "mm.input_norm"),
 ];
 
-/// The tensors of an encoder and its projector, those of the text model left out. One whose name has no translation
-/// keeps its own, by which the builder refuses it.
+/// The tensors of an encoder and its projector, without the text model's. An untranslated tensor keeps its name, by
+/// which the builder rejects it.
 pub(super) fn translate(
     path: &Path,
     projector: &str,
@@ -256,7 +256,7 @@ pub(super) fn translate(
             continue;
         }
         let tensor = entry.tensor(path, ours)?;
-        // Gemma stores weights of norms less 1, but not those of its encoder.
+        // Gemma stores norm weights minus 1, but not its encoder's.
         tensors.push(match tensor.name == "mm.soft_emb_norm.weight" {
             true => parts::computed(path, tensor, Function::OnePlus)?,
             false => tensor,
@@ -314,14 +314,14 @@ fn named(name: &str, projector: &str, deepstack: &[u64]) -> Option<String> {
     Some(format!("{ours}.{leaf}"))
 }
 
-/// The module and the ending of a name.
+/// The module and the suffix of a name.
 fn parts(name: &str) -> Option<(&str, &str)> {
     const ENDINGS: [&str; 6] = ["weight", "bias", "input_min", "input_max", "output_min", "output_max"];
     let (module, leaf) = name.rsplit_once('.').filter(|(_, leaf)| ENDINGS.contains(leaf))?;
     Some((module.strip_suffix(".linear").unwrap_or(module), leaf))
 }
 
-/// Decimal without leading zeros, so that two names never mean the same.
+/// Decimal without leading zeros, so that names are unique.
 fn number(text: &str) -> Option<u64> {
     let n: u64 = text.parse().ok()?;
     (n.to_string() == text).then_some(n)

@@ -1,4 +1,4 @@
-//! The model families that the library runs, one row each: how their configurations and checkpoints differ.
+//! The supported model families, one row each: how their configurations and checkpoints differ.
 
 mod common;
 mod deepseek;
@@ -37,7 +37,7 @@ const FAMILIES: &[&[Family]] = &[
     heads::ALL,
 ];
 
-/// The family of an architecture; where there are several, they name their matrices alike.
+/// The family of an architecture; if there are several, they name their matrices alike.
 pub(super) fn of_architecture(arch: &str) -> Option<&'static Family> {
     FAMILIES.iter().copied().flatten().find(|family| family.arch == arch)
 }

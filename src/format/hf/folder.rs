@@ -6,10 +6,10 @@ use crate::error::{Error, Result};
 use crate::format::file::Files;
 use crate::os;
 
-/// Bytes of the longest configuration.
+/// Maximum bytes of a configuration.
 pub(super) const MAX_CONFIG: u64 = 4 << 20;
 
-/// A whole file, or `None` where there is none.
+/// Reads a whole file; `None` if it does not exist.
 pub(super) fn read(files: Files, path: &Path, cap: u64) -> Result<Option<Vec<u8>>> {
     match files.open(path) {
         Err(Error::Io { system_code, .. }) if os::is_not_found(system_code) => Ok(None),

@@ -1,5 +1,5 @@
-//! The keys of a configuration that need no translation: those that change no result, and those whose one harmless
-//! value changes none. Any other key that the translation has not read is refused with its value.
+//! Configuration keys that need no translation: those without effect, and those with one harmless value. Any other
+//! unread key fails with its value.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::format::json::Json;
 use crate::format::passed::Passed;
 
-/// Reasons, and the keys that change no result whatever they say.
+/// Keys without effect whatever their value, by reason.
 const EFFECTLESS: &[(&str, &str)] = &[
     (
         "names of classes, files and versions",
@@ -107,7 +107,7 @@ const EFFECTLESS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Keys that change results but for one value, as JSON, and what another value would ask for.
+/// Keys without effect if they have one value, as JSON, and what another value would need.
 const NEUTRAL: &[(&str, &str, &str)] = &[
     ("add_cross_attention", "false", "attention to another model"),
     ("is_encoder_decoder", "false", "an encoder"),
@@ -159,7 +159,7 @@ const NEUTRAL: &[(&str, &str, &str)] = &[
     ("pruned_heads", "{}", "layers with fewer heads"),
 ];
 
-/// Rope parameters that a type of rope does not read, and how the model was made.
+/// RoPE parameters that a type of RoPE does not use, and training details.
 const ROPE_EFFECTLESS: &[&str] = &["finetuned", "max_position_embeddings", "original_max_position_embeddings"];
 const ROPE_NEUTRAL: &[(&str, &str, &str)] = &[
     ("factor", "1", "a factor in rope of this type"),
@@ -168,7 +168,7 @@ const ROPE_NEUTRAL: &[(&str, &str, &str)] = &[
     ("truncate", "true", "bounds that are not whole numbers"),
 ];
 
-/// Keys of an adapter's configuration: reasons, and those that change no result.
+/// Keys of an adapter's configuration without effect, by reason.
 const ADAPTER_EFFECTLESS: &[(&str, &str)] = &[
     ("names of classes, files and versions", "auto_mapping base_model_name_or_path revision peft_version"),
     ("read by training only", "lora_dropout inference_mode task_type eva_config corda_config megatron_core"),
@@ -196,20 +196,20 @@ const ADAPTER_NEUTRAL: &[(&str, &str, &str)] = &[
     ("ensure_weight_tying", "false", "factors of tied modules"),
 ];
 
-/// Refuses the first key of an adapter's configuration that was not read and could change a result.
+/// Fails for the first unread key of an adapter's configuration that could change results.
 pub(super) fn check_adapter(members: &Members) -> Result<()> {
     let effectless = |name: &str| ADAPTER_EFFECTLESS.iter().any(|(_, names)| lists::has(names, name));
     refuse_unread(members, "", effectless, ADAPTER_NEUTRAL, None)
 }
 
-/// Refuses the first key of a configuration that was not read and changes a result; those that nobody knows are noted.
-/// `more` are keys, separated by spaces, that change no result of the family.
+/// Fails for the first unread key of a configuration that changes results; records unknown ones. `more`:
+/// space-separated keys without effect in the family.
 pub(super) fn check(members: &Members, more: &str, passed: &RefCell<Passed>) -> Result<()> {
     let effectless = |name: &str| has_no_effect(name, more);
     refuse_unread(members, "", effectless, NEUTRAL, Some(passed))
 }
 
-/// The same for the configuration of an encoder of pictures, or of its pixels, with tables of its own.
+/// The same for the configuration of a vision encoder, or of its pixels, with tables of its own.
 pub(super) fn check_encoder(
     members: &Members,
     more: &str,
@@ -220,13 +220,13 @@ pub(super) fn check_encoder(
     refuse_unread(members, "", effectless, &[neutral, NEUTRAL].concat(), Some(passed))
 }
 
-/// The same for a set of rope parameters.
+/// The same for RoPE parameters.
 pub(super) fn check_rope(members: &Members, passed: &RefCell<Passed>) -> Result<()> {
     let effectless = |name: &str| ROPE_EFFECTLESS.contains(&name);
     refuse_unread(members, "the rope parameter ", effectless, ROPE_NEUTRAL, Some(passed))
 }
 
-/// True for a key that changes no result of any model, and for one among `more`.
+/// True for a key without effect in any model, or in `more`.
 fn has_no_effect(name: &str, more: &str) -> bool {
     lists::has(more, name) || EFFECTLESS.iter().any(|(_, names)| lists::has(names, name))
 }
@@ -250,7 +250,7 @@ fn refuse_unread(
     Ok(())
 }
 
-/// Compares a value with another as JSON text; numbers count as equal whether written as integers or not.
+/// Compares a value with JSON text; numbers compare equal whether written as integers or not.
 fn is(value: &Json, text: &str) -> Result<bool> {
     let other = Json::parse(Path::new("a table"), text.as_bytes())?;
     Ok(*value == other || value.as_f64().is_some_and(|x| other.as_f64() == Some(x)))
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use crate::format::Value;
 
-    /// The keys that a configuration is translated to, or why it is refused.
+    /// The translated keys of a configuration, or why it is rejected.
     fn keys(config: &str) -> Result<Vec<(String, Value)>> {
         let path = Path::new("config.json");
         let config = Json::parse(path, config.as_bytes())?;
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn effectless_keys_change_nothing() {
         let plain = keys(&with("")).unwrap();
-        // The list of classes is read: it tells embedding models.
+        // The list of classes is used: it identifies embedding models.
         let names = EFFECTLESS.iter().flat_map(|(_, names)| names.split(' '));
         for name in names.filter(|name| *name != "architectures") {
             for value in ["null", "true", "false", "7", "0.5", "\"x\"", "[1]", r#"{"a":1}"#] {
@@ -321,7 +321,7 @@ mod tests {
             let said = keys(&with(member)).unwrap_err().to_string();
             assert!(said.contains("\"magic_norm\" with the value true") && said.contains("config.json"), "{said}");
         }
-        // A key that another family knows is unknown to this one; two values for one key contradict one another.
+        // A key of another family is unknown in this one; two values for one key are a contradiction.
         for member in
             [r#","attn_logit_softcapping":50.0"#, &format!(r#"{text}}},"num_hidden_layers":3,"hidden_size":2"#)]
         {

@@ -1,12 +1,12 @@
-//! Tables that are written as text: names between spaces, `name=number` between spaces, and values as JSON. Each file
-//! with such tables has a test that checks all of them.
+//! Tables written as text: space-separated names, space-separated `name=number`, and values as JSON. Each file with
+//! such tables has a test that validates all of them.
 
-/// True if a list of names has `name`.
+/// True if a list of names contains `name`.
 pub fn has(list: &str, name: &str) -> bool {
     list.split_ascii_whitespace().any(|entry| entry == name)
 }
 
-/// The number of the first entry of a list such as "rope_theta=1e4 head_dim=128" whose name is among `names`.
+/// The number of the first entry in a list like "rope_theta=1e4 head_dim=128" whose name is in `names`.
 pub fn number(list: &str, names: &[&str]) -> Option<f64> {
     let mut entries = list.split_ascii_whitespace().filter_map(|entry| entry.split_once('='));
     entries.find(|(name, _)| names.contains(name)).and_then(|(_, value)| value.parse().ok())
@@ -19,12 +19,12 @@ pub mod checks {
 
     use crate::format::json::Json;
 
-    /// Fails unless `list` has names only, each once.
+    /// Fails unless `list` has only names, each once.
     pub fn names(list: &str) -> Result<(), String> {
         distinct(list.split_ascii_whitespace())
     }
 
-    /// Fails unless `list` has finite numbers only, each under a name of its own.
+    /// Fails unless `list` has only finite numbers, each under a unique name.
     pub fn numbers(list: &str) -> Result<(), String> {
         for entry in list.split_ascii_whitespace() {
             let value = entry.split_once('=').and_then(|(_, value)| value.parse::<f64>().ok());
@@ -33,7 +33,7 @@ pub mod checks {
         distinct(list.split_ascii_whitespace().filter_map(|entry| entry.split_once('=')).map(|(name, _)| name))
     }
 
-    /// Fails unless each row has a value as JSON under a name of its own, and says what another value asks for.
+    /// Fails unless each row has a JSON value under a unique name, and says what another value would need.
     pub fn values(rows: &[(&str, &str, &str)]) -> Result<(), String> {
         for (name, value, effect) in rows {
             Json::parse(Path::new("a table"), value.as_bytes()).map_err(|e| format!("{name}: {e}"))?;

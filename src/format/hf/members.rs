@@ -1,5 +1,4 @@
-//! The members of a configuration, read by name and type. It notes which of them were read, so that what nobody read
-//! can be refused.
+//! Typed access to the members of a configuration; records which were read, so that unread ones can be rejected.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -9,9 +8,9 @@ use crate::format::json::Json;
 
 pub(super) struct Members<'a> {
     path: &'a Path,
-    /// The objects in which members are looked for, in this order.
+    /// The objects to search, in this order.
     objects: [&'a Json<'a>; 2],
-    /// Number of the object and name of each member that was read.
+    /// Index of the object and name of each member that was read.
     read: RefCell<Vec<(usize, &'a str)>>,
 }
 
@@ -21,18 +20,18 @@ impl<'a> Members<'a> {
         Members { path, objects: [first, second], read: RefCell::default() }
     }
 
-    /// The first member of these names that is there. All that say the same count as read.
+    /// The first present member of these names. All with the same value count as read.
     pub fn find(&self, names: &[&str]) -> Option<(&'a str, &'a Json<'a>)> {
         let all = || self.all().filter(|(_, name, _)| names.contains(name));
         let first = self.objects.iter().find_map(|object| names.iter().find_map(|name| object.get(name)))?;
-        // One that is not a number is unlike itself.
+        // NaN differs from itself.
         let is_same = |value: &Json| std::ptr::eq(value, first) || value == first;
         let mut read = self.read.borrow_mut();
         read.extend(all().filter(|(_, _, value)| is_same(value)).map(|(object, name, _)| (object, name)));
         all().find(|(_, _, value)| is_same(value)).map(|(_, name, value)| (name, value))
     }
 
-    /// An integer, or a list of one a layer in which all are equal.
+    /// An integer, or a list with one value per layer that are all equal.
     pub fn int(&self, names: &[&str]) -> Result<Option<u64>> {
         let read = |value: &'a Json<'a>| match value.as_array() {
             Some([first, rest @ ..]) if rest.iter().all(|other| other == first) => first.as_u64(),
@@ -62,19 +61,19 @@ impl<'a> Members<'a> {
         read(value).map(Some).ok_or_else(|| self.wrong(name, wanted))
     }
 
-    /// A member of these names is there and `null`.
+    /// True if a member of these names is present and `null`.
     pub fn says_null(&self, names: &[&str]) -> bool {
         let is_null = |name: &&str| self.objects.iter().any(|object| object.get_or_null(name) == Some(&Json::Null));
         names.iter().any(is_null)
     }
 
-    /// Counts members as read, whatever they say.
+    /// Marks members as read, whatever their values.
     pub fn skip(&self, names: &[&str]) {
         let found = self.all().filter(|(_, name, _)| names.contains(name));
         self.read.borrow_mut().extend(found.map(|(object, name, _)| (object, name)));
     }
 
-    /// The members that were not read; those that are `null` count as absent.
+    /// The unread members; `null` counts as absent.
     pub fn unread(&self) -> impl Iterator<Item = (&'a str, &'a Json<'a>)> {
         let read = self.read.borrow().clone();
         self.all()

@@ -1,4 +1,4 @@
-//! Names of tensors in Hugging Face files, translated to those of GGUF, and what has to be done to their bytes.
+//! Translates tensor names of Hugging Face files to GGUF's, with the necessary conversions of their bytes.
 
 mod tables;
 
@@ -26,15 +26,15 @@ enum Meaning {
         expert: Option<u32>,
     },
     Effectless,
-    /// A name that no table has.
+    /// A name in no table.
     Unknown,
 }
 
-/// Name, number of the expert, and where it lies.
+/// Name, index of the expert, and entry.
 type Named = (String, Option<u32>, Entry);
 
-/// The tensors of a folder as a GGUF file would have them. One whose name has no translation keeps its own, by which
-/// the builder of the network refuses it.
+/// The tensors of a folder as in a GGUF file. An untranslated tensor keeps its name, by which the network's builder
+/// rejects it.
 pub(super) fn translate(
     path: &Path,
     t: &mut Translator,
@@ -98,7 +98,7 @@ pub(super) fn translate(
     Ok(tensors)
 }
 
-/// Names the one embedding of an encoder and a decoder where a file has it under the name of either alone.
+/// Names the shared embedding of an encoder and a decoder, which a file may have under either's name.
 fn share_embedding(path: &Path, files: &[InputFile], entries: &mut [Entry]) -> Result<()> {
     let place = |name: &str| entries.iter().position(|entry| entry.name == name);
     let [shared, encoder, decoder] =
@@ -120,13 +120,13 @@ fn share_embedding(path: &Path, files: &[InputFile], entries: &mut [Entry]) -> R
 const EMBEDDING: &str = "token_embd.weight";
 const HEAD: &str = "output.weight";
 
-/// The place of a tensor among those that are sorted by name.
+/// The index of a tensor in a list sorted by name.
 fn find(named: &[Named], name: &str) -> Option<usize> {
     named.binary_search_by(|n| n.0.as_str().cmp(name)).ok()
 }
 
-/// One matrix for both ends, as `transformers` ties them: whichever the file has, and one of two that are equal. Two
-/// that differ stay two, whatever the configuration says.
+/// Ties embedding and output matrix like `transformers`: uses the one that the file has, and merges two equal ones. Two
+/// that differ stay separate, whatever the configuration says.
 fn tie(path: &Path, files: &[InputFile], named: &mut Vec<Named>, passed: &mut Passed) -> Result<()> {
     match (find(named, EMBEDDING), find(named, HEAD)) {
         (Some(embedding), Some(head)) => {
@@ -177,10 +177,10 @@ fn same_values(path: &Path, files: &[InputFile], a: &Entry, b: &Entry) -> Result
     Ok(true)
 }
 
-/// Bytes that are compared at once.
+/// Bytes compared at once.
 const COMPARED: u64 = 1 << 20;
 
-/// A short list of integers, which a GGUF file has as a key.
+/// A short list of integers, which is a key in a GGUF file.
 fn integers(path: &Path, files: &[InputFile], entry: &Entry) -> Result<Vec<i64>> {
     let what = || Error::format(path, format!("the tensor {:?} is no short list of integers of 64 bits", entry.name));
     let file = files.get(entry.place.file).filter(|_| entry.dtype == "I64" && entry.bytes <= COMPARED);
@@ -190,7 +190,7 @@ fn integers(path: &Path, files: &[InputFile], entry: &Entry) -> Result<Vec<i64>>
     Ok(bytes.as_chunks().0.iter().map(|integer| i64::from_le_bytes(*integer)).collect())
 }
 
-/// Makes one tensor `[experts, ...]` of those in `group`, which are sorted by the number of the expert.
+/// Stacks the tensors of `group`, which are sorted by expert, into one tensor `[experts, ...]`.
 fn stack(
     path: &Path,
     tensor: &mut TensorInfo,
@@ -218,7 +218,7 @@ fn stack(
     Ok(())
 }
 
-/// A name without those of the networks around the text model.
+/// A name without wrappers of the text model.
 fn unwrapped(mut name: &str) -> &str {
     while let Some(inner) = WRAPPERS.iter().find_map(|wrapper| name.strip_prefix(wrapper)) {
         name = inner;
@@ -226,7 +226,7 @@ fn unwrapped(mut name: &str) -> &str {
     name
 }
 
-/// A name without the modules of training programs within it.
+/// A name without modules of training programs.
 fn without_training(name: &str) -> Cow<'_, str> {
     let mut name = match name.strip_suffix(".parametrizations.weight.original") {
         Some(module) => Cow::Owned(format!("{module}.weight")),
@@ -240,7 +240,7 @@ fn without_training(name: &str) -> Cow<'_, str> {
     name
 }
 
-/// The tensor of a module's weights, and the number of the expert whose they are.
+/// The weight tensor of a module, and the index of its expert.
 pub(super) fn weight_of(module: &str) -> Option<(String, Option<u32>)> {
     translated(&format!("{}.weight", unwrapped(module)), &PLAIN)
 }
@@ -263,7 +263,7 @@ fn meaning(full: &str, t: &Translator) -> Meaning {
     if EFFECTLESS.iter().any(is_effectless) {
         return Meaning::Effectless;
     }
-    // Layers after the trunk predict further tokens.
+    // Layers after the trunk are MTP layers.
     let layer = name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')).and_then(|(layer, _)| number(layer));
     let is_behind = layer.is_some_and(|layer| u64::from(layer) >= t.facts.n_layers);
     let is_first = t.facts.n_predicting > 0 && layer.is_some_and(|layer| u64::from(layer) == t.facts.n_layers);
@@ -272,14 +272,14 @@ fn meaning(full: &str, t: &Translator) -> Meaning {
     }
     match translated(name, t.family) {
         Some((name, expert)) => Meaning::Tensor { name, expert },
-        // It matters to those alone who ask for that layer.
+        // It matters only if that layer is requested.
         None if is_first => Meaning::Tensor { name: name.replacen("layers", "blk", 1), expert: None },
         None if is_behind && t.facts.n_predicting > 0 => Meaning::Effectless,
         None => Meaning::Unknown,
     }
 }
 
-/// The name of a tensor of the network that predicts further tokens as one of a layer after the trunk.
+/// The name of a tensor of an MTP network as one of a layer after the trunk.
 fn behind_trunk(name: &str, t: &Translator) -> Option<String> {
     let first = t.facts.n_layers;
     if t.facts.n_predicting == 0 {
@@ -293,7 +293,7 @@ fn behind_trunk(name: &str, t: &Translator) -> Option<String> {
     Some(format!("layers.{first}.{ours}.{leaf}"))
 }
 
-/// The name of a tensor of one of two stacks as that of a layer, of which the second stack has those behind the first.
+/// The name of a tensor of one of two stacks as a layer's; the second stack's layers follow the first's.
 fn of_stack(name: &str, t: &Translator) -> Option<String> {
     let low = name.strip_prefix("L_module.layers.").map(|rest| (rest, 0));
     let (rest, before) = low.or_else(|| Some((name.strip_prefix("H_module.layers.")?, t.facts.stack)))?;
@@ -316,7 +316,7 @@ fn translated(name: &str, family: &Family) -> Option<(String, Option<u32>)> {
     };
     let mixer = MIXERS.iter().find_map(|mixer| rest.strip_prefix(mixer)).map(|rest| format!("mixer.{rest}"));
     let rest = mixer.as_deref().unwrap_or(rest);
-    // The second block of a layer of T5's decoder is the one that its encoder lacks.
+    // The second block of a T5 decoder layer does not exist in its encoder.
     let is_decoder = prefix.starts_with("dec.");
     let decoder = is_decoder.then(|| rest.replacen("layer.1.", "cross.", 1).replacen("layer.2.", "layer.1.", 1));
     let rest = decoder.as_deref().unwrap_or(rest);
@@ -330,7 +330,7 @@ fn translated(name: &str, family: &Family) -> Option<(String, Option<u32>)> {
         // The first checkpoints of BERT.
         "gamma" if part.ends_with("LayerNorm") => "weight",
         "beta" if part.ends_with("LayerNorm") => "bias",
-        // The factor on a product, as `quantised` names it.
+        // The scale of a product, as named by `quantised`.
         "outer_scale" => "scale",
         _ => return None,
     };
@@ -358,7 +358,7 @@ fn translated(name: &str, family: &Family) -> Option<(String, Option<u32>)> {
     Some((format!("{}.{leaf}", module(&part)?), member))
 }
 
-/// Decimal without leading zeros, so that two names never mean the same.
+/// Decimal without leading zeros, so that names are unique.
 fn number(text: &str) -> Option<u32> {
     let n: u32 = text.parse().ok()?;
     (n.to_string() == text).then_some(n)

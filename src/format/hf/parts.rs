@@ -1,5 +1,4 @@
-//! Tensors that a folder holds another way than GGUF files: the other way round, or several in one. Knows the layouts,
-//! not the names of folders.
+//! Tensors with other layouts than in GGUF files: transposed, or several in one. Independent of folders' names.
 
 use std::path::Path;
 
@@ -12,10 +11,10 @@ use crate::format::{TensorInfo, Value};
 use crate::quant;
 use crate::tensor::Shape;
 
-/// More experts than any layer has.
+/// Maximum number of experts, more than any layer has.
 const MAX_EXPERTS: u64 = 4096;
 
-/// Gives matrices of experts that lie one below another a dimension of their own.
+/// Gives matrices of experts that are stacked as rows a dimension of their own.
 pub(super) fn separate(t: &Translator, tensor: &mut TensorInfo) -> Result<()> {
     let count = |(key, value): &(String, Value)| match value {
         Value::Int(n) if key.ends_with(".expert_count") => u64::try_from(*n).ok(),
@@ -30,8 +29,7 @@ pub(super) fn separate(t: &Translator, tensor: &mut TensorInfo) -> Result<()> {
     Ok(())
 }
 
-/// True where a tensor is stored the other way round. Checkpoints of some networks are of both kinds; the width tells
-/// them apart.
+/// True if a tensor is stored transposed. Checkpoints of some networks are of both kinds, distinguished by the width.
 pub(super) fn is_transposed(path: &Path, t: &Translator, tensor: &TensorInfo) -> Result<bool> {
     let named = t.family.transposed.iter().any(|end| tensor.name.ends_with(end));
     if !named || !matches!(tensor.storage, TensorStorage::Whole(_) | TensorStorage::Doubles(_)) {
@@ -68,7 +66,7 @@ pub(super) fn transposed(path: &Path, mut tensor: TensorInfo, entry: &Entry) -> 
     Ok(tensor)
 }
 
-/// The function of a tensor's values that a GGUF file has in their place.
+/// The function that GGUF files apply to a tensor's values.
 fn function(t: &Translator, tensor: &TensorInfo) -> Option<Function> {
     let name = tensor.name.as_str();
     let is_of_rank = ["attn_q_a_norm.weight", "attn_kv_a_norm.weight"].iter().any(|end| name.ends_with(end));
@@ -97,14 +95,15 @@ pub(super) fn computed(path: &Path, tensor: TensorInfo, function: Function) -> R
     Ok(TensorInfo { dtype: quant::F32, bytes, storage, ..tensor })
 }
 
-/// One of the parts that alternate in a tensor: `run` rows at each step, the first of them `first` rows into it.
+/// One of the alternating parts of a tensor: `run` rows in each step, from row `first` on.
 struct Part {
     name: &'static str,
     first: u64,
     run: u64,
 }
 
-/// The products that absorb a query and make a value, from the one for keys and values of all heads.
+/// Splits the projection of keys and values of all heads into the products that absorb it into the query, and that
+/// compute values.
 fn latent(path: &Path, t: &Translator, tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
     let [rows, rank] = [tensor.shape.rows(), tensor.shape.cols()];
     let [keys, values] = match t.facts.windowed_latent {
@@ -150,9 +149,9 @@ fn latent(path: &Path, t: &Translator, tensor: TensorInfo, out: &mut Vec<TensorI
     Ok(())
 }
 
-/// Adds a tensor in the form that GGUF files have, or the parts that it holds where these keep them apart.
+/// Adds a tensor in GGUF's form, split into parts if GGUF separates them.
 pub(super) fn push(path: &Path, t: &Translator, mut tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
-    // A kernel of one channel each: `[channels, 1, taps]`, or as MLX has it `[channels, taps, 1]`.
+    // A depthwise kernel: `[channels, 1, taps]`, or in MLX `[channels, taps, 1]`.
     if [".shortconv.conv.weight", ".ssm_conv1d.weight"].iter().any(|end| tensor.name.ends_with(end))
         && let [channels, 1, taps] | [channels, taps, 1] = *tensor.shape.dims()
     {
@@ -168,13 +167,13 @@ pub(super) fn push(path: &Path, t: &Translator, mut tensor: TensorInfo, out: &mu
         tensor.storage = TensorStorage::Picked(Picked { source, source_bytes, unit, run, stride: run, first });
         (tensor.shape, tensor.bytes) = (Shape::new(&[run, cols])?, unit * run);
     }
-    // Shards are the rows of one table.
+    // Shards are rows of one table.
     if tensor.name == "per_layer_token_embd.weight"
         && let [parts, rows, cols] = *tensor.shape.dims()
     {
         tensor.shape = Shape::new(&[parts.saturating_mul(rows), cols])?;
     }
-    // One for each head, with dimensions of 1 around it.
+    // One per head, with surrounding dimensions of 1.
     if tensor.name.ends_with(".ssm_a") && tensor.shape.dims().len() > 2 {
         tensor.shape = Shape::new(&[tensor.shape.n_elements()])?;
     }
@@ -201,8 +200,8 @@ pub(super) fn push(path: &Path, t: &Translator, mut tensor: TensorInfo, out: &mu
     divide(path, t.family, t.facts.group, tensor, out)
 }
 
-/// Adds the parts of a tensor that GGUF files keep apart, or all of it.
-/// `group`: the query heads for each key-value head, and the width of a head.
+/// Adds the parts of a tensor that GGUF files separate, or the whole. `group`: number of query heads per KV head, and
+/// width of a head.
 pub(super) fn divide(
     path: &Path,
     family: &Family,
@@ -215,7 +214,7 @@ pub(super) fn divide(
         return Ok(());
     };
     let (layer, module) = prefix.rsplit_once('.').unwrap_or(("", prefix));
-    // A vector counts by its values, a matrix by its rows.
+    // A vector is split by values, a matrix by rows.
     let is_vector = leaf == "bias";
     let rows = if is_vector { tensor.shape.n_elements() } else { tensor.shape.rows() };
     let (step, parts) = match module {

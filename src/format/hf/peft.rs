@@ -1,5 +1,5 @@
-//! Folders of adapters that PEFT writes: `adapter_config.json`, every key of which is accounted for, and the names of
-//! factors, translated to those of a GGUF file. Key names: `LoraConfig` of the `peft` package.
+//! PEFT adapter folders: `adapter_config.json`, every key of which is accounted for, and the names of factors,
+//! translated to a GGUF file's. Key names: `LoraConfig` of the `peft` package.
 
 use std::path::Path;
 
@@ -18,13 +18,13 @@ use crate::format::metadata::Metadata;
 use crate::format::passed::Passed;
 use crate::format::safetensors;
 
-/// More patterns than a network has matrices; each module is compared with all.
+/// Maximum number of patterns, more than a network has matrices; each module is compared with all.
 const MAX_PATTERNS: usize = 2048;
 
-/// Ways to begin a training that leave the base weights as they are.
+/// Initializations that leave the base weights unchanged.
 const INITIALISATIONS: &[&str] = &["gaussian", "eva", "orthogonal"];
 
-/// The choices of a configuration that tell ranks and scales.
+/// The settings that determine ranks and scales.
 struct Config<'a> {
     path: &'a Path,
     rank: u64,
@@ -34,8 +34,7 @@ struct Config<'a> {
     alphas: &'a Json<'a>,
 }
 
-/// The files of a folder, its factors under the names of a GGUF file, and whether queries and keys are rotated by
-/// halves.
+/// The files of a folder, its factors under GGUF names, and true if RoPE of queries and keys is by halves.
 pub(in crate::format) fn open(files: Files, folder: &Path, base: &AdapterBase) -> Result<(Contents, Vec<Half>, bool)> {
     let family = of_architecture(base.architecture).ok_or_else(|| {
         let what = format!("adapters of PEFT for the architecture {:?}", base.architecture);
@@ -71,7 +70,7 @@ pub(in crate::format) fn open(files: Files, folder: &Path, base: &AdapterBase) -
     ))
 }
 
-/// What gives the factors of a file their names in a GGUF file.
+/// Translates the names of a file's factors to GGUF's.
 struct FactorNames<'a> {
     path: &'a Path,
     family: &'a Family,
@@ -80,7 +79,7 @@ struct FactorNames<'a> {
 }
 
 impl FactorNames<'_> {
-    /// Adds a factor, or the parts that GGUF files keep apart.
+    /// Adds a factor, or the parts that GGUF files separate.
     fn push(&self, tensor: &TensorInfo, halves: &mut Vec<Half>) -> Result<()> {
         let FactorNames { path, family, base, config } = *self;
         let name = tensor.name.strip_prefix("base_model.model.").ok_or_else(|| unknown(path, &tensor.name))?;
@@ -101,7 +100,7 @@ impl FactorNames<'_> {
             let what = format!("the factor {:?} has rank {rank}, adapter_config.json says {told}", tensor.name);
             return Err(Error::format(path, what));
         }
-        // Rows of B stand where those of the weights do; of a tensor that is taken apart each part has all of A.
+        // Rows of B correspond to those of the weights; each part of a split tensor has all of A.
         let mut parts_of = Vec::new();
         let tensor_of = |name: String| TensorInfo { name, ..tensor.clone() };
         let (layer, part) = weight.rsplit_once('.').and_then(|(name, _)| name.rsplit_once('.')).unwrap_or_default();
@@ -126,7 +125,7 @@ impl FactorNames<'_> {
 }
 
 impl<'a> Config<'a> {
-    /// Refuses what changes a result and is not understood.
+    /// Fails for anything unknown that could change results.
     fn read(path: &'a Path, json: &'a Json<'a>) -> Result<Config<'a>> {
         const NOTHING: &Json = &Json::Null;
         if json.members().len() > MAX_PATTERNS {
@@ -164,7 +163,7 @@ impl<'a> Config<'a> {
         Ok(config)
     }
 
-    /// The rank of a module's factors, and the factor on their product.
+    /// The rank of a module's factors, and their scale.
     fn scale(&self, module: &str) -> Result<(u64, f64)> {
         let wrong = |name: &str, wanted: &str| Error::format(self.path, format!("{name} should be {wanted}"));
         let rank = match self.matching("rank_pattern", self.ranks, module)? {
@@ -182,8 +181,8 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// The value of the first pattern that is the name of a module, or the end of one after a point. Patterns may be
-    /// regular expressions, of which only plain names are understood.
+    /// The value of the first pattern that equals a module's name, or its end after a dot. Of regular expressions only
+    /// plain names are supported.
     fn matching(&self, name: &str, patterns: &'a Json<'a>, module: &str) -> Result<Option<&'a Json<'a>>> {
         for (pattern, value) in patterns.members() {
             if !pattern.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte)) {

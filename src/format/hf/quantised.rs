@@ -1,6 +1,6 @@
-//! Quantised folders: which format one has, and the matrices whose codes, scales and offsets are tensors of their own.
-//! Each format is a file that takes the companions of a matrix out of the list of tensors and puts in the matrix that
-//! they make, under the name of its weight. What is left keeps its name, by which it is refused.
+//! Quantized folders: their formats, and matrices whose codes, scales and offsets are separate tensors. Each format is
+//! a file that replaces the tensors of a matrix by the assembled matrix, under the name of its weight. Remaining
+//! tensors keep their names, and fail by them.
 
 mod awq;
 mod bitnet;
@@ -25,17 +25,17 @@ use crate::format::file::{Files, InputFile};
 use crate::format::json::Json;
 use crate::format::safetensors::Entry;
 
-/// A format of quantised folders.
+/// A format of quantized folders.
 pub(super) struct Format {
     /// `quant_method` of a configuration.
     methods: &'static [&'static str],
-    /// Takes the tensors of matrices out of a set, and puts in the matrices.
+    /// Replaces the tensors of matrices in a set by the matrices.
     gather: fn(&mut Set) -> Result<()>,
 }
 
-/// Each with what is read of it, for the page of supported models.
+/// Each with its supported variants, for the page of supported models.
 const FORMATS: &[(Format, &str)] = &[
-    // "quantization" in place of a method.
+    // "quantization" instead of a method.
     (Format { methods: &["mlx"], gather: mlx::gather }, "1 to 6 and 8 bits with offsets; mxfp4, nvfp4, mxfp8"),
     (Format { methods: &["fp8", "fbgemm_fp8"], gather: fp8::gather }, "E4M3 by blocks, rows or tensors; 4-bit experts"),
     (Format { methods: &["awq"], gather: awq::gather }, "4 bits, versions gemm and gemv"),
@@ -53,19 +53,19 @@ const FORMATS: &[(Format, &str)] = &[
     (Format { methods: &["bitnet"], gather: bitnet::gather }, "ternary, packed by four"),
 ];
 
-/// Members of a configuration that tell of a format.
+/// Members of a configuration that describe a format.
 pub(super) const KEYS: &[&str] = &["quantization", "quantization_config", "compression_config", "expert_dtype"];
 
-/// The format of a folder, with the configuration of it.
+/// The format of a folder, with its configuration.
 pub(super) struct Quantisation<'a> {
     format: &'static Format,
-    /// The text of a method, for messages.
+    /// The name of the method, for messages.
     method: &'static str,
     config: &'a Json<'a>,
 }
 
 impl<'a> Quantisation<'a> {
-    /// The format that the configuration names, or one of the files of `beside`.
+    /// The format declared by the configuration, or by one of the files of `beside`.
     pub fn find(path: &Path, config: &'a Json<'a>, beside: &'a Beside<'a>) -> Result<Option<Quantisation<'a>>> {
         let text_config = config.get("text_config").unwrap_or(&Json::Null);
         let of = |key: &str| config.get(key).or_else(|| text_config.get(key));
@@ -93,8 +93,7 @@ impl<'a> Quantisation<'a> {
         Ok(Some(Quantisation { format, method, config }))
     }
 
-    /// The tensors of a folder with matrices in the place of their parts. `plain`: names of matrices that have to be
-    /// floats.
+    /// The tensors of a folder with assembled matrices. `plain`: true for names of matrices that must be floats.
     pub fn gather(
         &self,
         path: &Path,
@@ -112,15 +111,15 @@ impl<'a> Quantisation<'a> {
     }
 }
 
-/// Facts that files beside the configuration tell.
+/// Facts from files next to the configuration.
 pub(super) struct Beside<'a> {
-    /// True where ModelOpt has written a file.
+    /// True if ModelOpt has written a file.
     modelopt: bool,
-    /// The file of AutoGPTQ and AutoAWQ before they wrote into the configuration.
+    /// The file of older AutoGPTQ and AutoAWQ versions.
     older: Json<'a>,
 }
 
-/// The text of the configuration of older quantisers.
+/// The text of the configuration of older quantizers.
 pub(super) fn older_text(files: Files, folder: &Path) -> Result<Vec<u8>> {
     let text = read(files, &folder.join("quantize_config.json"), MAX_CONFIG)?;
     Ok(text.unwrap_or_else(|| b"null".to_vec()))

@@ -1,5 +1,5 @@
-//! Rotary positions of a configuration (`rope_parameters`, `rope_scaling` and what stands beside them) as the keys and
-//! tensors of a GGUF file. The formulas are those of `modeling_rope_utils.py` of the `transformers` package.
+//! RoPE of a configuration (`rope_parameters`, `rope_scaling` and related keys) as GGUF keys and tensors. Formulas as
+//! in `modeling_rope_utils.py` of the `transformers` package.
 
 use super::known;
 use super::members::Members;
@@ -19,7 +19,7 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
         Some((name, _)) => return Err(t.config.wrong(name, "an object")),
         None => &nothing,
     };
-    // Layers with and without a window may each have a set of their own.
+    // Full and sliding-window layers may each have an object of their own.
     let kinds = ["full_attention", "sliding_attention"];
     let [full, windowed] = if kinds.iter().any(|kind| sets.get(kind).is_some()) {
         let both = Members::new(t.path, sets, &nothing);
@@ -33,7 +33,7 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
         [sets, &nothing]
     };
     let (full, windowed) = (Members::new(t.path, full, &nothing), Members::new(t.path, windowed, &nothing));
-    // These may stand in the set or beside it.
+    // These may be in the object or next to it.
     let number = |set: &Members, name: &str| {
         let beside = t.number(&[name])?;
         set.number(&[name]).map(|in_set| in_set.or(beside))
@@ -71,7 +71,7 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     known::check_rope(&windowed, &t.passed)
 }
 
-/// Sections of positions in pictures.
+/// M-RoPE sections.
 fn sections(t: &mut Translator, set: &Members) -> Result<()> {
     let (interleaved, Some(list)) = (set.bool(&["mrope_interleaved", "interleaved"])?, set.list(&["mrope_section"])?)
     else {
@@ -96,7 +96,7 @@ pub(super) fn kind<'a>(set: &Members<'a>) -> Result<&'a str> {
     Ok(newer.or(older).map_or("default", |kind| if kind == "deepseek_yarn" { "yarn" } else { kind }))
 }
 
-/// `trained`: the context before it was stretched.
+/// `trained`: the context length before scaling.
 pub(super) fn scaling(t: &mut Translator, set: &Members, trained: Option<f64>) -> Result<()> {
     let kind = kind(set)?;
     let context = t.number(&["max_position_embeddings"])?;
@@ -135,7 +135,7 @@ pub(super) fn scaling(t: &mut Translator, set: &Members, trained: Option<f64>) -
             let trained = needed(trained, "original_max_position_embeddings")?;
             let stretch = needed(stretch()?, "max_position_embeddings")?;
             let prescribed = if stretch > 1.0 { (1.0 + libm::log(stretch) / libm::log(trained)).sqrt() } else { 1.0 };
-            // Of caches within the context of the training, and beyond.
+            // For context lengths within the trained one, and beyond.
             let own = match [set.number(&["short_mscale"])?, set.number(&["long_mscale"])?] {
                 [short, long] if short == long => short,
                 _ => return Err(t.config.unsupported("\"short_mscale\" and \"long_mscale\" unless they are alike")),
@@ -151,7 +151,7 @@ pub(super) fn scaling(t: &mut Translator, set: &Members, trained: Option<f64>) -
 }
 
 fn yarn(t: &mut Translator, set: &Members, stretch: f64) -> Result<()> {
-    /// The magnitude that YaRN prescribes, by a multiplier of the logarithm.
+    /// YaRN's magnitude for a multiplier of the logarithm.
     fn magnitude(multiplier: f64, stretch: f64) -> f64 {
         if stretch > 1.0 { 1.0 + 0.1 * multiplier * libm::log(stretch) } else { 1.0 }
     }
@@ -160,7 +160,7 @@ fn yarn(t: &mut Translator, set: &Members, stretch: f64) -> Result<()> {
     let ratio = multipliers.map(|(m, all)| magnitude(m, stretch) / magnitude(all, stretch));
     let is_latent = t.facts.latent != [0; 2];
     if is_latent {
-        // The magnitude of scores; that of angles is 1 where the multipliers are the same.
+        // The magnitude of scores; the magnitude of angles is 1 if the multipliers are equal.
         let Some((multiplier, _)) = multipliers.filter(|(m, all)| m == all) else {
             return Err(t
                 .config
@@ -177,7 +177,7 @@ fn yarn(t: &mut Translator, set: &Members, stretch: f64) -> Result<()> {
     t.set("rope.scaling.yarn_truncate", set.bool(&["truncate"])?);
     t.set("rope.scaling.yarn_beta_fast", set.number(&["beta_fast"])?);
     t.set("rope.scaling.yarn_beta_slow", set.number(&["beta_slow"])?);
-    // A GGUF file holds a factor on what YaRN prescribes, a configuration the product.
+    // A GGUF file has a factor of YaRN's magnitude, a configuration the product.
     if is_latent && attention.is_some_and(|factor| factor != 1.0) {
         return Err(t.config.unsupported("the rope parameter \"attention_factor\" with latent attention"));
     }

@@ -1,5 +1,5 @@
-//! The embeddings that a folder of the `sentence-transformers` package describes: `modules.json` lists the steps from a
-//! network to an embedding, of which the first is the network.
+//! Embeddings described by a `sentence-transformers` folder: `modules.json` lists the steps from a network, which is
+//! the first one, to an embedding.
 
 use std::path::Path;
 
@@ -10,18 +10,18 @@ use crate::format::file::{Files, InputFile};
 use crate::format::json::Json;
 use crate::format::{TensorInfo, safetensors};
 
-/// Members of the configuration of a pooling that choose it, other names of the same, and its number in a GGUF file.
+/// Members of a pooling configuration that select it, their other names, and its number in a GGUF file.
 const POOLINGS: &[(&str, &str, i64)] = &[
     ("pooling_mode_mean_tokens", "mean", 1),
     ("pooling_mode_cls_token", "cls", 2),
     ("pooling_mode_lasttoken", "lasttoken", 3),
 ];
 
-/// The layers that a GGUF file may have after its pooling.
+/// The layers that a GGUF file may have after pooling.
 const DENSE: [&str; 2] = ["dense_2", "dense_3"];
 
-/// Returns the numbers of the poolings of a folder, and adds the layers after the pooling to the weights. Callers
-/// choose whether results are normalized.
+/// Returns the pooling numbers of a folder, and adds the layers after pooling to the weights. Callers decide about
+/// normalization.
 pub(super) fn modules(
     files: Files,
     folder: &Path,
@@ -67,7 +67,7 @@ fn read_pooling(files: Files, path: &Path) -> Result<i64> {
     }
 }
 
-/// Adds the weights of a layer after the pooling under the name that they have in a GGUF file.
+/// Adds the weights of a layer after pooling under their GGUF name.
 fn read_dense(
     files: Files,
     folder: &Path,

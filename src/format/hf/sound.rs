@@ -1,5 +1,5 @@
-//! The part of a folder that hears, under the keys and names of a GGUF file of its own, as `encoder` has them of
-//! pictures.
+//! The audio encoder of a folder, under the keys and names of a GGUF file of its own, like the vision encoder in
+//! `encoder`.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -61,8 +61,7 @@ const OF_PIXELS: &[&str] = &[
     "temporal_patch_size",
 ];
 
-/// Numbers of an encoder: the key of a GGUF file, the names in a configuration, and the defaults of Whisper's and of
-/// Qwen3's.
+/// Numbers of an encoder: the GGUF key, the names in a configuration, and the defaults of Whisper and Qwen3.
 const NUMBERS: [(&str, &[&str], [u64; 2]); 5] = [
     ("embedding_length", &["d_model", "hidden_size"], [1280, 1024]),
     ("feed_forward_length", &["encoder_ffn_dim", "intermediate_size"], [5120, 4096]),
@@ -71,7 +70,7 @@ const NUMBERS: [(&str, &[&str], [u64; 2]); 5] = [
     ("num_mel_bins", &["num_mel_bins"], [128; 2]),
 ];
 
-/// Keys that change no result, of an encoder and of the spectrogram that it takes.
+/// Keys of an encoder, and of its spectrogram, without effect.
 const EFFECTLESS: &str = "model_type vocab_size encoder_layerdrop layerdrop dropout activation_dropout \
                           attention_dropout init_std initializer_range num_hidden_layers output_dim \
                           downsample_hidden_size max_position_embeddings conv_chunksize \
@@ -82,7 +81,7 @@ const EFFECTLESS: &str = "model_type vocab_size encoder_layerdrop layerdrop drop
                           use_weighted_layer_sum";
 const FRAMES_EFFECTLESS: &str = "feature_extractor_type processor_class return_attention_mask padding_side \
                                  padding_value chunk_length nb_max_frames";
-/// Keys that change no result where they have this value.
+/// Keys without effect if they have this value.
 const NEUTRAL: &[(&str, &str, &str)] = &[
     ("scale_embedding", "false", "frames times the root of their width"),
     ("n_window_infer", "800", "windows of another length"),
@@ -96,7 +95,7 @@ const FRAMES_NEUTRAL: &[(&str, &str, &str)] = &[
     ("n_window", "50", "chunks of another length"),
 ];
 
-/// Beginnings of the names of tensors, and modules of a layer, outside of them and of projectors.
+/// Prefixes of tensor names; next, modules of a layer, outside of layers, and of projectors.
 const ENCODER: &str = "audio_tower.";
 const PROJECTOR: &str = "multi_modal_projector.";
 const LAYER: &[(&str, &str)] = &[
@@ -129,7 +128,7 @@ const TOP: &[(&str, &str)] = &[
     ("multi_modal_projector.linear_2", "mm.a.mlp.2"),
 ];
 
-/// The file that describes spectrograms, and its text. The processor of Ultravox has those of Whisper.
+/// The file that describes spectrograms, and its text. Ultravox's processor uses Whisper's.
 fn spectrograms(place: &Place, projector: &str) -> Result<(PathBuf, Vec<u8>)> {
     let path = place.folder.join("preprocessor_config.json");
     match read(place.files, &path, MAX_CONFIG)? {
@@ -143,7 +142,7 @@ fn spectrograms(place: &Place, projector: &str) -> Result<(PathBuf, Vec<u8>)> {
     }
 }
 
-/// Sets what Ultravox has beside Whisper's encoder. Refuses versions ahead of 0.5, whose norm is elsewhere.
+/// Sets what Ultravox has in addition to Whisper's encoder. Rejects versions before 0.5, whose norm is elsewhere.
 fn ultravox(top: &Members, keys: &mut Vec<(String, Value)>) -> Result<()> {
     if let Some(other) = top.text(&["audio_model_id"])? {
         return Err(top.unsupported(&format!("an encoder of another folder (\"audio_model_id\": {other:?})")));
@@ -159,7 +158,7 @@ fn ultravox(top: &Members, keys: &mut Vec<(String, Value)>) -> Result<()> {
     Ok(())
 }
 
-/// Reads the encoder of sound of a folder.
+/// Reads the audio encoder of a folder.
 pub(super) fn open(place: &Place) -> Result<Part> {
     let Place { files, folder, path: config_path, model_type, config, has_both } = *place;
     let members = |path, json| Members::new(path, json, &Json::Null);
@@ -173,13 +172,13 @@ pub(super) fn open(place: &Place) -> Result<Part> {
     let mut keys: Vec<(String, Value)> = vec![
         ("clip.audio.projector_type".into(), Value::from((*projector).to_owned())),
         ("clip.has_audio_encoder".into(), true.into()),
-        // torch's own, which no configuration names.
+        // torch's default, which no configuration declares.
         ("clip.audio.attention.layer_norm_epsilon".into(), 1e-5f64.into()),
     ];
     let top = members(config_path, config);
     let audio = members(config_path, config.get("audio_config").unwrap_or(&Json::Null));
     let is_chunked = *projector == "qwen3a";
-    // Half the frames of a chunk, or of a window. Qwen3-Omni has other numbers where its configuration tells none.
+    // Half the frames of a chunk, or of a window. Qwen3-Omni has other defaults.
     let (window, is_omni) = (if is_chunked { 50 } else { 100 }, is_chunked && model_type != "qwen3_asr");
     let told = audio.int(&["n_window"])?.or(is_omni.then_some(100));
     if told.is_some_and(|n| n != window) || is_omni && audio.int(&["n_window_infer"])? != Some(800) {
@@ -194,7 +193,7 @@ pub(super) fn open(place: &Place) -> Result<Part> {
     for (key, names, default) in NUMBERS {
         keys.push((format!("clip.audio.{key}"), number(names, default)?.into()));
     }
-    // These have to be what the others say.
+    // These must equal the others.
     for (key, name) in [("attention.head_count_kv", "num_key_value_heads"), ("attention.head_dim", "head_dim")] {
         if let Some(told) = audio.int(&[name])? {
             keys.push((format!("clip.audio.{key}"), told.into()));
@@ -220,7 +219,7 @@ pub(super) fn open(place: &Place) -> Result<Part> {
     expect(&audio, "activation_function", "gelu")?;
     expect(&top, "projector_hidden_act", "gelu")?;
     expect(&top, "projector_act", "swiglu")?;
-    // A part is as long as the encoder has places: two frames each, of 160 samples.
+    // A part has two frames, of 160 samples each, per position of the encoder.
     let samples = number(&["max_source_positions"], [1500; 2])? * 320;
     if is_chunked && frames.int(&["min_length"])?.is_some_and(|n| n != 8000) {
         return Err(frames.unsupported("\"min_length\" with another value (short sounds of another length)"));
@@ -242,13 +241,13 @@ pub(super) fn open(place: &Place) -> Result<Part> {
     Ok(Part { keys, files, tensors: translate(folder, &entries)?, passed })
 }
 
-/// The tensors of an encoder and its projector, those of the text model left out.
+/// The tensors of an encoder and its projector, without the text model's.
 fn translate(folder: &Path, entries: &[Entry]) -> Result<Vec<TensorInfo>> {
     let mut tensors = try_vec("tensors", entries.len())?;
     for entry in entries {
         let starts = ["model.", "thinker."];
         let name = starts.iter().find_map(|start| entry.name.strip_prefix(start)).unwrap_or(&entry.name);
-        // Embeddings that the model has no use for.
+        // Embeddings that the model does not use.
         let is_unused = name == "audio_tower.audio_bos_eos_token.weight";
         if !is_unused && [ENCODER, PROJECTOR].iter().any(|start| name.starts_with(start)) {
             let ours = named(name).map_or_else(|| owned(&entry.name), Ok)?;

@@ -1,5 +1,5 @@
-//! Families of models, and the state of a translation: a configuration with the defaults of its family on one side,
-//! keys of GGUF on the other. Knows only the keys that more than one part asks for.
+//! Model families, and the state of a translation: from a configuration with its family's defaults to GGUF keys. Knows
+//! only the keys that several parts need.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -12,19 +12,19 @@ use crate::format::passed::Passed;
 use crate::format::value::whole;
 use crate::format::{TensorInfo, Value};
 
-/// Names of the number of heads, of the width and of the number of layers.
+/// Names of the number of heads; next, of the width and of the number of layers.
 pub(super) const HEADS: &[&str] = &["num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"];
 pub(super) const WIDTH: &[&str] = &["hidden_size", "n_embd", "n_embed", "d_model", "dim"];
 pub(super) const LAYERS: &[&str] = &["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 
-/// Names of the width of the feed-forward block. Llama 4's `intermediate_size` is that of experts.
+/// Names of the width of the feed-forward block. Llama 4's `intermediate_size` is its experts'.
 pub(super) const FFN: &[&str] =
     &["intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size", "hidden_dim", "ffn_dim"];
 
-/// More layers than any model has.
+/// Maximum number of layers, more than any model has.
 pub(super) const MAX_LAYERS: u64 = 1024;
 
-/// Larger than any number of heads and any width of one.
+/// Maximum of heads and widths, larger than in any model.
 pub(super) const MAX_WIDTH: u64 = 1 << 20;
 
 pub(super) enum KeyType {
@@ -32,136 +32,134 @@ pub(super) enum KeyType {
     Number,
     /// A number; `null` is 0, which turns the cap off.
     Cap,
-    /// 1 by the root of a number.
+    /// The inverse square root of a number.
     InverseRoot,
     Bool,
 }
 
-/// Key after the architecture's name, its type, and the names that configurations give it.
+/// Key after the architecture's name, its type, and its names in configurations.
 pub(super) type Key = (&'static str, KeyType, &'static [&'static str]);
 
-/// The models of an architecture whose configurations and checkpoints are alike: all that sets them apart from others.
+/// Models of an architecture with similar configurations and checkpoints: everything that distinguishes them from
+/// others.
 pub(super) struct Family {
     /// `model_type` of a configuration.
     pub model_types: &'static [&'static str],
     /// `general.architecture` of a GGUF file.
     pub arch: &'static str,
-    /// The activations that the architecture implies, by each of their names; the first where a configuration names
-    /// none.
+    /// The activation functions that the architecture implies, by each of their names; the first one is the default.
     pub activations: &'static [&'static str],
-    /// `gelu` is the function itself and not its approximation by tanh.
+    /// True if `gelu` is exact, not the tanh approximation.
     pub exact_gelu: bool,
-    /// The epsilon of norms that `transformers` has where a configuration tells none.
+    /// The default epsilon of norms in `transformers`.
     pub epsilon: f64,
-    /// That is no matter of configurations.
+    /// True if configurations do not declare the epsilon.
     pub fixed_epsilon: bool,
-    /// Keys that not all families know, by groups.
+    /// Keys that not all families have, in groups.
     pub keys: &'static [&'static [Key]],
-    /// Values of keys that official configurations leave out, `key=number` each, separated by spaces; booleans are 0 or
-    /// 1.
+    /// Defaults of official configurations, space-separated `key=number`; booleans are 0 or 1.
     pub defaults: &'static str,
-    /// Keys, separated by spaces, that change no result of the family.
+    /// Space-separated keys without effect in the family.
     pub effectless: &'static str,
-    /// Sets keys that are no plain translation: values that follow from several keys, lists of one value a layer.
-    /// Refuses values that the networks of GGUF files do not have.
+    /// Sets keys that are not plain translations: values derived from several keys, lists with one value per layer.
+    /// Rejects values that the networks of GGUF files do not support.
     pub extras: fn(&mut Translator) -> Result<()>,
-    /// Sets the layers with a window.
+    /// Sets the layers with a sliding window.
     pub windows: fn(&mut Translator) -> Result<()>,
-    /// Sets the rotation.
+    /// Sets RoPE.
     pub rope: fn(&mut Translator) -> Result<()>,
-    /// Names, beside a set of rope parameters, of the part of a head that turns.
+    /// Names, next to the RoPE parameters, of the rotated part of a head.
     pub turning_part: &'static [&'static str],
-    /// Layers with a window may have a rotary base of their own.
+    /// True if layers with a window may have a RoPE base of their own.
     pub windowed_base: bool,
-    /// Another part of a head may turn in layers with a window.
+    /// True if layers with a window may rotate another part of a head.
     pub windowed_part: bool,
-    /// True for sections of positions in pictures that change nothing in text, by whether they are interleaved and by
-    /// the number of their pairs.
+    /// True for M-RoPE sections that change nothing in text, given whether they are interleaved, and their number of
+    /// pairs.
     pub sections: fn(&Translator, Option<bool>, Option<u64>) -> Result<bool>,
-    /// Sets the keys of a type of rope that is the family's own; false for other types.
+    /// Sets the keys of a RoPE type of the family; returns false for other types.
     pub own_rope: fn(&mut Translator, &Members, &str) -> Result<bool>,
-    /// Queries may grow with their position (`llama_4_scaling_beta`).
+    /// True if queries may be scaled by position (`llama_4_scaling_beta`).
     pub growing_queries: bool,
-    /// GGUF files name `post_attention_layernorm` after the attention and not after the feed-forward block.
+    /// True if GGUF files name `post_attention_layernorm` after attention, not after the feed-forward block.
     pub post_norms: bool,
-    /// Norm weights are stored less 1.
+    /// True if norm weights are stored minus 1.
     pub norms_less_one: bool,
-    /// Narrow vectors of latent attention are multiplied by the root of how much narrower than the model they are.
+    /// True if latent vectors are scaled by the square root of hidden width over rank.
     pub scaled_ranks: bool,
-    /// The rotary embedding pairs neighbours rather than halves of a head.
+    /// True if RoPE pairs adjacent dimensions, false for halves of a head.
     pub adjacent: bool,
-    /// Endings of the names of matrices that are stored `[in, out]`.
+    /// Suffixes of matrices stored as `[in, out]`.
     pub transposed: &'static [&'static str],
-    /// Matrices of experts may as well be stored `[experts, out, in]`.
+    /// True if expert matrices may also be stored as `[experts, out, in]`.
     pub either_way: bool,
-    /// The tensor for queries, keys and values has those of one key-value head after those of another.
+    /// True if the fused QKV tensor is grouped by KV head.
     pub grouped_qkv: bool,
-    /// The tensor for gates and ups of experts alternates between the two row by row.
+    /// True if the rows of gate and up alternate in the fused tensor of experts.
     pub alternating_gate_up: bool,
-    /// Names of modules and tensors that only this family has, or that mean something else in it, and those of GGUF
-    /// files, by groups. One behind `/` lies outside of layers, and one behind `/key:` is a key.
+    /// Names of modules and tensors with a meaning specific to this family, and their GGUF names, in groups. A name
+    /// after `/` is outside of layers, after `/key:` a key.
     pub names: &'static [&'static [(&'static str, &'static str)]],
 }
 
-/// What a configuration tells about a model beside its keys.
+/// Properties of a model from its configuration, in addition to keys.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Facts {
-    /// The output matrix is the embedding; `None` where the configuration does not say.
+    /// True for tied embeddings; `None` if the configuration does not say.
     pub tied: Option<bool>,
-    /// Matrices are quantised.
+    /// True if matrices are quantized.
     pub quantised: bool,
-    /// Norm weights are not stored less 1, although those of the family are.
+    /// True if norm weights are not stored minus 1, unlike in the rest of the family.
     pub whole_norms: bool,
     pub n_layers: u64,
     /// Width of the residual stream.
     pub width: u64,
-    /// There may be layers after the trunk, which predict further tokens.
+    /// True if MTP layers may follow the trunk.
     pub predicts: bool,
-    /// Number of those that have a translation.
+    /// Number of MTP layers with a translation.
     pub n_predicting: u64,
-    /// Query heads for each key-value head, and the width of a head.
+    /// Number of query heads per KV head, and width of a head.
     pub group: [u64; 2],
-    /// The model is a decoder without a head, whose hidden states are its results.
+    /// True for a decoder without a head, whose hidden states are its results.
     pub embeds: bool,
     pub kv_heads: Option<u64>,
-    /// Rows of keys and of values of a head in a product of latent attention, where keys and values are products of one
-    /// narrow vector.
+    /// Rows per head of keys, and of values, in the projection of the latent vector of MLA.
     pub latent: [u64; 2],
-    /// Width of the narrow vector, and `latent`, of layers with a window where these differ.
+    /// Width of the latent vector, and `latent`, of sliding-window layers if these differ.
     pub windowed_latent: [u64; 3],
-    /// Layers of each of two stacks, where there are two.
+    /// Number of layers in each of two stacks, if there are two.
     pub stack: u64,
-    /// Groups of the inner norm of Mamba 2, where there are several.
+    /// Number of groups of Mamba 2's inner norm, if several.
     pub groups: u64,
-    /// The shared expert is all there is of a feed-forward block.
+    /// True if the feed-forward block consists only of the shared expert.
     pub is_dense: bool,
-    /// The row of learned positions that is the first token's.
+    /// Index of the position embedding of the first token.
     pub first_position: u64,
-    /// The model is a classifier, whose scores are its results.
+    /// True for a classifier, whose scores are its results.
     pub classifies: bool,
 }
 
-/// A configuration, and the keys and tensors that it has become so far.
+/// A configuration, and its translated keys and tensors so far.
 pub(super) struct Translator<'a> {
     /// The configuration's file, for messages.
     pub path: &'a Path,
     pub config: Members<'a>,
     pub family: &'static Family,
     pub keys: Vec<(String, Value)>,
-    /// LongRoPE's factors, which a configuration has as numbers and a GGUF file as tensors.
+    /// LongRoPE's factors: numbers in a configuration, tensors in a GGUF file.
     pub made: Vec<TensorInfo>,
     pub facts: Facts,
     pub passed: RefCell<Passed>,
 }
 
 impl<'a> Translator<'a> {
-    /// The members of an object within the configuration, none where it is absent.
+    /// The members of an object within the configuration; none if absent.
     pub fn part(&self, name: &str) -> Members<'a> {
         let object = self.config.find(&[name]).map_or(&Json::Null, |(_, object)| object);
         Members::new(self.path, object, &Json::Null)
     }
 
-    /// The value of a key that a configuration of the family may leave out.
+    /// The family's default of a key.
     fn default(&self, names: &[&str]) -> Option<f64> {
         lists::number(self.family.defaults, names)
     }
@@ -178,7 +176,7 @@ impl<'a> Translator<'a> {
         Ok(self.config.bool(names)?.or(self.default(names).map(|x| x != 0.0)))
     }
 
-    /// Refuses a text that is none of `allowed`.
+    /// Fails for a text outside `allowed`.
     pub fn expect_text(&self, name: &str, allowed: &[&str]) -> Result<()> {
         match self.config.text(&[name])? {
             Some(text) if !allowed.contains(&text) => {
@@ -188,7 +186,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Refuses a boolean other than `value`.
+    /// Fails for a boolean other than `value`.
     pub fn expect(&self, name: &str, value: bool) -> Result<()> {
         match self.config.bool(&[name])? {
             Some(told) if told != value => Err(self.config.unsupported(&format!("{name:?} with the value {told}"))),
@@ -196,7 +194,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A number from 1 to `MAX_WIDTH` that the configuration or its family has to tell.
+    /// A number from 1 to `MAX_WIDTH`, required in the configuration or its family.
     pub fn size(&self, name: &str) -> Result<u64> {
         match self.int(&[name])? {
             Some(n) if (1..=MAX_WIDTH).contains(&n) => Ok(n),
@@ -204,7 +202,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The kind of each layer as its place in `kinds`, where the configuration lists them.
+    /// The kind of each layer as an index into `kinds`, if the configuration lists them.
     pub fn layers(&self, name: &str, kinds: &[&str]) -> Result<Option<Vec<usize>>> {
         let Some(list) = self.config.list(&[name])? else { return Ok(None) };
         if list.len() as u64 != self.n_layers()? {
@@ -225,7 +223,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Adds the keys of a table that the configuration or its family tells.
+    /// Adds the keys of a table that the configuration or its family declares.
     pub fn set_all(&mut self, keys: &[Key]) -> Result<()> {
         for (key, kind, names) in keys {
             match kind {
@@ -239,7 +237,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// Adds a key after the architecture's name in the place of what it was.
+    /// Replaces a key after the architecture's name.
     pub fn replace(&mut self, key: &str, value: Option<impl Into<Value>>) {
         let name = format!("{}.{key}", self.family.arch);
         self.keys.retain(|(other, _)| *other != name);
@@ -254,7 +252,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// A number from 0 on as lists have it.
+/// A number from 0 on, in the type of lists.
 pub(super) fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The files of weights in a folder: one file, or a set with an index or with numbers in its names.
+//! The weight files of a folder: one file, or a set with an index or with numbered names.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use crate::format::safetensors::{self, Entry};
 
 const MAX_INDEX: u64 = 16 << 20;
 
-/// Files of weights and the tensors in them.
+/// Weight files and their tensors.
 #[derive(Default)]
 pub(super) struct Weights {
     pub files: Vec<InputFile>,
     pub entries: Vec<Entry>,
-    /// What there is in their place, where there are none.
+    /// What the folder has instead of weights.
     pub instead: Option<String>,
 }
 
-/// Finds the weights of a folder, or the set that a file of it belongs to.
+/// Finds the weights of a folder, or the set of a given file.
 pub(super) fn find(files: Files, folder: &Path, alone: Option<InputFile>) -> Result<Weights> {
     let whole = folder.join("model.safetensors");
     let index = folder.join("model.safetensors.index.json");
@@ -40,7 +40,7 @@ pub(super) fn find(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
         let text = files.open(&index)?.read_all(MAX_INDEX)?;
         return indexed(files, folder, &index, &text);
     }
-    // An adapter is loaded beside a model.
+    // An adapter is loaded separately from a model.
     let is_weights = |name: &&String| name.ends_with(".safetensors") && !name.starts_with("adapter_model");
     let weights: Vec<&str> = names.iter().filter(is_weights).map(String::as_str).collect();
     let first: Vec<&str> = weights.iter().copied().filter(|name| numbered(name).is_some_and(|n| n.no == 1)).collect();
@@ -60,7 +60,7 @@ pub(super) fn find(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     }
 }
 
-/// The files of the set that a file belongs to, or that file alone.
+/// The files of the set that a file belongs to, or only that file.
 fn set_of(files: Files, folder: &Path, file: InputFile, index_path: &Path) -> Result<Weights> {
     let name = file.path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     if let Some(text) = read(files, index_path, MAX_INDEX)? {
@@ -88,7 +88,7 @@ struct Numbered<'a> {
     of: u64,
 }
 
-/// Reads `start-00001-of-00003.safetensors`.
+/// Parses `start-00001-of-00003.safetensors`.
 fn numbered(name: &str) -> Option<Numbered<'_>> {
     let (rest, of) = name.strip_suffix(".safetensors")?.rsplit_once("-of-")?;
     let (start, no) = rest.rsplit_once('-')?;
@@ -141,7 +141,7 @@ fn read_all<'n>(from: Files, folder: &Path, names: impl ExactSizeIterator<Item =
     Ok(weights)
 }
 
-/// Refuses an index that names a tensor which its file does not have.
+/// Fails for an index that names a tensor missing from its file.
 fn check_index(index_path: &Path, map: &Object, shards: &[&str], entries: &[Entry]) -> Result<()> {
     let mut found: Vec<(&str, &str)> = try_vec("tensors", entries.len())?;
     found.extend(entries.iter().map(|e| (e.name.as_str(), shards.get(e.place.file).copied().unwrap_or_default())));

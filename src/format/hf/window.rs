@@ -1,4 +1,4 @@
-//! Sliding windows of a configuration, and the layers that have them, as the keys of a GGUF file.
+//! Sliding windows of a configuration, and the layers that have them, as GGUF keys.
 
 use super::translator::{LAYERS, MAX_LAYERS, Translator};
 use crate::error::{Result, try_vec};
@@ -19,7 +19,7 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     };
     let pattern = if let Some(windowed) = windowed {
         if !windowed.contains(&true) {
-            // Said aloud, because some architectures have windows unless the file says otherwise.
+            // Explicit, because some architectures have windows unless the file says otherwise.
             t.set("attention.sliding_window_pattern", Some(Value::Bools(windowed)));
             return Ok(());
         }
@@ -27,7 +27,7 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     } else if let Some(period) = period {
         Some(period.into())
     } else if let Some(full) = full {
-        // The first layers see everything.
+        // The first layers have full attention.
         let layers = t.int(LAYERS)?.unwrap_or(0);
         if layers > MAX_LAYERS {
             return Err(t.config.wrong("num_hidden_layers", "at most 1024"));
@@ -41,7 +41,7 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// `layer_types` as one boolean a layer.
+/// `layer_types` as one boolean per layer.
 fn windowed_layers(t: &Translator) -> Result<Option<Vec<bool>>> {
     let Some(types) = t.config.list(&["layer_types"])? else { return Ok(None) };
     if t.int(LAYERS)?.is_some_and(|n| n != types.len() as u64) {
@@ -58,7 +58,7 @@ fn windowed_layers(t: &Translator) -> Result<Option<Vec<bool>>> {
     Ok(Some(windowed))
 }
 
-/// The `n` of which all layers but each `n`th are windowed; `None` where there is none, as when all are.
+/// The `n` if all layers but each `n`th have a window; `None` otherwise, also if all have.
 fn period_of(windowed: &[bool]) -> Option<u64> {
     let n = windowed.iter().position(|w| !w)? + 1;
     windowed.iter().zip(1..).all(|(&w, i)| w == (i % n != 0)).then_some(n as u64)

@@ -1,4 +1,4 @@
-//! What several families have in common.
+//! Common parts of several families.
 
 use crate::format::hf::translator::KeyType::{Bool, Int, Number};
 use crate::format::hf::translator::{Family, Key};
@@ -34,7 +34,7 @@ pub const PLAIN: Family = Family {
     names: &[],
 };
 
-/// GELU without approximation, and one tensor of queries, keys and values.
+/// GELU without approximation, and a fused QKV tensor.
 pub const EXACT_GELU: Family = Family {
     activations: &["gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh"],
     exact_gelu: true,

@@ -1,4 +1,4 @@
-//! DeepSeek, and the families that have its latent attention or the router of its third generation.
+//! DeepSeek, and families with its MLA or with the router of its third generation.
 
 use super::common::{DENSE_FIRST, EXPERT_GROUPS, EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, ROUTED};
 use crate::error::{Result, try_vec};
@@ -11,8 +11,7 @@ use crate::format::hf::{known, rope};
 use crate::format::json::Json;
 use crate::format::value::whole;
 
-/// Multi-head latent attention. Checkpoints of the second generation have neighbours in rotary pairs, as those of the
-/// third unless they say otherwise.
+/// MLA. Checkpoints of the second generation have adjacent RoPE pairs, and so do those of the third by default.
 const LATENT: Family = Family {
     arch: "deepseek2",
     epsilon: 1e-6,
@@ -30,7 +29,7 @@ const THIRD: Family = Family {
     ..LATENT
 };
 
-/// Experts in groups, chosen by the sigmoid of a score and a bias beside it.
+/// Experts in groups, selected by the sigmoid of a score plus a bias.
 const GROUPED: &[&[Key]] = &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST];
 
 /// A lightning indexer.
@@ -40,19 +39,19 @@ pub const INDEXER: &[Key] = &[
     ("attention.indexer.top_k", Int, &["index_topk"]),
 ];
 
-/// Values of `indexer_types`: layers with the indexer of an earlier one, and with one of their own.
+/// Values of `indexer_types`: layers with an earlier layer's indexer, and with their own.
 pub const INDEXER_TYPES: &[&str] = &["shared", "full"];
 
 const INDEXED: Family =
     Family { keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, INDEXER], ..THIRD };
 
-/// Ling 2, and what follows it.
+/// Ling 2 and later.
 const LING: Family = Family {
     arch: "bailingmoe2",
     epsilon: 1e-6,
     keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, SHARED_COUNT],
     defaults: "rope_theta=1e4 norm_topk_prob=1 routed_scaling_factor=2.5 n_group=8 topk_group=4 use_sliding_window=0",
-    // The tensors tell biases, and the width of the shared expert.
+    // The tensors determine biases, and the width of the shared expert.
     effectless: "use_bias use_qkv_bias use_rmsnorm moe_router_enable_expert_bias mlp_layer_types router_dtype \
                  moe_shared_expert_intermediate_size",
     extras: |t| {
@@ -176,7 +175,7 @@ pub const ALL: &[Family] = &[
     Family {
         model_types: &["sarvam_mla"],
         keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, SHARED_COUNT],
-        // Widths follow from others; the owner's name one of a cache.
+        // Widths follow from others; the authors' key describes a cache.
         effectless: "mlp_layer_types head_dim q_head_dim qk_head_dim",
         extras: |t| {
             latent_attention(t)?;
@@ -226,7 +225,7 @@ pub const ALL: &[Family] = &[
         keys: GROUPED,
         defaults: "rope_theta=1e4 max_window_layers=62",
         effectless: "use_qk_norm",
-        // The owner's code computes sigmoids, whatever the published configurations call them.
+        // The reference implementation computes sigmoids, whatever published configurations say.
         extras: |t| sigmoid_router(t, &["sigmoid", "noaux_tc"]),
         ..PLAIN
     },
@@ -337,7 +336,7 @@ fn minimax(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Trinity, whose experts stand in no groups.
+/// Trinity, without expert groups.
 fn trinity(t: &mut Translator) -> Result<()> {
     t.expect_text("score_func", &["sigmoid"])?;
     t.set("expert_gating_func", Some(2u64));
@@ -352,7 +351,7 @@ fn trinity(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Sets the window of networks that have it in three layers of four.
+/// Sets the window of networks that have it in three of four layers.
 fn three_of_four(t: &mut Translator) -> Result<()> {
     if let Some((name, pattern)) = t.config.find(&["sliding_window_pattern", "global_attn_every_n_layers"])
         && pattern.as_str() != Some("LLLG")
@@ -369,7 +368,7 @@ fn three_of_four(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// The third generation: dense layers, then layers of experts whose heads of keys choose blocks of positions.
+/// The third generation: dense layers, then MoE layers whose KV heads select blocks of positions.
 fn minimax_3(t: &mut Translator) -> Result<()> {
     sigmoid_router(t, &["sigmoid"])?;
     t.expect("use_routing_bias", true)?;
@@ -405,7 +404,7 @@ fn minimax_3(t: &mut Translator) -> Result<()> {
         return Err(t.config.unsupported("\"use_sparse_attention\" with the value false"));
     }
     known::check(&part, "", &t.passed)?;
-    // The tensors tell which layers have experts.
+    // The tensors determine which layers have experts.
     t.config.skip(&["moe_layer_freq", "mlp_layer_types", "layer_types"]);
     let sparse = sparse.filter(|layers| layers.is_sorted() && layers.len() as u64 == t.n_layers().unwrap_or(0));
     let Some(sparse) = sparse else {
@@ -415,13 +414,13 @@ fn minimax_3(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Layers after the trunk, which predict further tokens.
+/// MTP layers after the trunk.
 fn predicting_layers(t: &mut Translator) -> Result<()> {
     t.facts.n_predicting = t.int(&["num_nextn_predict_layers"])?.unwrap_or(0);
     Ok(())
 }
 
-/// `latent_attention` of configurations some of which repeat widths of heads under other names.
+/// `latent_attention` for configurations some of which repeat head widths under other names.
 fn attention(t: &mut Translator) -> Result<()> {
     latent_attention(t)?;
     let [still, turning] = [t.size("qk_nope_head_dim")?, t.size("qk_rope_head_dim")?];
@@ -435,10 +434,10 @@ fn attention(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Sets the widths of heads and of the vectors that queries, and keys and values, are made of.
+/// Sets the widths of heads, and of the latent vectors of queries and of keys and values.
 pub fn latent_attention(t: &mut Translator) -> Result<()> {
     let rank = t.size("kv_lora_rank")?;
-    // A network without positions may have no numbers that turn.
+    // A network without RoPE may have no rotated part.
     let turning = match t.int(&["qk_rope_head_dim"])? {
         Some(0) => 0,
         _ => t.size("qk_rope_head_dim")?,
@@ -454,7 +453,7 @@ pub fn latent_attention(t: &mut Translator) -> Result<()> {
     t.set("attention.q_lora_rank", t.config.int(&["q_lora_rank"])?);
     t.set("attention.key_length_mla", Some(still + turning));
     t.set("attention.value_length_mla", Some(value_dim));
-    // Widths and heads as the cache has them.
+    // Widths and heads as in the KV cache.
     t.replace("attention.key_length", Some(rank + turning));
     t.replace("attention.value_length", Some(rank));
     t.replace("attention.head_count_kv", Some(1u64));
@@ -466,7 +465,7 @@ pub fn latent_attention(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// The router of the second generation has no bias beside the score.
+/// The router of the second generation has no bias in addition to the score.
 fn second(t: &mut Translator) -> Result<()> {
     attention(t)?;
     predicting_layers(t)?;
@@ -477,14 +476,14 @@ fn second(t: &mut Translator) -> Result<()> {
     if t.config.text(&["topk_method"])? != Some("group_limited_greedy") {
         return t.expect_text("topk_method", &["greedy"]);
     }
-    // Its groups are as good as their best expert.
+    // Its groups are ranked by their best expert.
     match groups[0] == groups[1] {
         true => Ok(()),
         false => Err(t.config.unsupported("\"topk_method\" with the value \"group_limited_greedy\"")),
     }
 }
 
-/// Queries that grow with the logarithm of their position in contexts of the training.
+/// Queries scaled by the logarithm of their position relative to the trained context.
 fn mistral_4(t: &mut Translator) -> Result<()> {
     latent_attention(t)?;
     t.set("expert_gating_func", Some(1u64));
@@ -501,7 +500,7 @@ fn third(t: &mut Translator) -> Result<()> {
 
 const DOTS_KINDS: &[&str] = &["indexed_attention", "full_attention", "sliding_attention"];
 
-/// dots3 note: layers with a window have heads and widths of their own, the others an indexer.
+/// dots3 note: sliding-window layers have heads and widths of their own, the others an indexer.
 fn dots_note(t: &mut Translator) -> Result<()> {
     sigmoid_router(t, &["sigmoid"])?;
     latent_attention(t)?;
@@ -512,7 +511,7 @@ fn dots_note(t: &mut Translator) -> Result<()> {
     }
     let windowed: Vec<bool> = kinds.iter().map(|kind| *kind == 2).collect();
     let nothing = Json::Null;
-    // What a saved configuration tells layer by layer is one set for all of those with a window.
+    // A saved configuration repeats one object per layer for all sliding-window layers.
     let sets = t.config.find(&["per_layer_config"]).map_or(&nothing, |(_, sets)| sets);
     let mut of_layers = sets.members().iter().map(|(_, set)| set);
     let set = of_layers.next().unwrap_or(&nothing);
@@ -521,7 +520,7 @@ fn dots_note(t: &mut Translator) -> Result<()> {
         return Err(t.config.unsupported("\"per_layer_config\" other than one set for all layers with a window"));
     }
     let set = Members::new(t.path, set, &nothing);
-    // A saved set leaves out what is common to all layers.
+    // A saved object omits what is common to all layers.
     let own = |name: &str, default: u64| -> Result<u64> {
         let common = if is_saved { t.int(&[name])? } else { None };
         let beside = t.config.int(&[&format!("swa_{name}")])?;
@@ -551,7 +550,7 @@ fn dots_note(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// A base of each kind of layers.
+/// A RoPE base per kind of layer.
 fn dots_note_rope(t: &mut Translator) -> Result<()> {
     let nothing = Json::Null;
     let sets = t.config.find(&["rope_parameters"]).map_or(&nothing, |(_, sets)| sets);
@@ -563,7 +562,7 @@ fn dots_note_rope(t: &mut Translator) -> Result<()> {
         if rope::kind(&set)? != "default" {
             return Err(t.config.unsupported("scaled rope"));
         }
-        // The widths tell the part that turns.
+        // The widths determine the rotated part.
         set.skip(&["partial_rotary_factor"]);
         t.set(key, set.number(&["rope_theta"])?.or(beside));
         known::check_rope(&set, &t.passed)?;

@@ -1,4 +1,4 @@
-//! Encoders: every token sees all others, and hidden states are the results, or the scores of a classifier.
+//! Encoders: bidirectional attention, with hidden states or classifier scores as results.
 
 use super::common::PLAIN;
 use crate::error::Result;
@@ -22,7 +22,7 @@ const MODERN_NAMES: &[(&str, &str)] = &[
     ("head.norm", "cls.norm"),
 ];
 
-/// Encoders of Nomic and Jina, which turn queries and keys.
+/// Encoders of Nomic and Jina, with RoPE.
 const TURNING_NAMES: &[(&str, &str)] = &[
     ("emb_ln", "token_embd_norm"),
     ("mixer.Wqkv", "attn_qkv"),
@@ -54,7 +54,7 @@ const DISTIL_NAMES: &[(&str, &str)] = &[
     ("pre_classifier", "cls"),
 ];
 
-/// ALBERT, whose layers are one.
+/// ALBERT, whose layers share weights.
 const ALBERT_NAMES: &[(&str, &str)] = &[
     ("encoder.embedding_hidden_mapping_in", "token_embd_proj"),
     ("encoder.albert_layer_groups.0.albert_layers.0.attention.query", "blk.0.attn_q"),
@@ -91,7 +91,7 @@ const CLASSIFIER_NAMES: &[(&str, &str)] = &[("classifier.dense", "cls"), ("class
 pub const ALL: &[Family] = &[
     Family {
         model_types: &["bert", "ernie"],
-        // The tensors tell whether there are types of tasks.
+        // The tensors determine whether there are task types.
         effectless: "use_task_id task_type_vocab_size",
         extras: encoder,
         names: &[&[("embeddings.task_type_embeddings", "task_types")]],
@@ -216,7 +216,7 @@ pub const ALL: &[Family] = &[
         model_types: &["modernbert-decoder"],
         arch: "modern-bert-decoder",
         defaults: "local_attention=128 global_attn_every_n_layers=3 global_rope_theta=16e4 local_rope_theta=16e4",
-        // Half of the window, as transformers saves it beside the whole.
+        // Half of the window, saved by transformers in addition to the whole.
         effectless: "initializer_cutoff_factor norm_bias decoder_bias classifier_bias classifier_pooling causal_mask \
                      sliding_window",
         extras: |t| {
@@ -265,10 +265,10 @@ const MODERN: Family = Family {
     ..PLAIN
 };
 
-/// Keys of CLIP and SigLIP: widths that tensors tell, and the scale of the comparison.
+/// Keys of CLIP and SigLIP: widths that tensors determine, and the scale of similarities.
 const OF_TOWERS: &str = "projection_dim projection_size logit_scale_init_value text_config_dict vision_config_dict";
 
-/// The text tower of a model that compares texts with pictures.
+/// The text encoder of a model that compares texts with images.
 fn tower(t: &mut Translator) -> Result<()> {
     let activation = t.config.text(&["hidden_act"])?.or(t.family.activations.first().copied());
     t.set("hidden_act", activation.map(str::to_owned));
@@ -288,20 +288,20 @@ fn encoder(t: &mut Translator) -> Result<()> {
     classifier(t)
 }
 
-/// Notes whether the model is a classifier.
+/// Records whether the model is a classifier.
 fn classifier(t: &mut Translator) -> Result<()> {
     t.facts.classifies = is_of(t, "ForSequenceClassification")?;
     t.set("pooling_type", t.facts.classifies.then_some(4u64));
     Ok(())
 }
 
-/// True where a class of the model has a name with this part.
+/// True if the model has a class with this part in its name.
 fn is_of(t: &Translator, part: &str) -> Result<bool> {
     let classes = t.config.list(&["architectures"])?.unwrap_or_default();
     Ok(classes.iter().any(|class| class.as_str().is_some_and(|class| class.contains(part))))
 }
 
-/// Refuses heads for other tasks than the vectors of texts.
+/// Fails for heads of tasks other than text embeddings.
 fn unclassified(t: &Translator) -> Result<()> {
     match is_of(t, "Classification")? || is_of(t, "QuestionAnswering")? {
         true => Err(t.config.unsupported("a classifier (\"architectures\")")),
@@ -309,7 +309,7 @@ fn unclassified(t: &Translator) -> Result<()> {
     }
 }
 
-/// BERT whose positions are counted from behind the number of the token that pads.
+/// BERT with positions counted from after the padding token's id.
 fn roberta(t: &mut Translator) -> Result<()> {
     encoder(t)?;
     let first = t.int(&["pad_token_id"])?.unwrap_or(0).saturating_add(1);
@@ -318,7 +318,7 @@ fn roberta(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Jina's third, whose folders by its owner have adapters of tasks beside the weights.
+/// Jina v3; the authors' folders contain task adapters next to the weights.
 fn jina(t: &mut Translator) -> Result<()> {
     if t.config.find(&["lora_adaptations"]).is_some() {
         t.passed.get_mut().note("the adapters of tasks (lora_adaptations) are not used: vectors are those of no task");
@@ -328,7 +328,7 @@ fn jina(t: &mut Translator) -> Result<()> {
     classifier(t)
 }
 
-/// Nomic's encoders, whose configurations tell what a kit of parts is put together to.
+/// Nomic's encoders, whose configurations describe a modular architecture.
 fn nomic(t: &mut Translator) -> Result<()> {
     encoder(t)?;
     for name in [
@@ -353,7 +353,7 @@ fn nomic(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// GTE, whose older configurations tell what a kit of parts is put together to.
+/// GTE, whose older configurations describe a modular architecture.
 fn gte(t: &mut Translator) -> Result<()> {
     t.expect_text("position_embedding_type", &["rope"])?;
     t.expect_text("layer_norm_type", &["layer_norm"])?;
@@ -373,10 +373,10 @@ fn gte_rope(t: &mut Translator, set: &Members, kind: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// EuroBERT, which may rank.
+/// EuroBERT, possibly as a reranker.
 fn eurobert(t: &mut Translator) -> Result<()> {
     whole_texts(t)?;
-    // A head that guesses masked tokens is none of the network's.
+    // A masked language modeling head is not part of the network.
     t.facts.embeds = true;
     for name in ["clf_pooling", "classifier_pooling"] {
         t.expect_text(name, &["bos", "mean", "late"])?;
@@ -390,7 +390,7 @@ fn eurobert(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// `classifier`, which refuses classifiers of tokens.
+/// `classifier`, failing for token classifiers.
 fn whole_texts(t: &mut Translator) -> Result<()> {
     if is_of(t, "TokenClassification")? || is_of(t, "QuestionAnswering")? {
         unclassified(t)?;
@@ -398,7 +398,7 @@ fn whole_texts(t: &mut Translator) -> Result<()> {
     classifier(t)
 }
 
-/// ModernBERT, which may rank.
+/// ModernBERT, possibly as a reranker.
 fn modern_encoder(t: &mut Translator) -> Result<()> {
     whole_texts(t)?;
     t.expect_text("classifier_pooling", &["cls", "mean"])?;

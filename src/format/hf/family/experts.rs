@@ -1,4 +1,4 @@
-//! Mixtures of experts beside attention whose heads, windows or rotations differ from layer to layer.
+//! MoE models whose heads, windows or RoPE differ between layers.
 
 use super::common::{EXPERT_GROUPS, EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, ROUTED};
 use super::deepseek::sigmoid_router;
@@ -11,7 +11,7 @@ use crate::format::hf::{known, rope};
 use crate::format::json::Json;
 use crate::format::value::narrow;
 
-/// The tensors tell which layers have experts.
+/// The tensors determine which layers have experts.
 const TOLD_BY_TENSORS: &str = "mlp_layer_types first_k_dense_replace moe_layer_freq";
 
 const DBRX_NAMES: &[(&str, &str)] = &[
@@ -128,7 +128,7 @@ pub const ALL: &[Family] = &[
         epsilon: 1e-6,
         keys: &[EXPERTS, EXPERT_WIDTH, LAGUNA],
         defaults: "head_dim=128",
-        // The tensors tell whether a gate is of heads or of their values.
+        // The tensors determine whether a gate is per head or per value.
         effectless: "mlp_layer_types gating",
         extras: laguna,
         windowed_base: true,
@@ -153,14 +153,14 @@ pub const ALL: &[Family] = &[
     },
 ];
 
-/// Weights of the chosen experts that sum to 1.
+/// Renormalized weights of the selected experts.
 fn renormalised_sigmoid(t: &mut Translator) -> Result<()> {
     sigmoid_router(t, &["sigmoid"])?;
     t.set("expert_weights_norm", Some(true));
     Ok(())
 }
 
-/// Members of sets of their own that tell training, and what transformers puts in every set.
+/// Members of nested objects about training, and defaults by transformers.
 const OF_DBRX: &str = " attn_pdrop moe_jitter_eps moe_loss_weight model_type hidden_size tie_word_embeddings ";
 
 fn dbrx(t: &mut Translator) -> Result<()> {
@@ -184,7 +184,7 @@ fn dbrx(t: &mut Translator) -> Result<()> {
     known::check(&ffn, OF_DBRX, &t.passed)
 }
 
-/// The kinds of layers as transformers names them.
+/// The kinds of layers as named by transformers.
 const KINDS: &[&str] = &["full_attention", "sliding_attention"];
 
 fn cohere2(t: &mut Translator) -> Result<()> {
@@ -198,13 +198,13 @@ fn cohere2(t: &mut Translator) -> Result<()> {
     t.expect_text("expert_selection_fn", &["softmax", "sigmoid"])?;
     let is_sigmoid = t.config.text(&["expert_selection_fn"])? == Some("sigmoid");
     t.set("expert_gating_func", Some(if is_sigmoid { 2u64 } else { 1 }));
-    // A softmax over the chosen ones sums to 1.
+    // A softmax over the selected experts sums to 1.
     let sums = t.config.bool(&["norm_topk_prob"])? != Some(false) || !is_sigmoid;
     t.set("expert_weights_norm", Some(sums));
     Ok(())
 }
 
-/// Number of the first layers, which have no experts.
+/// Number of dense layers, the first ones.
 fn dense_layers(t: &Translator) -> Result<u64> {
     let told = t.int(&["first_k_dense_replace"])?.unwrap_or(0);
     match t.layers("mlp_layer_types", &["dense", "sparse"])? {
@@ -214,7 +214,7 @@ fn dense_layers(t: &Translator) -> Result<u64> {
     }
 }
 
-/// The dense layers see all, and of those behind them each fourth, unless they are listed.
+/// Dense layers have full attention, and so does each fourth layer after them, unless layers are listed.
 fn cohere2_windows(t: &mut Translator) -> Result<()> {
     if t.int(&["prefix_dense_sliding_window_pattern"])?.is_some_and(|period| period != 1) {
         return Err(t.config.unsupported("a \"prefix_dense_sliding_window_pattern\" other than 1"));
@@ -230,7 +230,7 @@ fn cohere2_windows(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Windows, and layers with one that have twice the key-value heads.
+/// Windows, and sliding-window layers with twice the KV heads.
 fn mimo(t: &mut Translator) -> Result<()> {
     sigmoid_router(t, &["sigmoid"])?;
     // The network has no biases.
@@ -252,13 +252,13 @@ fn mimo(t: &mut Translator) -> Result<()> {
             return Err(t.config.unsupported(&format!("{name:?} other than that of other layers")));
         }
     }
-    // The tensors tell which layers have sinks.
+    // The tensors determine which layers have attention sinks.
     t.config.skip(&["add_full_attention_sink_bias", "add_swa_attention_sink_bias", "attention_chunk_size"]);
     let mut heads = try_vec("layers", n)?;
     heads.extend(windowed.iter().map(|windowed| signed(if *windowed { in_windows } else { kv_heads })));
     t.replace("attention.head_count_kv", Some(heads));
     t.replace("attention.value_length", t.int(&["v_head_dim"])?);
-    // A size beside the window counts the tokens before the one that sees them.
+    // An additional size counts the tokens before the current one.
     let (window, before) = (t.int(&["sliding_window"])?, t.int(&["sliding_window_size"])?);
     t.set("attention.sliding_window", before.map(|n| n.saturating_add(1)).or(window).or(Some(129)));
     t.set("attention.sliding_window_pattern", Some(Value::Bools(windowed)));
@@ -304,7 +304,7 @@ fn step(t: &mut Translator) -> Result<()> {
         return Err(t.config.unsupported("an \"attention_other_setting\" of other heads than their number"));
     }
     known::check(&other, " attention_type true_head_dim ", &t.passed)?;
-    // It repeats the number of heads of layers with a window.
+    // It repeats the number of heads of sliding-window layers.
     t.config.skip(&["per_layer_config"]);
     let mut list = try_vec("layers", windowed.len())?;
     list.extend(windowed.iter().map(|windowed| signed(if *windowed { heads } else { common })));
@@ -320,7 +320,7 @@ fn step(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// The layers with a window; layers behind the trunk may be listed as well.
+/// The layers with a window; layers after the trunk may be listed too.
 fn step_windows(t: &Translator) -> Result<Vec<bool>> {
     let n = usize::try_from(t.n_layers()?).unwrap_or(0);
     let Some(list) = t.config.list(&["layer_types"])? else { return Ok(vec![false; n]) };
@@ -334,7 +334,7 @@ fn step_windows(t: &Translator) -> Result<Vec<bool>> {
     Ok(windowed)
 }
 
-/// Bases and parts that turn, by the kind of layer or by the layer. Those that see all turn half of what others do.
+/// RoPE bases and rotated parts, by kind of layer or by layer. Full-attention layers rotate half as much as others.
 fn step_rope(t: &mut Translator) -> Result<()> {
     let nothing = Json::Null;
     let windowed = step_windows(t)?;
@@ -343,7 +343,7 @@ fn step_rope(t: &mut Translator) -> Result<()> {
     let [full, local] = [0, 1].map(|kind| KINDS.get(kind).and_then(|kind| sets.get(kind)).unwrap_or(&nothing));
     let full = Members::new(t.path, full, scaling);
     let local = Members::new(t.path, local, &nothing);
-    // The numbers of a kind of layers: those of its set, or those of its first layer where there is one for each layer.
+    // The numbers of a kind of layers: from its object, or from its first layer if there is one value per layer.
     let read = |set: &Members, is_local: bool| -> Result<[f64; 2]> {
         let first = windowed.iter().position(|windowed| *windowed == is_local);
         let number = |name: &str, beside: &str, default: f64| -> Result<f64> {

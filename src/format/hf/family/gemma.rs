@@ -1,4 +1,4 @@
-//! Gemma. In the fourth generation layers without a window have heads and rotations of their own.
+//! Gemma. In the fourth generation full-attention layers have heads and RoPE of their own.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -68,7 +68,7 @@ pub const ALL: &[Family] = &[
         defaults: "max_position_embeddings=32768 num_attention_heads=8 num_key_value_heads=2 head_dim=256 \
                    sliding_window=512 rope_theta=1e6 rope_local_base_freq=1e4 \
                    hidden_size_per_layer_input=256 altup_num_inputs=4 num_kv_shared_layers=15",
-        // Scores have no factor whatever the configuration says.
+        // Scores are unscaled, whatever the configuration says.
         effectless: "query_pre_attn_scalar vocab_size_per_layer_input altup_coef_clip altup_lr_multiplier laurel_rank \
                      audio_config audio_token_id boa_token_id eoa_token_id audio_soft_tokens_per_image \
                      vision_soft_tokens_per_image",
@@ -78,13 +78,13 @@ pub const ALL: &[Family] = &[
         ..PLAIN
     },
     FOURTH,
-    // The 12B, whose layers have no inputs of their own.
+    // The 12B, without per-layer inputs.
     Family {
         model_types: &["gemma4_unified_text", "gemma4_unified"],
         defaults: "head_dim=256 global_head_dim=512 num_attention_heads=8 num_key_value_heads=4 sliding_window=1024",
         ..FOURTH
     },
-    // The heads that draft for either.
+    // The draft heads for both.
     Family {
         model_types: &["gemma4_assistant", "gemma4_unified_assistant"],
         arch: "gemma4-assistant",
@@ -132,7 +132,7 @@ const FOURTH: Family = Family {
     ..PLAIN
 };
 
-/// Sets the bound of each layer's gates in deviations from their mean: a configuration has the share of those below it.
+/// Sets the bound of each layer's gates in standard deviations: a configuration has the fraction below it.
 fn sparse_gates(t: &mut Translator) -> Result<()> {
     t.expect("altup_correct_scale", true)?;
     let (key, n) = ("activation_sparsity_pattern", usize::try_from(t.n_layers()?).unwrap_or(0));
@@ -151,12 +151,12 @@ fn sparse_gates(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Deviations from the mean below which a share of the numbers of a normal distribution is.
+/// The quantile of a normal distribution at `share`, in standard deviations.
 fn deviations_above(share: f64) -> f32 {
     if share == 0.0 {
         return f32::NEG_INFINITY;
     }
-    // The owner's library has rounded the share to this precision.
+    // The reference implementation has rounded the fraction to this precision.
     let share = f64::from(narrow(share));
     let (mut below, mut above) = (-10.0, 10.0);
     for _ in 0..64 {
@@ -189,7 +189,7 @@ fn fourth(t: &mut Translator) -> Result<()> {
     t.set("attention.sliding_window_pattern", Some(windowed));
     let shared = t.int(&["num_kv_shared_layers"])?.unwrap_or(0);
     t.set("attention.shared_kv_layers", Some(shared));
-    // Without values of their own, full layers take their keys for them.
+    // Without values of their own, full layers use their keys.
     let values_are_keys = t.config.bool(&["attention_k_eq_v"])? == Some(true);
     t.keys.push(("realizar.values_are_keys".into(), values_are_keys.into()));
     t.set("embedding_length_per_layer_input", t.int(&["hidden_size_per_layer_input"])?);
@@ -201,7 +201,7 @@ fn fourth(t: &mut Translator) -> Result<()> {
         t.replace("feed_forward_length", Some(widths));
     }
     if t.number(&["final_logit_softcapping"])?.is_none() {
-        // GGUF files mean another value by none.
+        // In GGUF files an absent key means another value.
         t.replace("final_logit_softcapping", Some(0.0));
     }
     if t.config.bool(&["enable_moe_block"])? == Some(true) {
@@ -216,7 +216,7 @@ fn fourth(t: &mut Translator) -> Result<()> {
     t.expect_text("use_bidirectional_attention", &["vision"])
 }
 
-/// Layers that all look at those of another model, however many the configuration says share keys and values.
+/// All layers read another model's KV cache, however many the configuration declares as shared.
 fn assistant(t: &mut Translator) -> Result<()> {
     fourth(t)?;
     let shared = t.int(&["num_kv_shared_layers"])?.filter(|n| *n > 0);
@@ -225,7 +225,7 @@ fn assistant(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// The layers with a window: all but each sixth unless they are listed.
+/// The layers with a window: all but each sixth, unless they are listed.
 fn windowed_layers(t: &Translator) -> Result<Vec<bool>> {
     let n = usize::try_from(t.n_layers()?).unwrap_or(0);
     let windowed: Vec<bool> = match t.layers("layer_types", &KINDS)? {
@@ -238,8 +238,7 @@ fn windowed_layers(t: &Translator) -> Result<Vec<bool>> {
     }
 }
 
-/// Width and number of the key-value heads of layers without a window. Newer configurations list the layers that
-/// differ.
+/// Width and number of the KV heads of full-attention layers. Newer configurations list the layers that differ.
 fn full_heads(t: &Translator, windowed: &[bool]) -> Result<[u64; 2]> {
     let common = t.size("num_key_value_heads")?;
     let Some((name, layers)) = t.config.find(&["per_layer_config"]) else {
@@ -269,7 +268,8 @@ fn full_heads(t: &Translator, windowed: &[bool]) -> Result<[u64; 2]> {
     Ok(found.unwrap_or([width, common]))
 }
 
-/// Rotations of the two kinds of layers. In layers without a window a part of the pairs turns, with the angles of all.
+/// RoPE of the two kinds of layers. In full-attention layers only a part of the pairs is rotated, with the angles of
+/// whole heads.
 fn rotations(t: &mut Translator) -> Result<()> {
     let nothing = Json::Null;
     let sets = match t.config.find(&["rope_parameters"]) {

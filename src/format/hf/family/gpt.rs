@@ -1,4 +1,4 @@
-//! Networks from the time before Llama: LayerNorm, feed-forward blocks without a gate, biases.
+//! Networks from before Llama: LayerNorm, ungated feed-forward blocks, biases.
 
 use super::common::{EXACT_GELU, PLAIN};
 use crate::error::{Result, try_vec};
@@ -21,7 +21,7 @@ const GPT_NEO_NAMES: &[(&str, &str)] = &[
 const GPT_J_NAMES: &[(&str, &str)] =
     &[("attn.qkv_proj", "attn_qvk"), ("mlp.fc_in", "ffn_up"), ("mlp.fc_out", "ffn_down")];
 
-/// Models of fairseq.
+/// fairseq's models.
 const FAIRSEQ_NAMES: &[(&str, &str)] = &[
     ("decoder.embed_tokens", "token_embd"),
     ("decoder.embed_positions", "position_embd"),
@@ -36,10 +36,10 @@ const FAIRSEQ_NAMES: &[(&str, &str)] = &[
     ("fc2", "ffn_down"),
 ];
 
-/// The row of learned positions that is the first token's in models of fairseq.
+/// Index of the first token's position embedding in fairseq's models.
 const FIRST_POSITION: u64 = 2;
 
-/// The most numbers in a table of positions that no file has.
+/// Maximum size of a computed position table.
 const MAX_TABLE: u64 = 1 << 26;
 
 pub const ALL: &[Family] = &[
@@ -107,7 +107,7 @@ pub const ALL: &[Family] = &[
         arch: "opt",
         activations: &["relu"],
         defaults: "max_position_embeddings=2048",
-        // The tensors tell which products have biases.
+        // The tensors determine which products have biases.
         effectless: "enable_bias",
         extras: opt,
         names: &[FAIRSEQ_NAMES],
@@ -140,7 +140,7 @@ pub const ALL: &[Family] = &[
         arch: "persimmon",
         activations: &["relu2"],
         defaults: "rope_theta=1e4 partial_rotary_factor=0.5",
-        // The tensors tell whether there are norms of heads.
+        // The tensors determine whether there is QK norm.
         effectless: "qk_layernorm",
         grouped_qkv: true,
         names: &[&[("self_attn.query_key_value", "attn_qkv")]],
@@ -179,7 +179,7 @@ pub const ALL: &[Family] = &[
     },
 ];
 
-/// GPT-Neo: scores without a scale, and windows in layers of the kinds that a list repeats.
+/// GPT-Neo: unscaled scores, and windows in layers of the kinds in a repeating list.
 fn gpt_neo(t: &mut Translator) -> Result<()> {
     let n = usize::try_from(t.n_layers()?).unwrap_or(0);
     let wrong = || t.config.wrong("attention_types", "lists of \"global\" and \"local\" with their repetitions");
@@ -212,7 +212,7 @@ fn gpt_neo(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// OPT. The 350M has its norms behind the blocks, and a narrower embedding.
+/// OPT. The 350M is post-norm, with a narrower embedding.
 fn opt(t: &mut Translator) -> Result<()> {
     t.facts.first_position = FIRST_POSITION;
     t.expect("_remove_final_layer_norm", false)?;
@@ -222,7 +222,7 @@ fn opt(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// XGLM: sines and cosines in the place of learned positions.
+/// XGLM: sinusoidal instead of learned positions.
 fn xglm(t: &mut Translator) -> Result<()> {
     scaled_embedding(t)?;
     let (n, width) = (t.size("max_position_embeddings")?, t.size("d_model")?);
@@ -248,7 +248,7 @@ fn scaled_embedding(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Falcon and the first StarCoder: one key-value head for all, for groups, or one each.
+/// Falcon and the first StarCoder: one KV head for all, for groups, or per head.
 fn multi_query(t: &mut Translator) -> Result<()> {
     let heads = t.int(HEADS)?;
     let given = t.int(&["num_kv_heads", "n_head_kv", "num_key_value_heads"])?;
@@ -282,7 +282,7 @@ fn mpt(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Members of MPT's set that change no result: how the numbers are computed, and what transformers puts in every set.
+/// Members of MPT's object without effect: computation details, and defaults by transformers.
 const ATTENTION_OF_MPT: &str = " \
      attn_impl attn_pdrop model_type bos_token_id eos_token_id pad_token_id bad_words_ids forced_bos_token_id \
      forced_eos_token_id exponential_decay_length_penalty suppress_tokens begin_suppress_tokens prefix tf_legacy_loss \

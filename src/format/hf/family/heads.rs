@@ -1,4 +1,4 @@
-//! Heads in folders of their own, which draft for another model.
+//! Draft heads in folders of their own.
 
 use super::common::PLAIN;
 use crate::error::Result;
@@ -14,7 +14,7 @@ const EAGLE3: &[Key] = &[
     ("norm_output", Bool, &["norm_output"]),
 ];
 
-/// Modules outside of the layers, and what a GGUF file has under other names or not at all.
+/// Modules outside of layers, and tensors with other names or absent in a GGUF file.
 const EAGLE3_NAMES: &[(&str, &str)] = &[
     ("fc", "fc"),
     ("fc_norm.*", "fc_norm"),
@@ -35,7 +35,7 @@ pub const ALL: &[Family] = &[Family {
     ..PLAIN
 }];
 
-/// Members of `eagle_config` beside those that are translated, and the values that such heads have.
+/// Untranslated members of `eagle_config`, and the values that such heads have.
 const NEUTRAL: &[(&str, bool)] = &[
     ("use_aux_hidden_state", true),
     ("use_input_layernorm_in_first_layer", true),
@@ -43,7 +43,7 @@ const NEUTRAL: &[(&str, bool)] = &[
     ("use_mtp_layernorm", false),
 ];
 
-/// Sets the layers whose inputs are read. `eagle_config` names layers whose results are.
+/// Sets the layers whose inputs are read. `eagle_config` declares layers whose outputs are.
 fn eagle3(t: &mut Translator) -> Result<()> {
     let nested = t.part("eagle_config");
     t.config.skip(&["eagle_config"]);

@@ -1,5 +1,5 @@
-//! Families with a recurrence or a convolution in all of their layers or in some: what the layers are, and the numbers
-//! of their mixers. Granite stands here with its older generations.
+//! Families with recurrent or convolution layers, in part or throughout: the kinds of layers, and the sizes of their
+//! mixers. Includes Granite with its older generations.
 
 use super::common::{EXPERT_GROUPS, EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, ROUTED};
 use crate::error::{Error, Result, try_vec};
@@ -100,7 +100,7 @@ pub const ALL: &[Family] = &[
         epsilon: 1e-6,
         keys: &[FACTORS],
         extras: |t| {
-            // Granite's number divides.
+            // Granite's number is a divisor.
             let [scale] = positive(t, "logits_scaling", [t.number(&["logits_scaling"])?.unwrap_or(1.0)])?;
             t.replace("logit_scale", Some(1.0 / scale));
             t.set("post_norms", Some(t.bool(&["use_post_norm"])? != Some(false)));
@@ -127,7 +127,7 @@ pub const ALL: &[Family] = &[
         extras: delta_nets,
         windows: |_| Ok(()),
         rope: |t| {
-            // Released models have no positions.
+            // Released models have no RoPE.
             let is_still = t
                 .config
                 .find(&["rope_parameters"])
@@ -176,7 +176,7 @@ pub const ALL: &[Family] = &[
     },
 ];
 
-/// Members that tell training and caches of blocks of Mamba.
+/// Members about training and caches of Mamba blocks.
 const EFFECTLESS: &str = "\
      chunk_size mamba_chunk_size rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_min time_step_max \
      time_step_scale time_step_init_scheme use_bias use_conv_bias use_mambapy use_falcon_mambapy use_associative_scan \
@@ -200,14 +200,14 @@ fn falcon_mamba(t: &mut Translator) -> Result<()> {
 }
 
 fn second(t: &mut Translator) -> Result<()> {
-    // A rank of steps is the first generation's.
+    // A rank of steps belongs to the first generation.
     t.config.skip(&["time_step_rank"]);
     step_limit(t)?;
     let inner = inner_width(t, &["intermediate_size"], "expand")?;
     heads(t, inner, ["num_heads", "head_dim", "n_groups"], ["conv_kernel", "state_size"])
 }
 
-/// Falcon H1: attention and Mamba 2 in every layer, with factors on many products.
+/// Falcon H1: attention and Mamba 2 in every layer, with scales of many products.
 fn falcon_h1(t: &mut Translator) -> Result<()> {
     step_limit(t)?;
     let inner = match t.config.int(&["mamba_d_ssm"])? {
@@ -216,7 +216,7 @@ fn falcon_h1(t: &mut Translator) -> Result<()> {
     };
     t.config.skip(&["mamba_expand"]);
     heads(t, inner, ["mamba_n_heads", "mamba_d_head", "mamba_n_groups"], ["mamba_d_conv", "mamba_d_state"])?;
-    // Factors stand on sums with the biases.
+    // Scales apply to sums including biases.
     for name in ["attention_bias", "mlp_bias", "mamba_proj_bias", "projectors_bias"] {
         t.expect(name, false)?;
     }
@@ -244,7 +244,7 @@ fn falcon_h1(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Nemotron H: each layer is a block of Mamba 2, attention, a feed-forward block, or experts.
+/// Nemotron H: each layer is a Mamba 2 block, attention, a feed-forward block, or experts.
 fn nemotron(t: &mut Translator) -> Result<()> {
     step_limit(t)?;
     t.expect_text("mlp_hidden_act", &["relu2"])?;
@@ -254,7 +254,7 @@ fn nemotron(t: &mut Translator) -> Result<()> {
     {
         return Err(t.config.unsupported("a \"rms_norm_eps\" other than \"layer_norm_epsilon\""));
     }
-    // Read by neither the owner's code nor its kernels.
+    // Used by neither the reference implementation nor its kernels.
     t.config.skip(&["expand", "time_step_rank"]);
     if t.config.int(&["attention_head_dim"])?.is_some_and(|width| t.int(&["head_dim"]).ok().flatten() != Some(width)) {
         return Err(t.config.unsupported("an \"attention_head_dim\" other than \"head_dim\""));
@@ -279,7 +279,7 @@ fn nemotron(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// The kinds of layers as a letter each: M, `*`, - and E.
+/// The kinds of layers, one letter each: M, `*`, - and E.
 fn nemotron_layers(t: &Translator) -> Result<Vec<char>> {
     let known = [
         ("linear_attention", 'M'),
@@ -307,13 +307,13 @@ fn nemotron_layers(t: &Translator) -> Result<Vec<char>> {
     Ok(kinds)
 }
 
-/// Jamba: blocks of Mamba 1, attention in some layers, experts in others.
+/// Jamba: Mamba 1 blocks, attention in some layers, experts in others.
 fn jamba(t: &mut Translator) -> Result<()> {
     let inner = inner_width(t, &[], "mamba_expand")?;
     let rank = step_rank(t, "mamba_dt_rank")?;
     block(t, inner, rank, None, ["mamba_d_conv", "mamba_d_state"])?;
     let (period, offset) = (t.size("attn_layer_period")?, t.int(&["attn_layer_offset"])?.unwrap_or(0));
-    // The tensors tell the layers with experts.
+    // The tensors determine the layers with experts.
     t.config.skip(&["expert_layer_period", "expert_layer_offset", "layers_block_type", "layers_num_experts"]);
     if t.int(&["num_experts"])? == Some(1) {
         t.keys.retain(|(key, _)| !key.contains(".expert_"));
@@ -322,7 +322,7 @@ fn jamba(t: &mut Translator) -> Result<()> {
     attending_layers(t, (0..n).map(|i| i as u64 % period == offset))
 }
 
-/// Granite 4: blocks of Mamba 2 but for some layers, and one feed-forward block or experts beside a shared one.
+/// Granite 4: Mamba 2 blocks in most layers, and a feed-forward block, or experts with a shared one.
 fn granite(t: &mut Translator) -> Result<()> {
     step_limit(t)?;
     let inner = inner_width(t, &[], "mamba_expand")?;
@@ -343,7 +343,7 @@ fn granite(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Bamba: blocks of Mamba 2 but for some layers.
+/// Bamba: Mamba 2 blocks in most layers.
 fn bamba(t: &mut Translator) -> Result<()> {
     step_limit(t)?;
     let inner = inner_width(t, &[], "mamba_expand")?;
@@ -383,7 +383,7 @@ fn delta_nets(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Granite with windows: layers whose rotary base is 0 or absent do not turn.
+/// Granite with windows: layers whose RoPE base is 0 or absent have no RoPE.
 fn turning_layers(t: &mut Translator) -> Result<()> {
     let Some(list) = t.config.list(&["layer_rope_theta"])? else { return Ok(()) };
     let base = t.part("rope_parameters").number(&["rope_theta"])?.or(t.number(&["rope_theta"])?);
@@ -395,7 +395,7 @@ fn turning_layers(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// MiniMax 01 and M1: lightning attention in most layers, and one factor on all that blocks add to.
+/// MiniMax 01 and M1: lightning attention in most layers, and one scale of all residual inputs.
 fn lightning(t: &mut Translator) -> Result<()> {
     let n = usize::try_from(t.n_layers()?).unwrap_or(0);
     let layers: Vec<i64> = match (
@@ -435,7 +435,7 @@ fn lightning(t: &mut Translator) -> Result<()> {
 
 // ---- shared by them
 
-/// Gives key-value heads to some layers and none to the others.
+/// Gives KV heads to attention layers only.
 fn attending_layers(t: &mut Translator, attend: impl ExactSizeIterator<Item = bool>) -> Result<()> {
     let kv_heads = signed(t.int(&["num_key_value_heads"])?.or(t.int(HEADS)?).unwrap_or(0));
     let mut list = try_vec("layers", attend.len())?;
@@ -447,7 +447,7 @@ fn attending_layers(t: &mut Translator, attend: impl ExactSizeIterator<Item = bo
     Ok(())
 }
 
-/// The width of a block of Mamba, a multiple of the model's. Members of `names` repeat it.
+/// The inner width of a Mamba block, a multiple of the model's. Members of `names` repeat it.
 fn inner_width(t: &Translator, names: &[&str], expand: &str) -> Result<u64> {
     let times = t.number(&[expand])?.unwrap_or(0.0);
     let width = whole((times * t.int(WIDTH)?.unwrap_or(0) as f64).trunc());
@@ -482,7 +482,7 @@ fn block(t: &mut Translator, inner: u64, rank: u64, groups: Option<u64>, [taps, 
     Ok(())
 }
 
-/// `block` of Mamba 2. `names`: those of the number of heads, their width, and the number of groups.
+/// The `block` keys of Mamba 2. `names`: of the number of heads, their width, and the number of groups.
 fn heads(t: &mut Translator, inner: u64, [n, width, groups]: [&str; 3], taps_and_state: [&str; 2]) -> Result<()> {
     let (n_heads, groups) = (t.size(n)?, t.size(groups)?);
     let told = t.config.find(&[width]).filter(|(_, value)| value.as_str() != Some("auto"));
@@ -493,7 +493,7 @@ fn heads(t: &mut Translator, inner: u64, [n, width, groups]: [&str; 3], taps_and
     block(t, inner, n_heads, Some(groups), taps_and_state)
 }
 
-/// Refuses a bound of steps.
+/// Fails for bounded steps.
 fn step_limit(t: &Translator) -> Result<()> {
     let Some(limits) = t.config.list(&["time_step_limit"])? else { return Ok(()) };
     let is_infinite =
@@ -504,7 +504,7 @@ fn step_limit(t: &Translator) -> Result<()> {
     }
 }
 
-/// A list of as many factors as there are products, which are 1 unless given.
+/// A list with exactly one scale per product, 1 by default.
 fn factors<const N: usize>(t: &Translator, name: &str) -> Result<[f64; N]> {
     let mut factors = [1.0; N];
     let Some(list) = t.config.list(&[name])? else { return Ok(factors) };
@@ -516,7 +516,7 @@ fn factors<const N: usize>(t: &Translator, name: &str) -> Result<[f64; N]> {
     positive(t, name, factors)
 }
 
-/// Refuses factors that turn signs or leave nothing.
+/// Fails for zero or negative scales.
 fn positive<const N: usize>(t: &Translator, name: &str, factors: [f64; N]) -> Result<[f64; N]> {
     match factors.iter().find(|factor| **factor <= 0.0) {
         Some(factor) => Err(t.config.unsupported(&format!("{name:?} with the value {factor}"))),

@@ -1,4 +1,4 @@
-//! Kimi's delta rules with a decay for each channel, beside latent attention without positions: Kimi Linear and K3.
+//! Kimi Linear and K3: Kimi's delta rules with a decay per channel, and MLA without RoPE.
 
 use super::common::{EXPERT_WIDTH, PLAIN};
 use super::deepseek::latent_attention;
@@ -41,7 +41,7 @@ pub const DELTA_NAMES: &[(&str, &str)] = &[
 ];
 const EXPERT_NAMES: &[(&str, &str)] = &[
     ("block_sparse_moe.gate.e_score_correction_bias", "exp_probs_b.bias"),
-    // Dense blocks as transformers saves them.
+    // Dense blocks as saved by transformers.
     ("block_sparse_moe.gate_proj", "ffn_gate"),
     ("block_sparse_moe.up_proj", "ffn_up"),
     ("block_sparse_moe.down_proj", "ffn_down"),
@@ -59,7 +59,7 @@ const K3_NAMES: &[(&str, &str)] = &[
     ("block_sparse_moe.routed_expert_norm", "ffn_routed_norm"),
 ];
 
-/// Ling 3.0 names modules of both kinds of attention alike.
+/// Ling 3.0 uses the same module names for both kinds of attention.
 const BAILING_NAMES: &[(&str, &str)] = &[
     ("attention.q_proj", "attn_q"),
     ("attention.k_proj", "attn_k"),
@@ -151,15 +151,14 @@ fn bailing(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Refuses rotary positions, which the network has none of, and passes over keys that describe them.
+/// Fails for RoPE, which the network does not have, and ignores keys that describe it.
 pub fn still(t: &mut Translator) -> Result<()> {
     t.expect("mla_use_nope", true)?;
     t.config.skip(&["rope_theta", "rope_scaling", "rope_parameters"]);
     Ok(())
 }
 
-/// Sets the layers with delta rules, and the numbers of these. `bound`: that of decays, unless the configuration says
-/// that there is none.
+/// Sets the layers with delta rules, and their sizes. `bound`: of decays, unless the configuration declares none.
 pub fn delta_rules(t: &mut Translator, bound: Option<f64>) -> Result<()> {
     let part = t.part("linear_attn_config");
     let either = |name: &str, beside: &str| -> Result<Option<u64>> {
@@ -177,7 +176,7 @@ pub fn delta_rules(t: &mut Translator, bound: Option<f64>) -> Result<()> {
     let is_bound = part.bool(&["safe_gate"])? != Some(false);
     let bound = part.number(&["gate_lower_bound"])?.or(beside).or(bound.filter(|_| is_bound));
     let n = usize::try_from(t.n_layers()?).unwrap_or(0);
-    // The numbers of layers count from 1.
+    // Layers are numbered from 1.
     let [full, delta] = [part.list(&["full_attn_layers"])?, part.list(&["kda_layers"])?];
     let mut kv_heads = try_vec("layers", n)?;
     match (t.layers("layer_types", &["linear_attention", "full_attention", "indexed_attention"])?, full, delta) {

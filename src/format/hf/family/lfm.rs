@@ -54,7 +54,7 @@ pub const ALL: &[Family] = &[
     },
 ];
 
-/// Layers of convolutions have no key-value heads.
+/// Convolution layers have no KV heads.
 fn convolutions(t: &mut Translator) -> Result<()> {
     let kinds = t.config.list(&["layer_types"])?;
     let attending = t.config.list(&["full_attn_idxs"])?;
@@ -115,7 +115,7 @@ fn lfm2_moe(t: &mut Translator) -> Result<()> {
     }
 }
 
-/// The third: windows in some of the layers with attention, gates on heads, and norms behind blocks.
+/// LFM 3: windows in some attention layers, gated heads, and norms after blocks.
 fn lfm3(t: &mut Translator) -> Result<()> {
     let (n, kv_heads) = (t.n_layers()?, t.size("num_key_value_heads")?);
     let default = |i: u64| match i % 4 {
@@ -133,7 +133,7 @@ fn lfm3(t: &mut Translator) -> Result<()> {
     t.expect("use_sandwich_norm", true)
 }
 
-/// The first pairs turn as those of whole heads, the others do not.
+/// The first pairs are rotated like those of whole heads, the others not at all.
 fn proportional(t: &mut Translator, set: &Members, kind: &str) -> Result<bool> {
     if kind != "proportional" {
         return Ok(false);

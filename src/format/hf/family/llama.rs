@@ -1,4 +1,4 @@
-//! Llama, and the families whose layers differ from its in little: a norm, the layers that rotate, a window, experts.
+//! Llama, and similar families: with another norm, partial layers with RoPE, a window, or experts.
 
 use super::common::{EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, STACKED_EXPERTS};
 use crate::error::{Error, Result};
@@ -281,7 +281,7 @@ pub const ALL: &[Family] = &[
         epsilon: 1e-6,
         keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM],
         defaults: "rope_theta=5e5 head_dim=128 norm_topk_prob=1",
-        // The tensors tell which layers have experts, and those behind the trunk are not read.
+        // The tensors determine which layers have experts, and MTP layers are not read.
         effectless: "mlp_layer_types mtp_layer_types mtp_mlp_layer_types num_mtp_layers num_nextn_predict_layers",
         ..PLAIN
     },
@@ -301,8 +301,8 @@ pub const ALL: &[Family] = &[
     },
 ];
 
-/// HRM: two stacks of layers, which take turns. Texts are read from left to right; the masks of training, in which
-/// tokens of a prompt see each other, are for inputs of kinds that there are none of here.
+/// HRM: two alternating stacks of layers. Texts are causal; the training masks with bidirectional prompts are for kinds
+/// of inputs that do not exist here.
 fn turns_of_stacks(t: &mut Translator) -> Result<()> {
     let (high, low) = (t.size("H_cycles")?, t.size("L_cycles")?);
     let told = t.n_layers()?;
@@ -320,7 +320,7 @@ fn turns_of_stacks(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// The first generation alone: the second has output rows of length 1, which its files do not.
+/// Only the first generation: the second has normalized output rows, which its files do not.
 fn baichuan(t: &mut Translator) -> Result<()> {
     let layers = t.int(LAYERS)?;
     if !matches!(layers, Some(32 | 40)) || t.int(&["vocab_size"])? == Some(125_696) {
@@ -329,7 +329,7 @@ fn baichuan(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Refuses other layers without rotation than each fourth.
+/// Fails if other layers than each fourth lack RoPE.
 fn rotating_layers(t: &mut Translator) -> Result<()> {
     let interval = t.int(&["no_rope_layer_interval"])?;
     if let Some(list) = t.config.list(&["no_rope_layers"])?.filter(|list| !list.is_empty()) {
@@ -352,7 +352,7 @@ fn llama4(t: &mut Translator) -> Result<()> {
         return Err(t.config.unsupported("\"use_qk_norm\" other than false for 128 experts and true for fewer"));
     }
     t.expect("attn_temperature_tuning", true).or_else(|error| {
-        // Older configurations write the number of a length.
+        // Older configurations have the number of a length.
         if t.config.int(&["attn_temperature_tuning"]).is_ok_and(|n| n != Some(0)) { Ok(()) } else { Err(error) }
     })?;
     for name in ["attention_chunk_size", "floor_scale"] {
@@ -380,7 +380,7 @@ fn cohere2(t: &mut Translator) -> Result<()> {
     }
 }
 
-/// The network of GGUF files has windows where it has 64 layers, and in three of four.
+/// The network of GGUF files has windows if it has 64 layers, in three of four.
 fn exaone4(t: &mut Translator) -> Result<()> {
     let window = t.int(&["sliding_window"])?;
     let is_largest = t.int(LAYERS)? == Some(64);
@@ -406,7 +406,7 @@ fn exaone4(t: &mut Translator) -> Result<()> {
     }
 }
 
-/// Keys of Hunyuan about pictures, speech, and training.
+/// Keys of Hunyuan about images, speech, and training.
 const EFFECTLESS_HUNYUAN: &str = "\
      add_classification_head class_num cla_share_factor dense_list eod_token_id enable_lm_head_fp32 im_end_id \
      im_newline_id im_start_id image_token_id video_start_id video_end_id mask_init_id text_start_id text_end_id \
@@ -447,7 +447,7 @@ fn hunyuan_moe(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Refuses another width of `RouterScore::SparseMixer` than its own. The key names it by its use in training.
+/// Fails for another width of `RouterScore::SparseMixer` than its own. The key is named after its use in training.
 fn sparse_mixer(t: &mut Translator) -> Result<()> {
     match t.number(&["router_jitter_noise"])? {
         None | Some(0.01) => Ok(()),
@@ -455,7 +455,7 @@ fn sparse_mixer(t: &mut Translator) -> Result<()> {
     }
 }
 
-/// A number, or a list of one a layer in which all are equal.
+/// A number, or a list with one value per layer that are all equal.
 fn same_in_all(t: &Translator, name: &str) -> Result<Option<u64>> {
     let Some((_, value)) = t.config.find(&[name]) else { return Ok(None) };
     let list = value.as_array().unwrap_or(std::slice::from_ref(value));
@@ -465,12 +465,12 @@ fn same_in_all(t: &Translator, name: &str) -> Result<Option<u64>> {
     }
 }
 
-/// Dynamic scaling, by which nothing is stretched within the context of the configuration.
+/// Dynamic scaling, which has no effect within the configuration's context length.
 fn unstretched(_: &mut Translator, set: &Members, kind: &str) -> Result<bool> {
     Ok(kind == "dynamic" && set.number(&["factor"]).map(|_| true)?)
 }
 
-/// The base is stretched at once, whatever the context.
+/// The base is always scaled, whatever the context length.
 fn hunyuan_rope(t: &mut Translator, set: &Members, kind: &str) -> Result<bool> {
     if kind != "dynamic" {
         return Ok(false);

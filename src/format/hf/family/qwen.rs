@@ -1,4 +1,4 @@
-//! Qwen: dense, with experts, with a part that sees pictures, and with gated delta nets beside attention.
+//! Qwen: dense, MoE, vision-language, and hybrid with gated delta nets.
 
 use super::common::{EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, STACKED_EXPERTS};
 use crate::error::{Result, try_vec};
@@ -13,7 +13,7 @@ const QWEN: Family = Family {
     ..PLAIN
 };
 
-/// The text part of networks that see pictures.
+/// The text part of vision-language models.
 const QWEN_VL: Family = Family {
     epsilon: 1e-6,
     defaults: "rope_theta=1e6 use_sliding_window=0 norm_topk_prob=1",
@@ -21,7 +21,7 @@ const QWEN_VL: Family = Family {
     ..PLAIN
 };
 
-/// Gated delta nets beside attention.
+/// Hybrids with gated delta nets.
 const QWEN_DELTA: Family = Family {
     epsilon: 1e-6,
     defaults: "rope_theta=1e4 partial_rotary_factor=0.25 head_dim=256 full_attention_interval=4 \
@@ -66,7 +66,7 @@ const QWEN_4_NAMES: &[(&str, &str)] = &[
     ("ple.ple_embedding.ngram_heads_offsets", "/key:ple.head_offsets"),
     ("ple.ple_embedding.ngram_heads_vocab_sizes", "/key:ple.head_vocab_sizes"),
 ];
-/// Keys that tell which layers are mixtures: here those that have a router are.
+/// Keys that declare MoE layers: here layers with a router are.
 const TOLD_BY_TENSORS: &str = "mlp_only_layers decoder_sparse_step";
 const MIXTURE: &[&[Key]] = &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM];
 
@@ -111,7 +111,7 @@ pub const ALL: &[Family] = &[
         model_types: &["qwen3_omni_moe_text"],
         arch: "qwen3vlmoe",
         keys: MIXTURE,
-        // There are no shared experts, whatever width is told.
+        // There are no shared experts, whatever their declared width.
         effectless: "mlp_only_layers decoder_sparse_step shared_expert_intermediate_size use_qk_norm",
         defaults: "rope_theta=1e6 norm_topk_prob=1 use_sliding_window=0",
         extras: deepstack,
@@ -136,7 +136,7 @@ pub const ALL: &[Family] = &[
         model_types: &["qwen4_exp", "qwen4_exp_text"],
         arch: "qwen4exp",
         keys: &[EXPERTS, EXPERT_WIDTH, SHARED, STREAMS],
-        // The tensors tell the sizes of the tables of n-grams, and what multiplies ids.
+        // The tensors determine the sizes and multipliers of the n-gram tables.
         effectless: "mamba_ssm_dtype mtp_use_dedicated_embeddings mtp_num_hidden_layers seed split_ngram_parts \
                      ngram_vocab_size_base make_ngram_vocab_size_divisible_by number_of_conv_states",
         extras: qwen_4,
@@ -145,7 +145,7 @@ pub const ALL: &[Family] = &[
     },
 ];
 
-/// Qwen 3 VL: the number of layers behind which rows of pictures enter again, as the encoder's configuration tells it.
+/// Qwen 3 VL: the number of DeepStack layers, from the encoder's configuration.
 fn deepstack(t: &mut Translator) -> Result<()> {
     let vision = t.config.find(&["vision_config"]).map(|(_, vision)| vision);
     let layers = vision.and_then(|vision| vision.get("deepstack_visual_indexes")?.as_array());
@@ -153,11 +153,11 @@ fn deepstack(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Sets the layers with a recurrence, by 1, and without one, by 0.
+/// Sets 1 for recurrent layers, 0 for others.
 fn recurrent_layers(t: &mut Translator, layers: impl ExactSizeIterator<Item = bool>) -> Result<()> {
     let mut list = try_vec("layers", layers.len())?;
     list.extend(layers.map(i64::from));
-    // A list of zeros would be an unset one.
+    // A list of zeros would read as unset.
     if !list.contains(&1) {
         t.set("full_attention_interval", Some(1u64));
     }
@@ -170,7 +170,7 @@ fn delta_nets(t: &mut Translator) -> Result<()> {
     delta_nets_beside(t, &["full_attention", "linear_attention"])
 }
 
-/// Qwen 3.8: attention to pools of positions, and an embedding of n-grams in one layer.
+/// Qwen 3.8: attention to pools of positions, and an n-gram embedding in one layer.
 fn qwen_4(t: &mut Translator) -> Result<()> {
     delta_nets_beside(t, &["full_attention", "linear_attention", "indexed_attention"])?;
     t.facts.n_predicting = 0;
@@ -195,7 +195,7 @@ fn qwen_4(t: &mut Translator) -> Result<()> {
     let layers = t.config.list(&["ple_layer_ids"])?.unwrap_or_default();
     let [of_ids, each, taps] = ["ngram_size", "heads_per_ngram", "ple_conv_kernel_size"].map(|name| t.int(&[name]));
     let (of_ids, each, taps, width) = (of_ids?, each?, taps?, t.int(&["ple_embed_dim"])?.or(t.int(WIDTH)?));
-    // The numbers of layers count from 1.
+    // Layers are numbered from 1.
     let layers: Option<Vec<i64>> = layers.iter().map(|id| Some(signed(id.as_u64()?.checked_sub(1)?))).collect();
     let layers = layers.ok_or_else(|| t.config.wrong("ple_layer_ids", "numbers of layers"))?;
     if layers.is_empty() {
@@ -213,9 +213,9 @@ fn qwen_4(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Gated delta nets, and attention in each fourth layer. `kinds`: those that layers may have, the second of them nets.
+/// Gated delta nets, and attention in each fourth layer. `kinds`: of layers; the second one is a delta net.
 fn delta_nets_beside(t: &mut Translator, kinds: &[&str]) -> Result<()> {
-    // Folders of Qwen 3 Next have one such layer and do not say so.
+    // Folders of Qwen 3 Next have one such layer without declaring it.
     t.facts.n_predicting = t.int(&["mtp_num_hidden_layers"])?.unwrap_or(1);
     let interval = t.size("full_attention_interval")?;
     match t.layers("layer_types", kinds)? {

@@ -1,11 +1,11 @@
-//! RWKV 6 as its makers publish it, and RWKV 7 as flash-linear-attention does.
+//! RWKV 6 as published by its authors, and RWKV 7 as published by flash-linear-attention.
 
 use super::common::PLAIN;
 use crate::error::Result;
 use crate::format::hf::translator::{Family, Translator, WIDTH};
 use crate::format::value::whole;
 
-/// No text is too long for a recurrence; converters write this.
+/// A recurrence has no context limit; converters write this.
 const CONTEXT: u64 = 1 << 20;
 
 const SIXTH: &[(&str, &str)] = &[
@@ -81,7 +81,7 @@ pub const ALL: &[Family] = &[
         model_types: &["rwkv6"],
         arch: "rwkv6",
         defaults: "head_size=64",
-        // Weights and what they are added to are halved together, which changes nothing.
+        // Weights and residuals are halved together, which changes nothing.
         effectless: "rescale_every num_attention_heads context_length model_version",
         extras: sixth,
         transposed: &["time_mix_w1.weight", "time_mix_w2.weight", "_decay_w1.weight", "_decay_w2.weight"],
@@ -93,7 +93,7 @@ pub const ALL: &[Family] = &[
         arch: "rwkv7",
         activations: &["sqrelu"],
         defaults: "head_dim=64 hidden_ratio=4",
-        // The tensors tell the ranks.
+        // The tensors determine the ranks.
         effectless: "a_low_rank_dim decay_low_rank_dim gate_low_rank_dim v_low_rank_dim attn_mode fuse_norm \
                      hidden_ratio use_l2warp",
         extras: seventh,
@@ -102,7 +102,7 @@ pub const ALL: &[Family] = &[
     },
 ];
 
-/// Sets the width of heads under the name that a configuration gives it. GGUF files tell no number of heads.
+/// Sets the width of heads, under its name in the configuration. GGUF files have no number of heads.
 fn heads(t: &mut Translator, name: &str) -> Result<u64> {
     let width = t.int(WIDTH)?.unwrap_or(0);
     let size = t.size(name)?;

@@ -1,4 +1,4 @@
-//! Families with several residual streams, which hyper-connections tie: DeepSeek V4, GLM 5 Next, Hunyuan 4.
+//! Families with hyper-connections between several residual streams: DeepSeek V4, GLM 5 Next, Hunyuan 4.
 
 use super::common::{DENSE_FIRST, EXPERT_GROUPS, EXPERT_NORM, EXPERT_WIDTH, EXPERTS, PLAIN, ROUTED};
 use super::deepseek::{INDEXER, INDEXER_TYPES, latent_attention, sigmoid_router};
@@ -26,7 +26,7 @@ const COMPRESSED: &[Key] = &[
     ("attention.output_lora_rank", Int, &["o_lora_rank"]),
 ];
 
-/// Tensors of hyper-connections, which two families name alike.
+/// Tensors of hyper-connections, with the same names in two families.
 const STREAM_NAMES: &[(&str, &str)] = &[
     ("hc_attn_fn", "hc_attn_fn.weight"),
     ("hc_attn_base", "hc_attn_base.weight"),
@@ -36,7 +36,7 @@ const STREAM_NAMES: &[(&str, &str)] = &[
     ("hc_ffn_scale", "hc_ffn_scale.weight"),
 ];
 
-/// DeepSeek V4, as published, and where transformers saves another name, under that too.
+/// DeepSeek V4, as published and, if different, as saved by transformers.
 const DEEPSEEK_4_NAMES: &[(&str, &str)] = &[
     ("embed", "token_embd"),
     ("head", "output"),
@@ -141,7 +141,7 @@ pub const ALL: &[Family] = &[
     },
 ];
 
-/// Attention to compressed positions in some layers, and experts that the first layers choose by the token.
+/// Attention to compressed positions in some layers, and experts that the first layers select by token id.
 fn deepseek_4(t: &mut Translator) -> Result<()> {
     t.expect_text("scoring_func", &["sqrtsoftplus"])?;
     t.expect("norm_topk_prob", true)?;
@@ -160,7 +160,7 @@ fn deepseek_4(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Positions that have a compressed key together, layer by layer; 0 where there are none.
+/// Number of positions per compressed key in each layer; 0: none.
 fn compressed_sizes(t: &Translator) -> Result<Vec<i64>> {
     let rates = t.part("compress_rates");
     let names = ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"];
@@ -174,7 +174,7 @@ fn compressed_sizes(t: &Translator) -> Result<Vec<i64>> {
         t.config.skip(&["compress_ratios"]);
         return Ok(kinds.into_iter().map(|kind| sizes.get(kind).copied().map_or(0, signed)).collect());
     }
-    // The ratios of layers behind the trunk follow.
+    // The ratios of layers after the trunk follow.
     let n = usize::try_from(t.n_layers()?).unwrap_or(0);
     let list = t.config.list(&["compress_ratios"])?.and_then(|list| list.get(..n));
     let list = list.ok_or_else(|| t.config.wrong("compress_ratios", "one for each layer"))?;
@@ -187,7 +187,7 @@ fn compressed_sizes(t: &Translator) -> Result<Vec<i64>> {
     Ok(ratios)
 }
 
-/// A base for layers with a window alone, and another with a scaling for those with compressed keys.
+/// A base for layers with only a window, and another one with scaling for those with compressed keys.
 fn deepseek_4_rope(t: &mut Translator) -> Result<()> {
     let nothing = Json::Null;
     let sets = t.config.find(&["rope_parameters", "rope_scaling"]).map_or(&nothing, |(_, sets)| sets);
@@ -216,7 +216,7 @@ fn deepseek_4_rope(t: &mut Translator) -> Result<()> {
     known::check_rope(&far, &t.passed)
 }
 
-/// Kimi's delta rules, and latent attention without positions to pools of positions.
+/// Kimi's delta rules, and MLA without RoPE to pools of positions.
 fn glm_5_next(t: &mut Translator) -> Result<()> {
     sigmoid_router(t, &["sigmoid"])?;
     t.expect("mhc", true)?;
@@ -231,7 +231,7 @@ fn glm_5_next(t: &mut Translator) -> Result<()> {
     t.expect("index_kpool_always_select_tail", true)
 }
 
-/// Latent attention with sinks and gates.
+/// MLA with attention sinks and gates.
 fn hunyuan_4(t: &mut Translator) -> Result<()> {
     sigmoid_router(t, &["sigmoid"])?;
     latent_attention(t)?;
@@ -239,7 +239,7 @@ fn hunyuan_4(t: &mut Translator) -> Result<()> {
     own_indexers(t, |i| i == 0 || (i - 1).is_multiple_of(4))
 }
 
-/// Sets which layers have an indexer of their own. `default`: where the configuration does not say.
+/// Sets which layers have an indexer of their own. `default`: if the configuration does not say.
 fn own_indexers(t: &mut Translator, default: impl Fn(usize) -> bool) -> Result<()> {
     let own: Vec<i64> = match t.layers("indexer_types", INDEXER_TYPES)? {
         Some(kinds) => kinds.into_iter().map(|own| own as i64).collect(),

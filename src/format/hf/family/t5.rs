@@ -1,4 +1,4 @@
-//! T5: an encoder, and the decoder of files that have one.
+//! T5: an encoder, and a decoder if the file has one.
 
 use super::common::PLAIN;
 use crate::error::Result;
@@ -29,14 +29,14 @@ pub const ALL: &[Family] = &[Family {
 
 fn extras(t: &mut Translator) -> Result<()> {
     t.replace("feed_forward_length", t.int(&["d_ff"])?);
-    // It stands for the decoder beside the encoder.
+    // It means that there is a decoder in addition to the encoder.
     t.config.skip(&["is_encoder_decoder"]);
-    // Models whose head is the embedding scale what it multiplies, but for mT5. transformers 5 saves that apart.
+    // Models with tied embeddings scale their logits, except mT5. transformers 5 saves that separately.
     let is_tied = t.config.bool(&["tie_word_embeddings"])? != Some(false);
     let scales = t.config.bool(&["scale_decoder_outputs"])?.unwrap_or(is_tied);
     let scales = scales && t.config.text(&["model_type"])? != Some("mt5");
     t.set("logit_scale", t.int(&["d_model"])?.map(|d| if scales { 1.0 / (d as f64).sqrt() } else { 1.0 }));
-    // The tensors tell which of these it is.
+    // The tensors determine which of these it is.
     t.expect_text("feed_forward_proj", &["gated-gelu", "relu"])?;
     match t.int(&["relative_attention_max_distance"])? {
         None | Some(128) => Ok(()),

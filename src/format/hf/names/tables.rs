@@ -1,6 +1,6 @@
-//! Names of modules and tensors in Hugging Face files, with those of GGUF files; those of one family alone are its own.
+//! Names of modules and tensors in Hugging Face files and in GGUF files; names of only one family are in its row.
 
-/// Modules outside of layers; `*` is the number of one among several.
+/// Modules outside of layers; `*` is the index of one among several.
 pub const TOP: &[(&str, &str)] = &[
     ("embed_tokens", "token_embd"),
     ("wte", "token_embd"),
@@ -38,7 +38,7 @@ pub const TOP: &[(&str, &str)] = &[
     ("classifier", "cls.output"),
 ];
 
-/// Modules of a layer; `*` is the number of an expert.
+/// Modules of a layer; `*` is the index of an expert.
 pub const LAYER: &[(&str, &str)] = &[
     ("input_layernorm", "attn_norm"),
     ("ln_1", "attn_norm"),
@@ -110,7 +110,7 @@ pub const LAYER: &[(&str, &str)] = &[
     ("attention.wo", "attn_output"),
     ("attn.Wqkv", "attn_qkv"),
     ("attn.out_proj", "attn_output"),
-    // Recurrences; `mixer` stands for `linear_attn` and `mamba` as well.
+    // Recurrent layers; `mixer` stands for `linear_attn` and `mamba` as well.
     ("norm", "attn_norm"),
     ("mixer.in_proj", "ssm_in"),
     ("mixer.in_proj_qkvz", "ssm_in"),
@@ -171,7 +171,7 @@ pub const LAYER: &[(&str, &str)] = &[
     ("altup.router_norm", "altup_router_norm"),
     ("altup.prediction_coefs", "altup_predict_coef"),
     ("altup.correction_coefs", "altup_correct_coef"),
-    // T5, whose decoder has a further block in each layer.
+    // T5, whose decoder has an additional block in each layer.
     ("layer.0.layer_norm", "attn_norm"),
     ("layer.0.SelfAttention.q", "attn_q"),
     ("layer.0.SelfAttention.k", "attn_k"),
@@ -189,7 +189,7 @@ pub const LAYER: &[(&str, &str)] = &[
     ("layer.1.DenseReluDense.wi_0", "ffn_gate"),
     ("layer.1.DenseReluDense.wi_1", "ffn_up"),
     ("layer.1.DenseReluDense.wo", "ffn_down"),
-    // Layers that predict further tokens.
+    // MTP layers.
     ("eh_proj", "nextn.eh_proj"),
     ("enorm", "nextn.enorm"),
     ("hnorm", "nextn.hnorm"),
@@ -239,7 +239,7 @@ pub const LAYER: &[(&str, &str)] = &[
     ("feed_forward.shared_expert.gate_proj", "ffn_gate_shexp"),
     ("feed_forward.shared_expert.up_proj", "ffn_up_shexp"),
     ("feed_forward.shared_expert.down_proj", "ffn_down_shexp"),
-    // Experts in one tensor, as MLX has them.
+    // Experts in one tensor, as in MLX.
     ("mlp.switch_mlp.gate_proj", "ffn_gate_exps"),
     ("mlp.switch_mlp.up_proj", "ffn_up_exps"),
     ("mlp.switch_mlp.down_proj", "ffn_down_exps"),
@@ -255,14 +255,14 @@ pub const LAYER: &[(&str, &str)] = &[
     ("experts.switch_glu.gate_proj", "ffn_gate_exps"),
     ("experts.switch_glu.up_proj", "ffn_up_exps"),
     ("experts.switch_glu.down_proj", "ffn_down_exps"),
-    // A product for keys and values of all heads, taken apart.
+    // A projection of keys and values of all heads, split.
     ("self_attn.embed_q", "attn_k_b"),
     ("self_attn.unembed_out", "attn_v_b"),
     ("shared_mlp.input_linear", "ffn_gate_up_shexp"),
     ("shared_mlp.output_linear", "ffn_down_shexp"),
 ];
 
-/// Tensors of a layer whose names have no ending of their own.
+/// Tensors of a layer whose names have no suffix.
 pub const ENDLESS: &[(&str, &str)] = &[
     ("self_attn.sinks", "attn_sinks.weight"),
     ("mixer.A_log", "ssm_a"),
@@ -287,7 +287,7 @@ pub const ENDLESS: &[(&str, &str)] = &[
     ("feed_forward.experts.down_proj", "ffn_down_exps.weight"),
 ];
 
-/// Modules of a network of its own that predicts further tokens, `mtp.`, as the first layer after the trunk names them.
+/// Modules of a separate MTP network, `mtp.`, under the names of the first layer after the trunk.
 pub const MTP: &[(&str, &str)] = &[
     ("fc", "eh_proj"),
     ("pre_fc_norm_embedding", "enorm"),
@@ -296,11 +296,11 @@ pub const MTP: &[(&str, &str)] = &[
     ("norm", "shared_head.norm"),
 ];
 
-/// The networks around the text model.
+/// Wrappers of the text model.
 pub const WRAPPERS: &[&str] = &[
     "model.",
     "language_model.",
-    // Models that speak too, and MiniCPM-V.
+    // Models that generate speech, and MiniCPM-V.
     "thinker.",
     "llm.",
     "text_model.",
@@ -320,35 +320,35 @@ pub const WRAPPERS: &[&str] = &[
     "gte.",
     "backbone.",
     "rwkv.",
-    // Training: the base of an adapter, and models of several devices.
+    // Training: the base of an adapter, and multi-device models.
     "base_model.",
     "module.",
 ];
 
-/// Modules of training programs around others, anywhere in a name, and one of Hunyuan 4 that transformers moves.
+/// Modules of training programs, anywhere in a name, and one of Hunyuan 4 that transformers moves.
 pub const WITHIN: &[&str] =
     &["_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "base_layer.", "hc_pre."];
 
 /// Other names of mixers.
 pub const MIXERS: &[&str] = &["linear_attn.", "mamba."];
 
-/// A part of a name, without its wrappers, that tells its meaning.
+/// A part of a name, without its wrappers, that determines its meaning.
 pub enum Mark {
     Starts(&'static str),
     Ends(&'static str),
-    /// `Ends`, in a quantised folder.
+    /// `Ends`, in a quantized folder.
     EndsQuantised(&'static str),
-    /// `Starts`, in a model that is no classifier.
+    /// `Starts`, in a model other than a classifier.
     StartsUnclassified(&'static str),
     /// `Starts`, in models of these architectures.
     StartsIn(&'static [&'static str], &'static str),
 }
 use Mark::{Ends, EndsQuantised, Starts, StartsIn, StartsUnclassified};
 
-/// Text towers beside those of pictures.
+/// Text encoders next to vision encoders.
 const TOWERS: &[&str] = &["clip-text", "siglip-text"];
 
-/// Encoders that may have been trained to guess masked tokens.
+/// Encoders that may have been trained by masked language modeling.
 const GUESSING: &[&str] = &["bert", "eurobert", "gte", "jina-bert-v3"];
 
 /// Tensors without effect on text, and why.

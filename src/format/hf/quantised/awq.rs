@@ -1,5 +1,5 @@
-//! AutoAWQ: `X.qweight`, `X.qzeros` and `X.scales`, of 4 bits; a value is `(code - zero) * scale`. The version "gemm"
-//! has columns of the matrix as rows, eight codes to a word in an order of its own, "gemv" has rows.
+//! AutoAWQ: `X.qweight`, `X.qzeros` and `X.scales`, 4 bits; a value is `(code - zero) * scale`. Version "gemm" stores
+//! the matrix transposed, with eight codes per word in an order of its own; "gemv" stores rows.
 
 use super::set::{Packed, Set, number};
 use crate::error::Result;

@@ -1,5 +1,5 @@
-//! BitNet: weights of -1, 0 and 1, four to a byte, of which each has the rows of a quarter of the matrix. One scale
-//! multiplies them, or divides.
+//! BitNet: weights of -1, 0 and 1, four per byte, one from each quarter of the matrix's rows. One scale, a factor or a
+//! divisor.
 
 use super::set::{Packed, Set, numbers};
 use crate::error::Result;

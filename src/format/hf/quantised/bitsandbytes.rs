@@ -1,5 +1,5 @@
-//! bitsandbytes: indices of 4 bits into a table under the largest magnitude of a block, which may itself be an index;
-//! or signed bytes under the largest magnitude of a row.
+//! bitsandbytes: 4-bit indices into a table, scaled by the largest magnitude of a block, which may itself be quantized;
+//! or signed bytes, scaled by the largest magnitude of a row.
 
 use std::sync::Arc;
 

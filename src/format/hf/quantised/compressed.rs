@@ -1,6 +1,6 @@
-//! compressed-tensors (llm-compressor): `X.weight_packed` or `X.weight` with `X.weight_scale`, and zeros in the same
-//! form as the codes. The types and shapes of the tensors tell the form of each matrix; the configuration has the
-//! number of bits, and what would change the product.
+//! compressed-tensors (llm-compressor): `X.weight_packed` or `X.weight` with `X.weight_scale`, and zeros in the form of
+//! the codes. Types and shapes of tensors determine the form of each matrix; the configuration has the number of bits,
+//! and whatever else affects the product.
 
 use super::fp8;
 use super::set::{Packed, Set, number};
@@ -22,7 +22,7 @@ const FORMATS: &[&str] = &[
     "dense",
 ];
 
-/// Tensors of a matrix that tell how another program rounds activations.
+/// Tensors of a matrix for the rounding of activations in other programs.
 const UNUSED: &[&str] = &[".input_scale", ".input_zero_point", ".input_global_scale", ".output_scale"];
 
 pub(super) fn gather(set: &mut Set) -> Result<()> {
@@ -71,7 +71,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
     fp8::gather_scaled(set, block)
 }
 
-/// Floats of 4 bits, whose scales are floats, multiplied by one of the tensor, or powers of two.
+/// 4-bit floats, with float scales and an additional scale per tensor, or with power-of-two scales.
 fn small_floats(set: &mut Set, x: &str, weight: &Entry, scale: &Entry) -> Result<()> {
     let [rows, width] = set.sizes(weight)?;
     let (name, shape) = (format!("{x}.weight"), [rows, width.saturating_mul(2)]);
@@ -80,22 +80,22 @@ fn small_floats(set: &mut Set, x: &str, weight: &Entry, scale: &Entry) -> Result
         set.expect(scale, &["F8_E4M3"], &[rows, width / 8])?;
         let &[global_scale] = &*set.floats(&global)? else { return Err(set.misfit(&global, "one scale")) };
         set.put_fp4(&name, &shape, weight, scale, Blocks::Nvfp4)?;
-        // It divides.
+        // It is a divisor.
         return set.put_factors(x, &[1.0 / global_scale]);
     }
     set.expect(scale, &["U8", "F8_E8M0"], &[rows, width / 16])?;
     set.put_fp4(&name, &shape, weight, scale, Blocks::Mxfp4)
 }
 
-/// What a configuration tells of all matrices of integers.
+/// The configuration of all integer matrices.
 struct IntegerForms {
-    /// Numbers of bits that some of them have.
+    /// The numbers of bits in use.
     bits: Vec<u64>,
-    /// A tensor of each tells the groups of its inputs.
+    /// True if a tensor per matrix has the groups of its inputs.
     is_reordered: bool,
 }
 
-/// Words of codes, a row padded to whole words. Older ones have no code in two words.
+/// Words of codes, with rows padded to whole words. In older versions no code crosses words.
 fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, told: &IntegerForms) -> Result<()> {
     let IntegerForms { bits, is_reordered } = told;
     let shape = set.need(&format!("{x}.weight_shape"))?;
@@ -107,7 +107,7 @@ fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, told: &Intege
     if told_rows != rows || shape.dtype != "I64" || cols == 0 || rows == 0 || cols > 1 << 32 {
         return Err(set.misfit(weight, &format!("a matrix of shape {sizes:?}")));
     }
-    // Which of the numbers of bits it has, and whether codes cross words.
+    // Finds the number of bits, and whether codes cross words.
     let forms = bits.iter().filter(|b| (1..=8).contains(*b)).flat_map(|bits| {
         let per_word = 32 / bits;
         let dense = (cols.saturating_mul(*bits).div_ceil(32), 0);
@@ -156,7 +156,7 @@ fn bytes(set: &mut Set, x: &str, weight: &Entry, scale: &Entry) -> Result<()> {
     signed_bytes(set, &format!("{x}.weight"), weight, scale, zeros)
 }
 
-/// A matrix of signed bytes with scales and, where there are any, zeros of the same shape.
+/// A matrix of signed bytes with scales and optional zeros of the same shape.
 pub(super) fn signed_bytes(
     set: &mut Set,
     name: &str,

@@ -1,5 +1,5 @@
-//! Floats of 8 bits under scales of blocks of 128 by 128, of rows, or of a tensor (DeepSeek, Qwen, MiniMax, Mistral;
-//! "fbgemm_fp8" of Llama). Scales multiply, whatever their name says. Experts of DeepSeek V4 have 4 bits.
+//! FP8 with scales per block of 128 by 128, per row, or per tensor (DeepSeek, Qwen, MiniMax, Mistral; Llama's
+//! "fbgemm_fp8"). Scales are factors, whatever their name suggests. Experts of DeepSeek V4 have 4 bits.
 
 use super::set::{Packed, Set, widened};
 use crate::error::Result;
@@ -12,7 +12,7 @@ use crate::quant;
 use crate::quant::grouped::{Code, Number, Offset};
 use crate::tensor::Shape;
 
-/// Endings of the names of scales.
+/// Suffixes of the names of scales.
 const SCALES: &[&str] = &["_scale_inv", "_scale"];
 
 pub(super) fn gather(set: &mut Set) -> Result<()> {
@@ -33,7 +33,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
     gather_scaled(set, block)
 }
 
-/// Takes each matrix of small floats that has a scale.
+/// Assembles each FP8 matrix that has a scale.
 pub(super) fn gather_scaled(set: &mut Set, block: [u64; 2]) -> Result<()> {
     for end in SCALES {
         for x in set.with(end) {
@@ -56,7 +56,7 @@ pub(super) fn gather_scaled(set: &mut Set, block: [u64; 2]) -> Result<()> {
     Ok(())
 }
 
-/// Makes a matrix of the tensor `name` and its scale.
+/// Assembles a matrix from the tensor `name` and its scale.
 fn matrix(set: &mut Set, name: &str, scale: &Entry, block: [u64; 2]) -> Result<()> {
     let weight = set.need(name)?;
     let [rows, width] = set.sizes(&weight)?;
@@ -84,7 +84,7 @@ fn matrix(set: &mut Set, name: &str, scale: &Entry, block: [u64; 2]) -> Result<(
     set.put_packed(name, &weight.dims, packed)
 }
 
-/// A matrix that is taken apart by columns, or whose rows are no whole blocks, as BF16.
+/// A matrix that is split by columns, or whose rows are not whole blocks, as BF16.
 fn expanded(set: &mut Set, name: &str, weight: &Entry, block: [u64; 2], scale: &Entry) -> Result<()> {
     let scale_type = match set.numbers(scale, block, [1, 1])?.kind {
         NumberKind::Same(Number::F32) => quant::F32,

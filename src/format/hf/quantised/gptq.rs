@@ -1,8 +1,8 @@
-//! GPTQ: `X.qweight` has a stream of codes down each of its columns, which is a row of the matrix; `X.qzeros` has a
-//! stream along the rows of the matrix for each group. A value is `(code - zero) * scale`; the first version of the
-//! format stores zeros less 1. Some folders that name the first version have zeros of the second one: symmetric codes
-//! have the middle as their zero, which tells the versions apart. `X.g_idx` has the group of each input; the inputs of
-//! a group are not adjacent if the inputs were quantized in another order (`desc_act`).
+//! GPTQ: `X.qweight` is a stream of codes down each column, which is a row of the matrix; `X.qzeros` has a stream along
+//! the rows of the matrix per group. A value is `(code - zero) * scale`; version 1 stores zeros minus 1. Some folders
+//! declare version 1 but have zeros of version 2; for symmetric codes the zero is the middle, which distinguishes the
+//! versions. `X.g_idx` has the group of each input; groups are not contiguous if inputs were quantized in another order
+//! (`desc_act`).
 
 use super::set::{Packed, Set};
 use crate::error::Result;
@@ -25,7 +25,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         let (weight, zeros, scales) = (weight?, zeros?, scales?);
         let order = set.take(&format!("{x}.g_idx"));
         let &[words, rows] = &*weight.dims else { return Err(set.misfit(&weight, "a matrix")) };
-        // Layers may have a number of bits of their own; how many inputs there are tells it.
+        // Layers may have another number of bits, which follows from the number of inputs.
         let inputs = order.as_ref().and_then(|order| order.dims.first().copied());
         let bits = match inputs.filter(|n| *n > 0) {
             Some(inputs) => words.saturating_mul(32) / inputs,
@@ -45,7 +45,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
             size => size.and_then(Json::as_u64).unwrap_or(0),
         };
         let groups = scales.dims.first().copied().unwrap_or(0);
-        // A layer may have groups of its own as well.
+        // A layer may have another group size too.
         let is_own = group == 0 || cols.div_ceil(group) != groups;
         let group = if is_own && has_exceptions { cols.checked_div(groups).unwrap_or(0) } else { group };
         if group == 0 || !cols.is_multiple_of(group) || cols / group != groups {

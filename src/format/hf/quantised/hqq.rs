@@ -1,6 +1,6 @@
-//! HQQ: `X.W_q` has the codes of groups, the first part of them in the upper bits, with `X.scale` and `X.zero` for each
-//! group, both floats; a value is `(code - zero) * scale`. Groups along rows (axis 1) stay as they are. Those down
-//! columns (axis 0) share no scale within a row, so that their values are read instead.
+//! HQQ: `X.W_q` has the codes of groups, the first part of them in the upper bits, with `X.scale` and `X.zero` per
+//! group, both floats; a value is `(code - zero) * scale`. Groups along rows (axis 1) are kept. Groups along columns
+//! (axis 0) share no scale within a row, so their values are read instead.
 
 use super::set::{Packed, Set};
 use crate::error::Result;
@@ -12,7 +12,7 @@ use crate::format::storage::TensorStorage;
 use crate::quant::grouped::{Code, Offset};
 use crate::tensor::Shape;
 
-/// Tensors of a matrix that change no value.
+/// Tensors of a matrix without effect on values.
 const UNUSED: &[&str] = &[
     ".channel_wise",
     ".optimize",
@@ -83,7 +83,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
     Ok(())
 }
 
-/// The values of a tensor of integers of 0 or more.
+/// The values of a tensor of nonnegative integers.
 fn integers(set: &Set, entry: &Entry) -> Result<Vec<u64>> {
     let size = match &*entry.dtype {
         "U8" | "I8" | "BOOL" => 1,

@@ -1,6 +1,6 @@
-//! MLX (mlx-lm, mlx-vlm): `X.weight` are words of codes, and `X.scales` and `X.biases` the numbers of a group, with
-//! which a value is `scale * code + bias`; or codes and scales are small floats. Embeddings and heads are like other
-//! matrices, experts lie in one tensor.
+//! MLX (mlx-lm, mlx-vlm): `X.weight` has words of codes, `X.scales` and `X.biases` the numbers of a group; a value is
+//! `scale * code + bias`. Or codes and scales are small floats. Embeddings and output matrices are like other matrices,
+//! experts are in one tensor.
 
 use super::set::{Packed, Set, numbers, widened};
 use crate::error::Result;
@@ -86,8 +86,8 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
     Ok(())
 }
 
-/// Bits, columns of a group and mode of a matrix: those of all matrices, or those under its name, with or without
-/// `language_model.` ahead of it.
+/// Bits, group size and mode of a matrix: the common ones, or those under its name, with or without the prefix
+/// `language_model.`.
 fn settings<'a>(set: &Set<'a>, x: &str) -> Result<[&'a Json<'a>; 3]> {
     let own = [x.to_owned(), x.trim_start_matches("language_model.").to_owned(), format!("language_model.{x}")];
     let own = own.iter().find_map(|name| set.config.get(name));

@@ -1,4 +1,4 @@
-//! ModelOpt of NVIDIA: NVFP4, whose scales are multiplied by one of the tensor, and floats of 8 bits.
+//! NVIDIA's ModelOpt: NVFP4 with an additional scale per tensor, and FP8.
 
 use super::fp8;
 use super::set::Set;

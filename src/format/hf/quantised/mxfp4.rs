@@ -1,5 +1,5 @@
-//! gpt-oss as published: experts of 4-bit floats, `[experts, rows, blocks, 16]`, with a power of two for each block of
-//! 32. Rows of gates and ups alternate.
+//! gpt-oss as published: experts of 4-bit floats, `[experts, rows, blocks, 16]`, with a power-of-two scale per block of
+//! 32. Rows of gate and up alternate.
 
 use super::set::Set;
 use crate::error::Result;

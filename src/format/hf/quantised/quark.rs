@@ -1,5 +1,5 @@
-//! Quark of AMD: floats of 8 bits and signed bytes by tensors or rows, words of 4-bit codes in AutoAWQ's order with
-//! columns of the matrix as rows, and 4-bit floats with powers of two for scales.
+//! AMD's Quark: FP8 and signed bytes per tensor or row, transposed 4-bit codes in AutoAWQ's word order, and 4-bit
+//! floats with power-of-two scales.
 
 use super::fp8;
 use super::set::{Packed, Set};

@@ -1,5 +1,5 @@
-//! The parts that the formats of quantised folders share: the tensors that they take matrices out of, checks of these,
-//! and the matrices that they put in.
+//! Common parts of the formats of quantized folders: the set of tensors, their validation, and adding assembled
+//! matrices.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::quant;
 use crate::quant::grouped::{Code, Grouped, Number, Offset};
 use crate::tensor::Shape;
 
-/// The tensors of a folder by name, out of which a format takes those of its matrices.
+/// The tensors of a folder by name, from which a format takes those of its matrices.
 pub(super) struct Set<'a> {
     pub path: &'a Path,
     pub config: &'a Json<'a>,
@@ -31,7 +31,7 @@ pub(super) struct Packed {
     pub rows: u64,
     pub cols: u64,
     pub code: Code,
-    /// Columns under a scale.
+    /// Number of columns per scale.
     pub columns: u64,
     pub codes: Codes,
     pub scales: Numbers,
@@ -40,7 +40,7 @@ pub(super) struct Packed {
 }
 
 impl Set<'_> {
-    /// The names that end so, without their end.
+    /// The names with this suffix, without the suffix.
     pub fn with(&self, end: &str) -> Vec<String> {
         self.tensors.keys().filter_map(|name| name.strip_suffix(end)).map(str::to_owned).collect()
     }
@@ -61,7 +61,7 @@ impl Set<'_> {
         self.take(name).ok_or_else(|| self.wrong(format!("the tensor {name:?} is missing, and others need it")))
     }
 
-    /// Leaves out tensors of a matrix that change no weight.
+    /// Drops tensors of a matrix that affect no weight.
     pub fn drop_all(&mut self, x: &str, ends: &[&str]) {
         for end in ends {
             self.take(&format!("{x}{end}"));
@@ -72,7 +72,7 @@ impl Set<'_> {
         Error::format(self.path, what)
     }
 
-    /// A refusal of what the format may have and this library does not read.
+    /// The error for an unsupported variant of the format.
     pub fn unsupported(&self, name: &str, what: &str) -> Error {
         Error::unsupported(format!(
             "{}: {}: the tensor {name:?} {what}, which is not supported",
@@ -90,14 +90,14 @@ impl Set<'_> {
         self.config.get(name).and_then(Json::as_u64)
     }
 
-    /// Refuses a value of the configuration.
+    /// The error for a value of the configuration.
     pub fn refuse_config(&self, name: &str) -> Error {
         let value = self.config.get(name).unwrap_or(&Json::Null);
         let path = self.path.display();
         Error::unsupported(format!("{path}: {}: {name:?} with the value {value} is not supported", self.method))
     }
 
-    /// The sizes of a matrix, or of a stack of them with its rows counted together.
+    /// The size of a matrix; for a stack, with the rows of all matrices.
     pub fn sizes(&self, entry: &Entry) -> Result<[u64; 2]> {
         let Some((cols, rows)) = entry.dims.split_last().filter(|(_, rows)| !rows.is_empty() && rows.len() <= 2) else {
             return Err(self.misfit(entry, "a matrix"));
@@ -111,7 +111,7 @@ impl Set<'_> {
         self.wrong(format!("the tensor {name:?} of type {dtype} and shape {dims:?} does not fit: {expected} expected"))
     }
 
-    /// Refuses a tensor of another type or shape.
+    /// Fails for a tensor of another type or shape.
     pub fn expect(&self, entry: &Entry, dtypes: &[&str], dims: &[u64]) -> Result<()> {
         match dtypes.contains(&&*entry.dtype) && entry.dims == dims {
             true => Ok(()),
@@ -129,7 +129,7 @@ impl Set<'_> {
         Ok(bytes)
     }
 
-    /// The values of a small tensor of floats, all of them finite.
+    /// The values of a small float tensor; fails unless all are finite.
     pub fn floats(&self, entry: &Entry) -> Result<Vec<f32>> {
         let number = number(entry).ok_or_else(|| self.misfit(entry, "floats"))?;
         let values: Vec<f32> =
@@ -143,7 +143,7 @@ impl Set<'_> {
         }
     }
 
-    /// Scales or offsets of the type that they are stored as, or exponents, for blocks of rows and columns.
+    /// Scales or offsets in their stored type, or exponents, for blocks of rows and columns.
     pub fn numbers(&self, entry: &Entry, block: [u64; 2], strides: [u64; 2]) -> Result<Numbers> {
         let kind = match (number(entry), &*entry.dtype) {
             (Some(number), _) => NumberKind::Same(number),
@@ -153,13 +153,13 @@ impl Set<'_> {
         Ok(numbers(entry, kind, block, strides))
     }
 
-    /// The scales of a matrix, in one of the forms that are usual for one of a tensor, a row, a group or a block:
-    /// `[]`, `[1]`, `[rows]`, `[rows, n]`, or one for each block of `block` rows and columns.
+    /// The scales of a matrix in one of the usual shapes: `[]`, `[1]`, `[rows]`, `[rows, n]`, or one per block of
+    /// `block` rows and columns.
     pub fn usual_scales(&self, entry: &Entry, weight: &Entry, cols: u64, block: [u64; 2]) -> Result<(Numbers, u64)> {
         let [rows, _] = self.sizes(weight)?;
         let [block_rows, block_cols] = block.map(|n| n.max(1));
         let grid = [rows.div_ceil(block_rows), cols.div_ceil(block_cols)];
-        // The scales of one expert follow those of another, as rows of blocks.
+        // The scales of experts are concatenated, as rows of blocks.
         let flat: Vec<u64> = match (&*entry.dims, &*weight.dims) {
             (&[n, r, c], &[experts, _, _]) if n == experts => Vec::from([n.saturating_mul(r), c]),
             ([] | [1], _) => entry.dims.clone(),
@@ -177,8 +177,8 @@ impl Set<'_> {
         Ok((self.numbers(entry, block, strides)?, block[1]))
     }
 
-    /// The inputs of a matrix, sorted by their groups of `columns` inputs, which `entry` numbers; `None` where they are
-    /// in order.
+    /// The inputs of a matrix, sorted by their group (of `columns` inputs), which `entry` lists; `None` if already
+    /// sorted.
     pub fn order(&self, entry: &Entry, cols: u64, columns: u64) -> Result<Option<Arc<[u32]>>> {
         self.expect(entry, &["I32"], &[cols])?;
         if columns == 0 || !cols.is_multiple_of(columns) || cols > 1 << 24 {
@@ -206,7 +206,7 @@ impl Set<'_> {
         Ok(if order.is_sorted() { None } else { Some(order.into()) })
     }
 
-    /// Puts in a matrix of `shape`, whose rows are those of all experts where there are three dimensions.
+    /// Adds a matrix of `shape`; with three dimensions, its rows are those of all experts.
     pub fn put(&mut self, name: &str, shape: &[u64], matrix: GroupedMatrix) -> Result<()> {
         let too_large = || self.wrong(format!("the tensor {name:?} is too large"));
         let dtype = match matrix.blocks {
@@ -236,12 +236,12 @@ impl Set<'_> {
         }
     }
 
-    /// Puts in a matrix of codes under scales.
+    /// Adds a matrix of codes with scales.
     pub fn put_packed(&mut self, name: &str, shape: &[u64], packed: Packed) -> Result<()> {
         self.put_ordered(name, shape, packed, None)
     }
 
-    /// `put_packed` of a matrix whose columns are the inputs in some order.
+    /// `put_packed` for a matrix with permuted columns.
     pub fn put_ordered(&mut self, name: &str, shape: &[u64], packed: Packed, order: Option<Arc<[u32]>>) -> Result<()> {
         let Packed { rows, cols, code, columns, codes, scales, offset, offsets } = packed;
         let most = if matches!(code, Code::Int(_)) { 256 } else { 128 };
@@ -255,7 +255,7 @@ impl Set<'_> {
         self.put(name, shape, matrix)
     }
 
-    /// Puts in a matrix of 4-bit floats, `[rows, cols / 2]` bytes, with a byte for each `group` columns as its scale.
+    /// Adds a matrix of 4-bit floats, `[rows, cols / 2]` bytes, with a byte-sized scale per `group` columns.
     pub fn put_fp4(&mut self, name: &str, shape: &[u64], codes: &Entry, scale: &Entry, blocks: Blocks) -> Result<()> {
         let [cols, group] = [shape.last().copied().unwrap_or(0), if blocks == Blocks::Nvfp4 { 16 } else { 32 }];
         let rows = shape.iter().rev().skip(1).product();
@@ -267,7 +267,7 @@ impl Set<'_> {
         self.put(name, shape, GroupedMatrix { blocks, rows, cols, codes, scales, offsets: None, order: None })
     }
 
-    /// Puts in the factors on the products of a matrix, or of each expert of a stack.
+    /// Adds the scales of a matrix's products, or one per expert of a stack.
     pub fn put_factors(&mut self, x: &str, factors: &[f32]) -> Result<()> {
         let name = format!("{x}.outer_scale");
         if let Some(factor) = factors.iter().find(|factor| !factor.is_finite() || **factor == 0.0) {
@@ -297,7 +297,7 @@ impl Codes {
     }
 }
 
-/// The type of a float that scales may have.
+/// The float type of scales.
 pub(super) fn number(entry: &Entry) -> Option<Number> {
     Some(match &*entry.dtype {
         "F16" => Number::F16,

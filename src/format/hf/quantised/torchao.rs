@@ -1,5 +1,5 @@
 //! torchao: the parts of a tensor `a.b.weight` are `a.b._weight_qdata`, `_scale` and `_zero_point`. Types and shapes
-//! tell its class: signed bytes by rows or groups, floats of 8 bits by rows, and signed nibbles whose zero is a value.
+//! determine its class: signed bytes per row or group, FP8 per row, and signed nibbles whose zero is a value.
 
 use super::fp8;
 use super::set::{Packed, Set, number};
@@ -21,7 +21,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
                 set.tensors.insert(weight.name.clone(), weight);
                 set.tensors.insert(scale.name.clone(), scale);
             }
-            // Nibbles have scales of the other order than bytes, and zeros that are values.
+            // Nibbles have scales in another order than bytes, and zeros that are values.
             ("I8" | "U8", Some(zeros)) if number(&zeros).is_some() => {
                 set.expect(&weight, &["I8", "U8"], &[rows, width])?;
                 let cols = width.saturating_mul(2);
