@@ -40,7 +40,7 @@ STAGE := $(CURDIR)/build/stage
 STRICT_C   := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror
 STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I'$(STAGE)/include' -L'$(STAGE)/lib' -lrealizar -Wl,-rpath,'$(STAGE)/lib'
-PROGRAMS   := build/minimal build/chat build/extract build/frame build/see build/serve build/example build/handles build/no_exceptions
+PROGRAMS   := build/minimal build/chat build/extract build/frame build/see build/serve build/example build/handles build/misuse build/no_exceptions
 
 .PHONY: help demo serve build/bin/serve need-go need-python3 lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install uninstall clean
 .DEFAULT_GOAL := help
@@ -106,7 +106,8 @@ build/example: bindings/cpp/example.cpp
 build/handles: tests/cpp/handles.cpp
 build/no_exceptions: tests/cpp/no_exceptions.cpp
 build/no_exceptions: CXXFLAGS += -fno-exceptions -fno-rtti
-build/example build/handles build/no_exceptions: bindings/cpp/realizar.hpp include/realizar.h | stage
+build/misuse: tests/cpp/misuse.cpp tests/cpp/second.cpp
+build/example build/handles build/misuse build/no_exceptions: bindings/cpp/realizar.hpp bindings/cpp/realizar_types.hpp include/realizar.h | stage
 	$(CXX) $(STRICT_CXX) $(CXXFLAGS) -o $@ $(filter %.cpp,$^) $(LINK) $(LDFLAGS)
 
 # What a change is likely to break: layers and words, unit tests, texts, the C interface, jobs on tiny networks.
@@ -266,7 +267,8 @@ install: $(LINKED) ## Install  [PREFIX=/usr/local LIBDIR=lib DESTDIR=]
 
 uninstall: ## Delete what install has written  [PREFIX=/usr/local LIBDIR=lib DESTDIR=]
 	rm -f '$(LIBRARIES)/$(SHARED)' '$(LIBRARIES)/$(SONAME)' '$(LIBRARIES)/$(BUILT)' '$(LIBRARIES)/librealizar.a' \
-	    '$(LIBRARIES)/pkgconfig/realizar.pc' '$(DESTDIR)$(PREFIX)/include/realizar.h' '$(DESTDIR)$(PREFIX)/include/realizar.hpp'
+	    '$(LIBRARIES)/pkgconfig/realizar.pc' '$(DESTDIR)$(PREFIX)/include/realizar.h' '$(DESTDIR)$(PREFIX)/include/realizar.hpp' \
+	    '$(DESTDIR)$(PREFIX)/include/realizar_types.hpp'
 	rm -rf '$(LIBRARIES)/cmake/realizar' '$(DESTDIR)$(PREFIX)/share/licenses/realizar' '$(DESTDIR)$(PREFIX)/share/realizar'
 
 clean: ## Delete everything that was built
@@ -284,7 +286,7 @@ install -C -m 755 build/stripped "$$lib/$(SHARED)"; \
 ln -sf $(SHARED) "$$lib/$(SONAME)"; \
 ln -sf $(SONAME) "$$lib/$(BUILT)"; \
 install -C -m 644 build/librealizar.a "$$lib"; \
-install -C -m 644 include/realizar.h bindings/cpp/realizar.hpp "$$include"; \
+install -C -m 644 include/realizar.h bindings/cpp/realizar.hpp bindings/cpp/realizar_types.hpp "$$include"; \
 install -C -m 644 LICENSE LICENSE-MIT LICENSE-APACHE "$$licenses"; \
 install -C -m 644 packaging/valgrind.supp "$$share"; \
 for file in pkgconfig/realizar.pc cmake/realizar/realizarConfig.cmake cmake/realizar/realizarConfigVersion.cmake; do \

@@ -5,6 +5,8 @@
 
 #[path = "build_bindings.rs"]
 mod bindings;
+#[path = "build_cpp.rs"]
+mod cpp;
 #[path = "build_cuda.rs"]
 mod cuda;
 #[path = "build_header.rs"]
@@ -133,6 +135,7 @@ fn main() {
     for (file, write) in statuses::FILES {
         generated(&root, file, &write(&statuses), &out);
     }
+    generated(&root, cpp::FILE, &cpp::cpp(&bound), &out);
     let options = options::groups(&bound);
     for (file, write) in options::FILES {
         generated(&root, file, &write(&options), &out);

@@ -20,7 +20,7 @@ pub const FILES: [(&str, Writer); 8] = [
 ];
 
 /// The structs whose fields are options, and the names that their groups have in types.
-const STRUCTS: [(&str, &str); 10] = [
+pub const STRUCTS: [(&str, &str); 10] = [
     ("rz_runtime_params", "Runtime"),
     ("rz_model_params", "Load"),
     ("rz_sampler_params", "Sampling"),
@@ -63,7 +63,7 @@ const TYPE_FIELDS: [(&str, &str, &str); 2] =
     [(TYPES, "rz_model_params", "quantize"), (CACHE_TYPES, "rz_cache_params", "k_type")];
 
 /// Structs whose field `flags` is a set of switches: the constants that begin so.
-const FLAGS: [(&str, &str); 4] = [
+pub const FLAGS: [(&str, &str); 4] = [
     ("rz_model_params", "RZ_MODEL_"),
     ("rz_sampler_params", "RZ_SAMPLER_"),
     ("rz_reply_params", "RZ_REPLY_"),

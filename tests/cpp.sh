@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compiles realizar.hpp, by its tests, with each compiler that is here, as C++17 and C++20, with exceptions and
-# without:  tests/cpp.sh STAGE PROGRAMS
+# Compiles realizar.hpp, by its tests, with each compiler that is here, as C++17, C++20 and C++23, with exceptions and
+# without, and each header alone:  tests/cpp.sh STAGE PROGRAMS
 # MODEL=file.gguf tests on a real model too.
 set -euo pipefail
 stage=$1 programs=$(realpath "$2")
@@ -12,11 +12,19 @@ for compiler in g++ clang++; do
         echo "SKIPPED: realizar.hpp with $compiler, which is not here"
         continue
     fi
-    for standard in c++17 c++20; do
+    for standard in c++17 c++20 c++2b; do
         # shellcheck disable=SC2086 # words are meant to be split
         $compiler -std=$standard $strict tests/cpp/handles.cpp
         # shellcheck disable=SC2086
-        $compiler -std=$standard $strict -fno-exceptions -fno-rtti tests/cpp/no_exceptions.cpp
+        $compiler -std=$standard $strict -Wshadow -Wsign-conversion tests/cpp/misuse.cpp
+        # shellcheck disable=SC2086
+        $compiler -std=$standard $strict -Wshadow -Wsign-conversion tests/cpp/second.cpp
+        # shellcheck disable=SC2086
+        $compiler -std=$standard $strict -Wshadow -fno-exceptions -fno-rtti tests/cpp/no_exceptions.cpp
+        for header in realizar.h realizar.hpp realizar_types.hpp; do
+            # shellcheck disable=SC2086
+            echo "#include <$header>" | $compiler -std=$standard $strict -Wshadow -x c++ -
+        done
         echo "ok: realizar.hpp with $compiler -std=$standard"
     done
 done

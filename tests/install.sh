@@ -21,7 +21,7 @@ run() {
     echo "ok: $name"
 }
 
-for file in include/realizar.h include/realizar.hpp lib/librealizar.a share/licenses/realizar/LICENSE-MIT share/realizar/valgrind.supp; do
+for file in include/realizar.h include/realizar.hpp include/realizar_types.hpp lib/librealizar.a share/licenses/realizar/LICENSE-MIT share/realizar/valgrind.supp; do
     [ -f "$root/$file" ] || { echo "FAILED: $file is missing"; exit 1; }
 done
 if command -v nm >/dev/null && [ -f "$root/lib/librealizar.so" ]; then

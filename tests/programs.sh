@@ -53,6 +53,7 @@ expect "see, an encoder that is none" "RZ_ERR_UNSUPPORTED: " "$(run see "$chat" 
 expect "example" "," "$(run example "$chat" "$prompt" 2>/dev/null || true)"
 
 expect "the C++ handles" ok "$(run handles $story $adapter "$temporary/tools.gguf")"
+expect "C++, misused" ok "$(run misuse $story $adapter "$temporary/tools.gguf")"
 expect "C++ without exceptions" ok "$(run no_exceptions $story)"
 
 [ -z "${RUNNER:-}" ] || exit 0

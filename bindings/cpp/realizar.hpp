@@ -22,6 +22,7 @@
 #include <exception>
 #include <initializer_list>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -33,7 +34,8 @@
 
 namespace realizar {
 
-/// A failed call. `code()` is one of RZ_ERR_*, `what()` says what failed and where.
+/// A failed call. `code()` is one of RZ_ERR_*, `what()` says what failed and where. Each code has a class of its own,
+/// such as IoError and CancelledError.
 class Error : public std::runtime_error {
 public:
     explicit Error(const rz_error &error)
@@ -62,7 +64,7 @@ private:
     std::vector<uint32_t> tokens_;
 };
 
-/// Zeroed parameters, which are the defaults, with their size filled in.
+/// Returns the default parameters: all fields are zero but `struct_size`.
 template <class P> P params() noexcept {
     P p{};
     p.struct_size = sizeof p;
@@ -71,7 +73,7 @@ template <class P> P params() noexcept {
 
 namespace detail {
 
-/// Ends the process where the program is compiled without exceptions.
+/// Throws an exception, or ends the process if the program is compiled without exceptions.
 template <class E> [[noreturn]] void raise(const E &error) {
 #ifdef __cpp_exceptions
     throw error;
@@ -83,7 +85,13 @@ template <class E> [[noreturn]] void raise(const E &error) {
 
 } // namespace detail
 
-/// A value, or why there is none.
+} // namespace realizar
+
+#include "realizar_types.hpp"
+
+namespace realizar {
+
+/// The value that a call returns, or the error of the call.
 template <class T> class [[nodiscard]] Result {
 public:
     Result(T value) : value_(std::move(value)) {}
@@ -92,10 +100,10 @@ public:
     /// RZ_OK, or one of RZ_ERR_*.
     rz_status status() const noexcept { return error_.code; }
     const rz_error &error() const noexcept { return error_; }
-    /// Throws an Error where there is none.
+    /// Returns the value, or throws the error.
     T &value() & { return *check(); }
     T &&value() && { return std::move(*check()); }
-    /// Only where there is one.
+    /// The value. Undefined if the call failed.
     T &operator*() noexcept { return *value_; }
     T *operator->() noexcept { return &*value_; }
     const T &operator*() const noexcept { return *value_; }
@@ -103,7 +111,7 @@ public:
 
 private:
     std::optional<T> &check() {
-        if (!value_) detail::raise(Error(error_));
+        if (!value_) detail::fail(error_);
         return value_;
     }
 
@@ -111,7 +119,7 @@ private:
     rz_error error_{};
 };
 
-/// The tokens that a generation made, also where it ended by an error.
+/// The tokens of a generation, which are complete up to the error if it failed.
 struct [[nodiscard]] Generated {
     std::vector<uint32_t> tokens;
     /// RZ_DONE: the last token ends a turn or the text. Negative: `error` says why there are no more.
@@ -176,9 +184,6 @@ inline rz_status refuse(rz_error *error, const char *what) noexcept {
     std::snprintf(error->message, sizeof error->message, "%s has a NUL; it must have none", what);
     return error->code;
 }
-
-/// True for a text with a NUL, where C would end the text.
-inline bool is_cut(std::string_view text) noexcept { return text.find('\0') != text.npos; }
 
 /// A function that the library calls back. An exception that it throws ends the call; `rethrow` then rethrows it.
 template <class Function> class Callback {
@@ -251,7 +256,23 @@ template <class Next, class Each> Result<rz_status> parts(std::string &buffer, N
     }
 }
 
-template <class T> auto raw(T *wrapper) noexcept { return wrapper ? wrapper->get() : nullptr; }
+/// What stands for an object that was moved from: no handle, which the library refuses by its name.
+alignas(64) inline unsigned char moved_from[64];
+
+/// The handle of an argument, NULL for a null pointer.
+template <class T> auto raw(T *wrapper) noexcept -> decltype(wrapper->get()) {
+    using Pointer = decltype(wrapper->get());
+    if (!wrapper || wrapper->get()) return wrapper ? wrapper->get() : nullptr;
+    return reinterpret_cast<Pointer>(moved_from);
+}
+
+/// The handles of a list. A null pointer is refused like an object that was moved from.
+template <class T> auto all_raw(const std::vector<T *> &list) {
+    std::vector<decltype(list[0]->get())> handles;
+    handles.reserve(list.size());
+    for (T *one : list) handles.push_back(one ? raw(one) : reinterpret_cast<decltype(one->get())>(moved_from));
+    return handles;
+}
 
 } // namespace detail
 
@@ -270,6 +291,34 @@ public:
 private:
     const uint32_t *data_;
     size_t size_;
+};
+
+/// A text with a NUL behind it, of a literal, a std::string, a std::string_view, a std::filesystem::path; a view, but for
+/// the last two, which it copies. Calls refuse one with a NUL inside.
+class Text {
+public:
+    Text(const char *text) : view_(text ? text : ""), is_null_(!text) {}
+    Text(const std::string &text) noexcept : view_(text) {}
+    Text(std::string_view text) : copy_(text), view_(copy_) {}
+    template <class Path, class = decltype(std::declval<const Path &>().u8string())> Text(const Path &path) {
+        for (const auto byte : path.u8string()) copy_ += static_cast<char>(byte);
+        view_ = copy_;
+    }
+    Text(const Text &) = delete;
+    Text &operator=(const Text &) = delete;
+    const char *c_str() const noexcept { return view_.data(); }
+    /// Refuses a text that C would cut; `what` names it.
+    rz_status check(rz_error *error, const char *what) const noexcept {
+        if (!is_null_) return view_.find('\0') == view_.npos ? RZ_OK : detail::refuse(error, what);
+        detail::refuse(error, what);
+        std::snprintf(error->message, sizeof error->message, "%s is null; it must be set", what);
+        return error->code;
+    }
+
+private:
+    std::string copy_;
+    std::string_view view_;
+    bool is_null_ = false;
 };
 
 /// The devices to compute on; devices()[0] has index 1, the CPU.
@@ -406,13 +455,13 @@ inline rz_source fd_source(int32_t fd, uint64_t offset = 0, uint64_t size = 0, c
     source.kind = RZ_SOURCE_FD, source.fd = fd, source.offset = offset, source.size = size, source.name = name;
     return source;
 }
-/// `read(offset, out, n)` fills all of `out` and returns 0, RZ_ERR_FORMAT if the file ends before, or an errno. It is
-/// called from several threads; an exception becomes EIO.
+/// Makes a source that reads by `read(offset, out, n)`, from several threads at once. `read` must fill all `n` bytes and
+/// return 0. If the file is shorter it returns RZ_ERR_FORMAT, if it cannot be read an errno. An exception counts as EIO.
 template <class Read> rz_source reader_source(Read &read, uint64_t size, const char *name = nullptr) noexcept {
     auto source = params<rz_source>();
     source.kind = RZ_SOURCE_READER, source.size = size, source.name = name, source.user = &read;
     source.read = [](uint64_t offset, void *out, size_t n, void *user) noexcept -> int32_t {
-        return detail::Callback<Read>(*static_cast<Read *>(user)).run(EIO, [&](Read &read) -> int32_t { return read(offset, out, n); });
+        return detail::Callback<Read>(*static_cast<Read *>(user)).run(EIO, [&](Read &function) -> int32_t { return function(offset, out, n); });
     };
     return source;
 }
@@ -420,16 +469,15 @@ template <class Read> rz_source reader_source(Read &read, uint64_t size, const c
 /// Weights, tokenizer and chat template of one model. Immutable: every member may be called from many threads at once.
 class Model {
 public:
-    explicit Model(const std::string &path, const rz_model_params &params = realizar::params<rz_model_params>())
+    explicit Model(const Text &path, const rz_model_params &params = realizar::params<rz_model_params>())
         : Model(load(path, params).value()) {}
     explicit Model(rz_model *owned) noexcept : handle_(owned) {}
-    static Result<Model> load(const std::string &path,
+    static Result<Model> load(const Text &path,
                               const rz_model_params &params = realizar::params<rz_model_params>()) {
         return detail::called<Model, rz_model *>(
             [&](rz_model **out, rz_error *error) {
-                const rz_status status = detail::check_interface(error);
-                if (status >= 0 && detail::is_cut(path)) return detail::refuse(error, "the path");
-                return status < 0 ? status : rz_model_load(path.c_str(), &params, out, error);
+                if (detail::check_interface(error) < 0 || path.check(error, "path") < 0) return error->code;
+                return rz_model_load(path.c_str(), &params, out, error);
             });
     }
     /// A model whose files are bytes of the caller, each under the name of its file.
@@ -443,11 +491,11 @@ public:
     }
 
     /// What the model will take with so many caches, before a weight is read.
-    static rz_model_plan plan(const std::string &path, const rz_model_params &params = realizar::params<rz_model_params>(),
+    static rz_model_plan plan(const Text &path, const rz_model_params &params = realizar::params<rz_model_params>(),
                               const rz_cache_params &cache_params = realizar::params<rz_cache_params>(),
                               uint32_t n_caches = 1) {
         rz_error error;
-        if (detail::is_cut(path) && detail::refuse(&error, "the path") < 0) detail::raise(Error(error));
+        if (path.check(&error, "path") < 0) detail::fail(error);
         return try_plan(path.c_str(), nullptr, 0, params, cache_params, n_caches).value();
     }
     /// The same for a path, or for `n` sources with a null path. `devices` receives the parts of the GPUs that have
@@ -516,10 +564,10 @@ public:
     void reset_metrics() const noexcept { rz_metrics_reset(get()); }
 
     /// A metadata value of the file as text.
-    std::string meta(const std::string &key) const { return try_meta(key).value(); }
-    Result<std::string> try_meta(const std::string &key) const {
+    std::string meta(const Text &key) const { return try_meta(key).value(); }
+    Result<std::string> try_meta(const Text &key) const {
         return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
-            if (detail::is_cut(key)) return detail::refuse(error, "the key");
+            if (key.check(error, "key") < 0) return error->code;
             return rz_model_meta_into(get(), key.c_str(), out, capacity, n, error);
         });
     }
@@ -538,8 +586,8 @@ public:
     }
 
     /// The elements of an array of the metadata as texts.
-    std::vector<std::string> meta_list(const std::string &key) const { return try_meta_list(key).value(); }
-    Result<std::vector<std::string>> try_meta_list(const std::string &key) const {
+    std::vector<std::string> meta_list(const Text &key) const { return try_meta_list(key).value(); }
+    Result<std::vector<std::string>> try_meta_list(const Text &key) const {
         std::vector<std::string> elements;
         const auto whole = try_meta(key); // so that a missing key is not an empty list
         if (!whole) return whole.error();
@@ -647,6 +695,23 @@ public:
                                  error);
         });
     }
+    /// `embed` for texts, with the tokens that begin and end a text.
+    std::vector<float> embed_texts(const std::vector<std::string> &texts,
+                                   const rz_embed_params &params = realizar::params<rz_embed_params>(),
+                                   const rz_cancel *cancel = nullptr) const {
+        return try_embed_texts(texts, params, cancel).value();
+    }
+    Result<std::vector<float>> try_embed_texts(const std::vector<std::string> &texts,
+                                               const rz_embed_params &params = realizar::params<rz_embed_params>(),
+                                               const rz_cancel *cancel = nullptr) const {
+        std::vector<std::vector<uint32_t>> tokens;
+        for (const std::string &text : texts) {
+            auto one = try_tokenize(text);
+            if (!one) return one.error();
+            tokens.push_back(std::move(*one));
+        }
+        return try_embed(tokens, params, cancel);
+    }
     /// True for a token that ends a turn or a text.
     bool is_end(uint32_t token) const noexcept { return rz_token_is_end(get(), token) != 0; }
     rz_model *get() const noexcept { return handle_.get(); }
@@ -677,13 +742,13 @@ private:
 class Adapter {
 public:
     /// A GGUF file, or a folder of PEFT.
-    Adapter(const Model &model, const char *path, const rz_adapter_params &params = realizar::params<rz_adapter_params>())
+    Adapter(const Model &model, const Text &path, const rz_adapter_params &params = realizar::params<rz_adapter_params>())
         : Adapter(make(model, path, params).value()) {}
     explicit Adapter(rz_adapter *owned) noexcept : handle_(owned) {}
-    static Result<Adapter> make(const Model &model, const char *path,
+    static Result<Adapter> make(const Model &model, const Text &path,
                                 const rz_adapter_params &params = realizar::params<rz_adapter_params>()) {
         return detail::called<Adapter, rz_adapter *>([&](rz_adapter **out, rz_error *error) {
-            return rz_adapter_load(model.get(), path, &params, out, error);
+            return path.check(error, "path") < 0 ? error->code : rz_adapter_load(model.get(), path.c_str(), &params, out, error);
         });
     }
     /// An adapter whose files are bytes of the caller, as Model::load_from takes them.
@@ -745,8 +810,8 @@ public:
         return callback.rethrow(
             detail::done([&](rz_error *error) { return rz_media_save(get(), Callback::template move<const void *>, &callback, nullptr, error); }));
     }
-    /// Loads a saved medium from `read(out, n)`, which fills all of `out` and returns 0, RZ_ERR_FORMAT if the file ends
-    /// before, or an errno. Exceptions of `read` are rethrown.
+    /// Loads a saved medium. `read(out, n)` must fill all `n` bytes and return 0. At the end of the file it returns
+    /// RZ_ERR_FORMAT, if it cannot be read an errno. Exceptions of `read` are rethrown.
     template <class Read> static Result<Media> load(const Model &model, Read &&read) {
         using Callback = detail::Callback<std::remove_reference_t<Read>>;
         Callback callback(read);
@@ -765,13 +830,13 @@ class Encoder {
 public:
     /// A .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model, where it has
     /// both.
-    Encoder(const Model &model, const char *path, const rz_encoder_params &params = realizar::params<rz_encoder_params>())
+    Encoder(const Model &model, const Text &path, const rz_encoder_params &params = realizar::params<rz_encoder_params>())
         : Encoder(make(model, path, params).value()) {}
     explicit Encoder(rz_encoder *owned) noexcept : handle_(owned) {}
-    static Result<Encoder> make(const Model &model, const char *path,
+    static Result<Encoder> make(const Model &model, const Text &path,
                                 const rz_encoder_params &params = realizar::params<rz_encoder_params>()) {
         return detail::called<Encoder, rz_encoder *>(
-            [&](rz_encoder **out, rz_error *error) { return rz_encoder_load(model.get(), path, &params, out, error); });
+            [&](rz_encoder **out, rz_error *error) { return path.check(error, "path") < 0 ? error->code : rz_encoder_load(model.get(), path.c_str(), &params, out, error); });
     }
     /// An encoder whose files are `n` sources, as of Model::load_from.
     static Result<Encoder> load_from(const Model &model, const rz_source *sources, size_t n,
@@ -781,10 +846,10 @@ public:
         });
     }
     /// Returns the memory that an encoder will take, before a weight is read.
-    static Result<rz_encoder_plan> plan(const Model &model, const char *path,
+    static Result<rz_encoder_plan> plan(const Model &model, const Text &path,
                                         const rz_encoder_params &params = realizar::params<rz_encoder_params>()) {
         return detail::called<rz_encoder_plan>(
-            [&](rz_encoder_plan *out, rz_error *error) { return rz_encoder_plan_get(model.get(), path, nullptr, 0, &params, out, error); },
+            [&](rz_encoder_plan *out, rz_error *error) { return path.check(error, "path") < 0 ? error->code : rz_encoder_plan_get(model.get(), path.c_str(), nullptr, 0, &params, out, error); },
             realizar::params<rz_encoder_plan>());
     }
     rz_encoder_info info() const { return try_info().value(); }
@@ -876,9 +941,7 @@ public:
     /// A prompt of a conversation in JSON, whose messages may have parts with the numbers of media.
     static Result<Prompt> of_chat(const Model &model, std::string_view json, const std::vector<const Media *> &media,
                                   uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) {
-        std::vector<rz_media *> raw;
-        raw.reserve(media.size());
-        for (const Media *one : media) raw.push_back(detail::raw(one));
+        const auto raw = detail::all_raw(media);
         return detail::called<Prompt, rz_prompt *>([&](rz_prompt **out, rz_error *error) {
             return rz_prompt_from_chat(model.get(), json.data(), json.size(), flags, raw.data(), raw.size(), nullptr, out, error);
         });
@@ -887,9 +950,7 @@ public:
     static Result<std::vector<float>> embed(const Model &model, const std::vector<const Prompt *> &prompts,
                                             const rz_embed_params &params = realizar::params<rz_embed_params>(),
                                             const rz_cancel *cancel = nullptr) {
-        std::vector<rz_prompt *> raw;
-        raw.reserve(prompts.size());
-        for (const Prompt *one : prompts) raw.push_back(detail::raw(one));
+        const auto raw = detail::all_raw(prompts);
         return detail::sized(std::vector<float>(), [&](float *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_embed_prompts_into(model.get(), &params, raw.data(), raw.size(), out, capacity, n, cancel, error);
         });
@@ -930,6 +991,18 @@ template <class Edit> void edit_logits(rz_sampler_params &params, Edit &edit) no
     };
 }
 
+namespace detail {
+
+/// The handles and the scales of adapters.
+inline std::pair<std::vector<rz_adapter *>, std::vector<float>> scaled(const std::vector<std::pair<const Adapter *, float>> &adapters) {
+    std::vector<const Adapter *> list;
+    std::vector<float> scales;
+    for (const auto &[adapter, scale] : adapters) list.push_back(adapter), scales.push_back(scale);
+    return {all_raw(list), std::move(scales)};
+}
+
+} // namespace detail
+
 /// The choice of the next token. A null `Sampler *` stands for the most likely one.
 class Sampler {
 public:
@@ -943,10 +1016,7 @@ public:
     /// Lets it choose only what continues a text of the grammar, from its start; nullptr: anything.
     void set_grammar(const Grammar *grammar) { try_set_grammar(grammar).value(); }
     Result<rz_status> try_set_grammar(const Grammar *grammar) {
-        rz_error error;
-        const rz_status status = rz_sampler_grammar_set(get(), detail::raw(grammar), &error);
-        if (status < 0) return error;
-        return status;
+        return detail::done([&](rz_error *error) { return rz_sampler_grammar_set(get(), detail::raw(grammar), error); });
     }
     rz_sampler *get() const noexcept { return handle_.get(); }
 
@@ -987,8 +1057,8 @@ public:
         return callback.rethrow(
             detail::done([&](rz_error *error) { return rz_cache_save(get(), Callback::template move<const void *>, &callback, nullptr, error); }));
     }
-    /// Loads a saved cache from `read(out, n)`, which fills all of `out` and returns 0, RZ_ERR_FORMAT if the file ends
-    /// before, or an errno. Exceptions of `read` are rethrown.
+    /// Loads a saved cache. `read(out, n)` must fill all `n` bytes and return 0. At the end of the file it returns
+    /// RZ_ERR_FORMAT, if it cannot be read an errno. Exceptions of `read` are rethrown.
     template <class Read>
     static Result<Cache> load(const Model &model, Read &&read,
                               const rz_cache_params &params = realizar::params<rz_cache_params>()) {
@@ -1046,14 +1116,9 @@ public:
         try_set_adapters(adapters).value();
     }
     Result<rz_status> try_set_adapters(const std::vector<std::pair<const Adapter *, float>> &adapters) {
-        std::vector<rz_adapter *> handles;
-        std::vector<float> scales;
-        for (const auto &[adapter, scale] : adapters) {
-            handles.push_back(adapter->get());
-            scales.push_back(scale);
-        }
+        const auto scaled = detail::scaled(adapters);
         return detail::done([&](rz_error *error) {
-            return rz_cache_adapters_set(get(), handles.data(), scales.data(), handles.size(), error);
+            return rz_cache_adapters_set(get(), scaled.first.data(), scaled.second.data(), adapters.size(), error);
         });
     }
 
@@ -1090,9 +1155,8 @@ public:
                                                     const std::vector<Sampler *> &samplers = {}) {
         if (tokens.size() != caches.size() || (!samplers.empty() && samplers.size() != caches.size()))
             return rz_error{RZ_ERR_INVALID_ARGUMENT, 0, 0, "a batch has as many tokens and samplers as caches"};
-        std::vector<rz_cache *> raw;
+        const auto raw = detail::all_raw(caches);
         std::vector<rz_sampler *> choosers(caches.size());
-        for (Cache *cache : caches) raw.push_back(detail::raw(cache));
         for (size_t i = 0; i < samplers.size(); i++) choosers[i] = detail::raw(samplers[i]);
         return detail::called<std::vector<uint32_t>>(
             [&](std::vector<uint32_t> *next, rz_error *error) {
@@ -1136,8 +1200,8 @@ public:
         k = (std::min)(k, static_cast<uint32_t>(vocabulary)); // not the macro of windows.h
         std::vector<uint32_t> tokens(k);
         std::vector<float> values(k);
-        auto n = detail::called<size_t>([&](size_t *n, rz_error *error) {
-            return rz_top_logprobs(get(), k, tokens.data(), values.data(), n, error);
+        auto n = detail::called<size_t>([&](size_t *found, rz_error *failure) {
+            return rz_top_logprobs(get(), k, tokens.data(), values.data(), found, failure);
         });
         if (!n) return n.error();
         std::vector<std::pair<uint32_t, float>> pairs;
@@ -1216,9 +1280,7 @@ public:
         return try_step(jobs, budget).value() == RZ_AGAIN;
     }
     static Result<rz_status> try_step(const std::vector<Job *> &jobs, Limit budget = no_limit) {
-        std::vector<rz_job *> raw;
-        raw.reserve(jobs.size());
-        for (Job *job : jobs) raw.push_back(detail::raw(job));
+        const auto raw = detail::all_raw(jobs);
         return detail::done([&](rz_error *error) { return rz_jobs_step(raw.data(), raw.size(), budget.us(), error); });
     }
     /// The text that is new since the last call: whole characters, stop strings cut out. Valid until the next call.
@@ -1390,8 +1452,8 @@ public:
             return rz_conversation_new(model.get(), &params, out, error);
         });
     }
-    /// Loads a saved conversation from `read(out, n)`, which fills all of `out` and returns 0, RZ_ERR_FORMAT if the
-    /// file ends before, or an errno. Exceptions of `read` are rethrown.
+    /// Loads a saved conversation. `read(out, n)` must fill all `n` bytes and return 0. At the end of the file it returns
+    /// RZ_ERR_FORMAT, if it cannot be read an errno. Exceptions of `read` are rethrown.
     template <class Read>
     static Result<Conversation> load(const Model &model, Read &&read,
                                      const rz_conversation_params &params = realizar::params<rz_conversation_params>()) {
@@ -1422,9 +1484,7 @@ public:
         try_add_json(json, media).value();
     }
     Result<rz_status> try_add_json(std::string_view json, const std::vector<const Media *> &media = {}) {
-        std::vector<rz_media *> raw;
-        raw.reserve(media.size());
-        for (const Media *one : media) raw.push_back(detail::raw(one));
+        const auto raw = detail::all_raw(media);
         return detail::done([&](rz_error *error) {
             return rz_conversation_add(get(), json.data(), json.size(), raw.data(), raw.size(), error);
         });
@@ -1437,35 +1497,35 @@ public:
     }
     void add(const Message &message) { try_add(message).value(); }
     Result<rz_status> try_add(const Message &message) {
-        const std::string role(message.role), content(message.content);
+        const Text role(message.role);
         return detail::done([&](rz_error *error) {
-            if (detail::is_cut(role)) return detail::refuse(error, "the role");
-            return rz_conversation_add_text(get(), role.c_str(), content.data(), content.size(), error);
+            if (role.check(error, "role") < 0) return error->code;
+            return rz_conversation_add_text(get(), role.c_str(), message.content.data(), message.content.size(), error);
         });
     }
     /// A message of the user and the whole reply, whose content goes to `each(text)` piece by piece; false from it ends
     /// the reply, which keeps what was said. So does what it throws, which goes on from here.
     template <class Each>
-    void say(const std::string &text, Each &&each, const rz_reply_params &params = realizar::params<rz_reply_params>()) {
+    void say(const Text &text, Each &&each, const rz_reply_params &params = realizar::params<rz_reply_params>()) {
         try_say(text, each, params).value();
     }
     template <class Each>
-    Result<rz_status> try_say(const std::string &text, Each &&each,
+    Result<rz_status> try_say(const Text &text, Each &&each,
                               const rz_reply_params &params = realizar::params<rz_reply_params>()) {
         using Callback = detail::Callback<std::remove_reference_t<Each>>;
         Callback callback(each);
         auto call = [](const char *piece, size_t n, void *user) noexcept -> int32_t {
-            return static_cast<Callback *>(user)->run(1, [&](auto &each) -> int32_t {
-                if constexpr (std::is_same_v<decltype(each(std::string_view())), void>) {
-                    each(std::string_view(piece, n));
+            return static_cast<Callback *>(user)->run(1, [&](auto &function) -> int32_t {
+                if constexpr (std::is_same_v<decltype(function(std::string_view())), void>) {
+                    function(std::string_view(piece, n));
                     return 0;
                 } else {
-                    return !each(std::string_view(piece, n));
+                    return !function(std::string_view(piece, n));
                 }
             });
         };
         const auto said = detail::done([&](rz_error *error) {
-            if (detail::is_cut(text)) return detail::refuse(error, "the text");
+            if (text.check(error, "text") < 0) return error->code;
             return rz_conversation_say(get(), text.c_str(), &params, call, &callback, error);
         });
         if (said) logprobs_ = params.logprobs;
@@ -1504,9 +1564,7 @@ public:
         return try_step(all, budget).value() == RZ_AGAIN;
     }
     static Result<rz_status> try_step(const std::vector<Conversation *> &all, Limit budget = no_limit) {
-        std::vector<rz_conversation *> raw;
-        raw.reserve(all.size());
-        for (Conversation *one : all) raw.push_back(detail::raw(one));
+        const auto raw = detail::all_raw(all);
         return detail::done([&](rz_error *error) { return rz_conversations_step(raw.data(), raw.size(), budget.us(), error); });
     }
     /// Hands the parts of the reply that are new since the last call to `each(kind, flags, index, text)`, as a
@@ -1581,14 +1639,9 @@ public:
         try_set_adapters(adapters).value();
     }
     Result<rz_status> try_set_adapters(const std::vector<std::pair<const Adapter *, float>> &adapters) {
-        std::vector<rz_adapter *> handles;
-        std::vector<float> scales;
-        for (const auto &[adapter, scale] : adapters) {
-            handles.push_back(adapter->get());
-            scales.push_back(scale);
-        }
+        const auto scaled = detail::scaled(adapters);
         return detail::done([&](rz_error *error) {
-            return rz_conversation_adapters_set(get(), handles.data(), scales.data(), handles.size(), error);
+            return rz_conversation_adapters_set(get(), scaled.first.data(), scaled.second.data(), adapters.size(), error);
         });
     }
     /// Has later replies share what `store` remembers; null: none.
