@@ -47,18 +47,18 @@ MAINTAINER, MAIL = _variable("REALIZAR_MAINTAINER", r'([^<>"]*[^<>" ]) <([^<>"\s
 (SCM,) = _variable("REALIZAR_SCM", r'(https://[^\s"<>]+)', "an https URL")
 
 
-def _epoch() -> int:
-    """Time of every file in a package: SOURCE_DATE_EPOCH, or that of the commit, or the first that a zip file knows."""
-    if "SOURCE_DATE_EPOCH" in os.environ:
-        return max(int(os.environ["SOURCE_DATE_EPOCH"]), 315532800)
+def _git(form: str) -> str:
+    """What git tells of the commit; empty outside a repository."""
     try:
-        command = ["git", "log", "-1", "--format=%ct"]
-        return int(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
-    except (FileNotFoundError, ValueError):
-        return 315532800
+        command = ["git", "log", "-1", f"--format={form}"]
+        return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.strip()
+    except FileNotFoundError:
+        return ""
 
 
-EPOCH = _epoch()
+COMMIT = _git("%H")
+# Time of every file in a package: SOURCE_DATE_EPOCH, or that of the commit, or the first that a zip file knows.
+EPOCH = max(int(os.environ.get("SOURCE_DATE_EPOCH") or _git("%ct") or 0), 315532800)
 
 
 class Skipped(Exception):
