@@ -306,7 +306,7 @@ func (c *Conversation) begin(ctx context.Context, handle *rz_conversation, optio
 	var e rz_error
 	if err := check(lib.rz_conversation_reply(handle, &params, &e), &e); err != nil {
 		stop()
-		return c.held().ended(err, ctx)
+		return c.held().ended(err, ctx, c.scope.object)
 	}
 	c.begun(ctx, stop, options.Logprobs)
 	return nil

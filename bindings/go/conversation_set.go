@@ -63,7 +63,7 @@ func (c *Conversation) beginRead(ctx context.Context, handle *rz_conversation, o
 	var e rz_error
 	if err := check(lib.rz_conversation_read(handle, &params, &e), &e); err != nil {
 		stop()
-		return c.held().ended(err, ctx)
+		return c.held().ended(err, ctx, c.scope.object)
 	}
 	c.begun(ctx, stop, 0)
 	return nil

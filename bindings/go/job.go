@@ -139,7 +139,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	var handle *rz_job
 	if err := check(lib.rz_job_new(cache, &params, &handle, &e), &e); err != nil {
 		end()
-		return nil, err
+		return nil, ended(err, ctx)
 	}
 	j := &Job{ctx: ctx, width: max(options.Logprobs, 0) + 1, job: own(handle, func(handle *rz_job) {
 		lib.rz_job_free(handle)

@@ -244,6 +244,20 @@ func (m *Model) Close() error {
 	return m.held().close()
 }
 
+// Capabilities are bits that say what a model and its conversations can do: info.Capabilities&CanTools != 0.
+type Capabilities uint32
+
+const (
+	CanGenerate        Capabilities = rz_CAN_GENERATE         // it generates tokens; unlike a model for embeddings
+	CanSystem          Capabilities = rz_CAN_SYSTEM           // its chat template has system messages of their own
+	CanTools           Capabilities = rz_CAN_TOOLS            // tool calling
+	CanReason          Capabilities = rz_CAN_REASON           // replies may begin with reasoning
+	CanSwitchReasoning Capabilities = rz_CAN_SWITCH_REASONING // ReasoningOn and ReasoningOff work
+	CanImages          Capabilities = rz_CAN_IMAGES           // messages of the user may have pictures; an encoder is needed
+	CanAudio           Capabilities = rz_CAN_AUDIO            // the same for sounds
+	CanVideo           Capabilities = rz_CAN_VIDEO            // the same for videos
+)
+
 // Info describes a model.
 type Info struct {
 	Architecture, Name                                    string
@@ -260,6 +274,10 @@ type Info struct {
 	Unknown                                               int      // keys and tensors that LoadOptions.AllowUnknown passed over
 	ReadsSource                                           bool     // it writes a text of another one: MediaFromTokens
 	ISA                                                   string   // instruction set of products on the CPU; "": none are there
+	Capabilities                                          Capabilities
+	EmbeddingDim                                          int     // numbers of an embedding; 0: it computes none
+	Pooling                                               Pooling // of its embeddings; PoolingModel: EmbedOptions has to name one
+	NScores                                               int     // scores of its classifier (PoolingRank); 0: it has none
 }
 
 // NoToken stands where a model has no such token.
@@ -290,7 +308,8 @@ func (m *Model) Info() (Info, error) {
 		Device: c.device, GPULayers: int(c.gpu_layers),
 		HasTemplate: c.chat_template&rz_TEMPLATE_PRESENT != 0, BOS: c.bos_token, EOS: c.eos_token,
 		TemplateWritesBOS: c.chat_template&rz_TEMPLATE_WRITES_BOS != 0, Unknown: int(c.n_unknown),
-		ReadsSource: c.reads_source != 0, ISA: stringOf(c.isa[:]),
+		ReadsSource: c.reads_source != 0, ISA: stringOf(c.isa[:]), Capabilities: Capabilities(c.capabilities),
+		EmbeddingDim: int(c.embedding_dim), Pooling: Pooling(c.pooling), NScores: int(c.n_scores),
 	}, err
 }
 

@@ -110,6 +110,12 @@ func TestInfoAndText(t *testing.T) {
 		info.HeadDim != 8 || info.VocabSize != 512 || info.BOS != 1 {
 		t.Errorf("%+v %v", info, err)
 	}
+	if info.Capabilities != CanGenerate || info.EmbeddingDim != 64 || info.Pooling != PoolingModel || info.NScores != 0 {
+		t.Errorf("%+v", info)
+	}
+	if chat, err := load(t, chatModel(t, plainTemplate)).Info(); err != nil || chat.Capabilities != CanGenerate|CanSystem|CanTools {
+		t.Errorf("%+v %v", chat, err)
+	}
 	if architecture, err := model.Meta("general.architecture"); err != nil || architecture != "llama" {
 		t.Errorf("%q %v", architecture, err)
 	}
