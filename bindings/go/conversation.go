@@ -250,6 +250,9 @@ func (c *Conversation) begin(ctx context.Context, handle *rz_conversation, optio
 	if options == nil {
 		options = &ReplyOptions{}
 	}
+	if err := checkDraft(options.Draft, options.DraftModel); err != nil {
+		return err
+	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	grammar := []byte(options.Grammar)

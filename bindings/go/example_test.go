@@ -50,6 +50,7 @@ func ExampleConversation_Say_cancelled() {
 	}
 	defer conversation.Close()
 	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
 	enough := errors.New("the user has heard enough")
 	said := ""
 	for piece, err := range conversation.Say(ctx, "Once upon a time", nil) {

@@ -47,6 +47,14 @@ const (
 	DraftMTP    Draft = rz_DRAFT_MTP    // by a layer of the model itself, loaded with LoadOptions.MTP
 )
 
+// checkDraft refuses a model that would be passed over.
+func checkDraft(draft Draft, model *Model) error {
+	if model != nil && draft != DraftModel {
+		return wrong("Draft is %d; it must be DraftModel with a DraftModel", draft)
+	}
+	return nil
+}
+
 // EndReason is why a job has ended.
 type EndReason uint32
 
@@ -75,6 +83,11 @@ type JobInfo struct {
 func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptions) (*Job, error) {
 	if options == nil {
 		options = &JobOptions{}
+	}
+	if options.PromptFirst != 0 && options.Prompt == nil {
+		return nil, wrong("PromptFirst is %d; it must be 0 without Prompt", options.PromptFirst)
+	} else if err := checkDraft(options.Draft, options.DraftModel); err != nil {
+		return nil, err
 	}
 	sampler, release, err := optional[*rz_sampler](options.Sampler, "Sampler")
 	if err != nil {

@@ -2,6 +2,7 @@
 package realizar
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"go/ast"
@@ -174,6 +175,26 @@ func TestNilArgumentsAreNamed(t *testing.T) {
 		"r":                second(model.LoadSession(nil, nil)),
 	} {
 		if !errors.Is(err, ErrInvalidArgument) || !strings.HasPrefix(err.Error(), "realizar: "+want) || !strings.Contains(err.Error(), "nil or zero") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	// What would be passed over in silence is refused.
+	prefix, err := model.NewPrompt([]PromptPart{{Tokens: []uint32{1, 403}}}, false)
+	must(t, err)
+	var saved bytes.Buffer
+	must(t, talk.Save(&saved))
+	for want, err := range map[string]error{
+		"Draft is 0":                   talk.Begin(ctx, &ReplyOptions{DraftModel: model}),
+		"Draft is 1":                   second(session.NewJob(ctx, []uint32{1}, &JobOptions{DraftModel: model, Draft: DraftLookup})),
+		"PromptFirst is 3":             second(session.NewJob(ctx, []uint32{1}, &JobOptions{PromptFirst: 3})),
+		"rz_job_params has both":       second(session.NewJob(ctx, []uint32{1}, &JobOptions{Prompt: prefix})),
+		"DiskLimit is 5":               second(model.NewStore(&StoreOptions{DiskLimit: 5})),
+		"Runtime and Threads are both": second(Load(ctx, storyModel, &LoadOptions{Runtime: &Runtime{}, Threads: 1})),
+		"Shares has 1 entries":         second(Load(ctx, storyModel, &LoadOptions{Shares: []float32{1}})),
+		"Kind is 16":                   second(model.LoadEncoder(ctx, storyModel, &EncoderOptions{Kind: Video})),
+		"Transcript, System, Adapters": second(model.LoadConversation(&saved, &ConversationOptions{Overflow: OverflowForget})),
+	} {
+		if !errors.Is(err, ErrInvalidArgument) || !strings.HasPrefix(err.Error(), "realizar: "+want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

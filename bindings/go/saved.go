@@ -2,6 +2,7 @@ package realizar
 
 import (
 	"io"
+	"reflect"
 	"runtime"
 	"unsafe"
 )
@@ -33,8 +34,11 @@ func (c *Conversation) Save(w io.Writer) error {
 }
 
 // LoadConversation reads a conversation that was saved with the same model. It goes on as that one would have. Of the
-// options Cache, Context and Store count, the others were saved.
+// options Cache, Context and Store count; the others were saved, and are refused.
 func (m *Model) LoadConversation(r io.Reader, options *ConversationOptions) (*Conversation, error) {
+	if options != nil && (options.Overflow != 0 || options.Adapters != nil || options.System != "" || !reflect.ValueOf(options.Transcript).IsZero()) {
+		return nil, wrong("Transcript, System, Adapters and Overflow are of the saved conversation; they must be zero, and the setters change them")
+	}
 	return restored(r, func(read, user uintptr) (*Conversation, error) {
 		return m.conversation(options, func(model *rz_model, params *rz_conversation_params, out **rz_conversation, e *rz_error) int32 {
 			return lib.rz_conversation_load(model, params, read, user, out, e)

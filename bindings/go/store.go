@@ -27,6 +27,9 @@ func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 	if options == nil {
 		options = &StoreOptions{}
 	}
+	if options.DiskLimit != 0 && options.Path == "" {
+		return nil, wrong("DiskLimit is %d; it must be 0 without Path", options.DiskLimit)
+	}
 	var counts counts
 	params := rz_store_params{
 		min_tokens: counts.of(options.MinTokens, "MinTokens"), memory_limit: options.MemoryLimit,
