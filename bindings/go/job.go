@@ -84,9 +84,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	if options == nil {
 		options = &JobOptions{}
 	}
-	if options.PromptFirst != 0 && options.Prompt == nil {
-		return nil, wrong("PromptFirst is %d; it must be 0 without Prompt", options.PromptFirst)
-	} else if err := checkDraft(options.Draft, options.DraftModel); err != nil {
+	if err := checkDraft(options.Draft, options.DraftModel); err != nil {
 		return nil, err
 	}
 	sampler, release, err := optional[*rz_sampler](options.Sampler, "Sampler")
@@ -125,6 +123,8 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	if counts.err != nil {
 		return nil, counts.err
+	} else if options.PromptFirst != 0 && options.Prompt == nil {
+		return nil, wrong("PromptFirst is %d; it must be 0 without Prompt", options.PromptFirst)
 	}
 	if options.Chat != nil {
 		chat, err := marshal(options.Chat)
