@@ -164,7 +164,7 @@ func TestNilArgumentsAreNamed(t *testing.T) {
 		"Runtime":          second(Load(ctx, storyModel, &LoadOptions{Runtime: &Runtime{}})),
 		"Store":            second(model.NewConversation(&ConversationOptions{Store: &Store{}})),
 		"store":            talk.SetStore(&Store{}),
-		"DraftModel":       talk.Begin(ctx, &ReplyOptions{DraftModel: &Model{}}),
+		"DraftModel":       talk.Begin(ctx, &ReplyOptions{Draft: DraftModel, DraftModel: &Model{}}),
 		"Compiled":         talk.Begin(ctx, &ReplyOptions{Compiled: &Grammar{}}),
 		"Sampler":          second(session.NewJob(ctx, []uint32{1}, &JobOptions{Sampler: &Sampler{}})),
 		"Prompt":           second(session.NewJob(ctx, nil, &JobOptions{Prompt: &Prompt{}})),
