@@ -26,7 +26,7 @@ use std::{env, fs};
 use header::Group;
 
 /// The groups of the header: a file of `src/ffi`, and its title.
-const GROUPS: [(&str, &str); 39] = [
+const GROUPS: [(&str, &str); 40] = [
     ("status.rs", "Status codes and errors"),
     ("version.rs", "Version"),
     ("allocator.rs", "Memory allocation"),
@@ -38,6 +38,7 @@ const GROUPS: [(&str, &str); 39] = [
     ("model.rs", "Models"),
     ("model_info.rs", "Model information"),
     ("source.rs", "Models from memory, file descriptors and callbacks"),
+    ("hub.rs", "Models of the Hugging Face Hub"),
     ("text.rs", "Tokenization"),
     ("chat.rs", "Chat templates"),
     ("reply.rs", "Reply parsing: reasoning and tool calls"),

@@ -217,7 +217,7 @@ fn nullable(doc: &str) -> Vec<String> {
 }
 
 /// What the names of an enum's constants begin with, and the name of the enum.
-const ENUMS: [(&str, &str); 40] = [
+const ENUMS: [(&str, &str); 41] = [
     ("RZ_OK", "rz_status_code"),
     ("RZ_AGAIN", "rz_status_code"),
     ("RZ_DONE", "rz_status_code"),
@@ -231,6 +231,7 @@ const ENUMS: [(&str, &str); 40] = [
     ("RZ_CAN_", "rz_capability"),
     ("RZ_THREAD_", "rz_thread_kind"),
     ("RZ_FEATURE_", "rz_feature"),
+    ("RZ_HUB_", "rz_hub_flag"),
     ("RZ_TEMPLATE_", "rz_template_flag"),
     ("RZ_SAMPLING_", "rz_sampling_flag"),
     ("RZ_SOURCE_", "rz_source_kind"),

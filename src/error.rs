@@ -24,6 +24,9 @@ pub enum Error {
     /// Has no `String`, because allocation has just failed.
     #[error("out of memory: {bytes} bytes for {what}")]
     OutOfMemory { what: &'static str, bytes: u64 },
+    /// What was asked for takes more memory than the caller says is free.
+    #[error("{0}")]
+    TooLarge(String),
     #[error("{device} is out of memory: {bytes} bytes for {what}")]
     DeviceOutOfMemory { device: String, what: String, bytes: u64 },
     /// The call would exceed a limit set by the caller, of which `left` bytes are left.

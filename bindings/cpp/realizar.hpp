@@ -332,6 +332,18 @@ inline Result<std::vector<rz_device_info>> try_devices() {
 }
 inline std::vector<rz_device_info> devices() { return try_devices().value(); }
 
+/// The files of a model of the Hugging Face Hub, as the JSON of rz_hub_choose_into. `model`: "hf:owner/name" or
+/// "hf:owner/name:quantization"; `listing`: the Hub's answer; `memory`: free bytes, 0: unknown; `flags`: RZ_HUB_*.
+inline Result<std::string> try_hub_choose(std::string_view model, std::string_view listing, uint64_t memory = 0, uint32_t flags = 0) {
+    return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+        const char *at = listing.data() ? listing.data() : "";
+        return rz_hub_choose_into(model.data(), model.size(), at, listing.size(), memory, flags, out, capacity, n, error);
+    });
+}
+inline std::string hub_choose(std::string_view model, std::string_view listing, uint64_t memory = 0, uint32_t flags = 0) {
+    return try_hub_choose(model, listing, memory, flags).value();
+}
+
 struct Message {
     std::string role, content;
 };

@@ -109,6 +109,7 @@ const (
 	rz_SOURCE_MEMORY              = 1
 	rz_SOURCE_FD                  = 2
 	rz_SOURCE_READER              = 3
+	rz_HUB_CACHED                 = 1
 	rz_TOKENIZE_ADD_SPECIAL       = 1
 	rz_TOKENIZE_PARSE_SPECIAL     = 2
 	rz_DETOKENIZE_SPECIAL         = 1

@@ -151,6 +151,10 @@ func (functions) rz_model_load_from(sources *rz_source, n uintptr, params *rz_mo
 	return int32(C.rz_model_load_from((*C.rz_source)(unsafe.Pointer(sources)), C.size_t(n), (*C.rz_model_params)(unsafe.Pointer(params)), (**C.rz_model)(unsafe.Pointer(out)), (*C.rz_error)(unsafe.Pointer(err))))
 }
 
+func (functions) rz_hub_choose_into(model *byte, model_len uintptr, listing *byte, listing_len uintptr, memory uint64, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32 {
+	return int32(C.rz_hub_choose_into((*C.char)(unsafe.Pointer(model)), C.size_t(model_len), (*C.char)(unsafe.Pointer(listing)), C.size_t(listing_len), C.uint64_t(memory), C.uint32_t(flags), (*C.char)(unsafe.Pointer(out)), C.size_t(capacity), (*C.size_t)(unsafe.Pointer(len)), (*C.rz_error)(unsafe.Pointer(err))))
+}
+
 func (functions) rz_tokenize_into(model *rz_model, text *byte, text_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, cancel *rz_cancel, err *rz_error) int32 {
 	return int32(C.rz_tokenize_into((*C.rz_model)(unsafe.Pointer(model)), (*C.char)(unsafe.Pointer(text)), C.size_t(text_len), C.uint32_t(flags), (*C.uint32_t)(unsafe.Pointer(out)), C.size_t(capacity), (*C.size_t)(unsafe.Pointer(n)), (*C.rz_cancel)(unsafe.Pointer(cancel)), (*C.rz_error)(unsafe.Pointer(err))))
 }

@@ -33,6 +33,7 @@ type functions struct {
 	rz_model_info_get             func(model *rz_model, out *rz_model_info, err *rz_error) int32
 	rz_model_device_get           func(model *rz_model, index uint32, out *rz_model_device, err *rz_error) int32
 	rz_model_load_from            func(sources *rz_source, n uintptr, params *rz_model_params, out **rz_model, err *rz_error) int32
+	rz_hub_choose_into            func(model *byte, model_len uintptr, listing *byte, listing_len uintptr, memory uint64, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_tokenize_into              func(model *rz_model, text *byte, text_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, cancel *rz_cancel, err *rz_error) int32
 	rz_detokenize_into            func(model *rz_model, tokens *uint32, n uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_token_is_end               func(model *rz_model, token uint32) int32

@@ -65,6 +65,7 @@ pub use crate::cpu::threads::thread::{apart, is_own as is_own_thread};
 pub use crate::cpu::threads::watch::{OnThread, Role};
 pub use crate::device::{CPU_DEVICE, MAX_GPUS, devices};
 pub use crate::device::{DeviceInfo, DeviceKind, Part};
+pub use crate::format::hub::{HubChoice, HubFile, HubModel};
 pub use crate::format::{ByteSource, ReadAt};
 pub use crate::grammar::{Grammar, GrammarText, Kind as GrammarKind};
 pub use crate::graph::load_options::{Copied, LoadOptions, Placement};

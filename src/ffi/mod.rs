@@ -42,6 +42,7 @@ pub mod embed;
 pub mod encoder;
 pub mod generate;
 pub mod grammar;
+pub mod hub;
 pub mod job;
 pub mod kernels;
 pub mod layout;

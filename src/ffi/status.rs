@@ -126,7 +126,7 @@ fn status_of(error: &Error) -> rz_status {
         Error::NotFound(_) => RZ_ERR_NOT_FOUND,
         Error::NotReady(_) => RZ_ERR_NOT_READY,
         Error::Busy(_) => RZ_ERR_BUSY,
-        Error::OutOfMemory { .. } => RZ_ERR_OUT_OF_MEMORY,
+        Error::OutOfMemory { .. } | Error::TooLarge(_) => RZ_ERR_OUT_OF_MEMORY,
         Error::DeviceOutOfMemory { .. } => RZ_ERR_DEVICE_OUT_OF_MEMORY,
         Error::Limit { .. } | Error::TooComplex(_) => RZ_ERR_LIMIT,
         Error::Io { .. } => RZ_ERR_IO,

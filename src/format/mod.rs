@@ -19,6 +19,7 @@ mod file;
 mod gguf;
 mod grouped;
 mod hf;
+pub mod hub;
 pub(crate) mod json;
 mod metadata;
 mod mmap;

@@ -119,6 +119,8 @@ int main(int argc, char **argv) {
     realizar::Model model = load(argv[1]);
     EXPECT(model.info().architecture == std::string_view("llama") && model.info().n_layers == 5);
     EXPECT(model.meta("general.architecture") == "llama");
+    EXPECT(failure([&] { realizar::hub_choose("hf:o/n", ""); }) == RZ_ERR_FORMAT && failure([&] { realizar::hub_choose("o/n", ""); }) == RZ_ERR_INVALID_ARGUMENT);
+    EXPECT(realizar::hub_choose("hf:o/n", "{\"siblings\": [{\"rfilename\": \"m.gguf\", \"size\": 5}]}", 0, RZ_HUB_CACHED).find("\"m.gguf\"") != std::string::npos);
     EXPECT(failure([&] { model.meta("none"); }) == RZ_ERR_NOT_FOUND);
     EXPECT(failure([&] { model.render_chat({{"user", "x"}}); }) == RZ_ERR_UNSUPPORTED);
     const std::vector<uint32_t> tokens = model.tokenize(prompt);

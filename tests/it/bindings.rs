@@ -50,7 +50,8 @@ const OPTIONS: [(&str, &str); 20] = [
 ];
 
 /// Constants that callers pass, by what their names begin with.
-const PASSED: [&str; 21] = [
+const PASSED: [&str; 22] = [
+    "RZ_HUB_",
     "RZ_PLACED_",
     "RZ_PLACE_",
     "RZ_OVERFLOW_",

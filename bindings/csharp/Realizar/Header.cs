@@ -800,6 +800,7 @@ namespace Realizar
         internal const int RZ_SOURCE_MEMORY = 1;
         internal const int RZ_SOURCE_FD = 2;
         internal const int RZ_SOURCE_READER = 3;
+        internal const int RZ_HUB_CACHED = 1;
         internal const int RZ_TOKENIZE_ADD_SPECIAL = 1;
         internal const int RZ_TOKENIZE_PARSE_SPECIAL = 2;
         internal const int RZ_DETOKENIZE_SPECIAL = 1;
@@ -942,6 +943,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_info_get(ModelHandle model, rz_model_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_device_get(ModelHandle model, uint index, rz_model_device* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_load_from(rz_source* sources, UIntPtr n, rz_model_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_hub_choose_into(byte* model, UIntPtr model_len, byte* listing, UIntPtr listing_len, ulong memory, uint flags, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_tokenize_into(ModelHandle model, byte* text, UIntPtr text_len, uint flags, uint* @out, UIntPtr capacity, UIntPtr* n, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_detokenize_into(ModelHandle model, uint* tokens, UIntPtr n, uint flags, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_token_is_end(ModelHandle model, uint token);

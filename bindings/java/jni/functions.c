@@ -110,6 +110,10 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1model_1load_1from(JNIEnv *
     return rz_model_load_from((void *)(intptr_t)sources, n, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1hub_1choose_1into(JNIEnv *env, jobject self, jlong model, jlong model_len, jlong listing, jlong listing_len, jlong memory, jint flags, jlong out, jlong capacity, jlong len, jlong err) {
+    return rz_hub_choose_into((void *)(intptr_t)model, model_len, (void *)(intptr_t)listing, listing_len, memory, flags, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
+}
+
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1tokenize_1into(JNIEnv *env, jobject self, jlong model, jlong text, jlong text_len, jint flags, jlong out, jlong capacity, jlong n, jlong cancel, jlong err) {
     return rz_tokenize_into((void *)(intptr_t)model, (void *)(intptr_t)text, text_len, flags, (void *)(intptr_t)out, capacity, (void *)(intptr_t)n, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
 }

@@ -35,6 +35,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_model_info_get = Ffm.function("rz_model_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_device_get = Ffm.function("rz_model_device_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_load_from = Ffm.function("rz_model_load_from", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_hub_choose_into = Ffm.function("rz_hub_choose_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_tokenize_into = Ffm.function("rz_tokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_detokenize_into = Ffm.function("rz_detokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_token_is_end = Ffm.function("rz_token_is_end", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT));
@@ -396,6 +397,15 @@ final class FfmFunctions implements Functions {
     public int rz_model_load_from(long sources, long n, long params, long out, long err) {
         try {
             return (int) rz_model_load_from.invokeExact(sources, n, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_hub_choose_into(long model, long model_len, long listing, long listing_len, long memory, int flags, long out, long capacity, long len, long err) {
+        try {
+            return (int) rz_hub_choose_into.invokeExact(model, model_len, listing, listing_len, memory, flags, out, capacity, len, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

@@ -29,6 +29,7 @@ interface Functions {
     int rz_model_info_get(long model, long out, long err);
     int rz_model_device_get(long model, int index, long out, long err);
     int rz_model_load_from(long sources, long n, long params, long out, long err);
+    int rz_hub_choose_into(long model, long model_len, long listing, long listing_len, long memory, int flags, long out, long capacity, long len, long err);
     int rz_tokenize_into(long model, long text, long text_len, int flags, long out, long capacity, long n, long cancel, long err);
     int rz_detokenize_into(long model, long tokens, long n, int flags, long out, long capacity, long len, long err);
     int rz_token_is_end(long model, int token);

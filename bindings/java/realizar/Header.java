@@ -106,6 +106,7 @@ final class Header {
     static final int RZ_SOURCE_MEMORY = 1;
     static final int RZ_SOURCE_FD = 2;
     static final int RZ_SOURCE_READER = 3;
+    static final int RZ_HUB_CACHED = 1;
     static final int RZ_TOKENIZE_ADD_SPECIAL = 1;
     static final int RZ_TOKENIZE_PARSE_SPECIAL = 2;
     static final int RZ_DETOKENIZE_SPECIAL = 1;
@@ -782,6 +783,10 @@ final class Header {
 
     static int rz_model_load_from(Memory sources, long n, Memory params, Memory out, Memory err) {
         return Native.LIBRARY.rz_model_load_from(sources.address, n, params.address, out.address, err.address);
+    }
+
+    static int rz_hub_choose_into(Memory model, long model_len, Memory listing, long listing_len, long memory, int flags, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_hub_choose_into(model.address, model_len, listing.address, listing_len, memory, flags, out.address, capacity, len.address, err.address);
     }
 
     static int rz_tokenize_into(Memory model, Memory text, long text_len, int flags, Memory out, long capacity, Memory n, Memory cancel, Memory err) {

@@ -57,6 +57,8 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_model_load_from(long sources, long n, long params, long out, long err);
     @Override
+    public native int rz_hub_choose_into(long model, long model_len, long listing, long listing_len, long memory, int flags, long out, long capacity, long len, long err);
+    @Override
     public native int rz_tokenize_into(long model, long text, long text_len, int flags, long out, long capacity, long n, long cancel, long err);
     @Override
     public native int rz_detokenize_into(long model, long tokens, long n, int flags, long out, long capacity, long len, long err);

@@ -197,6 +197,7 @@ RZ_CAN_VIDEO = 128
 RZ_SOURCE_MEMORY = 1
 RZ_SOURCE_FD = 2
 RZ_SOURCE_READER = 3
+RZ_HUB_CACHED = 1
 RZ_TOKENIZE_ADD_SPECIAL = 1
 RZ_TOKENIZE_PARSE_SPECIAL = 2
 RZ_DETOKENIZE_SPECIAL = 1
@@ -917,6 +918,7 @@ FUNCTIONS = {
     "rz_model_info_get": (c_int32, [c_void_p, POINTER(rz_model_info), POINTER(rz_error)]),
     "rz_model_device_get": (c_int32, [c_void_p, c_uint32, POINTER(rz_model_device), POINTER(rz_error)]),
     "rz_model_load_from": (c_int32, [POINTER(rz_source), c_size_t, POINTER(rz_model_params), POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_hub_choose_into": (c_int32, [c_char_p, c_size_t, c_char_p, c_size_t, c_uint64, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_tokenize_into": (c_int32, [c_void_p, c_char_p, c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), c_void_p, POINTER(rz_error)]),
     "rz_detokenize_into": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_token_is_end": (c_int32, [c_void_p, c_uint32]),

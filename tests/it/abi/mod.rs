@@ -20,6 +20,7 @@ mod grammar;
 mod header;
 mod history;
 mod host;
+mod hub;
 mod jobs;
 mod kernels;
 mod layouts;

@@ -21,6 +21,7 @@ use realizar::ffi::embed::*;
 use realizar::ffi::encoder::*;
 use realizar::ffi::generate::*;
 use realizar::ffi::grammar::*;
+use realizar::ffi::hub::*;
 use realizar::ffi::job::*;
 use realizar::ffi::kernels::*;
 use realizar::ffi::media::*;
@@ -273,6 +274,12 @@ fn texts(calls: &mut Calls, f: &Fixture) -> Option<()> {
             status => status,
         }
     })?;
+    let listing = r#"{"sha": "5555555555555555555555555555555555555555", "siblings": [{"rfilename": "m-Q8_0.gguf",
+        "size": 9, "blobId": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}]}"#;
+    call!(
+        calls,
+        rz_hub_choose_into(c"hf:o/n".as_ptr(), 6, listing.as_ptr().cast(), listing.len(), 0, 0, out, 4096, &mut n)
+    );
     let mut metrics = rz_metrics { struct_size: size::<rz_metrics>(), ..zeroed() };
     call!(calls, rz_metrics_get(model, &mut metrics));
     let mut metrics = rz_backend_metrics { struct_size: size::<rz_backend_metrics>(), ..zeroed() };

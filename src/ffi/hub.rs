@@ -1,0 +1,91 @@
+//! The choice of a model's files in a repository of the Hugging Face Hub.
+
+use std::ffi::c_char;
+
+use serde_json::{Value, json};
+
+use crate::engine::{HubChoice, HubFile, HubModel};
+use crate::error::secured;
+
+use super::guard::guarded;
+use super::status::{RZ_OK, rz_error, rz_status};
+
+/// Flag of rz_hub_choose_into: the listing is of the files in a cache. It needs neither "sha" nor digests, and a model
+/// that is not complete there has no files.
+pub const RZ_HUB_CACHED: u32 = 1;
+
+/// Bytes of memory that a byte of a listing can stand for, at most.
+const VALUE: usize = 128;
+
+/// Chooses the files of a model of the Hugging Face Hub, as the bindings do before they fetch them. Reads nothing but
+/// its arguments.
+///
+/// `model` is `model_len` bytes of UTF-8: "hf:owner/name" or "hf:owner/name:quantization", where the quantization may
+/// also be the name of a file of the repository, or "mmproj" for its vision or audio encoder. `listing` is the Hub's
+/// answer to GET /api/models/OWNER/NAME/revision/main?blobs=true, `listing_len` bytes of JSON (at most 64 MiB), of any
+/// origin. Files whose names lead out of a folder, and files without a digest, are ignored. Without a quantization the
+/// largest one of at most 8 bits per weight that fits into `memory` bytes is chosen (0: unknown, so that all fit).
+///
+/// The result is JSON, `*len` bytes, not NUL-terminated:
+///
+/// {"repository": "owner/name", "quantization": "", "encoder": "hf:owner/name:mmproj", "commit": "...", "load":
+/// "m-Q8_0.gguf", "size": 5000, "files": [{"name": "m-Q8_0.gguf", "size": 5000, "digest": "..."}]}
+///
+/// "encoder" is the model name of the encoder in the same repository. "load" is the file to load, which finds the other
+/// parts by itself; "" for the folder of all files. "size" is the sum of the sizes. A digest is the SHA-256 of the file
+/// or git's SHA-1 of its blob. With a NULL `listing` only the first three members are there, which come from the name.
+///
+/// With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a
+/// name that is none, or that several files have), RZ_ERR_NOT_FOUND (nothing of that name, or no model),
+/// RZ_ERR_OUT_OF_MEMORY (no model fits into `memory`; the message says what to do), RZ_ERR_FORMAT (a listing that is
+/// not the Hub's), RZ_ERR_VERSION (unknown flags). Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_hub_choose_into(
+    model: *const c_char,
+    model_len: usize,
+    listing: *const c_char,
+    listing_len: usize,
+    memory: u64,
+    flags: u32,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = HubModel::parse(call.text(model, model_len, "model")?)?;
+        call.flags(flags, RZ_HUB_CACHED, "flags")?;
+        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        let json = if listing.is_null() {
+            secured("the choice", VALUE * model_len, || Ok(named(&model).to_string()))?
+        } else {
+            let listing = call.text(listing, listing_len, "listing")?;
+            secured("the listing", VALUE * listing_len, || {
+                let choice = match flags & RZ_HUB_CACHED {
+                    0 => model.choose(listing, memory)?,
+                    _ => model.find(listing, memory)?,
+                };
+                Ok(chosen(&model, &choice).to_string())
+            })?
+        };
+        out.fill(json.as_bytes())?;
+        Ok(RZ_OK)
+    })
+}
+
+fn named(model: &HubModel) -> Value {
+    json!({"repository": model.repository, "quantization": model.quantization, "encoder": model.encoder()})
+}
+
+fn chosen(model: &HubModel, choice: &HubChoice) -> Value {
+    let file = |file: &HubFile| json!({"name": file.name, "size": file.size, "digest": file.digest});
+    json!({
+        "repository": model.repository,
+        "quantization": model.quantization,
+        "encoder": model.encoder(),
+        "commit": choice.commit,
+        "load": choice.load(),
+        "size": choice.size(),
+        "files": choice.files.iter().map(file).collect::<Vec<_>>(),
+    })
+}
