@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import select
 import shutil
 import time
@@ -21,11 +20,11 @@ import urllib.parse
 import urllib.request
 from contextlib import contextmanager, suppress
 from http.client import HTTPException, HTTPResponse
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 from . import _header as _c
-from ._errors import Error, error_of
-from ._library import library
+from ._errors import Error, FormatError, error_of
+from ._library import library, sized, status
 
 Told = Callable[[int, int], None]
 
@@ -34,17 +33,6 @@ PREFIX = "hf:"
 ATTEMPTS, PAUSE = 5, 1.0
 # Seconds for the headers of an answer and for a listing, and without a byte of a file.
 TIMEOUT = 30.0
-_NAME = re.compile(r"hf:([A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*)(?::(.+))?")
-_PART = re.compile(r"-\d{5}-of-(\d{5})\.(?:gguf|safetensors)$")
-_LABEL = re.compile(
-    r"(?:^|[-._/])((?:UD-)?(?:I?Q[1-8](?:_[A-Z0-9]+)*|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|FP?32))(?=[-._/]|$)"
-)
-_FLOATS = ("", "BF16", "F16", "FP16", "F32", "FP32")
-# Projectors as they are preferred; what is named otherwise comes after them.
-_PROJECTORS = ("F16", "FP16", "BF16", "Q8_0", "F32", "FP32")
-# Files of a folder beside its weights, with those of sentence-transformers.
-_TEXTS = re.compile(r"[^/]+\.(?:json|txt|model|jinja)|\d_[A-Za-z]+/(?:config\.json|model\.safetensors)")
-_TOKENIZERS = {"tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt"}
 
 
 def _failed(sentence: str, code: int = _c.RZ_ERR_IO, system_code: int = 0) -> Error:
@@ -55,112 +43,16 @@ def _size(n: int) -> str:
     return f"{n / 1e9:.1f} GB" if n >= 1e9 else f"{n / 1e6:.1f} MB"
 
 
-class Candidate(NamedTuple):
-    """The files of a model; the first is the one to load, or one of a folder."""
-
-    label: str
-    base: str
-    files: List[str]
-    size: int
-
-    @property
-    def needs(self) -> int:
-        """Bytes of memory: weights about as they are in the file, with a cache and scratch memory."""
-        return self.size + self.size // 4 + (1 << 28)
-
-
-def is_projector(quantization: str) -> bool:
-    """Tells whether the encoder of a model is named, not the model."""
-    return "mmproj" in quantization.lower()
+def choose(model: str, listing: Optional[bytes] = None, free: int = 0, flags: int = 0) -> Any:
+    """What the library makes of a model's name and, by a listing, the files of the model (rz_hub_choose_into)."""
+    name = model.encode(errors="surrogatepass")
+    given = name, len(name), listing, len(listing or b""), min(free, 0xFFFFFFFFFFFFFFFF), flags
+    return json.loads(sized(lambda *out: status("rz_hub_choose_into", *given, *out), 4096))
 
 
 def encoder_name(model: str) -> str:
     """The name of the encoder in the repository of a model, unless it is one already."""
-    repository, _, quantization = model[len(PREFIX) :].partition(":")
-    return model if is_projector(quantization) else f"{PREFIX}{repository}:mmproj"
-
-
-def candidates(files: Mapping[str, int], projectors: bool) -> List[Candidate]:
-    """The models, or projectors, among files with these sizes: those in GGUF files with all their parts, or else the
-    folder, which has both."""
-    sets: Dict[Tuple[str, int], List[str]] = {}
-    for file in sorted(files):
-        name = file.rpartition("/")[2].lower()
-        if name.endswith(".gguf") and is_projector(name) == projectors and "imatrix" not in name:
-            part = _PART.search(file)
-            sets.setdefault((file[: part.start()], int(part[1])) if part else (file[:-5], 1), []).append(file)
-    found = []
-    for (base, parts), names in sets.items():
-        labels = _LABEL.findall(base.upper())
-        label = labels[-1] if labels else ""
-        # Rows interleaved for one processor, which no program reads any more.
-        if len(names) == parts and not re.search("Q4_0_[48]_[48]", label):
-            found.append(Candidate(label, base, names, sum(files[name] for name in names)))
-    return found or _folder(files)
-
-
-def _folder(files: Mapping[str, int]) -> List[Candidate]:
-    weights = sorted(name for name in files if re.fullmatch(r"[^/]+\.safetensors", name))
-    weights = [name for name in weights if re.fullmatch(r"model(-\d{5}-of-\d{5})?\.safetensors", name)] or weights
-    part = _PART.search(weights[0]) if weights else None
-    if "config.json" not in files or not _TOKENIZERS & set(files) or len(weights) < (int(part[1]) if part else 1):
-        return []
-    # Weights come last: where they are complete, all else is.
-    names = sorted(name for name in files if _TEXTS.fullmatch(name)) + weights
-    return [Candidate("", "", names, sum(files[name] for name in names))]
-
-
-def named(found: List[Candidate], quantization: str) -> List[Candidate]:
-    """The candidates of a quantization, or of the name of a file."""
-    wanted = quantization.upper()
-    label = wanted[7:] if wanted.startswith("MMPROJ-") else wanted
-    gguf = [one for one in found if one.base]
-    return (
-        [one for one in gguf if one.label == label]
-        or [one for one in gguf if one.label == "UD-" + label]
-        or [one for one in gguf if wanted in (one.base.upper(), one.base.upper() + ".GGUF")]
-    )
-
-
-def best(found: List[Candidate], projectors: bool, free: int) -> Candidate:
-    """The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does, else
-    the smallest. Of projectors the preferred one, of several the first."""
-
-    def rank(one: Candidate) -> Tuple[int, int]:
-        if projectors:
-            return (_PROJECTORS.index(one.label) if one.label in _PROJECTORS else len(_PROJECTORS)), 0
-        if free and one.needs > free:
-            return 2, one.size
-        return (1, one.size) if one.label in _FLOATS else (0, -one.size)
-
-    return min(found, key=rank)
-
-
-def choose(files: Mapping[str, int], repository: str, quantization: str, free: int) -> Candidate:
-    """The candidate to fetch, of the files that a repository has."""
-    projectors = is_projector(quantization)
-    found = candidates(files, projectors)
-    if not found and projectors:
-        raise _failed(f"{repository} has neither mmproj files nor config.json, tokenizer and safetensors files: it has no encoder")
-    if not found:
-        raise _failed(f"{repository} has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, "
-                      "such as one whose name ends in GGUF")  # fmt: skip
-    if quantization.lower() in ("", "mmproj"):
-        one = best(found, projectors, free)
-        if free and one.needs > free and not projectors:
-            else_ = f"or name its quantization to fetch it all the same, {one.label}" if one.label else "or one in GGUF files"
-            raise _failed(f"{_size(free)} of memory are free, and the smallest of {repository} takes {_size(one.needs)}: take a smaller "
-                          f"model, {else_}", _c.RZ_ERR_OUT_OF_MEMORY)  # fmt: skip
-        return one
-    matching = named(found, quantization)
-    if len(matching) > 1:
-        names = ", ".join(one.base + ".gguf" for one in matching)
-        raise _failed(f"{repository} has several files of {quantization}: name one of them in its place, {names}")
-    if not matching:
-        kind = "mmproj-" if projectors else ""
-        labels = ", ".join(sorted({kind + one.label if one.label else one.base for one in found if one.base}))
-        raise _failed(f"{repository} has no {quantization}: " + (f"take one of {labels}" if labels else "it has no GGUF files, so name none"))
-    return matching[0]
+    return choose(model)["encoder"]  # type: ignore[no-any-return]
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -274,8 +166,8 @@ class _Hub:
         except (OSError, HTTPException) as e:
             raise _Cut(e) from e
 
-    def listing(self) -> "Tuple[str, Dict[str, Tuple[int, str]]]":
-        """The commit of the main branch, and the size and the hash of each of its files."""
+    def listing(self) -> bytes:
+        """The files of the main branch with their sizes and hashes, in JSON."""
 
         def work() -> bytes:
             with self.get(f"{self.endpoint}/api/models/{self.repository}/revision/main?blobs=true") as response:
@@ -286,19 +178,7 @@ class _Hub:
                         raise self.strange()
                 return body
 
-        body = self.attempts(work, lambda: 0)
-        try:
-            listed, files = json.loads(body), {}
-            for file in listed["siblings"]:
-                lfs = file.get("lfs") or {}
-                size, digest = lfs.get("size", file.get("size")), lfs.get("sha256") or file.get("blobId")
-                if isinstance(size, int) and size >= 0 and re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", digest or "") and _is_safe(file["rfilename"]):
-                    files[file["rfilename"]] = (size, digest)
-            if re.fullmatch("[0-9a-f]{40}", listed["sha"]):
-                return listed["sha"], files
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            pass
-        raise self.strange()
+        return self.attempts(work, lambda: 0)  # type: ignore[no-any-return]
 
     def attempts(self, work: Callable[[], Any], progress: Callable[[], int]) -> Any:
         """Does something again where a connection fails, while `progress` gets further in between than it was ever."""
@@ -340,11 +220,6 @@ class _Hub:
         return _failed(f"{self.endpoint} does not answer as the Hub does: log in where the network asks for it, or check HTTPS_PROXY and HF_ENDPOINT")
 
 
-def _is_safe(file: str) -> bool:
-    """Tells whether a name stays below the folder that it is put into."""
-    return not re.search(r"[\\:\x00-\x1f]", file) and not {"", ".", ".."} & set(file.split("/"))
-
-
 class _Cache:
     """The folder of a repository in the cache."""
 
@@ -358,27 +233,23 @@ class _Cache:
     def path(self, *names: str) -> str:
         return os.path.join(self.folder, *names)
 
-    def model(self, commit: str, one: Candidate) -> str:
-        folder = self.path("snapshots", commit)
-        return os.path.join(folder, *one.files[0].split("/")) if one.base else folder
+    def model(self, commit: str, load: str) -> str:
+        return os.path.join(self.path("snapshots", commit), *filter(None, load.split("/")))
 
-    def find(self, quantization: str, free: int) -> Optional[str]:
+    def find(self, model: str, free: int) -> Optional[str]:
         """The path of a model that is complete."""
         try:
             with open(self.path("refs", "main")) as file:
                 commit = file.read().strip()
         except OSError:
             return None
-        top, files = self.path("snapshots", commit), {}
+        top, files = self.path("snapshots", commit), []
         for folder, _, names in os.walk(top):
-            for name in names:
-                path = os.path.join(folder, name)
+            for path in (os.path.join(folder, name) for name in names):
                 if os.path.exists(path):  # a link may point to nothing
-                    files[os.path.relpath(path, top).replace(os.sep, "/")] = os.path.getsize(path)
-        projectors = is_projector(quantization)
-        found = candidates(files, projectors)
-        found = found if quantization.lower() in ("", "mmproj") else named(found, quantization)
-        return self.model(commit, best(found, projectors, free)) if found else None
+                    files.append({"rfilename": os.path.relpath(path, top).replace(os.sep, "/"), "size": os.path.getsize(path)})
+        chosen = choose(model, json.dumps({"siblings": files}, ensure_ascii=False).encode(errors="replace"), free, _c.RZ_HUB_CACHED)
+        return self.model(commit, chosen["load"]) if chosen["files"] else None
 
     @contextmanager
     def locked(self, digest: str, hub: _Hub) -> Iterator[None]:
@@ -545,18 +416,17 @@ class _Fetch:
 def fetch(model: str, free: int, told: Told) -> str:
     """The path of a model of the Hub, which is fetched where it is not in the cache. `free`: bytes of memory, 0 where
     unknown."""
-    name = _NAME.fullmatch(model)
-    if not name or ".." in name[1]:
-        raise _failed(f'"{model}" names no model of the Hub: write hf:owner/name or hf:owner/name:quantization', _c.RZ_ERR_INVALID_ARGUMENT)
-    repository, quantization = name[1], name[2] or ""
+    repository = choose(model)["repository"]
     cache = _Cache(repository)
-    found = cache.find(quantization, free)
+    found = cache.find(model, free)
     if found:
         return found
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise _failed(f"{model} is not complete in {cache.root}, and HF_HUB_OFFLINE is set: unset it to fetch the model")
     hub = _Hub(repository, lambda: told(0, 0))
-    commit, files = hub.listing()
-    chosen = choose({file: size for file, (size, _) in files.items()}, repository, quantization, free)
-    _Fetch(hub, cache, commit, {file: files[file] for file in chosen.files}, told).run()
-    return cache.model(commit, chosen)
+    try:
+        chosen = choose(model, hub.listing(), free)
+    except FormatError:
+        raise hub.strange() from None
+    _Fetch(hub, cache, chosen["commit"], {file["name"]: (file["size"], file["digest"]) for file in chosen["files"]}, told).run()
+    return cache.model(chosen["commit"], chosen["load"])

@@ -71,8 +71,11 @@ class Hub(unittest.TestCase):
 
     def test_choices(self):
         for case in FACTS["choices"]:
+            files = [{"rfilename": name, "size": size, "blobId": "a" * 40} for name, size in case["files"].items()]
+            listing = json.dumps({"sha": "5" * 40, "siblings": files}).encode()
             try:
-                found = _hub.choose(case["files"], "o/n", case.get("quantization", ""), case["free"]).files
+                model = ":".join(filter(None, ("hf:o/n", case.get("quantization"))))
+                found = [file["name"] for file in _hub.choose(model, listing, case["free"])["files"]]
             except realizar.Error as e:
                 found = str(e)
             self.assertEqual(found, case.get("chosen", case.get("error")), case)
