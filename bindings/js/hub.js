@@ -14,28 +14,14 @@ const https = require("node:https");
 const os = require("node:os");
 const path = require("node:path");
 const tls = require("node:tls");
+const native = require("./realizar.node");
 
 /** Attempts without a byte in between, milliseconds ahead of the second one, each later pause being twice as long, and
  * how links are made; tests change them. */
 const settings = { attempts: 5, pause: 1000, timeout: 30_000, symlink: fs.symlink };
-const NAME = /^hf:([A-Za-z0-9_][A-Za-z0-9._-]*\/[A-Za-z0-9_][A-Za-z0-9._-]*)(?::(.+))?$/;
-const PART = /-\d{5}-of-(\d{5})\.(?:gguf|safetensors)$/;
-const LABEL =
-  /(?<=^|[-._/])(?:UD-)?(?:I?Q[1-8](?:_[A-Z0-9]+)*|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|FP?32)(?=[-._/]|$)/g;
-const FLOATS = ["", "BF16", "F16", "FP16", "F32", "FP32"];
-/** Projectors as they are preferred; what is named otherwise comes after them. */
-const PROJECTORS = ["F16", "FP16", "BF16", "Q8_0", "F32", "FP32"];
-/** Files of a folder beside its weights, with those of sentence-transformers. */
-const TEXTS = /^(?:[^/]+\.(?:json|txt|model|jinja)|\d_[A-Za-z]+\/(?:config\.json|model\.safetensors))$/;
-const TOKENIZERS = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt"];
 
 /** An error by its sentence, which the package makes one of its own of. */
-class Failure extends Error {
-  constructor(message, code = "RZ_ERR_IO", cause = undefined) {
-    super(message, { cause });
-    this.code = code;
-  }
-}
+class Failure extends Error {}
 
 /** A connection that has failed, or the status of an answer. */
 class Cut extends Error {
@@ -46,120 +32,11 @@ class Cut extends Error {
 }
 
 const sizeOf = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(1)} GB` : `${(n / 1e6).toFixed(1)} MB`);
-const sum = (files, names) => names.reduce((size, name) => size + files[name], 0);
 
-/** Bytes of memory: weights about as they are in the file, with a cache and scratch memory. */
-const needs = (one) => one.size + Math.floor(one.size / 4) + 2 ** 28;
-
-/** Tells whether the encoder of a model is named, not the model; and whether no quantization is. */
-const isProjector = (quantization) => quantization.toLowerCase().includes("mmproj");
-const isAny = (quantization) => ["", "mmproj"].includes(quantization.toLowerCase());
-
-/** The name of the encoder in the repository of a model, unless it is one already. */
-function encoderName(model) {
-  const [repository, ...quantization] = model.slice("hf:".length).split(":");
-  return isProjector(quantization.join(":")) ? model : `hf:${repository}:mmproj`;
-}
-
-/** The models, or projectors, among files with these sizes: those in GGUF files with all their parts, or else the
- * folder, which has both and no base. The first of their files is the one to load. */
-function candidates(files, projectors) {
-  const sets = new Map();
-  for (const file of Object.keys(files).sort()) {
-    const name = path.posix.basename(file).toLowerCase();
-    if (!name.endsWith(".gguf") || isProjector(name) !== projectors || name.includes("imatrix")) continue;
-    const part = PART.exec(file);
-    const base = part ? file.slice(0, part.index) : file.slice(0, -5);
-    const key = `${base}\n${part?.[1]}`;
-    if (!sets.has(key)) sets.set(key, { base, parts: part ? Number(part[1]) : 1, files: [] });
-    sets.get(key).files.push(file);
-  }
-  const found = [];
-  for (const { base, parts, files: names } of sets.values()) {
-    const label = base.toUpperCase().match(LABEL)?.pop() ?? "";
-    // Rows interleaved for one processor, which no program reads any more.
-    if (names.length === parts && !/Q4_0_[48]_[48]/.test(label)) {
-      found.push({ label, base, files: names, size: sum(files, names) });
-    }
-  }
-  return found.length ? found : folder(files);
-}
-
-function folder(files) {
-  const names = Object.keys(files).sort();
-  let weights = names.filter((name) => /^[^/]+\.safetensors$/.test(name));
-  const shards = weights.filter((name) => /^model(-\d{5}-of-\d{5})?\.safetensors$/.test(name));
-  if (shards.length) weights = shards;
-  const parts = Number(PART.exec(weights[0] ?? "")?.[1] ?? 1);
-  if (!("config.json" in files) || !TOKENIZERS.some((name) => name in files) || weights.length < parts) return [];
-  // Weights come last: where they are complete, all else is.
-  const all = [...names.filter((name) => TEXTS.test(name)), ...weights];
-  return [{ label: "", base: "", files: all, size: sum(files, all) }];
-}
-
-/** The candidates of a quantization, or of the name of a file. */
-function named(found, quantization) {
-  const wanted = quantization.toUpperCase();
-  const label = wanted.replace(/^MMPROJ-/, "");
-  for (const is of [
-    (one) => one.label === label,
-    (one) => one.label === `UD-${label}`,
-    (one) => one.base.toUpperCase() === wanted.replace(/\.GGUF$/, ""),
-  ]) {
-    const matching = found.filter((one) => one.base && is(one));
-    if (matching.length) return matching;
-  }
-  return [];
-}
-
-/** The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does, else
- * the smallest. Of projectors the preferred one, of several the first. */
-function best(found, projectors, free) {
-  const rank = (one) => {
-    if (projectors) return [PROJECTORS.includes(one.label) ? PROJECTORS.indexOf(one.label) : PROJECTORS.length, 0];
-    if (free && needs(one) > free) return [2, one.size];
-    return FLOATS.includes(one.label) ? [1, one.size] : [0, -one.size];
-  };
-  const before = ([a, b], [c, d]) => a < c || (a === c && b < d);
-  return found.reduce((chosen, one) => (before(rank(one), rank(chosen)) ? one : chosen));
-}
-
-/** The candidate to fetch, of the files that a repository has. */
-function choose(files, repository, quantization = "", free = 0) {
-  const projectors = isProjector(quantization);
-  const found = candidates(files, projectors);
-  if (!found.length && projectors) {
-    throw new Failure(
-      `${repository} has neither mmproj files nor config.json, tokenizer and safetensors files: it has no encoder`,
-    );
-  }
-  if (!found.length) {
-    throw new Failure(
-      `${repository} has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, ` +
-        "such as one whose name ends in GGUF",
-    );
-  }
-  if (isAny(quantization)) {
-    const one = best(found, projectors, free);
-    if (!free || needs(one) <= free || projectors) return one;
-    const or = one.label ? `or name its quantization to fetch it all the same, ${one.label}` : "or one in GGUF files";
-    throw new Failure(
-      `${sizeOf(free)} of memory are free, and the smallest of ${repository} takes ${sizeOf(needs(one))}: ` +
-        `take a smaller model, ${or}`,
-      "RZ_ERR_OUT_OF_MEMORY",
-    );
-  }
-  const matching = named(found, quantization);
-  if (matching.length === 1) return matching[0];
-  if (matching.length) {
-    const names = matching.map((one) => `${one.base}.gguf`).join(", ");
-    throw new Failure(`${repository} has several files of ${quantization}: name one of them in its place, ${names}`);
-  }
-  const labelOf = ({ label, base }) => (label ? (projectors ? `mmproj-${label}` : label) : base);
-  const labels = new Set(found.filter((one) => one.base).map(labelOf));
-  const advice = labels.size ? `take one of ${[...labels].sort().join(", ")}` : "it has no GGUF files, so name none";
-  throw new Failure(`${repository} has no ${quantization}: ${advice}`);
-}
+/** Returns what the library makes of a model's name and, by a listing in JSON, the files of the model. `isCached`: the
+ * listing is of files in the cache. */
+const choose = (model, listing, free = 0, isCached = false) =>
+  JSON.parse(native.hubChoose(model, listing, Math.min(free, Number.MAX_SAFE_INTEGER), isCached));
 
 /** The proxy that the environment names for an address. */
 function proxyOf({ protocol, hostname, port }) {
@@ -250,9 +127,9 @@ class Hub {
     throw this.strange();
   }
 
-  /** The commit of the main branch, and the size and the hash of each of its files. */
-  async listing() {
-    const body = await this.attempts(
+  /** The files of the main branch with their sizes and hashes, in JSON. */
+  listing() {
+    return this.attempts(
       () => 0,
       async () => {
         const response = await this.get(`${this.endpoint}/api/models/${this.repository}/revision/main?blobs=true`);
@@ -270,17 +147,6 @@ class Hub {
         return Buffer.concat(pieces).toString();
       },
     );
-    try {
-      const listed = JSON.parse(body);
-      const files = {};
-      for (const { rfilename, size: own, blobId, lfs } of listed.siblings) {
-        const [size, digest] = lfs ? [lfs.size, lfs.sha256] : [own, blobId];
-        const isWhole = size >= 0 && /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(digest);
-        if (isWhole && isSafe(rfilename)) files[rfilename] = { size, digest };
-      }
-      if (/^[0-9a-f]{40}$/.test(listed.sha)) return [listed.sha, files];
-    } catch {}
-    throw this.strange();
   }
 
   /** Does something again where a connection fails, while `progress` gets further in between than it was ever. */
@@ -330,8 +196,7 @@ class Hub {
     return new Failure(
       `${where} cannot be reached (${cause.message || cause.code}): check the network and HTTPS_PROXY; ` +
         "what has come is kept for the next try",
-      "RZ_ERR_IO",
-      cause,
+      { cause },
     );
   }
 
@@ -363,11 +228,6 @@ function receive(response, take) {
   });
 }
 
-/** Tells whether a name stays below the folder that it is put into. */
-const isSafe = (file) =>
-  // eslint-disable-next-line no-control-regex
-  !/[\\:\x00-\x1f]/.test(file) && file.split("/").every((name) => !["", ".", ".."].includes(name));
-
 const statOf = (file) => fs.stat(file).catch(() => undefined);
 
 /** The folder of a repository in the cache. */
@@ -384,15 +244,15 @@ class Cache {
     return path.join(this.folder, ...names);
   }
 
-  model(commit, one) {
-    return one.base ? this.path("snapshots", commit, one.files[0]) : this.path("snapshots", commit);
+  model(commit, load) {
+    return this.path("snapshots", commit, load);
   }
 
   /** The path of a model that is complete. */
-  async find(quantization, free) {
+  async find(model, free) {
     const commit = (await fs.readFile(this.path("refs", "main"), "utf8").catch(() => "")).trim();
     if (!commit) return undefined;
-    const files = {};
+    const siblings = [];
     const look = async (below) => {
       const top = this.path("snapshots", commit, below);
       for (const entry of await fs.readdir(top, { withFileTypes: true }).catch(() => [])) {
@@ -400,24 +260,22 @@ class Cache {
         if (entry.isDirectory()) await look(name);
         else {
           const stat = await statOf(this.path("snapshots", commit, name)); // a link may point to nothing
-          if (stat) files[name] = stat.size;
+          if (stat) siblings.push({ rfilename: name.toWellFormed?.() ?? name, size: stat.size });
         }
       }
     };
     await look("");
-    const projectors = isProjector(quantization);
-    let found = candidates(files, projectors);
-    if (!isAny(quantization)) found = named(found, quantization);
-    return found.length ? this.model(commit, best(found, projectors, free)) : undefined;
+    const { files, load } = choose(model, JSON.stringify({ siblings }), free, true);
+    return files.length ? this.model(commit, load) : undefined;
   }
 
   /** Takes the lock that the Hub's own client takes for a blob, where the file system has locks. */
-  async lock(digest, hub, lock) {
+  async lock(digest, hub) {
     const folder = path.join(this.root, ".locks", this.name);
     await fs.mkdir(folder, { recursive: true });
     const file = await fs.open(path.join(folder, `${digest}.lock`), "a+", 0o664);
     try {
-      while (!lock(file.fd)) await hub.wait(100);
+      while (!native.lock(file.fd)) await hub.wait(100);
     } catch (error) {
       await file.close();
       throw error;
@@ -454,19 +312,18 @@ async function beside(file, make) {
 
 /** The files of one model on their way into the cache. */
 class Fetch {
-  constructor(hub, cache, commit, files, { progress, lock }) {
-    Object.assign(this, { hub, cache, commit, files, progress, lockFile: lock, done: 0 });
-    this.total = Object.values(files).reduce((total, { size }) => total + size, 0);
+  constructor(hub, cache, { commit, files, size }, progress) {
+    Object.assign(this, { hub, cache, commit, files, total: size, progress, done: 0 });
   }
 
   async run() {
     try {
       await fs.mkdir(this.cache.path("blobs"), { recursive: true });
       let needed = this.total;
-      for (const listed of Object.values(this.files)) needed -= await this.kept(listed);
+      for (const listed of this.files) needed -= await this.kept(listed);
       await this.checkRoom(needed);
-      for (const file in this.files) await this.one(file, this.files[file]);
-      for (const file in this.files) await this.cache.link(this.commit, file, this.files[file].digest);
+      for (const file of this.files) await this.one(file);
+      for (const { name, digest } of this.files) await this.cache.link(this.commit, name, digest);
       await fs.mkdir(this.cache.path("refs"), { recursive: true });
       await beside(this.cache.path("refs", "main"), (name) => fs.writeFile(name, this.commit));
     } catch (error) {
@@ -474,8 +331,7 @@ class Fetch {
       if (!error.syscall) throw error;
       throw new Failure(
         `${this.cache.root} cannot be written (${error.message.split(",")[0]}): set HF_HOME to a folder that can`,
-        "RZ_ERR_IO",
-        error,
+        { cause: error },
       );
     }
   }
@@ -502,10 +358,10 @@ class Fetch {
   }
 
   /** Brings a file into the cache, unless it is there. */
-  async one(file, { size, digest }) {
+  async one({ name: file, size, digest }) {
     const blob = this.cache.path("blobs", digest);
     const part = `${blob}.part`;
-    const lock = await this.cache.lock(digest, this.hub, this.lockFile);
+    const lock = await this.cache.lock(digest, this.hub);
     try {
       if ((await statOf(blob))?.size === size) return this.tell(size);
       const isWhole = await this.receive(file, part, size, digest).catch(async (error) => {
@@ -571,17 +427,11 @@ class Fetch {
 }
 
 /** The path of a model of the Hub, which is fetched where it is not in the cache. `free`: bytes of memory, 0 where
- * unknown. `lock` tries to lock an open file. */
-async function fetchModel(model, { free, signal, progress, lock }) {
-  const [, repository, quantization = ""] = NAME.exec(model) ?? [];
-  if (!repository || repository.includes("..")) {
-    throw new Failure(
-      `"${model}" names no model of the Hub: write hf:owner/name or hf:owner/name:quantization`,
-      "RZ_ERR_INVALID_ARGUMENT",
-    );
-  }
+ * unknown. */
+async function fetchModel(model, { free, signal, progress }) {
+  const { repository } = choose(model);
   const cache = new Cache(repository);
-  const found = await cache.find(quantization, free);
+  const found = await cache.find(model, free);
   if (found) return found;
   if (/^(1|on|yes|true)$/i.test(process.env.HF_HUB_OFFLINE ?? "")) {
     throw new Failure(
@@ -589,12 +439,15 @@ async function fetchModel(model, { free, signal, progress, lock }) {
     );
   }
   const hub = new Hub(repository, signal);
-  const [commit, files] = await hub.listing();
-  const sizes = Object.fromEntries(Object.entries(files).map(([file, { size }]) => [file, size]));
-  const chosen = choose(sizes, repository, quantization, free);
-  const wanted = Object.fromEntries(chosen.files.map((file) => [file, files[file]]));
-  await new Fetch(hub, cache, commit, wanted, { progress, lock }).run();
-  return cache.model(commit, chosen);
+  const listing = await hub.listing();
+  let chosen;
+  try {
+    chosen = choose(model, listing, free);
+  } catch (error) {
+    throw error.code === "RZ_ERR_FORMAT" ? hub.strange() : error;
+  }
+  await new Fetch(hub, cache, chosen, progress).run();
+  return cache.model(chosen.commit, chosen.load);
 }
 
-module.exports = { Failure, choose, encoderName, fetchModel, settings };
+module.exports = { Failure, choose, fetchModel, settings };

@@ -223,10 +223,10 @@ async function fetchModel(model, options = {}) {
   const { signal, progress } = check(options, WATCHED);
   const free = Math.max(...devices().map((device) => (device.available ? device.memoryFree : 0)));
   try {
-    return await hub.fetchModel(String(model), { free, signal, progress, lock: native.lock });
+    return await hub.fetchModel(String(model), { free, signal, progress });
   } catch (error) {
     if (!(error instanceof hub.Failure)) throw error;
-    throw Object.assign(failed(error.code, error.message), { cause: error.cause });
+    throw Object.assign(failed("RZ_ERR_IO", error.message), { cause: error.cause });
   }
 }
 
@@ -326,7 +326,7 @@ class Encoder extends Handle {
   static async load(model, file, given = {}) {
     const { signal, progress, ...options } = check(given, [...ENCODER, ...WATCHED]);
     const handle = handleOf(model, Model);
-    if (isOfHub(file)) file = await fetchModel(hub.encoderName(file), { signal, progress });
+    if (isOfHub(file)) file = await fetchModel(hub.choose(file).encoder, { signal, progress });
     return watched(signal, progress, async (cancel) => made(Encoder, await native.encoder(handle, file, options, cancel)));
   }
 
@@ -334,7 +334,7 @@ class Encoder extends Handle {
   static async plan(model, file, given = {}) {
     const options = check(given, ENCODER);
     const handle = handleOf(model, Model);
-    if (isOfHub(file)) file = await fetchModel(hub.encoderName(file));
+    if (isOfHub(file)) file = await fetchModel(hub.choose(file).encoder);
     return native.encoderPlan(handle, file, options);
   }
 

@@ -17,7 +17,7 @@
     F(rz_abi_version) F(rz_version) F(rz_status_name) F(rz_layout_get) F(rz_device_count) F(rz_device_info_get)   \
     F(rz_runtime_new) F(rz_runtime_free) F(rz_cancel_new) F(rz_cancel_free) F(rz_cancel_fire) F(rz_model_load)    \
     F(rz_model_load_from) F(rz_model_free) F(rz_model_info_get) F(rz_model_device_get) F(rz_model_sampling_get)                             \
-    F(rz_model_meta_into)                                                                                               \
+    F(rz_model_meta_into) F(rz_hub_choose_into)                                                                   \
     F(rz_model_plan_get) F(rz_tokenize_into) F(rz_detokenize_into) F(rz_sampler_new) F(rz_sampler_free)               \
     F(rz_grammar_new) F(rz_grammar_free) F(rz_cache_new) F(rz_cache_free) F(rz_cache_len) F(rz_cache_capacity)    \
     F(rz_cache_truncate) F(rz_cache_fork) F(rz_cache_match) F(rz_cache_tokens_into) F(rz_cache_save)              \

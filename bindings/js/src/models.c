@@ -356,6 +356,25 @@ static napi_value call_meta(napi_env env, napi_callback_info info) {
     return task_return(&t, t.status < 0 ? NULL : string_value(env, text, len));
 }
 
+/* hubChoose(model, listing, free, isCached): what a model's name stands for and, by a listing, its files, in JSON. */
+static napi_value call_hub_choose(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    size_t model_len, listing_len = 0, capacity = 4096, len = 0;
+    char *model = string_of(&t, arguments[0], "the model", &model_len), *listing = NULL, *text;
+    if (is_given(env, arguments[1])) listing = string_of(&t, arguments[1], "the listing", &listing_len);
+    uint64_t memory = uint_of(&t, arguments[2], "the free memory", (1ull << 53) - 1);
+    bool is_cached = false;
+    napi_get_value_bool(env, arguments[3], &is_cached);
+    do {
+        text = task_alloc(&t, capacity);
+        if (t.status >= 0)
+            t.status = t.lib->rz_hub_choose_into(model, model_len, listing, listing_len, memory,
+                                                 is_cached ? RZ_HUB_CACHED : 0, text, capacity, &len, &t.error);
+    } while (task_repeats(&t, &capacity, len));
+    return task_return(&t, t.status < 0 ? NULL : string_value(env, text, len));
+}
+
 static void run_adapter(task *t) {
     rz_adapter *adapter = NULL;
     load *l = t->data;
@@ -496,6 +515,7 @@ void export_models(napi_env env, napi_value exports) {
     export_function(env, exports, "info", call_info);
     export_function(env, exports, "advised", call_advised);
     export_function(env, exports, "meta", call_meta);
+    export_function(env, exports, "hubChoose", call_hub_choose);
     export_function(env, exports, "adapter", call_adapter);
     export_function(env, exports, "store", call_store);
     export_function(env, exports, "clear", call_clear);

@@ -72,15 +72,17 @@ test("names", async () => {
 });
 
 test("names of encoders", () => {
-  for (const { model, encoder } of facts.encoders) assert.equal(hub.encoderName(model), encoder);
+  for (const { model, encoder } of facts.encoders) assert.equal(hub.choose(model).encoder, encoder);
   assert.ok(facts.encoders.length >= 5);
 });
 
 test("choices", () => {
   for (const { files, quantization, free, chosen, error } of facts.choices) {
+    const siblings = Object.entries(files).map(([rfilename, size]) => ({ rfilename, size, blobId: "a".repeat(40) }));
+    const model = quantization ? `hf:o/n:${quantization}` : "hf:o/n";
     let found;
     try {
-      found = hub.choose(files, "o/n", quantization, free).files;
+      found = hub.choose(model, JSON.stringify({ sha: "5".repeat(40), siblings }), free).files.map(({ name }) => name);
     } catch (e) {
       found = e.message;
     }
