@@ -184,7 +184,7 @@ public final class Encoder extends Handle {
 
     /** The same for a path, or the encoder of a model of the Hub, "hf:owner/name". */
     public static Encoder load(Model model, String name, Load load) {
-        return load(model, name.startsWith(Hub.PREFIX) ? Model.fetch(Hub.encoderName(name), load.progress) : Paths.get(name), load);
+        return load(model, name.startsWith(Hub.PREFIX) ? Model.fetch(Hub.choose(name, null, 0, 0).encoder(), load.progress) : Paths.get(name), load);
     }
 
     /** The same for files that are bytes in memory, as {@link Model#load(Map, Model.Load)} takes them. */

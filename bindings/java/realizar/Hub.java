@@ -25,25 +25,16 @@ import java.nio.file.StandardOpenOption;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.Comparator;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Timer;
 import java.util.TimerTask;
-import java.util.TreeMap;
-import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CancellationException;
 import java.util.function.LongSupplier;
-import java.util.function.Predicate;
 import java.util.regex.Matcher;
-import java.util.regex.Pattern;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
 
 /**
  * Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantization" become a path in the cache that the
@@ -55,7 +46,7 @@ import java.util.stream.Stream;
  */
 final class Hub {
     static final String PREFIX = "hf:";
-    private static final int ATTEMPTS = 5, IO = -6, OUT_OF_MEMORY = -3, INVALID_ARGUMENT = -1;
+    private static final int ATTEMPTS = 5;
     /** Milliseconds before the second attempt; each later pause is twice as long. Tests shorten it. */
     static long pause = 1000;
     /** Time limit in milliseconds for the headers of a response, for a listing, and for a pause between bytes of a
@@ -65,29 +56,32 @@ final class Hub {
     /** Tells whether links are made. */
     static boolean hasLinks = true;
 
-    private static final Pattern NAME = Pattern.compile("hf:([A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*)(?::(.+))?");
-    private static final Pattern PART = Pattern.compile("-\\d{5}-of-(\\d{5})\\.(?:gguf|safetensors)$");
-    private static final Pattern LABEL = Pattern.compile(
-        "(?<=^|[-._/])(?:UD-)?(?:I?Q[1-8](?:_[A-Z0-9]+)*|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|FP?32)(?=[-._/]|$)");
-    /** Rows interleaved for one processor, which no program reads any more. */
-    private static final Pattern INTERLEAVED = Pattern.compile("Q4_0_[48]_[48]");
-    private static final List<String> FLOATS = List.of("", "BF16", "F16", "FP16", "F32", "FP32");
-    /** Projectors as they are preferred; what is named otherwise comes after them. */
-    private static final List<String> PROJECTORS = List.of("F16", "FP16", "BF16", "Q8_0", "F32", "FP32");
-    /** Files of a folder beside its weights, with those of sentence-transformers. */
-    private static final Pattern TEXTS = Pattern.compile("[^/]+\\.(?:json|txt|model|jinja)|\\d_[A-Za-z]+/(?:config\\.json|model\\.safetensors)");
-    private static final List<String> TOKENIZERS = List.of("tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt");
+    /** A file as the Hub lists it, with its SHA-256, or git's hash of it. */
+    record Listed(String name, long size, String digest) {}
 
-    /** The files of a model; the first is the one to load, or one of a folder, which has no base. */
-    record Candidate(String label, String base, List<String> files, long size) {
-        /** Bytes of memory: weights about as they are in the file, with a cache and scratch memory. */
-        long needs() {
-            return size + size / 4 + (1 << 28);
+    /** What the library makes of a model's name and, by a listing, the files of the model, of which {@code load} is the
+     * one to load; empty: the folder. */
+    record Choice(String repository, String encoder, String commit, String load, List<Listed> files) {}
+
+    /** {@code listing} may be null; {@code flags}: Header.RZ_HUB_CACHED for files of the cache. */
+    static Choice choose(String model, String listing, long free, int flags) {
+        try (Arena arena = new Arena()) {
+            Memory name = Native.bytes(arena, model);
+            // A listing of no bytes would stand for none.
+            Memory json = listing == null ? Memory.NULL : Native.bytes(arena, listing + " ");
+            var chosen = (Map<?, ?>) Json.read(Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
+                Header.rz_hub_choose_into(name, name.size, json, json.size, free, flags, out, capacity, written, e)).text());
+            var files = new ArrayList<Listed>();
+            if (listing != null) {
+                for (Object one : (List<?>) chosen.get("files")) {
+                    var file = (Map<?, ?>) one;
+                    files.add(new Listed((String) file.get("name"), (Long) file.get("size"), (String) file.get("digest")));
+                }
+            }
+            return new Choice((String) chosen.get("repository"), (String) chosen.get("encoder"), (String) chosen.get("commit"),
+                (String) chosen.get("load"), files);
         }
     }
-
-    /** A file as the Hub lists it, with its SHA-256, or git's hash of it. */
-    private record Listed(long size, String digest) {}
 
     /** A connection that has failed, or the status of an answer. */
     private static final class Cut extends Exception {
@@ -100,114 +94,11 @@ final class Hub {
     }
 
     private static RealizarException failed(String sentence) {
-        return new RealizarException(IO, sentence, 0);
+        return new RealizarException(Header.RZ_ERR_IO, sentence, 0);
     }
 
     private static String sizeOf(long n) {
         return n >= 1e9 ? String.format(Locale.ROOT, "%.1f GB", n / 1e9) : String.format(Locale.ROOT, "%.1f MB", n / 1e6);
-    }
-
-    /** Tells whether the encoder of a model is named, not the model. */
-    private static boolean isProjector(String quantization) {
-        return quantization.toLowerCase(Locale.ROOT).contains("mmproj");
-    }
-
-    private static boolean isAny(String quantization) {
-        return quantization.isEmpty() || quantization.equalsIgnoreCase("mmproj");
-    }
-
-    /** The name of the encoder in the repository of a model, unless it is one already. */
-    static String encoderName(String model) {
-        String[] parts = model.substring(PREFIX.length()).split(":", 2);
-        return parts.length > 1 && isProjector(parts[1]) ? model : PREFIX + parts[0] + ":mmproj";
-    }
-
-    /** The models, or projectors, among files with these sizes: those in GGUF files with all their parts, or else the
-     * folder, which has both. */
-    private static List<Candidate> candidates(Map<String, Long> files, boolean projectors) {
-        var sets = new LinkedHashMap<Map.Entry<String, Integer>, List<String>>();
-        for (String file : new TreeSet<>(files.keySet())) {
-            String name = file.substring(file.lastIndexOf('/') + 1).toLowerCase(Locale.ROOT);
-            if (!name.endsWith(".gguf") || isProjector(name) != projectors || name.contains("imatrix")) continue;
-            var part = PART.matcher(file);
-            var key = part.find() ? Map.entry(file.substring(0, part.start()), Integer.parseInt(part.group(1)))
-                : Map.entry(file.substring(0, file.length() - 5), 1);
-            sets.computeIfAbsent(key, k -> new ArrayList<>()).add(file);
-        }
-        var found = new ArrayList<Candidate>();
-        sets.forEach((key, names) -> {
-            String label = "";
-            for (var labels = LABEL.matcher(key.getKey().toUpperCase(Locale.ROOT)); labels.find();) label = labels.group();
-            if (names.size() == key.getValue() && !INTERLEAVED.matcher(label).find()) {
-                found.add(new Candidate(label, key.getKey(), names, names.stream().mapToLong(files::get).sum()));
-            }
-        });
-        return found.isEmpty() ? folder(files) : found;
-    }
-
-    private static List<Candidate> folder(Map<String, Long> files) {
-        var names = new TreeSet<>(files.keySet());
-        var weights = names.stream().filter(name -> name.matches("[^/]+\\.safetensors")).collect(Collectors.toList());
-        var shards = weights.stream().filter(name -> name.matches("model(-\\d{5}-of-\\d{5})?\\.safetensors")).collect(Collectors.toList());
-        if (!shards.isEmpty()) weights = shards;
-        var part = PART.matcher(weights.isEmpty() ? "" : weights.get(0));
-        int parts = part.find() ? Integer.parseInt(part.group(1)) : 1;
-        if (!names.contains("config.json") || TOKENIZERS.stream().noneMatch(names::contains) || weights.size() < parts) return List.of();
-        // Weights come last: where they are complete, all else is.
-        var all = Stream.concat(names.stream().filter(name -> TEXTS.matcher(name).matches()), weights.stream()).collect(Collectors.toList());
-        return List.of(new Candidate("", "", all, all.stream().mapToLong(files::get).sum()));
-    }
-
-    /** The candidates of a quantization, or of the name of a file. */
-    private static List<Candidate> named(List<Candidate> found, String quantization) {
-        String wanted = quantization.toUpperCase(Locale.ROOT), label = wanted.replaceFirst("^MMPROJ-", "");
-        List<Predicate<Candidate>> ways = List.of(one -> one.label.equals(label), one -> one.label.equals("UD-" + label),
-            one -> one.base.toUpperCase(Locale.ROOT).equals(wanted.replaceFirst("\\.GGUF$", "")));
-        return ways.stream().map(way -> found.stream().filter(one -> !one.base.isEmpty() && way.test(one)).collect(Collectors.toList()))
-            .filter(matching -> !matching.isEmpty()).findFirst().orElse(List.of());
-    }
-
-    /** The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats that does,
-     * else the smallest. Of projectors the preferred one, of several the first. */
-    private static Candidate best(List<Candidate> found, boolean projectors, long free) {
-        if (projectors) {
-            return found.stream().min(Comparator.comparing(one -> PROJECTORS.contains(one.label) ? PROJECTORS.indexOf(one.label) : PROJECTORS.size())).get();
-        }
-        Predicate<Candidate> isTooLarge = one -> free != 0 && one.needs() > free;
-        Predicate<Candidate> isFloat = one -> FLOATS.contains(one.label);
-        return found.stream().min(Comparator.comparing(isTooLarge::test)
-            .thenComparing(one -> !isTooLarge.test(one) && isFloat.test(one))
-            .thenComparing(one -> isTooLarge.test(one) || isFloat.test(one) ? one.size : -one.size)).get();
-    }
-
-    /** The candidate to fetch, of the files that a repository has. */
-    static Candidate choose(Map<String, Long> files, String repository, String quantization, long free) {
-        boolean projectors = isProjector(quantization);
-        var found = candidates(files, projectors);
-        if (found.isEmpty() && projectors) {
-            throw failed(repository + " has neither mmproj files nor config.json, tokenizer and safetensors files: it has no encoder");
-        }
-        if (found.isEmpty()) {
-            throw failed(repository + " has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, "
-                + "such as one whose name ends in GGUF");
-        }
-        if (isAny(quantization)) {
-            var one = best(found, projectors, free);
-            if (free == 0 || one.needs() <= free || projectors) return one;
-            String or = one.label.isEmpty() ? "or one in GGUF files" : "or name its quantization to fetch it all the same, " + one.label;
-            throw new RealizarException(OUT_OF_MEMORY, sizeOf(free) + " of memory are free, and the smallest of " + repository + " takes "
-                + sizeOf(one.needs()) + ": take a smaller model, " + or, 0);
-        }
-        var matching = named(found, quantization);
-        if (matching.size() == 1) return matching.get(0);
-        if (!matching.isEmpty()) {
-            throw failed(repository + " has several files of " + quantization + ": name one of them in its place, "
-                + String.join(", ", matching.stream().map(one -> one.base + ".gguf").collect(Collectors.toList())));
-        }
-        var labels = new TreeSet<String>();
-        for (var one : found) if (!one.base.isEmpty()) labels.add(one.label.isEmpty() ? one.base : (projectors ? "mmproj-" : "") + one.label);
-        throw failed(repository + " has no " + quantization + ": "
-            + (labels.isEmpty() ? "it has no GGUF files, so name none" : "take one of " + String.join(", ", labels)));
     }
 
     private final Map<String, String> environment;
@@ -236,30 +127,25 @@ final class Hub {
     /** The path of a model, which is fetched where it is not in the cache. {@code free}: bytes of memory, 0 where
      * unknown. */
     static Path fetch(String model, long free, Map<String, String> environment, Model.Load.Progress progress) {
-        var name = NAME.matcher(model);
-        if (!name.matches() || name.group(1).contains("..")) {
-            throw new RealizarException(INVALID_ARGUMENT,
-                "\"" + model + "\" names no model of the Hub: write hf:owner/name or hf:owner/name:quantization", 0);
-        }
-        var hub = new Hub(name.group(1), environment, progress);
-        return hub.path(model, name.group(2) == null ? "" : name.group(2), free);
+        return new Hub(choose(model, null, 0, 0).repository, environment, progress).path(model, free);
     }
 
-    private Path path(String model, String quantization, long free) {
-        Path found = find(quantization, free);
+    private Path path(String model, long free) {
+        Path found = find(model, free);
         if (found != null) return found;
         if (List.of("1", "ON", "YES", "TRUE").contains(variable("HF_HUB_OFFLINE", "").toUpperCase(Locale.ROOT))) {
             throw failed(model + " is not complete in " + root + ", and HF_HUB_OFFLINE is set: unset it to fetch the model");
         }
-        var files = new LinkedHashMap<String, Listed>();
-        String commit = listing(files);
-        var sizes = new TreeMap<String, Long>();
-        files.forEach((file, listed) -> sizes.put(file, listed.size));
-        var chosen = choose(sizes, repository, quantization, free);
-        files.keySet().retainAll(chosen.files);
-        total = chosen.size;
+        String listing = listing();
+        Choice chosen;
         try {
-            all(commit, chosen.files, files);
+            chosen = choose(model, listing, free, 0);
+        } catch (RealizarException e) {
+            throw e.status() == RealizarException.Status.FORMAT ? strange() : e;
+        }
+        for (var file : chosen.files) total += file.size;
+        try {
+            all(chosen.commit, chosen.files);
         } catch (IOException e) {
             // The text of an exception, which systems translate, is all that names a full disk: its room is looked at.
             if (room() < 1 << 20) checkRoom(Long.MAX_VALUE);
@@ -268,12 +154,12 @@ final class Hub {
             failed.initCause(e);
             throw failed;
         }
-        return model(commit, chosen);
+        return model(chosen.commit, chosen.load);
     }
 
     /** The path of a model that is complete, or null. */
-    private Path find(String quantization, long free) {
-        var files = new TreeMap<String, Long>();
+    private Path find(String model, long free) {
+        var files = new ArrayList<Map<String, Object>>();
         String commit;
         try {
             commit = new String(Files.readAllBytes(folder.resolve("refs/main")), StandardCharsets.UTF_8).trim();
@@ -281,21 +167,19 @@ final class Hub {
             try (var all = Files.walk(top)) {
                 for (Path path : (Iterable<Path>) all::iterator) {
                     // A link may point to nothing.
-                    if (Files.isRegularFile(path)) files.put(top.relativize(path).toString().replace('\\', '/'), Files.size(path));
+                    if (!Files.isRegularFile(path)) continue;
+                    files.add(Map.of("rfilename", top.relativize(path).toString().replace('\\', '/'), "size", Files.size(path)));
                 }
             }
         } catch (IOException e) {
             return null;
         }
-        boolean projectors = isProjector(quantization);
-        var found = candidates(files, projectors);
-        if (!isAny(quantization)) found = named(found, quantization);
-        return found.isEmpty() ? null : model(commit, best(found, projectors, free));
+        var chosen = choose(model, Json.write(Map.of("siblings", files)), free, Header.RZ_HUB_CACHED);
+        return chosen.files.isEmpty() ? null : model(commit, chosen.load);
     }
 
-    private Path model(String commit, Candidate one) {
-        Path snapshot = folder.resolve("snapshots").resolve(commit);
-        return one.base.isEmpty() ? snapshot : snapshot.resolve(one.files.get(0));
+    private Path model(String commit, String load) {
+        return folder.resolve("snapshots").resolve(commit).resolve(load);
     }
 
     private void tell(long n) {
@@ -387,11 +271,10 @@ final class Hub {
         }
     }
 
-    /** The commit of the main branch, and its files. */
-    private String listing(Map<String, Listed> files) {
-        String text;
+    /** The files of the main branch with their sizes and hashes, in JSON. */
+    private String listing() {
         try {
-            text = attempts(() -> 0, () -> {
+            return attempts(() -> 0, () -> {
                 var connection = get(endpoint + "/api/models/" + repository + "/revision/main?blobs=true", 0);
                 var body = new ByteArrayOutputStream();
                 var buffer = new byte[1 << 16];
@@ -410,29 +293,6 @@ final class Hub {
         } catch (IOException e) {
             throw strange();
         }
-        try {
-            var listed = (Map<?, ?>) Json.read(text);
-            for (Object each : (List<?>) listed.get("siblings")) {
-                var file = (Map<?, ?>) each;
-                var lfs = file.get("lfs") instanceof Map<?, ?> map ? map : Map.of();
-                Object size = lfs.isEmpty() ? file.get("size") : lfs.get("size"), digest = lfs.isEmpty() ? file.get("blobId") : lfs.get("sha256");
-                String name = (String) file.get("rfilename");
-                if (size instanceof Long n && n >= 0 && String.valueOf(digest).matches("[0-9a-f]{40}|[0-9a-f]{64}") && isSafe(name)) {
-                    files.put(name, new Listed(n, (String) digest));
-                }
-            }
-            String commit = (String) listed.get("sha");
-            if (commit.matches("[0-9a-f]{40}")) return commit;
-        } catch (IllegalArgumentException | ClassCastException | NullPointerException e) {
-            // no listing
-        }
-        throw strange();
-    }
-
-    /** Tells whether a name stays below the folder that it is put into. */
-    private static boolean isSafe(String file) {
-        return !Pattern.compile("[\\\\:\\x00-\\x1f]").matcher(file).find()
-            && Arrays.stream(file.split("/", -1)).noneMatch(List.of("", ".", "..")::contains);
     }
 
     /** Repeats {@code work} after a failed connection, as long as {@code progressed} reaches a new maximum between
@@ -498,16 +358,16 @@ final class Hub {
         return blob.resolveSibling(blob.getFileName() + ".java.part");
     }
 
-    private void all(String commit, List<String> names, Map<String, Listed> files) throws IOException {
+    private void all(String commit, List<Listed> files) throws IOException {
         Files.createDirectories(folder.resolve("blobs"));
         long needed = total;
-        for (String name : names) {
-            Path blob = blob(files.get(name));
+        for (var file : files) {
+            Path blob = blob(file);
             for (Path path : List.of(blob, partOf(blob))) if (Files.exists(path)) needed -= Files.size(path);
         }
         checkRoom(needed);
-        for (String name : names) one(commit, name, files.get(name));
-        for (String name : names) link(folder.resolve("snapshots").resolve(commit).resolve(name), blob(files.get(name)));
+        for (var file : files) one(commit, file);
+        for (var file : files) link(model(commit, file.name), blob(file));
         Files.createDirectories(folder.resolve("refs"));
         beside(folder.resolve("refs/main"), path -> Files.write(path, commit.getBytes(StandardCharsets.UTF_8)));
     }
@@ -558,7 +418,7 @@ final class Hub {
     }
 
     /** Brings a file into the cache, unless it is there. */
-    private void one(String commit, String file, Listed listed) throws IOException {
+    private void one(String commit, Listed listed) throws IOException {
         Path blob = blob(listed), part = partOf(blob), locks = root.resolve(".locks").resolve(folder.getFileName());
         Files.createDirectories(locks);
         try (var lock = FileChannel.open(locks.resolve(listed.digest + ".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
@@ -572,7 +432,7 @@ final class Hub {
             }
             boolean isWhole = false, isKept = true;
             try {
-                isWhole = receive(commit, file, part, listed);
+                isWhole = receive(commit, part, listed);
                 isKept = isWhole;
             } catch (IOException e) {
                 isKept = false;
@@ -581,7 +441,7 @@ final class Hub {
                 if (Files.exists(part) && (!isKept || Files.size(part) == 0 && listed.size != 0)) Files.delete(part);
             }
             if (!isWhole) {
-                throw failed(file + " has arrived with another hash than " + endpoint
+                throw failed(listed.name + " has arrived with another hash than " + endpoint
                     + " lists, and is discarded: try again, without a proxy or mirror if that does not help");
             }
             Files.move(part, blob, StandardCopyOption.ATOMIC_MOVE);
@@ -609,10 +469,10 @@ final class Hub {
     }
 
     /** Continues a file up to its size. True if the file has the right hash. */
-    private boolean receive(String commit, String file, Path part, Listed listed) throws IOException {
+    private boolean receive(String commit, Path part, Listed listed) throws IOException {
         String escaped;
         try {
-            escaped = new URI(null, null, "/" + file, null).toASCIIString();
+            escaped = new URI(null, null, "/" + listed.name, null).toASCIIString();
         } catch (URISyntaxException e) {
             throw strange();
         }

@@ -196,17 +196,19 @@ class HubTests {
             same(e.status(), RealizarException.Status.INVALID_ARGUMENT, one);
         }
         for (var one : maps(facts.get("choices"))) {
-            var files = new HashMap<String, Long>();
-            map(one.get("files")).forEach((name, size) -> files.put(name, (Long) size));
+            var files = map(one.get("files")).entrySet().stream()
+                .map(file -> Map.of("rfilename", file.getKey(), "size", file.getValue(), "blobId", "a".repeat(40))).toList();
+            String model = one.containsKey("quantization") ? "hf:o/n:" + one.get("quantization") : "hf:o/n";
             Object found;
             try {
-                found = Hub.choose(files, "o/n", (String) one.getOrDefault("quantization", ""), (Long) one.get("free")).files();
+                found = Hub.choose(model, Json.write(Map.of("sha", "5".repeat(40), "siblings", files)), (Long) one.get("free"), 0)
+                    .files().stream().map(Hub.Listed::name).toList();
             } catch (RealizarException e) {
                 found = e.getMessage();
             }
             same(found, one.getOrDefault("chosen", one.get("error")), one);
         }
-        for (var one : maps(facts.get("encoders"))) same(Hub.encoderName((String) one.get("model")), one.get("encoder"), one);
+        for (var one : maps(facts.get("encoders"))) same(Hub.choose((String) one.get("model"), null, 0, 0).encoder(), one.get("encoder"), one);
         var filled = environment("ok");
         Hub.fetch("hf:tests/many:Q8_0", 0, filled, null);
         var before = tree(cache(filled));
