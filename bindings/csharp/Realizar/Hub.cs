@@ -1,5 +1,6 @@
 using System;
 using System.Collections.Generic;
+using System.Globalization;
 using System.IO;
 using System.Linq;
 using System.Net;
@@ -37,13 +38,39 @@ namespace Realizar
         /// <summary>Whether links are made.</summary>
         internal static bool HasLinks = true;
         private static readonly bool IsWindows = Path.DirectorySeparatorChar == '\\';
-        private static readonly Regex Name = new Regex("^hf:([A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*)(?::(.+))?$");
 
         /// <summary>A file as the Hub lists it, with its SHA-256, or git's hash of it.</summary>
-        private struct Listed
+        internal struct Listed
         {
+            internal string Name, Digest;
             internal ulong Size;
-            internal string Digest;
+        }
+
+        /// <summary>What the library makes of a model's name and, by a listing, the files of the model, of which Load is
+        /// the one to load; empty: the folder.</summary>
+        internal struct Choice
+        {
+            internal string Repository, Encoder, Commit, Load;
+            internal List<Listed> Files;
+        }
+
+        /// <param name="listing">JSON; null: none.</param>
+        /// <param name="flags">RZ_HUB_CACHED for the files of the cache.</param>
+        internal static unsafe Choice Choose(string model, byte[] listing = null, ulong free = 0, uint flags = 0)
+        {
+            var terminated = new byte[(listing?.Length ?? 0) + 1];
+            listing?.CopyTo(terminated, 0);
+            var chosen = Native.Pinned(Native.Terminated(model, nameof(model)), (name, nameLen) => Native.Pinned(terminated, (json, jsonLen) =>
+                Native.Sized<byte>(4096, (buffer, capacity, n, err) => Native.rz_hub_choose_into(
+                    name, nameLen, listing == null ? null : json, jsonLen, free, flags, (byte*)buffer, capacity, n, err))));
+            // JSON as the elements of XML needs no classes that an ahead-of-time compiler may leave out.
+            var all = XElement.Load(JsonReaderWriterFactory.CreateJsonReader(chosen, XmlDictionaryReaderQuotas.Max));
+            Func<XElement, string, string> text = (of, name) => (string)of.Element(name);
+            return new Choice {
+                Repository = text(all, "repository"), Encoder = text(all, "encoder"), Commit = text(all, "commit"), Load = text(all, "load"),
+                Files = (all.Element("files")?.Elements() ?? Enumerable.Empty<XElement>()).Select(file =>
+                    new Listed { Name = text(file, "name"), Size = (ulong)file.Element("size"), Digest = text(file, "digest") }).ToList(),
+            };
         }
 
         /// <summary>A connection that has failed, or the status of an answer.</summary>
@@ -77,6 +104,9 @@ namespace Realizar
 
         internal static RealizarException Failed(string sentence, Exception cause = null) => new RealizarException(Status.IO, sentence, 0, cause);
 
+        private static string SizeOf(ulong n) =>
+            n >= 1e9 ? (n / 1e9).ToString("F1", CultureInfo.InvariantCulture) + " GB" : (n / 1e6).ToString("F1", CultureInfo.InvariantCulture) + " MB";
+
         private static string Variable(string name, string otherwise)
         {
             var value = Environment.GetEnvironmentVariable(name);
@@ -87,36 +117,34 @@ namespace Realizar
         /// <param name="free">Bytes of memory; 0: unknown.</param>
         internal static string Fetch(string model, ulong free, Action<ulong, ulong> progress, CancellationToken cancellationToken)
         {
-            var name = Name.Match(model);
-            if (!name.Success || name.Groups[1].Value.Contains(".."))
-                throw new RealizarException(Status.InvalidArgument, $"\"{model}\" names no model of the Hub: write hf:owner/name or hf:owner/name:quantization");
-            using (var hub = new Hub(name.Groups[1].Value, progress, cancellationToken)) return hub.PathOf(model, name.Groups[2].Value, free);
+            using (var hub = new Hub(Choose(model).Repository, progress, cancellationToken)) return hub.PathOf(model, free);
         }
 
-        private string PathOf(string model, string quantization, ulong free)
+        private string PathOf(string model, ulong free)
         {
-            var found = Find(quantization, free);
+            var found = Find(model, free);
             if (found != null) return found;
             if (new[] { "1", "ON", "YES", "TRUE" }.Contains(Variable("HF_HUB_OFFLINE", "").ToUpperInvariant()))
                 throw Failed($"{model} is not complete in {root}, and HF_HUB_OFFLINE is set: unset it to fetch the model");
-            var files = new Dictionary<string, Listed>();
-            var commit = Listing(files);
-            var chosen = HubChoice.Choose(files.ToDictionary(file => file.Key, file => file.Value.Size), repository, quantization, free);
-            total = chosen.Size;
-            try { All(commit, chosen.Files, files); }
+            var listing = Listing();
+            Choice chosen;
+            try { chosen = Choose(model, listing, free); }
+            catch (RealizarException e) when (e.Status == Status.Format) { throw Strange(); }
+            total = chosen.Files.Aggregate(0ul, (sum, file) => sum + file.Size);
+            try { All(chosen.Commit, chosen.Files); }
             catch (Exception e) when (e is IOException || e is UnauthorizedAccessException)
             {
                 // ENOSPC, and ERROR_DISK_FULL of Windows.
                 if (e.HResult == 28 || e.HResult == unchecked((int)0x80070070)) CheckRoom(ulong.MaxValue);
                 throw Failed($"{root} cannot be written ({e.Message}): set HF_HOME to a folder that can", e);
             }
-            return ModelOf(commit, chosen);
+            return ModelOf(chosen.Commit, chosen.Load);
         }
 
         /// <summary>The path of a model that is complete, or null.</summary>
-        private string Find(string quantization, ulong free)
+        private string Find(string model, ulong free)
         {
-            var files = new Dictionary<string, ulong>();
+            var files = new List<string>();
             string commit;
             try
             {
@@ -127,19 +155,19 @@ namespace Realizar
                     if (!File.Exists(path)) continue; // A link may point to nothing.
                     // The length of a FileInfo is that of a link.
                     using (var file = new FileStream(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite))
-                        files[path.Substring(top.Length + 1).Replace('\\', '/')] = (ulong)file.Length;
+                        files.Add($"{{\"rfilename\": {Quoted(path.Substring(top.Length + 1).Replace('\\', '/'))}, \"size\": {file.Length}}}");
                 }
             }
             catch (Exception e) when (e is IOException || e is UnauthorizedAccessException || e is ArgumentException) { return null; }
-            var found = HubChoice.Of(files, quantization);
-            return found.Count == 0 ? null : ModelOf(commit, HubChoice.Best(found, quantization, free));
+            var listing = Encoding.UTF8.GetBytes($"{{\"siblings\": [{string.Join(", ", files)}]}}");
+            var chosen = Choose(model, listing, free, Native.RZ_HUB_CACHED);
+            return chosen.Files.Count == 0 ? null : ModelOf(commit, chosen.Load);
         }
 
-        private string ModelOf(string commit, HubChoice one)
-        {
-            var snapshot = Path.Combine(folder, "snapshots", commit);
-            return one.Base == "" ? snapshot : Path.Combine(snapshot, one.Files[0]);
-        }
+        /// <summary>A text in JSON.</summary>
+        private static string Quoted(string text) => "\"" + Regex.Replace(text, "[^ !#-\\[\\]-~]", found => $"\\u{(int)found.Value[0]:x4}") + "\"";
+
+        private string ModelOf(string commit, string load) => Path.Combine(folder, "snapshots", commit, load);
 
         private void Tell(ulong n)
         {
@@ -203,8 +231,8 @@ namespace Realizar
                     if (!take(buffer, n)) return;
         }
 
-        /// <summary>The commit of the main branch, and its files.</summary>
-        private string Listing(Dictionary<string, Listed> files)
+        /// <summary>The files of the main branch with their sizes and hashes, in JSON.</summary>
+        private byte[] Listing()
         {
             var body = new MemoryStream();
             Attempt(() => 0, () => {
@@ -218,31 +246,8 @@ namespace Realizar
                         return body.Length < 1 << 26;
                     });
             });
-            try
-            {
-                // JSON as the elements of XML needs no classes that an ahead-of-time compiler may leave out.
-                var quotas = new XmlDictionaryReaderQuotas { MaxStringContentLength = 1 << 20, MaxNameTableCharCount = 1 << 26, MaxDepth = 100 };
-                var listed = XElement.Load(JsonReaderWriterFactory.CreateJsonReader(body.ToArray(), quotas));
-                foreach (var file in listed.Element("siblings").Elements())
-                {
-                    var lfs = file.Element("lfs");
-                    var isLarge = lfs != null && lfs.HasElements;
-                    string digest = (string)(isLarge ? lfs.Element("sha256") : file.Element("blobId")) ?? "", name = (string)file.Element("rfilename") ?? "";
-                    ulong size;
-                    if (ulong.TryParse((string)(isLarge ? lfs : file).Element("size"), out size) && size < 1ul << 62
-                        && Regex.IsMatch(digest, "^([0-9a-f]{40}|[0-9a-f]{64})$") && IsSafe(name))
-                        files[name] = new Listed { Size = size, Digest = digest };
-                }
-                var commit = (string)listed.Element("sha") ?? "";
-                if (Regex.IsMatch(commit, "^[0-9a-f]{40}$")) return commit;
-            }
-            catch (Exception e) when (e is XmlException || e is NullReferenceException || e is FormatException || e is ArgumentException) { }
-            throw Strange();
+            return body.ToArray();
         }
-
-        /// <summary>Tells whether a name stays below the folder that it is put into.</summary>
-        private static bool IsSafe(string file) =>
-            !Regex.IsMatch(file, @"[\\:\x00-\x1f]") && !file.Split('/').Any(part => part == "" || part == "." || part == "..");
 
         /// <summary>Repeats something after a failed connection, as long as <c>progressed</c> reaches a new maximum
         /// between attempts.</summary>
@@ -288,14 +293,14 @@ namespace Realizar
         /// <summary>Another name than other programs take, because not every runtime has their locks.</summary>
         private static string PartOf(string blob) => blob + ".net.part";
 
-        private void All(string commit, IReadOnlyList<string> names, IReadOnlyDictionary<string, Listed> files)
+        private void All(string commit, IReadOnlyList<Listed> files)
         {
             Directory.CreateDirectory(Path.Combine(folder, "blobs"));
-            var there = names.SelectMany(name => new[] { Blob(files[name]), PartOf(Blob(files[name])) }).Distinct()
+            var there = files.SelectMany(file => new[] { Blob(file), PartOf(Blob(file)) }).Distinct()
                 .Where(File.Exists).Aggregate(0ul, (sum, path) => sum + (ulong)new FileInfo(path).Length);
             CheckRoom(total - Math.Min(total, there));
-            foreach (var name in names) One(commit, name, files[name]);
-            foreach (var name in names) Link(Path.Combine(folder, "snapshots", commit, name), Path.Combine("blobs", files[name].Digest), 2 + name.Count(c => c == '/'));
+            foreach (var file in files) One(commit, file);
+            foreach (var file in files) Link(ModelOf(commit, file.Name), Path.Combine("blobs", file.Digest), 2 + file.Name.Count(c => c == '/'));
             Directory.CreateDirectory(Path.Combine(folder, "refs"));
             Beside(Path.Combine(folder, "refs", "main"), path => File.WriteAllText(path, commit));
         }
@@ -304,7 +309,7 @@ namespace Realizar
         {
             var free = (ulong)new DriveInfo(Path.GetFullPath(root)).AvailableFreeSpace;
             if (needed > free)
-                throw Failed($"{repository} takes {HubChoice.SizeOf(total)}, and the disk of {root} has {HubChoice.SizeOf(free)} left: make room, or set HF_HOME to a folder on another disk");
+                throw Failed($"{repository} takes {SizeOf(total)}, and the disk of {root} has {SizeOf(free)} left: make room, or set HF_HOME to a folder on another disk");
         }
 
         /// <summary>Makes a file under another name, and renames it.</summary>
@@ -358,7 +363,7 @@ namespace Realizar
         private static extern byte CreateSymbolicLinkW(string path, string target, uint flags);
 
         /// <summary>Brings a file into the cache, unless it is there.</summary>
-        private void One(string commit, string file, Listed listed)
+        private void One(string commit, Listed listed)
         {
             string blob = Blob(listed), part = PartOf(blob), locks = Path.Combine(root, ".locks", Path.GetFileName(folder));
             Directory.CreateDirectory(locks);
@@ -370,14 +375,14 @@ namespace Realizar
                     return;
                 }
                 bool isWhole = false, isKept = true;
-                try { isKept = isWhole = Receive(commit, file, part, listed); }
+                try { isKept = isWhole = Receive(commit, part, listed); }
                 catch (IOException) { isKept = false; throw; }
                 finally
                 {
                     if (File.Exists(part) && (!isKept || new FileInfo(part).Length == 0 && listed.Size != 0)) File.Delete(part);
                 }
                 if (!isWhole)
-                    throw Failed($"{file} has arrived with another hash than {endpoint} lists, and is discarded: try again, without a proxy or mirror if that does not help");
+                    throw Failed($"{listed.Name} has arrived with another hash than {endpoint} lists, and is discarded: try again, without a proxy or mirror if that does not help");
                 Rename(part, blob);
             }
         }
@@ -409,9 +414,9 @@ namespace Realizar
         }
 
         /// <summary>Continues a file up to its size. True if the file has the right hash.</summary>
-        private bool Receive(string commit, string file, string part, Listed listed)
+        private bool Receive(string commit, string part, Listed listed)
         {
-            var address = $"{endpoint}/{repository}/resolve/{commit}/{string.Join("/", file.Split('/').Select(Uri.EscapeDataString))}";
+            var address = $"{endpoint}/{repository}/resolve/{commit}/{string.Join("/", listed.Name.Split('/').Select(Uri.EscapeDataString))}";
             if (File.Exists(part) && (ulong)new FileInfo(part).Length > listed.Size) File.Delete(part);
             using (var arriving = new Arriving(this, part, listed))
             {

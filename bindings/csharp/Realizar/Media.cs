@@ -110,7 +110,7 @@ namespace Realizar
 
         private static string Fetched(string path, EncoderOptions options, CancellationToken cancellationToken) =>
             path == null || !path.StartsWith(Hub.Prefix, StringComparison.Ordinal) ? path
-                : Model.Fetch(HubChoice.EncoderName(path), options?.Progress, cancellationToken);
+                : Model.Fetch(Hub.Choose(path).Encoder, options?.Progress, cancellationToken);
 
         private unsafe delegate int Making(byte* path, rz_encoder_params* p, IntPtr* pointer, rz_error* err);
 

@@ -101,12 +101,15 @@ internal static class HubTests
     private static void Choices(JsonElement facts)
     {
         foreach (var one in facts.GetProperty("encoders").EnumerateArray())
-            Same(HubChoice.EncoderName(Text(one, "model")), Text(one, "encoder"), one);
+            Same(Hub.Choose(Text(one, "model")).Encoder, Text(one, "encoder"), one);
         foreach (var one in facts.GetProperty("choices").EnumerateArray())
         {
-            var files = one.GetProperty("files").EnumerateObject().ToDictionary(file => file.Name, file => file.Value.GetUInt64());
+            var files = one.GetProperty("files").EnumerateObject()
+                .Select(file => $"{{\"rfilename\": {JsonSerializer.Serialize(file.Name)}, \"size\": {file.Value}, \"blobId\": \"{new string('a', 40)}\"}}");
+            var listing = Encoding.UTF8.GetBytes($"{{\"sha\": \"{new string('5', 40)}\", \"siblings\": [{string.Join(", ", files)}]}}");
+            var model = string.Join(":", new[] { "hf:o/n", Text(one, "quantization") }.Where(part => part != null));
             string found;
-            try { found = string.Join("\n", HubChoice.Choose(files, "o/n", Text(one, "quantization", ""), one.GetProperty("free").GetUInt64()).Files); }
+            try { found = string.Join("\n", Hub.Choose(model, listing, one.GetProperty("free").GetUInt64()).Files.Select(file => file.Name)); }
             catch (RealizarException e) { found = e.Message; }
             Same(found, Lines(one, "chosen", Text(one, "error")), one);
         }
