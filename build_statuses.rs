@@ -117,6 +117,7 @@ const PYTHON_HEAD: &str = r#""""Exceptions: one for each status, derived from th
 this file: `make header`."""
 
 import errno
+import re
 from typing import Dict, Type
 
 from . import _header as _c
@@ -141,7 +142,13 @@ const PYTHON_TAIL: &str = "
 class _MissingFile(FileError, FileNotFoundError): ...
 
 
+def _named(message: str) -> str:
+    \"\"\"A message of the library, in which fields of its structs have the names of options.\"\"\"
+    return re.sub(r\"\\brz_[a-z]+_params\\.(\\w+)\", lambda found: found[1].replace(\"biases\", \"logit_bias\"), message)
+
+
 def error_of(code: int, name: str, message: str, system_code: int, needed: int = 0) -> Error:
+    message = _named(message)
     is_missing = code == _c.RZ_ERR_IO and system_code == errno.ENOENT
     error = _MissingFile(message) if is_missing else _BY_CODE.get(code, Error)(message)
     error.code, error.name, error.system_code, error.needed = code, name, system_code, needed
@@ -171,6 +178,8 @@ fn python(statuses: &[Status]) -> String {
 const JAVA_HEAD: &str = "\
 package realizar;
 
+import java.util.regex.Pattern;
+
 /** A call of the library failed. One that was cancelled is a {@link java.util.concurrent.CancellationException}
  *  instead. The build writes this file: make header. */
 public final class RealizarException extends RuntimeException {
@@ -193,6 +202,8 @@ const JAVA_TAIL: &str = "        /** A status that this package does not know. *
         }
     }
 
+    private static final Pattern FIELD = Pattern.compile(\"\\\\brz_[a-z]+_params\\\\.([a-z]+(?:_[a-z]+)*)\");
+
     private final Status status;
     private final String name;
     private final int systemCode;
@@ -203,11 +214,25 @@ const JAVA_TAIL: &str = "        /** A status that this package does not know. *
     }
 
     RealizarException(int code, String message, int systemCode, long needed) {
-        super(message);
+        super(named(message));
         status = Status.of(code);
         name = Native.PLATFORM.text(Header.rz_status_name(code));
         this.systemCode = systemCode;
         this.needed = needed;
+    }
+
+    /** A message of the library, in which fields of its structs have the names of options. */
+    private static String named(String message) {
+        var all = new StringBuilder();
+        var fields = FIELD.matcher(message);
+        int at = 0;
+        for (; fields.find(); at = fields.end()) {
+            all.append(message, at, fields.start());
+            String[] words = fields.group(1).replace(\"biases\", \"logit_bias\").split(\"_\");
+            all.append(words[0]);
+            for (int i = 1; i < words.length; i++) all.append(Character.toUpperCase(words[i].charAt(0))).append(words[i].substring(1));
+        }
+        return all.append(message.substring(at)).toString();
     }
 
     /** The name of the status in the library, such as \"RZ_ERR_FORMAT\". */

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -51,7 +53,21 @@ func check(status int32, e *rz_error) error {
 	if status >= 0 {
 		return nil
 	}
-	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Needed: e.needed, Message: stringOf(e.message[:])}
+	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Needed: e.needed, Message: named(stringOf(e.message[:]))}
+}
+
+var field = regexp.MustCompile(`\brz_[a-z]+_params\.([a-z_]+)`)
+
+// named gives a message of the library, in which fields of its structs have the names of options.
+func named(message string) string {
+	return field.ReplaceAllStringFunc(message, func(found string) (name string) {
+		for word := range strings.SplitSeq(field.FindStringSubmatch(found)[1], "_") {
+			if word != "" {
+				name += strings.ToUpper(word[:1]) + word[1:]
+			}
+		}
+		return name
+	})
 }
 
 // wrong is the error of an argument.

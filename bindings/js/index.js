@@ -28,7 +28,7 @@ class RealizarError extends Error {
 /** The folder with the addon and the library: this one, or a package for this system, which npm installs next to it. */
 const home = homeOfAddon();
 const native = require(path.join(home, "realizar.node"));
-const version = native.open(libraryPath(), (...told) => new RealizarError(...told));
+const version = native.open(libraryPath(), (code, status, message, ...more) => new RealizarError(code, status, named(message), ...more));
 
 function homeOfAddon() {
   if (fs.existsSync(path.join(__dirname, "realizar.node"))) return __dirname;
@@ -41,6 +41,12 @@ function homeOfAddon() {
     }
   }
   throw new Error(`the package ${name} is missing; realizar needs it, and npm installs it unless optional packages are omitted`);
+}
+
+/** Returns a message of the library, in which fields of its structs have the names of options. */
+function named(message) {
+  const camel = (name) => name.replace(/_([a-z])/g, (_, first) => first.toUpperCase());
+  return message.replace(/\brz_[a-z]+_params\.([a-z_]+)/g, (_, name) => camel(name));
 }
 
 /** The library's file: REALIZAR_LIBRARY, the one next to the addon, or the name by which the system knows it. */

@@ -1,5 +1,6 @@
 using System;
 using System.IO;
+using System.Text.RegularExpressions;
 using System.Threading;
 
 namespace Realizar
@@ -23,11 +24,15 @@ namespace Realizar
             SystemCode = systemCode;
         }
 
+        /// <summary>A message of the library, in which fields of its structs have the names of options.</summary>
+        private static string Named(string message) => Regex.Replace(message, @"\brz_[a-z]+_params\.([a-z_]+)", field =>
+            Regex.Replace(field.Groups[1].Value.Replace("biases", "logit_bias"), "(?:^|_)([a-z])", begin => begin.Groups[1].Value.ToUpperInvariant()));
+
         internal static unsafe void Check(int status, rz_error* err, CancellationToken cancellationToken = default)
         {
             const int notFound = 2; // ENOENT, and ERROR_FILE_NOT_FOUND of Windows
             if (status >= 0) return;
-            var message = Native.Text(err->message);
+            var message = Named(Native.Text(err->message));
             var failure = new RealizarException((Status)status, message, err->system_code) { Needed = (long)err->needed };
             if (status == Native.RZ_ERR_CANCELLED) throw new OperationCanceledException(message, failure, cancellationToken);
             if (status == Native.RZ_ERR_BUSY) throw new InvalidOperationException(message, failure);

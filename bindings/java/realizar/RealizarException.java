@@ -1,5 +1,7 @@
 package realizar;
 
+import java.util.regex.Pattern;
+
 /** A call of the library failed. One that was cancelled is a {@link java.util.concurrent.CancellationException}
  *  instead. The build writes this file: make header. */
 public final class RealizarException extends RuntimeException {
@@ -67,6 +69,8 @@ public final class RealizarException extends RuntimeException {
         }
     }
 
+    private static final Pattern FIELD = Pattern.compile("\\brz_[a-z]+_params\\.([a-z]+(?:_[a-z]+)*)");
+
     private final Status status;
     private final String name;
     private final int systemCode;
@@ -77,11 +81,25 @@ public final class RealizarException extends RuntimeException {
     }
 
     RealizarException(int code, String message, int systemCode, long needed) {
-        super(message);
+        super(named(message));
         status = Status.of(code);
         name = Native.PLATFORM.text(Header.rz_status_name(code));
         this.systemCode = systemCode;
         this.needed = needed;
+    }
+
+    /** A message of the library, in which fields of its structs have the names of options. */
+    private static String named(String message) {
+        var all = new StringBuilder();
+        var fields = FIELD.matcher(message);
+        int at = 0;
+        for (; fields.find(); at = fields.end()) {
+            all.append(message, at, fields.start());
+            String[] words = fields.group(1).replace("biases", "logit_bias").split("_");
+            all.append(words[0]);
+            for (int i = 1; i < words.length; i++) all.append(Character.toUpperCase(words[i].charAt(0))).append(words[i].substring(1));
+        }
+        return all.append(message.substring(at)).toString();
     }
 
     /** The name of the status in the library, such as "RZ_ERR_FORMAT". */

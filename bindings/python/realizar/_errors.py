@@ -2,6 +2,7 @@
 this file: `make header`."""
 
 import errno
+import re
 from typing import Dict, Type
 
 from . import _header as _c
@@ -164,7 +165,13 @@ __all__ = [
 class _MissingFile(FileError, FileNotFoundError): ...
 
 
+def _named(message: str) -> str:
+    """A message of the library, in which fields of its structs have the names of options."""
+    return re.sub(r"\brz_[a-z]+_params\.(\w+)", lambda found: found[1].replace("biases", "logit_bias"), message)
+
+
 def error_of(code: int, name: str, message: str, system_code: int, needed: int = 0) -> Error:
+    message = _named(message)
     is_missing = code == _c.RZ_ERR_IO and system_code == errno.ENOENT
     error = _MissingFile(message) if is_missing else _BY_CODE.get(code, Error)(message)
     error.code, error.name, error.system_code, error.needed = code, name, system_code, needed

@@ -96,6 +96,10 @@ class Tiny(unittest.TestCase):
     def tearDownClass(cls):
         cls.model.close()
 
+    def test_errors_have_the_names_of_options(self):
+        with self.assertRaisesRegex(realizar.InvalidArgument, r"^banned_sequences\[0\] has no tokens"):
+            realizar.Sampler(realizar.Sampling(banned_sequences=[[]]))
+
     def test_it_continues_a_text(self):
         with self.model.session() as session:
             pieces = list(session.generate(PROMPT, max_tokens=25))

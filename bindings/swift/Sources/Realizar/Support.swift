@@ -23,7 +23,7 @@ public struct RealizarError: Error, Sendable, CustomStringConvertible {
         code = Code(rawValue: error.code)
         systemCode = error.system_code
         needed = error.needed
-        message = text(error.message)
+        message = named(text(error.message))
     }
 
     init(_ code: Code, _ message: String) {
@@ -207,4 +207,14 @@ func sizedStruct<S>(_ value: S, _ size: WritableKeyPath<S, UInt32>) -> S {
 extension UInt32 {
     init<Constant: RawRepresentable>(_ constant: Constant) where Constant.RawValue == UInt32 { self = constant.rawValue }
     init<Constant: RawRepresentable>(_ constant: Constant) where Constant.RawValue == Int32 { self.init(constant.rawValue) }
+}
+
+/// A message of the library, in which fields of its structs ("rz_reply_params.json_len") have the names of options.
+func named(_ message: String) -> String {
+    let words = message.split(separator: " ", omittingEmptySubsequences: false).map { word -> String in
+        guard word.hasPrefix("rz_"), let dot = word.firstIndex(of: "."), word[..<dot].hasSuffix("_params") else { return String(word) }
+        let parts = word[word.index(after: dot)...].split(separator: "_", omittingEmptySubsequences: false)
+        return parts.dropFirst().reduce(String(parts[0])) { $0 + $1.prefix(1).uppercased() + String($1.dropFirst()) }
+    }
+    return words.joined(separator: " ")
 }

@@ -1,0 +1,15 @@
+package realizar
+
+import "testing"
+
+func TestErrorsHaveTheNamesOfOptions(t *testing.T) {
+	for message, wanted := range map[string]string{
+		"rz_sampler_params.banned_sequences[0] has no tokens": "BannedSequences[0] has no tokens",
+		"rz_model_params.device is 9":                         "Device is 9",
+		"the cache is full":                                   "the cache is full",
+	} {
+		if found := named(message); found != wanted {
+			t.Error(found, wanted)
+		}
+	}
+}
