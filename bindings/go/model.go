@@ -111,10 +111,8 @@ func Fetch(ctx context.Context, model string, progress func(done, total uint64) 
 		return "", over(ctx)
 	} else if errors.As(err, &failed) {
 		code := ErrIO
-		if errors.Is(err, hub.ErrName) {
-			code = ErrInvalidArgument
-		} else if errors.Is(err, hub.ErrMemory) {
-			code = ErrOutOfMemory
+		if e := (*Error)(nil); errors.As(failed.Err, &e) {
+			code = e.Code
 		}
 		return "", &Error{Code: code, Message: failed.Message, causes: []error{failed.Err}}
 	}

@@ -25,7 +25,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -77,45 +76,36 @@ func Fetch(ctx context.Context, model string, options *Options) (string, error) 
 	if options == nil {
 		options = &Options{}
 	}
-	name := namePattern.FindStringSubmatch(model)
-	if name == nil || strings.Contains(name[1], "..") {
-		return "", failed(ErrName, `"%s" names no model of the Hub: write hf:owner/name or hf:owner/name:quantization`, model)
-	}
-	repository, quantization := name[1], name[2]
-	c, err := cacheOf(repository)
+	named, err := choose(model, nil, 0, false)
 	if err != nil {
 		return "", err
 	}
-	if found := c.find(quantization, options.Free); found != "" {
+	c, err := cacheOf(named.Repository)
+	if err != nil {
+		return "", err
+	}
+	if found := c.find(model, options.Free); found != "" {
 		return found, nil
 	}
 	if slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(os.Getenv("HF_HUB_OFFLINE"))) {
 		return "", failed(nil, "%s is not complete in %s, and HF_HUB_OFFLINE is set: unset it to fetch the model", model, c.root)
 	}
-	s := newServer(repository)
-	commit, files, err := s.listing(ctx)
+	s := newServer(named.Repository)
+	listing, err := s.listing(ctx)
 	if err != nil {
 		return "", err
 	}
-	sizes := map[string]uint64{}
-	for file, one := range files {
-		sizes[file] = one.size
-	}
-	chosen, err := choose(sizes, repository, quantization, options.Free)
-	if err != nil {
+	chosen, err := choose(model, listing, options.Free, false)
+	if err == errListing {
+		return "", s.strange()
+	} else if err != nil {
 		return "", err
 	}
-	f := &fetch{server: s, cache: c, commit: commit, total: chosen.size, progress: options.Progress}
-	if err := f.run(ctx, chosen.files, files); err != nil {
+	f := &fetch{server: s, cache: c, commit: chosen.Commit, total: chosen.Size, progress: options.Progress}
+	if err := f.run(ctx, chosen.Files); err != nil {
 		return "", err
 	}
-	return c.model(commit, chosen), nil
-}
-
-// blob is a file as the Hub lists it, with its SHA-256, or git's hash of it.
-type blob struct {
-	size   uint64
-	digest string
+	return c.model(chosen.Commit, chosen.Load), nil
 }
 
 // server is the Hub, as the environment names it.
@@ -182,18 +172,8 @@ func (s *server) get(ctx context.Context, address string, start uint64) (*http.R
 	return nil, s.strange()
 }
 
-var (
-	digestPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-	unsafePattern = regexp.MustCompile(`[\\:\x00-\x1f]`)
-)
-
-// isSafe tells whether a name stays below the folder that it is put into.
-func isSafe(file string) bool {
-	return fs.ValidPath(file) && file != "." && !unsafePattern.MatchString(file)
-}
-
-// listing is the commit of the main branch, and its files.
-func (s *server) listing(ctx context.Context) (string, map[string]blob, error) {
+// listing is the files of the main branch with their sizes and hashes, in JSON.
+func (s *server) listing(ctx context.Context) ([]byte, error) {
 	var body bytes.Buffer
 	err := s.attempts(ctx, func() uint64 { return 0 }, func(ctx context.Context, alive func()) error {
 		response, err := s.get(ctx, s.endpoint+"/api/models/"+s.repository+"/revision/main?blobs=true", 0)
@@ -207,35 +187,8 @@ func (s *server) listing(ctx context.Context) (string, map[string]blob, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return "", nil, err
-	}
-	var listed struct {
-		SHA      string
-		Siblings []struct {
-			RFilename string
-			Size      *uint64
-			BlobID    string
-			LFS       *struct {
-				SHA256 string
-				Size   *uint64
-			}
-		}
-	}
-	if json.Unmarshal(body.Bytes(), &listed) != nil || len(listed.SHA) != 40 || !digestPattern.MatchString(listed.SHA) {
-		return "", nil, s.strange()
-	}
-	files := map[string]blob{}
-	for _, file := range listed.Siblings {
-		size, digest := file.Size, file.BlobID
-		if file.LFS != nil {
-			size, digest = file.LFS.Size, file.LFS.SHA256
-		}
-		if size != nil && *size < 1<<62 && digestPattern.MatchString(digest) && isSafe(file.RFilename) {
-			files[file.RFilename] = blob{*size, digest}
-		}
-	}
-	return listed.SHA, files, nil
+	// Nil would stand for no listing.
+	return append([]byte{' '}, body.Bytes()...), err
 }
 
 // attempts repeats work if a connection fails, as long as progress exceeds its previous maximum in between. A
@@ -334,42 +287,38 @@ func cacheOf(repository string) (*cache, error) {
 
 func (c *cache) blob(digest string) string { return filepath.Join(c.folder, "blobs", digest) }
 
-func (c *cache) model(commit string, one candidate) string {
-	folder := filepath.Join(c.folder, "snapshots", commit)
-	if one.base == "" {
-		return folder
-	}
-	return filepath.Join(folder, filepath.FromSlash(one.files[0]))
+func (c *cache) model(commit, load string) string {
+	return filepath.Join(c.folder, "snapshots", commit, filepath.FromSlash(load))
 }
 
 // find is the path of a model that is complete, or nothing.
-func (c *cache) find(quantization string, free uint64) string {
+func (c *cache) find(model string, free uint64) string {
 	main, err := os.ReadFile(filepath.Join(c.folder, "refs", "main"))
 	if err != nil {
 		return ""
 	}
 	commit := strings.TrimSpace(string(main))
-	top, files := filepath.Join(c.folder, "snapshots", commit), map[string]uint64{}
+	top, files := filepath.Join(c.folder, "snapshots", commit), []map[string]any{}
 	filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return nil
 		}
 		if stat, err := os.Stat(path); err == nil { // a link may point to nothing
 			if name, err := filepath.Rel(top, path); err == nil {
-				files[filepath.ToSlash(name)] = uint64(stat.Size())
+				files = append(files, map[string]any{"rfilename": filepath.ToSlash(name), "size": stat.Size()})
 			}
 		}
 		return nil
 	})
-	projectors := isProjector(quantization)
-	found := candidates(files, projectors)
-	if !isAny(quantization) {
-		found = named(found, quantization)
-	}
-	if len(found) == 0 {
+	listing, err := json.Marshal(map[string]any{"siblings": files})
+	if err != nil {
 		return ""
 	}
-	return c.model(commit, best(found, projectors, free))
+	chosen, err := choose(model, listing, free, true)
+	if err != nil || len(chosen.Files) == 0 {
+		return ""
+	}
+	return c.model(commit, chosen.Load)
 }
 
 // lock takes the lock that the Hub's own client takes for a blob, where the file system has locks.
@@ -445,8 +394,8 @@ type fetch struct {
 // callback is an error of the caller's own.
 type callback struct{ error }
 
-func (f *fetch) run(ctx context.Context, names []string, files map[string]blob) error {
-	err := f.all(ctx, names, files)
+func (f *fetch) run(ctx context.Context, files []file) error {
+	err := f.all(ctx, files)
 	var mine *Error
 	var theirs callback
 	switch {
@@ -464,24 +413,24 @@ func (f *fetch) run(ctx context.Context, names []string, files map[string]blob) 
 	return failed(err, "%s cannot be written (%v): set HF_HOME to a folder that can", f.root, cause)
 }
 
-func (f *fetch) all(ctx context.Context, names []string, files map[string]blob) error {
+func (f *fetch) all(ctx context.Context, files []file) error {
 	if err := os.MkdirAll(filepath.Join(f.folder, "blobs"), 0o777); err != nil {
 		return err
 	}
 	needed := f.total
-	for _, name := range names {
-		needed -= min(f.kept(files[name]), needed)
+	for _, one := range files {
+		needed -= min(f.kept(one), needed)
 	}
 	if err := f.checkRoom(needed); err != nil {
 		return err
 	}
-	for _, name := range names {
-		if err := f.one(ctx, name, files[name]); err != nil {
+	for _, one := range files {
+		if err := f.one(ctx, one); err != nil {
 			return err
 		}
 	}
-	for _, name := range names {
-		if err := f.link(f.commit, name, files[name].digest); err != nil {
+	for _, one := range files {
+		if err := f.link(f.commit, one.Name, one.Digest); err != nil {
 			return err
 		}
 	}
@@ -492,8 +441,8 @@ func (f *fetch) all(ctx context.Context, names []string, files map[string]blob) 
 }
 
 // kept is bytes of a file that are there.
-func (f *fetch) kept(listed blob) uint64 {
-	for _, path := range []string{f.blob(listed.digest), f.blob(listed.digest) + ".part"} {
+func (f *fetch) kept(listed file) uint64 {
+	for _, path := range []string{f.blob(listed.Digest), f.blob(listed.Digest) + ".part"} {
 		if stat, err := os.Stat(path); err == nil {
 			return uint64(stat.Size())
 		}
@@ -522,18 +471,18 @@ func (f *fetch) tell(n uint64) error {
 }
 
 // one brings a file into the cache, unless it is there.
-func (f *fetch) one(ctx context.Context, file string, listed blob) error {
-	path := f.blob(listed.digest)
+func (f *fetch) one(ctx context.Context, listed file) error {
+	path := f.blob(listed.Digest)
 	part := path + ".part"
-	unlock, err := f.lock(ctx, listed.digest)
+	unlock, err := f.lock(ctx, listed.Digest)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if stat, err := os.Stat(path); err == nil && uint64(stat.Size()) == listed.size {
-		return f.tell(listed.size)
+	if stat, err := os.Stat(path); err == nil && uint64(stat.Size()) == listed.Size {
+		return f.tell(listed.Size)
 	}
-	isWhole, err := f.receive(ctx, file, part, listed)
+	isWhole, err := f.receive(ctx, part, listed)
 	if err != nil {
 		if stat, e := os.Stat(part); errors.Is(err, errFull) || e == nil && stat.Size() == 0 {
 			os.Remove(part)
@@ -543,13 +492,13 @@ func (f *fetch) one(ctx context.Context, file string, listed blob) error {
 	if !isWhole {
 		os.Remove(part)
 		return failed(nil, "%s has arrived with another hash than %s lists, and is discarded: try again, without a proxy or mirror if that does not help",
-			file, f.endpoint)
+			listed.Name, f.endpoint)
 	}
 	return os.Rename(part, path)
 }
 
 // receive goes on with a file until it has its size, and tells whether it has the hash too.
-func (f *fetch) receive(ctx context.Context, file, path string, listed blob) (isWhole bool, err error) {
+func (f *fetch) receive(ctx context.Context, path string, listed file) (isWhole bool, err error) {
 	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return false, err
@@ -558,7 +507,7 @@ func (f *fetch) receive(ctx context.Context, file, path string, listed blob) (is
 	p := &part{fetch: f, out: out, listed: listed}
 	if stat, err := out.Stat(); err != nil {
 		return false, err
-	} else if uint64(stat.Size()) > listed.size {
+	} else if uint64(stat.Size()) > listed.Size {
 		err = out.Truncate(0)
 		if err != nil {
 			return false, err
@@ -568,33 +517,33 @@ func (f *fetch) receive(ctx context.Context, file, path string, listed blob) (is
 	if err := p.take(out, io.Discard, func() {}); err != nil {
 		return false, err
 	}
-	address := f.endpoint + "/" + f.repository + "/resolve/" + f.commit + "/" + (&url.URL{Path: file}).EscapedPath()
+	address := f.endpoint + "/" + f.repository + "/resolve/" + f.commit + "/" + (&url.URL{Path: listed.Name}).EscapedPath()
 	err = f.attempts(ctx, func() uint64 { return p.at }, func(ctx context.Context, alive func()) error { return p.goOn(ctx, address, alive) })
 	if err != nil {
 		return false, err
 	}
-	return p.at == listed.size && hex.EncodeToString(p.hashed.Sum(nil)) == listed.digest, out.Sync()
+	return p.at == listed.Size && hex.EncodeToString(p.hashed.Sum(nil)) == listed.Digest, out.Sync()
 }
 
 // part is a file of which some bytes are there.
 type part struct {
 	*fetch
 	out    *os.File
-	listed blob
+	listed file
 	hashed hash.Hash
 	at     uint64
 }
 
 func (p *part) begin() {
-	if p.hashed, p.at = sha256.New(), 0; len(p.listed.digest) == 40 {
+	if p.hashed, p.at = sha256.New(), 0; len(p.listed.Digest) == 40 {
 		p.hashed = sha1.New()
-		fmt.Fprintf(p.hashed, "blob %d\x00", p.listed.size)
+		fmt.Fprintf(p.hashed, "blob %d\x00", p.listed.Size)
 	}
 }
 
 // goOn receives what is missing, as far as the connection gives it.
 func (p *part) goOn(ctx context.Context, address string, alive func()) error {
-	if p.at == p.listed.size {
+	if p.at == p.listed.Size {
 		return nil
 	}
 	response, err := p.get(ctx, address, p.at)
@@ -612,7 +561,7 @@ func (p *part) goOn(ctx context.Context, address string, alive func()) error {
 		p.done -= p.at
 		p.begin()
 	}
-	if err = p.take(response.Body, p.out, alive); err == nil && p.at < p.listed.size {
+	if err = p.take(response.Body, p.out, alive); err == nil && p.at < p.listed.Size {
 		err = &cut{cause: io.ErrUnexpectedEOF}
 	}
 	return err
@@ -621,7 +570,7 @@ func (p *part) goOn(ctx context.Context, address string, alive func()) error {
 // take counts and hashes what comes, up to some bytes more than the file has.
 func (p *part) take(from io.Reader, to io.Writer, alive func()) error {
 	buffer := make([]byte, 1<<20)
-	for p.at <= p.listed.size {
+	for p.at <= p.listed.Size {
 		n, err := from.Read(buffer)
 		alive()
 		if _, err := to.Write(buffer[:n]); err != nil {

@@ -1,4 +1,4 @@
-package hub
+package hub_test
 
 import (
 	"bufio"
@@ -18,6 +18,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	_ "realizar.dev/go"
+	"realizar.dev/go/hub"
 )
 
 const data = "../../../tests/data/hub.json"
@@ -48,9 +51,9 @@ var facts struct {
 var address string
 
 func TestMain(m *testing.M) {
-	pause = 0
+	*hub.Pause = 0
 	if model := os.Getenv("REALIZAR_TEST_FETCH"); model != "" {
-		fmt.Println(Fetch(context.Background(), model, nil))
+		fmt.Println(hub.Fetch(context.Background(), model, nil))
 		return
 	}
 	text, err := os.ReadFile(data)
@@ -136,7 +139,7 @@ func tree(top string) map[string]string {
 // fails checks that a fetch fails with a sentence, in which {*} is anything.
 func fails(t *testing.T, model, sentence, endpoint, cache string) error {
 	t.Helper()
-	_, err := Fetch(t.Context(), model, &Options{Free: 1 << 34})
+	_, err := hub.Fetch(t.Context(), model, &hub.Options{Free: 1 << 34})
 	sentence = strings.NewReplacer("{endpoint}", endpoint, "{cache}", cache).Replace(sentence)
 	form := "^" + strings.ReplaceAll(regexp.QuoteMeta(sentence), regexp.QuoteMeta("{*}"), ".+") + "$"
 	if err == nil || !regexp.MustCompile(form).MatchString(err.Error()) {
@@ -147,7 +150,7 @@ func fails(t *testing.T, model, sentence, endpoint, cache string) error {
 
 func fetched(t *testing.T, model string) string {
 	t.Helper()
-	path, err := Fetch(t.Context(), model, nil)
+	path, err := hub.Fetch(t.Context(), model, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +159,7 @@ func fetched(t *testing.T, model string) string {
 
 func TestNames(t *testing.T) {
 	for _, one := range facts.Names {
-		if err := fails(t, one.Model, one.Error, "", ""); !errors.Is(err, ErrName) {
+		if err := fails(t, one.Model, one.Error, "", ""); !errors.Is(err, hub.ErrName) {
 			t.Error(err)
 		}
 	}
@@ -164,8 +167,14 @@ func TestNames(t *testing.T) {
 
 func TestChoices(t *testing.T) {
 	for _, one := range facts.Choices {
-		chosen, err := choose(one.Files, "o/n", one.Quantization, one.Free)
-		if one.Error != "" && (err == nil || err.Error() != one.Error) || one.Error == "" && !slices.Equal(chosen.files, one.Chosen) {
+		files := []map[string]any{}
+		for name, size := range one.Files {
+			files = append(files, map[string]any{"rfilename": name, "size": size, "blobId": strings.Repeat("a", 40)})
+		}
+		listing, _ := json.Marshal(map[string]any{"sha": strings.Repeat("5", 40), "siblings": files})
+		model := strings.TrimSuffix("hf:o/n:"+one.Quantization, ":")
+		chosen, err := hub.Choose(model, listing, one.Free)
+		if one.Error != "" && (err == nil || err.Error() != one.Error) || one.Error == "" && !slices.Equal(chosen, one.Chosen) {
 			t.Errorf("%v: %v, %v", one, chosen, err)
 		}
 	}
@@ -176,7 +185,7 @@ func TestChoices(t *testing.T) {
 
 func TestNamesOfEncoders(t *testing.T) {
 	for _, one := range facts.Encoders {
-		if name := EncoderName(one.Model); name != one.Encoder {
+		if name := hub.EncoderName(one.Model); name != one.Encoder {
 			t.Error(name, one)
 		}
 	}
@@ -206,8 +215,8 @@ func TestFaults(t *testing.T) {
 				return
 			}
 			if one.Patience > 0 {
-				defer func(before time.Duration) { timeout = before }(timeout)
-				timeout = time.Duration(one.Patience * float64(time.Second))
+				defer func(before time.Duration) { *hub.Timeout = before }(*hub.Timeout)
+				*hub.Timeout = time.Duration(one.Patience * float64(time.Second))
 			}
 			fails(t, one.Model, one.Error, endpoint, cache)
 			after := tree(cache)
@@ -231,7 +240,7 @@ func TestFaults(t *testing.T) {
 
 func succeeds(t *testing.T, model, end, token string, files []string, expected [][3]*string) {
 	var last [2]uint64
-	path, err := Fetch(t.Context(), model, &Options{Progress: func(done, total uint64) error {
+	path, err := hub.Fetch(t.Context(), model, &hub.Options{Progress: func(done, total uint64) error {
 		last = [2]uint64{done, total}
 		return nil
 	}})
@@ -275,7 +284,7 @@ func succeeds(t *testing.T, model, end, token string, files []string, expected [
 func TestWhatWasKeptIsGoneOnWith(t *testing.T) {
 	cache := fresh(t)
 	use(t, "gone")
-	if _, err := Fetch(t.Context(), "hf:tests/many:Q4_K_M", nil); err == nil {
+	if _, err := hub.Fetch(t.Context(), "hf:tests/many:Q4_K_M", nil); err == nil {
 		t.Error("no error")
 	}
 	use(t, "ok")
@@ -333,8 +342,8 @@ func TestTwoProcessesFetchOnceAndThroughAProxy(t *testing.T) {
 
 func TestCopiesWhereThereAreNoLinks(t *testing.T) {
 	fresh(t)
-	makeLink = func(string, string) error { return fs.ErrPermission }
-	defer func() { makeLink = os.Symlink }()
+	*hub.MakeLink = func(string, string) error { return fs.ErrPermission }
+	defer func() { *hub.MakeLink = os.Symlink }()
 	path := fetched(t, "hf:tests/many:Q4_K_M")
 	if stat, err := os.Lstat(path); err != nil || stat.Size() != 3000 {
 		t.Error(stat, err)
@@ -349,11 +358,11 @@ func TestContextsAndProgressEndAFetch(t *testing.T) {
 	fresh(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Fetch(ctx, "hf:tests/many:Q4_K_M", nil); !errors.Is(err, context.Canceled) {
+	if _, err := hub.Fetch(ctx, "hf:tests/many:Q4_K_M", nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	enough := errors.New("enough")
-	if _, err := Fetch(t.Context(), "hf:tests/many:Q4_K_M", &Options{Progress: func(_, _ uint64) error { return enough }}); err != enough {
+	if _, err := hub.Fetch(t.Context(), "hf:tests/many:Q4_K_M", &hub.Options{Progress: func(_, _ uint64) error { return enough }}); err != enough {
 		t.Error(err)
 	}
 }
