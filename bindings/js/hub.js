@@ -444,7 +444,7 @@ async function fetchModel(model, { free, signal, progress }) {
   try {
     chosen = choose(model, listing, free);
   } catch (error) {
-    throw error.code === "RZ_ERR_FORMAT" ? hub.strange() : error;
+    throw ["RZ_ERR_FORMAT", "RZ_ERR_LIMIT"].includes(error.code) ? hub.strange() : error;
   }
   await new Fetch(hub, cache, chosen, progress).run();
   return cache.model(chosen.commit, chosen.load);

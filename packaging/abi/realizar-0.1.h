@@ -1058,7 +1058,8 @@ enum rz_hub_flag {
  * With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a
  * name that is none, or that several files have), RZ_ERR_NOT_FOUND (nothing of that name, or no model),
  * RZ_ERR_OUT_OF_MEMORY (no model fits into `memory`; the message says what to do), RZ_ERR_FORMAT (a listing that is
- * not the Hub's), RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
+ * not the Hub's), RZ_ERR_LIMIT (a listing that is too long or nested too deeply), RZ_ERR_VERSION (unknown flags).
+ * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_hub_choose_into(const char *RZ_NULLABLE model,
                    size_t model_len,

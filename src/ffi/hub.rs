@@ -38,7 +38,8 @@ const VALUE: usize = 128;
 /// With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a
 /// name that is none, or that several files have), RZ_ERR_NOT_FOUND (nothing of that name, or no model),
 /// RZ_ERR_OUT_OF_MEMORY (no model fits into `memory`; the message says what to do), RZ_ERR_FORMAT (a listing that is
-/// not the Hub's), RZ_ERR_VERSION (unknown flags). Since 0.1.0.
+/// not the Hub's), RZ_ERR_LIMIT (a listing that is too long or nested too deeply), RZ_ERR_VERSION (unknown flags).
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_hub_choose_into(
     model: *const c_char,

@@ -261,7 +261,7 @@ fn read(listing: &str, is_cached: bool) -> Result<(String, Files)> {
     let path = Path::new("the listing");
     if listing.len() > MAX_LISTING {
         let what = format!("{} bytes; there must be at most {MAX_LISTING}", listing.len());
-        return Err(Error::format(path, what));
+        return Err(Error::TooComplex(format!("the listing has {what}")));
     }
     let json = Json::parse(path, listing.as_bytes())?;
     let lacks = |what: &str| Error::format(path, format!("{what} is missing or of another type"));

@@ -129,7 +129,7 @@ namespace Realizar
             var listing = Listing();
             Choice chosen;
             try { chosen = Choose(model, listing, free); }
-            catch (RealizarException e) when (e.Status == Status.Format) { throw Strange(); }
+            catch (RealizarException e) when (e.Status == Status.Format || e.Status == Status.Limit) { throw Strange(); }
             total = chosen.Files.Aggregate(0ul, (sum, file) => sum + file.Size);
             try { All(chosen.Commit, chosen.Files); }
             catch (Exception e) when (e is IOException || e is UnauthorizedAccessException)

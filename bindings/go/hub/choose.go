@@ -46,7 +46,7 @@ func choose(model string, listing []byte, free uint64, isCached bool) (chosen ch
 		return chosen, failed(errors.Join(ErrName, cause), "%s", failure.Message)
 	case -3: // RZ_ERR_OUT_OF_MEMORY
 		return chosen, failed(errors.Join(ErrMemory, cause), "%s", failure.Message)
-	case -7: // RZ_ERR_FORMAT
+	case -5, -7: // RZ_ERR_LIMIT, RZ_ERR_FORMAT
 		return chosen, errListing
 	default:
 		return chosen, failed(cause, "%s", failure.Message)

@@ -141,7 +141,7 @@ final class Hub {
         try {
             chosen = choose(model, listing, free, 0);
         } catch (RealizarException e) {
-            throw e.status() == RealizarException.Status.FORMAT ? strange() : e;
+            throw List.of(RealizarException.Status.FORMAT, RealizarException.Status.LIMIT).contains(e.status()) ? strange() : e;
         }
         for (var file : chosen.files) total += file.size;
         try {

@@ -23,7 +23,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 from . import _header as _c
-from ._errors import Error, FormatError, error_of
+from ._errors import Error, FormatError, Limit, error_of
 from ._library import library, sized, status
 
 Told = Callable[[int, int], None]
@@ -426,7 +426,7 @@ def fetch(model: str, free: int, told: Told) -> str:
     hub = _Hub(repository, lambda: told(0, 0))
     try:
         chosen = choose(model, hub.listing(), free)
-    except FormatError:
+    except (FormatError, Limit):
         raise hub.strange() from None
     _Fetch(hub, cache, chosen["commit"], {file["name"]: (file["size"], file["digest"]) for file in chosen["files"]}, told).run()
     return cache.model(chosen["commit"], chosen["load"])
