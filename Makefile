@@ -205,8 +205,8 @@ aar: ## Make the archive for Android, build/aar/realizar.aar  [ANDROID_NDK_HOME=
 wheel: need-python3 stage ## Make a Python wheel of this machine's library in build/wheels
 	@rm -rf build/wheels && scripts/package build/wheels '$(STAGE)' --only wheel
 
-dist: need-python3 stage ## Make every package for this system, in build/dist
-	@rm -rf build/dist && scripts/package build/dist '$(STAGE)'
+dist: need-python3 stage ## Make every package for this system, in build/dist, and check them
+	@rm -rf build/dist && scripts/package build/dist '$(STAGE)' && scripts/check-packages build/dist
 
 dist-systems: ## Make the packages for every system that can be built for, in build/dist
 	@scripts/dist
@@ -217,7 +217,7 @@ test-packages: dist ## Make the packages again, compare, and install each in an 
 test-release: ## Spoil a copy of this tree in each way that the checklist of releases has to find
 	@tests/release.sh
 
-release: ## Go through what a release needs, and tag it
+release: ## Go through what a release needs, and tag it  [REALIZAR_MAINTAINER="Name <mail>" REALIZAR_SCM=address]
 	@scripts/release
 
 bench: ## Measure the speed of a model, beside the peer with a picture  [MODEL=file.gguf PEER=path/to/llama-bench]

@@ -78,6 +78,34 @@ else
     skip Debian "it was not made"
 fi
 
+# Installed by apt and removed again, in a Debian of its own, of which nothing is kept.
+place apt
+in_debian() { # script
+    mkdir upper work root
+    mount -t tmpfs none upper && mkdir upper/files upper/work
+    mount -t overlay none -o "lowerdir=$SWIFT_ROOT,upperdir=upper/files,workdir=upper/work" root
+    mkdir -p root/packages && cp "$packages"/librealizar*.deb "$root/tests/install/program.c" "$model" root/packages/
+    chroot root bash -ec "$1"
+}
+export -f in_debian
+export packages root model
+if [ ! -d "${SWIFT_ROOT:-/none}" ] || [ -z "${runtime-}" ]; then
+    skip "Debian by apt" "SWIFT_ROOT names no Debian 13"
+elif ! unshare -m bash -ec 'mkdir try && mount -t tmpfs none try' 2>/dev/null; then
+    skip "Debian by apt" "nothing can be mounted here"
+else
+    rm -rf try
+    installed
+    # shellcheck disable=SC2016 # of the other shell
+    answers "Debian by apt" unshare -m bash -ec 'in_debian "
+        export DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin
+        apt-get install -qq -y --no-download --no-install-recommends /packages/librealizar*.deb >/packages/log 2>&1 || { cat /packages/log >&2; exit 1; }
+        cc -o /packages/program /packages/program.c -lrealizar
+        /packages/program /packages/chat.gguf
+        dpkg --purge librealizar-dev librealizar1 >/dev/null
+        [ -z \"\$(find /usr/lib /usr/include /usr/share/doc -name \"*realizar*\")\" ]"'
+fi
+
 place pip
 if wheel=$(package "realizar-$version-py3-*.whl") && python3 -m venv . >log 2>&1 && bin/pip install -q "$wheel" >>log 2>&1; then
     installed
@@ -87,16 +115,25 @@ else
     skip Python "there is no venv, or no network for numpy"
 fi
 
-place npm
-if file=$(package "realizar-$version-npm-*.tgz") && command -v npm >/dev/null; then
-    quietly npm install --offline --no-audit --no-fund --silent "$file"
+# The hook of the build takes a library that is named in place of building one with cargo.
+place sdist
+sdist=$(package "realizar-$version.tar.gz") && library=$(find "$stage/lib" "$stage/bin" -name "*realizar*.$version*" -type f 2>/dev/null | head -n 1)
+if python3 -m venv . >log 2>&1 && REALIZAR_LIBRARY=$library bin/pip install -q "$sdist" >>log 2>&1; then
     installed
-    answers JavaScript npx --offline realizar chat "$model"
+    answers "Python from the sources" bin/python -m realizar chat "$model"
+else
+    grep -qs "No matching distribution found\|No module named" log || { cat log; fail "pip install of the sources"; }
+    skip "Python from the sources" "there is no venv, or no network for hatchling"
+fi
+
+place npm
+cd "$root"
+if package "realizar-$version-npm-*.tgz" >/dev/null && command -v npm >/dev/null; then
+    tests/npm-clients.sh "$packages" "$version" "$model"
 else
     skip JavaScript "it was not made, or there is no npm"
 fi
 
-# Files of a NuGet package are well-formed, and it names all it holds.
 place nuget
 if ! file=$(package "Realizar.$version.nupkg"); then
     skip .NET "it was not made"
@@ -107,20 +144,11 @@ elif command -v dotnet >/dev/null && [ -n "$(dotnet --list-sdks)" ]; then
     installed
     answers .NET dotnet run "$model"
 else
-    python3 - "$file" <<'END'
-import sys, xml.dom.minidom as xml, zipfile
-package = zipfile.ZipFile(sys.argv[1])
-types = xml.parseString(package.read("[Content_Types].xml")).documentElement.childNodes
-known = {node.getAttribute("Extension") for node in types} | {node.getAttribute("PartName") for node in types}
-assert all(name.rpartition(".")[2] in known or f"/{name}" in known for name in package.namelist() if name[0] != "["), package.namelist()
-target = xml.parseString(package.read("_rels/.rels")).getElementsByTagName("Relationship")[0].getAttribute("Target")
-metadata = xml.parseString(package.read(target[1:]))
-assert package.read(metadata.getElementsByTagName("readme")[0].firstChild.data)
-package.extractall()
-END
+    python3 -m zipfile -e "$file" .
     cp lib/*/Realizar.dll runtimes/*/native/* .
     installed
-    quietly "$root/scripts/compile-csharp" -r:Realizar.dll -out:Chat.dll "$root/bindings/csharp/Chat/Chat.cs"
+    standard=$(python3 -c 'import dotnetcore2, glob, os; print(*glob.glob(os.path.dirname(dotnetcore2.__file__) + "/bin/shared/*/*/netstandard.dll"))')
+    quietly "$root/scripts/compile-csharp" -r:Realizar.dll -r:"$standard" -out:Chat.dll "$root/bindings/csharp/Chat/Chat.cs"
     echo '{"runtimeOptions": {"framework": {"name": "Microsoft.NETCore.App", "version": "3.1.0"},
         "configProperties": {"System.Globalization.Invariant": true}}}' >Chat.runtimeconfig.json
     dotnet=$(python3 -c 'import dotnetcore2, os; print(os.path.dirname(dotnetcore2.__file__) + "/bin")')
@@ -131,11 +159,13 @@ fi
 place maven
 find_jdk
 if jar=$(package "realizar-$version.jar") && [ -n "$jdk" ]; then
-    python3 -c 'import sys, xml.dom.minidom as xml; xml.parse(sys.argv[1])' "$(package "realizar-$version.pom")"
     installed
     mkdir unpacked
     answers Java env -u REALIZAR_LIBRARY "$jdk/bin/java" -Djava.io.tmpdir="$PWD/unpacked" -jar "$jar" chat "$model"
     [ -z "$(ls "$temporary/maven/unpacked")" ] || fail "the library of the jar was left behind"
+    cd "$temporary/maven"
+    "$root/tests/maven-consumer.sh" "$packages" "$version" "$jdk" "$model"
+    cd "$root"
 else
     skip Java "it was not made, or there is no JDK 22 or newer"
 fi
@@ -194,7 +224,8 @@ by_cmake() {
 
 # Recipes fetch the archive from where a release has it, which here is the folder of the packages.
 releases=https://realizar.dev/releases/v$version
-tools=$root/build/conan-tools
+tools=${CHECKERS:-$root/build/checkers}
+[ -x "$tools/bin/conan" ] || tools=$root/build/conan-tools
 place conan
 if ! cmake --version >/dev/null 2>&1; then
     skip Conan "there is no cmake"
@@ -253,9 +284,24 @@ else
     skip "vcpkg's port" "there is no cmake"
 fi
 
-if ruby --version >/dev/null 2>&1; then
-    ruby -c "$(package realizar.rb)" >/dev/null
-    echo "ok: the syntax of Homebrew's formula"
-else
-    skip Homebrew "there is no ruby"
-fi
+# What a registry would refuse is found: a manifest without a licence, a checksum of another file, a missing content type.
+place spoiled
+spoil() { # pattern of a package, what the checks have to say, script of Python on the package
+    local file
+    file=$(package "$1") || return 0
+    rm -rf spoiled && mkdir spoiled
+    cp "$packages"/realizar-"$version"{,-sources,-javadoc}.{jar,pom}{,.md5,.sha1} spoiled/ 2>/dev/null || true
+    cp "$file" spoiled/
+    python3 -c "$3" "spoiled/$(basename "$file")"
+    if CHECKERS=/none "$root/scripts/check-packages" spoiled >log 2>&1; then fail "the checks accept: $2"; fi
+    grep -qF "$2" log || { cat log; fail "the checks do not say: $2"; }
+}
+edited='import sys; path = sys.argv[1]; text = open(path).read(); assert "%s" in text; open(path, "w").write(text.replace("%s", "%s"))'
+# shellcheck disable=SC2059 # a pattern
+spoil "realizar-$version.pom" "the pom lacks licenses/license/name" "$(printf "$edited" licenses licenses other)"
+spoil "realizar-$version-javadoc.jar" "realizar-$version-javadoc.jar.md5 is missing or is another file's" 'import sys; open(sys.argv[1], "ab").write(b" ")'
+spoil "Realizar.$version.nupkg" "license of the manifest is" 'import sys, zipfile
+old = zipfile.ZipFile(sys.argv[1]); parts = {name: old.read(name) for name in old.namelist()}
+parts["Realizar.nuspec"] = parts["Realizar.nuspec"].replace(b"type=\"expression\"", b"type=\"file\"")
+with zipfile.ZipFile(sys.argv[1], "w") as new: [new.writestr(name, data) for name, data in parts.items()]'
+echo "ok: the checks find what registries refuse"

@@ -20,6 +20,7 @@ printf '## [Unreleased]\n\n## [%s] - 2026-01-31\n' "$version" >CHANGELOG.md
 commit "ready"
 git tag ready
 
+export REALIZAR_MAINTAINER="Test <test@localhost>" REALIZAR_SCM=https://example.org/realizar
 refused() { # what it says, and with which make
     local said
     if said=$(MAKE=${2:-true} scripts/release 2>&1); then echo "FAILED: released in spite of: $1"; exit 1; fi
@@ -29,6 +30,9 @@ refused() { # what it says, and with which make
 }
 touch more
 refused "the tree is clean: ?? more"
+(unset REALIZAR_MAINTAINER && refused 'the packages name their maintainer and their sources: set REALIZAR_MAINTAINER="Name <mail>"')
+(unset REALIZAR_MAINTAINER REALIZAR_SCM &&
+    refused 'the packages name their maintainer and their sources: set REALIZAR_MAINTAINER="Name <mail>" and REALIZAR_SCM=https://...')
 git tag "v$version"
 refused "the tag is new: v$version"
 git tag -d "v$version" >/dev/null
