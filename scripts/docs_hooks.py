@@ -3,7 +3,7 @@
 A line "[code: NAME](../snippets) in [C](../snippets/guides.c), ..." of a page becomes a tab for each file of
 docs/snippets or examples/adventure that has a section of that name, in the order of LANGUAGES. Readers of the plain
 Markdown see links to these files; a page whose links differ from the files fails the build with the line to write.
-"[code: NAME in FILE](...)" becomes one block. The C tab of "start" is the program of the README.
+"[code: NAME in FILE](...)" becomes one block. "[package sizes](...)" becomes a table of the packages in build/dist. The C tab of "start" is the program of the README.
 """
 
 import os
@@ -94,6 +94,23 @@ def _tabs(name):
     return "\n\n".join(f'=== "{title}"\n\n{block}' for title, block in tabs) + "\n"
 
 
+PACKAGES = [("Python", "*.whl"), ("JavaScript", "*-npm-*.tgz"), ("C#", "*.nupkg"), ("Java", "realizar-[0-9.]*[0-9].jar"), ("Go", "*-goproxy.zip"),
+            ("Swift", "*-swift.zip"), ("Debian", "*.deb"), ("C, Conan, Homebrew, vcpkg", "*-*-*-*.tar.gz"), ("C on Windows", "*-windows-*.zip"),
+            ("iOS, macOS", "*.xcframework.zip")]  # fmt: skip
+
+
+def _sizes():
+    """A table of the packages that were made before the site; without them, how they are made."""
+    rows = []
+    if (ROOT / "build/dist/SHA256SUMS").exists():  # which is written last
+        for title, pattern in PACKAGES:
+            files = sorted((ROOT / "build/dist").glob(pattern))
+            rows += [f"| {title} | `{file.name}` | {file.stat().st_size / 1e6:.1f} MB |" for file in files]
+    if not rows:
+        return "`make dist` prints the size of each package; this page was built without packages."
+    return "\n".join(["| for | package | size |", "|---|---|---:|", *rows])
+
+
 def on_config(config):
     """Fills in the pages that are made."""
     _used.clear()
@@ -136,6 +153,7 @@ def on_page_markdown(markdown, page, config, files):
             raise PluginError(f"{page.file.src_path}: write [code: {name}](...){_links(name, page.file.src_path)}")
         return _tabs(name)
 
+    markdown = re.sub(r"^\[package sizes\]\([./\w]*\)$", lambda _: _sizes(), markdown, flags=re.M)
     return re.sub(r"^\[code: ([\w-]+)(?: in (\S+))?\]\([./\w]*\)(.*)$", replaced, markdown, flags=re.M)
 
 
