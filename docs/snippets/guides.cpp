@@ -21,15 +21,10 @@ static void chat(const realizar::Model &model) {
 
 // --8<-- [start:options]
 static void options(const realizar::Model &model) {
-    auto forgetful = realizar::params<rz_conversation_params>();
-    forgetful.overflow = RZ_OVERFLOW_FORGET;
-    auto sampler = realizar::params<rz_sampler_params>();
-    sampler.temperature = 0.7f, sampler.top_p = 0.9f, sampler.seed = 42;
-    const char *stops[] = {"\n\n"};
-    auto params = realizar::params<rz_reply_params>();
-    params.max_tokens = 60, params.sampler = &sampler, params.stops = stops, params.n_stops = 1;
-    realizar::Conversation chat(model, forgetful);
-    chat.say("Once upon a time", [](std::string_view piece) { std::cout << piece; }, params);
+    realizar::Conversation chat(model, realizar::ConversationOptions().overflow(RZ_OVERFLOW_FORGET));
+    const auto sampling = realizar::SamplingOptions().temperature(0.7).top_p(0.9).seed(42);
+    const auto reply = realizar::ReplyOptions().max_tokens(60).sampler(sampling).stops({"\n\n"});
+    chat.say("Once upon a time", [](std::string_view piece) { std::cout << piece; }, reply);
 }
 // --8<-- [end:options]
 
@@ -37,9 +32,7 @@ static void options(const realizar::Model &model) {
 static void streaming(const realizar::Model &model) {
     realizar::Conversation chat(model);
     chat.add({"user", "Once upon a time"});
-    auto params = realizar::params<rz_reply_params>();
-    params.max_tokens = 60;
-    chat.reply(params);
+    chat.reply(realizar::ReplyOptions().max_tokens(60));
     chat.run([](uint32_t kind, uint32_t, uint32_t, std::string_view text) {
         if (kind == RZ_CHAT_EVENT_CONTENT) std::cout << text << std::flush;
         if (kind == RZ_CHAT_EVENT_REASONING) std::cerr << text;
@@ -50,17 +43,15 @@ static void streaming(const realizar::Model &model) {
 // --8<-- [start:stopping]
 static void stopping(const realizar::Model &model) {
     realizar::Cancel cancel;
-    auto params = realizar::params<rz_reply_params>();
-    params.cancel = cancel.get();
-    params.flags = RZ_REPLY_KEEP; // what was said of a reply that is given up stays
+    auto options = realizar::ReplyOptions().keep(); // what was said of a reply that is given up stays
+    options->cancel = cancel.get();
     realizar::Conversation chat(model);
     chat.add({"user", "Once upon a time"});
-    chat.reply(params);
+    chat.reply(options);
     cancel.deadline(20ms); // cancel.fire() from any thread stops at once
     try {
         while (chat.step()) continue;
-    } catch (const realizar::Error &error) {
-        if (error.code() != RZ_ERR_DEADLINE && error.code() != RZ_ERR_CANCELLED) throw;
+    } catch (const realizar::DeadlineError &) { // after cancel.fire() a CancelledError
         cancel.reset(); // the reply was paused and nothing is lost: it goes on
         while (chat.step()) continue;
     }
@@ -72,12 +63,10 @@ static std::string structured(const realizar::Model &model) {
     const std::string schema = R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 20},
         "age": {"type": "integer", "minimum": 0, "maximum": 150}},
         "required": ["name", "age"], "additionalProperties": false})";
-    auto params = realizar::params<rz_reply_params>();
-    params.grammar_kind = RZ_GRAMMAR_JSON_SCHEMA;
-    params.grammar = schema.data(), params.grammar_len = schema.size();
     realizar::Conversation chat(model);
     std::string json;
-    chat.say("Lily is five.", [&](std::string_view piece) { json += piece; }, params);
+    chat.say("Lily is five.", [&](std::string_view piece) { json += piece; },
+             realizar::ReplyOptions().grammar_kind(RZ_GRAMMAR_JSON_SCHEMA).grammar(schema));
     return json;
 }
 // --8<-- [end:structured]
@@ -90,28 +79,23 @@ static std::string tools(const realizar::Model &model) {
         "additionalProperties": false}}}], "parallel_tool_calls": false,
         "tool_choice": "required"})"); // "auto": the model decides
     chat.add({"user", "Is it warm in Paris?"});
-    auto params = realizar::params<rz_reply_params>();
-    params.max_tokens = 100;
-    chat.reply(params);
-    std::string name, arguments;
+    chat.reply(realizar::ReplyOptions().max_tokens(100));
+    std::string id, name, arguments;
     chat.run([&](uint32_t kind, uint32_t, uint32_t, std::string_view text) {
+        if (kind == RZ_CHAT_EVENT_TOOL_ID) id = text;
         if (kind == RZ_CHAT_EVENT_TOOL_NAME) name = text;
         if (kind == RZ_CHAT_EVENT_TOOL_ARGUMENTS) arguments += text;
     });
-    // The call is a message now, with an id that its result names; a JSON library reads it better than this.
-    const std::string message = chat.messages(1);
-    const size_t id = message.find("\"id\":\"") + 6;
-    chat.add_json(R"({"role": "tool", "tool_call_id": ")" + message.substr(id, message.find('"', id) - id) + R"(", "content": "21 C"})");
+    // The call is a message now, with an id that its result names.
+    chat.add_json(R"({"role": "tool", "tool_call_id": ")" + id + R"(", "content": "21 C"})");
     return name + arguments; // the next chat.reply() answers with the result
 }
 // --8<-- [end:tools]
 
 // --8<-- [start:embeddings]
 static double embeddings(const realizar::Model &model) {
-    auto params = realizar::params<rz_embed_params>();
-    params.pooling = RZ_POOLING_MEAN; // 0: the model's own
-    const std::vector<float> vectors =
-        model.embed({model.tokenize("a small girl"), model.tokenize("a little girl")}, params);
+    const auto options = realizar::EmbedOptions().pooling(RZ_POOLING_MEAN); // without them: the model's own pooling
+    const std::vector<float> vectors = model.embed_texts({"a small girl", "a little girl"}, options);
     const auto second = vectors.begin() + static_cast<std::ptrdiff_t>(vectors.size() / 2);
     return std::inner_product(vectors.begin(), second, second, 0.0); // of length 1, so this is the cosine
 }
@@ -123,10 +107,8 @@ static void pictures(const realizar::Model &model, const char *projector, const 
     realizar::Media media = encoder.encode(file.data(), file.size());
     auto prompt = realizar::Prompt::of_chat(model, R"({"messages": [{"role": "user", "content": [
         {"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}]})", {&media}).value();
-    auto params = realizar::params<rz_job_params>();
-    params.max_tokens = 200;
     realizar::Cache cache(model);
-    realizar::Job job(cache, prompt, 0, params);
+    realizar::Job job(cache, prompt, 0, realizar::JobOptions().max_tokens(200));
     while (auto piece = job.next()) std::cout << *piece << std::flush;
 }
 // --8<-- [end:pictures]
@@ -159,13 +141,12 @@ static void saving(const realizar::Model &model) {
 
 // --8<-- [start:store]
 static uint64_t prefixes(const realizar::Model &model, const char *folder) {
-    auto kept = realizar::params<rz_store_params>();
-    kept.min_tokens = 4, kept.path = folder; // without a folder prefixes live as long as the store
-    realizar::Store store(model, kept);
-    auto params = realizar::params<rz_conversation_params>();
-    params.store = store.get();
+    // Without a folder prefixes live as long as the store.
+    realizar::Store store(model, realizar::StoreOptions().min_tokens(4).path(folder));
+    realizar::ConversationOptions options;
+    options->store = store.get();
     for (int i = 0; i < 2; i++) { // the second one does not compute the prompt again
-        realizar::Conversation chat(model, params);
+        realizar::Conversation chat(model, options);
         chat.say("Once upon a time there was a long instruction", [](std::string_view) {});
     }
     return store.info().hits;
@@ -174,14 +155,13 @@ static uint64_t prefixes(const realizar::Model &model, const char *folder) {
 
 // --8<-- [start:batches]
 static void batches(const realizar::Model &model) {
-    auto params = realizar::params<rz_reply_params>();
-    params.max_tokens = 40;
+    const auto options = realizar::ReplyOptions().max_tokens(40);
     std::vector<realizar::Conversation> chats;
     std::vector<realizar::Conversation *> all;
     for (const char *question : {"Once upon a time", "The little dog", "One day"}) {
         chats.emplace_back(model);
         chats.back().add({"user", question});
-        chats.back().reply(params);
+        chats.back().reply(options);
     }
     for (realizar::Conversation &chat : chats) all.push_back(&chat);
     // Each pass reads the weights once, for all of them.
@@ -202,10 +182,9 @@ static bool frame(realizar::Conversation &chat) {
 
 // --8<-- [start:plan]
 static void plan(const char *path) {
-    auto room = realizar::params<rz_cache_params>();
-    room.capacity = 4096;
+    const auto room = realizar::CacheOptions().capacity(4096);
     // One model and four conversations of 4,096 tokens each, before a weight is read.
-    const rz_model_plan plan = realizar::Model::plan(path, realizar::params<rz_model_params>(), room, 4);
+    const rz_model_plan plan = realizar::Model::plan(path, realizar::LoadOptions(), room, 4);
     std::cout << "weights " << (plan.weights_host >> 20) << " MB, each conversation " << (plan.cache_host >> 20)
               << " MB, all " << (plan.total_host >> 20) << " MB\n";
 }
@@ -213,17 +192,12 @@ static void plan(const char *path) {
 
 // --8<-- [start:memory]
 static void memory(const char *path) {
-    auto limits = realizar::params<rz_runtime_params>();
-    limits.threads = 2, limits.memory_limit = uint64_t(512) << 20; // beyond it: RZ_ERR_LIMIT
-    realizar::Runtime runtime(limits);
-    auto load = realizar::params<rz_model_params>();
-    load.runtime = runtime.get();
+    realizar::Runtime runtime(realizar::RuntimeOptions().threads(2).memory_limit(512 << 20)); // beyond it: a LimitError
+    realizar::LoadOptions load;
+    load->runtime = runtime.get();
     realizar::Model model(path, load);
-    auto small = realizar::params<rz_cache_params>();
-    small.capacity = 2048, small.k_type = small.v_type = RZ_TYPE_Q8_0;
-    auto params = realizar::params<rz_conversation_params>();
-    params.cache = &small;
-    realizar::Conversation chat(model, params);
+    const auto small = realizar::CacheOptions().capacity(2048).k_type(RZ_TYPE_Q8_0).v_type(RZ_TYPE_Q8_0);
+    realizar::Conversation chat(model, realizar::ConversationOptions().cache(small));
 }
 // --8<-- [end:memory]
 
@@ -231,9 +205,8 @@ static void memory(const char *path) {
 static void gpus(const char *path) {
     for (const rz_device_info &device : realizar::devices())
         std::cout << device.index << ": " << device.name << ", " << (device.available ? device.isa : device.unavailable) << '\n';
-    auto load = realizar::params<rz_model_params>();
-    load.device = 0; // the library chooses; the index of a device, or several in load.devices, names it
-    realizar::Model model(path, load);
+    // 0: the library chooses; the index of a device names one, LoadOptions()->devices several.
+    realizar::Model model(path, realizar::LoadOptions().device(0));
     std::cout << "on device " << model.info().device << ", " << model.info().gpu_layers << " layers on GPUs\n";
 }
 // --8<-- [end:gpus]
@@ -241,11 +214,9 @@ static void gpus(const char *path) {
 // --8<-- [start:determinism]
 // A test of one's own: what is said is the same, whatever the number of threads.
 static std::string said(const char *path, uint32_t threads) {
-    auto params = realizar::params<rz_runtime_params>();
-    params.threads = threads;
-    realizar::Runtime runtime(params);
-    auto load = realizar::params<rz_model_params>();
-    load.runtime = runtime.get();
+    realizar::Runtime runtime(realizar::RuntimeOptions().threads(threads));
+    realizar::LoadOptions load;
+    load->runtime = runtime.get();
     realizar::Model model(path, load);
     realizar::Conversation chat(model);
     chat.say("Once upon a time", [](std::string_view) {});
@@ -257,11 +228,12 @@ static std::string said(const char *path, uint32_t threads) {
 static void load_or_explain(const char *path) {
     try {
         realizar::Model model(path);
+    } catch (const realizar::IoError &error) {
+        std::cerr << "fetch the model first: " << error.what() << '\n';
     } catch (const realizar::Error &error) {
-        if (error.code() == RZ_ERR_IO) std::cerr << "fetch the model first: ";
         std::cerr << error.name() << ": " << error.what() << '\n';
     }
-    // Without exceptions: a Result, which is true where there is a value.
+    // Without exceptions: a Result, which is true if there is a value.
     auto model = realizar::Model::load(path);
     if (!model) std::cerr << model.error().message << '\n';
 }
@@ -293,11 +265,9 @@ int main(int argc, char **argv) try {
     saving(model);
     if (prefixes(model, argv[3]) == 0) return fail("store");
     batches(model);
-    auto params = realizar::params<rz_reply_params>();
-    params.max_tokens = 40;
     realizar::Conversation chat(model);
     chat.add({"user", "Once upon a time"});
-    chat.reply(params);
+    chat.reply(realizar::ReplyOptions().max_tokens(40));
     while (frame(chat)) continue;
     plan(argv[1]);
     memory(argv[1]);

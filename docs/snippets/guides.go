@@ -332,6 +332,11 @@ func batches(ctx context.Context, model *realizar.Model) error {
 			}
 		}
 	}
+	for _, chat := range chats {
+		if err := chat.Err(); err != nil { // of this one alone
+			return err
+		}
+	}
 	return nil
 }
 
