@@ -170,15 +170,15 @@ fn hostile_listings_are_refused() {
     {
         assert_eq!(choose("hf:o/n", Some(&named(name)), 0, 0).0, RZ_ERR_NOT_FOUND, "{name}");
     }
-    let pointer = json!({"rfilename": "m.gguf", "size": 5, "blobId": DIGEST, "lfs": {"size": 130}});
-    let listing = json!({"sha": COMMIT, "siblings": [pointer]}).to_string();
-    assert_eq!(choose("hf:o/n", Some(&listing), 0, 0).0, RZ_ERR_NOT_FOUND, "a pointer has no digest of its file");
+    let file = json!({"rfilename": "m.gguf", "size": 5, "blobId": DIGEST, "lfs": {"size": 130}});
+    let pointer = json!({"sha": COMMIT, "siblings": [file]}).to_string();
+    assert_eq!(choose("hf:o/n", Some(&pointer), 0, 0).0, RZ_ERR_NOT_FOUND, "a pointer has no digest of its file");
     // Sizes that overflow.
     let files = |n| format!("m-Q8_0-0000{n}-of-00003.gguf");
-    let listing = super::hub::listing(&json!({files(1): i64::MAX, files(2): i64::MAX, files(3): i64::MAX}));
-    let (status, choice) = choose("hf:o/n:Q8_0", Some(&listing), 1, 0);
+    let large = listing(&json!({files(1): i64::MAX, files(2): i64::MAX, files(3): i64::MAX}));
+    let (status, choice) = choose("hf:o/n:Q8_0", Some(&large), 1, 0);
     assert_eq!((status, choice["size"].as_u64()), (RZ_OK, Some(u64::MAX)));
-    assert_eq!(choose("hf:o/n", Some(&listing), 1, 0).0, RZ_ERR_OUT_OF_MEMORY);
+    assert_eq!(choose("hf:o/n", Some(&large), 1, 0).0, RZ_ERR_OUT_OF_MEMORY);
 }
 
 #[test]
