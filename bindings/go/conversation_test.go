@@ -599,7 +599,7 @@ func TestWrongConversationsAreNamed(t *testing.T) {
 		"reasoning is 7":   c.Begin(t.Context(), &ReplyOptions{Reasoning: 7}),
 		"draft is 9":       c.Begin(t.Context(), &ReplyOptions{Draft: 9}),
 		"at most 32":       c.Begin(t.Context(), &ReplyOptions{Logprobs: 33}),
-		"grammar_kind":     c.Begin(t.Context(), &ReplyOptions{Grammar: "x"}),
+		"GrammarKind is 0": c.Begin(t.Context(), &ReplyOptions{Grammar: "x"}),
 		"top_p":            c.Begin(t.Context(), &ReplyOptions{Sampling: &Sampling{TopP: 2}}),
 		"stop string 1":    c.Begin(t.Context(), &ReplyOptions{Stops: []string{"a", "\x00"}}),
 	} {

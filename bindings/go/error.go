@@ -56,13 +56,18 @@ func check(status int32, e *rz_error) error {
 	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Needed: e.needed, Message: named(stringOf(e.message[:]))}
 }
 
+// initials are words of fields that options write in capitals.
+var initials = map[string]string{"cpus": "CPUs", "dry": "DRY", "gpu": "GPU", "xtc": "XTC"}
+
 var field = regexp.MustCompile(`\brz_[a-z]+_params\.([a-z_]+)`)
 
 // named gives a message of the library, in which fields of its structs have the names of options.
 func named(message string) string {
 	return field.ReplaceAllStringFunc(message, func(found string) (name string) {
 		for word := range strings.SplitSeq(field.FindStringSubmatch(found)[1], "_") {
-			if word != "" {
+			if initials[word] != "" {
+				name += initials[word]
+			} else if word != "" {
 				name += strings.ToUpper(word[:1]) + word[1:]
 			}
 		}
