@@ -10,7 +10,8 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Transcript is messages with all that belongs to them, as servers take it.
+// Transcript is messages with all that belongs to them, as servers take it. Members of a Go map come in alphabetical
+// order, which a template may write; those of a struct and of a [json.RawMessage] keep their own.
 type Transcript struct {
 	Messages       []any          `json:"messages,omitempty"`        // each becomes a JSON object with "role", "content", "tool_calls"...
 	Tools          []any          `json:"tools,omitempty"`           // as JSON objects with "function"

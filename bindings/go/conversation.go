@@ -1,6 +1,7 @@
 package realizar
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -485,7 +486,8 @@ func (c *Conversation) Logprobs() ([]TokenLogprobs, error) {
 }
 
 // Messages are those from number first on: as they were added, and replies with "content", "reasoning_content",
-// "tool_calls" and "finish_reason". An unfinished reply is not among them.
+// "tool_calls" and "finish_reason". An unfinished reply is not among them. Numbers are of type [json.Number], so that none
+// is rounded.
 func (c *Conversation) Messages(first int) (messages []map[string]any, err error) {
 	from, err := whole(first, "first")
 	if err != nil {
@@ -497,7 +499,9 @@ func (c *Conversation) Messages(first int) (messages []map[string]any, err error
 	if err != nil {
 		return nil, err
 	}
-	err = json.Unmarshal(text, &messages)
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	err = decoder.Decode(&messages)
 	return messages, err
 }
 

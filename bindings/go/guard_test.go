@@ -3,6 +3,7 @@ package realizar
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -79,6 +80,18 @@ func TestTextsThatAreNotUTF8AreRefused(t *testing.T) {
 	must(t, talk.AddMessages(Message{"user", "\ufffd \x00 größe"}))
 	if got := messages(t, talk)[0]["content"]; got != "\ufffd \x00 größe" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestNumbersOfMessagesAreNotRounded(t *testing.T) {
+	talk := newConversation(t, load(t, chatModel(t, plainTemplate)), ConversationOptions{})
+	call := map[string]any{"id": "a", "type": "function", "function": map[string]any{"name": "go", "arguments": map[string]any{"by": uint64(1<<53 + 1)}}}
+	must(t, talk.AddMessages(Message{"user", "x"}, map[string]any{"role": "assistant", "content": "", "tool_calls": []any{call}}))
+	all := messages(t, talk)
+	text, err := json.Marshal(all[1])
+	must(t, err)
+	if !strings.Contains(string(text), "9007199254740993") {
+		t.Errorf("%s", text)
 	}
 }
 
