@@ -26,7 +26,8 @@ const GENERATED: [(&str, &str); 11] = [
 ];
 
 /// The types, statuses and options of calls in these languages, written likewise; what they name is offered.
-const OPTIONS: [(&str, &str); 20] = [
+const OPTIONS: [(&str, &str); 21] = [
+    ("bindings/cpp/realizar_types.hpp", include_str!(concat!(env!("OUT_DIR"), "/realizar_types.hpp"))),
     ("bindings/java/realizar/ElementType.java", include_str!(concat!(env!("OUT_DIR"), "/ElementType.java"))),
     ("bindings/java/realizar/CacheType.java", include_str!(concat!(env!("OUT_DIR"), "/CacheType.java"))),
     ("bindings/csharp/Realizar/Types.cs", include_str!(concat!(env!("OUT_DIR"), "/Types.cs"))),
