@@ -95,18 +95,18 @@ def page():
     count = sum(len(names) for names, _ in rows)
     text = f"""# Supported models
 
-This page is made from the tables that the library itself reads. What is not here is refused by name, with
-[`RZ_ERR_UNSUPPORTED`](statuses.md).
+Supported model architectures, Hugging Face folders (`model_type`), quantization formats and tokenizers, generated from the
+tables that the library reads. Anything else is rejected by name with [`RZ_ERR_UNSUPPORTED`](statuses.md).
 
-## Networks
+## Architectures
 
-{count} architectures, by their names in GGUF files (`general.architecture`); those that no GGUF file has, such as the
-towers of CLIP and SigLIP, by names of our own. Folders of Hugging Face (`config.json` beside safetensors) are read where the last
-column names their `model_type`.
+{count} architectures by their names in GGUF files (`general.architecture`), or by a name of this project if no GGUF file has
+one, such as the towers of CLIP and SigLIP. Hugging Face folders (`config.json` with safetensors) load if the last column has
+their `model_type`.
 
 <div class="stacked" markdown>
 
-| in GGUF files | network | `model_type` of folders |
+| GGUF architecture | network | `model_type` of folders |
 |---|---|---|
 """
     for names, what in rows:
@@ -115,27 +115,28 @@ column names their `model_type`.
     text += """
 </div>
 
-## Block formats
+## Quantization formats (block formats of GGUF)
 
-*Converted to*: `rz_model_params.quantize` may name its number, for a file of floats. *On a GPU*: what a matrix is
-stored as there; in memory of the host it keeps its format.
+*Quantize to*: `rz_model_params.quantize` accepts its number, for float weights. *On a GPU*: the format in GPU memory; in host
+memory a matrix keeps its format.
 
-| format | GGML type | converted to | on a GPU |
+| format | GGML type | quantize to | on a GPU |
 |---|---:|---|---|
 """
     for name, number, encoded, on_gpu in formats():
         converted, stored = "yes" if encoded and number else "", "the same" if on_gpu else "F16"
         text += f"| {name} | {number} | {converted} | {stored} |\n"
     text += """
-## Quantised folders
+## Quantized folders (safetensors)
 
-Safetensors hold F64, F32, F16, BF16 and 8-bit floats, or matrices that a method of the configuration
-(`quantization_config`, `quantization` of MLX) has quantised. Codes, scales and offsets are kept as they are; nothing is
-quantised again. 8-bit floats become BF16 where rows are no multiple of 32 long, and in the matrix of keys and values of
-latent attention, and codes of HQQ in groups down columns (axis 0) become F32, which `rz_model_params.quantize` makes
-small again. On a GPU quantised matrices are F16. Inputs in an order of their own (`desc_act` of GPTQ, `actorder`) are put
-in that order before a product; experts that have them run on the CPU, and low-rank adapters of such matrices are refused.
-Other rows that are no multiple of 32 long, and groups of unequal sizes, are refused by name.
+Safetensors files hold F64, F32, F16, BF16 and 8-bit floats, or matrices quantized by a method of the configuration
+(`quantization_config`, `quantization` of MLX). Quants, scales and offsets are kept as they are; nothing is quantized again.
+
+- 8-bit floats become BF16 if rows are not a multiple of 32 long, and in the KV matrix of latent attention.
+- HQQ quants in groups down columns (axis 0) become F32, which `rz_model_params.quantize` can quantize.
+- On a GPU quantized matrices are F16.
+- Permuted inputs (`desc_act` of GPTQ, `actorder`) are permuted before a product; LoRA adapters of such matrices are rejected.
+- Other rows that are not a multiple of 32 long, and groups of unequal sizes, are rejected by name.
 
 | method | read |
 |---|---|
@@ -143,16 +144,14 @@ Other rows that are no multiple of 32 long, and groups of unequal sizes, are ref
     for names, what in quantised():
         text += f"| {_code(names)} | {what} |\n"
     text += f"""
-## Text
+## Tokenizers and chat templates
 
-Tokenizers: byte-level BPE, SentencePiece, WordPiece and Unigram, from the GGUF file, `tokenizer.json`,
-`tokenizer.model`, `tekken.json`, `vocab.json` with `merges.txt`, or `vocab.txt`. Pre-tokenizers that GGUF files name
-(`tokenizer.ggml.pre`):
+Byte-level BPE, SentencePiece, WordPiece and Unigram, from the GGUF file, `tokenizer.json`, `tokenizer.model`, `tekken.json`,
+`vocab.json` with `merges.txt`, or `vocab.txt`. Pre-tokenizers of GGUF files (`tokenizer.ggml.pre`):
 {_code(pretokenizers())}.
 
-Chat templates are run as Jinja2 runs them, whatever model they are of. The form of reasoning and of calls is read off
-the template itself; there is no list of models for it. A template that uses what is not implemented is refused, with
-its line.
+Chat templates have the semantics of Jinja2, for any model. The format of reasoning and tool calls is inferred from the
+template; there is no list of models. A template with unimplemented features is rejected with its line.
 """
     return text
 
