@@ -25,12 +25,12 @@ LANGUAGES = [("C", "guides.c", "c"), ("C++", "guides.cpp", "cpp"), ("Go", "guide
              ("C#", "Guides.cs", "csharp"), ("Swift", "guides.swift", "swift"), ("Java", "Guides.java", "java"),
              ("Kotlin", "Guides.kt", "kotlin"), ("JavaScript", "guides.mjs", "javascript")]  # fmt: skip
 BINDINGS = [("cpp", "C++"), ("go", "Go"), ("python", "Python"), ("csharp", "C#"), ("swift", "Swift"), ("java", "Java"), ("kotlin", "Kotlin"),
-            ("js", "JavaScript"), ("godot", "Godot"), ("unreal", "Unreal Engine"), ("go/cmd/serve", "A service")]  # fmt: skip
+            ("js", "JavaScript"), ("godot", "Godot"), ("unreal", "Unreal Engine"), ("go/cmd/serve", "HTTP server")]  # fmt: skip
 
 # Factors on the scores of pages in the search, by the beginning of their paths: plain words find guides before the
 # reference (tests/data/searches.txt).
-BOOSTS = {"reference/header": 0.3, "reference/bindings": 0.5, "reference/statuses": 3, "guides/troubleshooting": 3,
-          "guides/threads": 1.5}  # fmt: skip
+BOOSTS = {"reference/header": 0.3, "reference/bindings/serve": 1, "reference/bindings": 0.5, "reference/statuses": 3,
+          "guides/troubleshooting": 3, "guides/threads": 1.5}  # fmt: skip
 
 # The first program of each language, as a whole.
 LANGUAGES += [("C++", "chat.cpp", "cpp"), ("Go", "chat.go", "go"), ("Python", "chat.py", "python"), ("C#", "Chat.cs", "csharp"),

@@ -132,7 +132,8 @@ def _overview(head, groups, links):
     rules = head[head.index("Rules for every function:") :]
     fix = lambda text: re.sub(r'href="\.\./', 'href="', text)  # noqa: E731 the index lies above its groups
     rules = fix(links.paragraphs(re.sub(r"\n+- ", "\n- ", rules).replace("function:\n- ", "function:\n\n- "), ""))
-    text = "# The C header\n\n`include/realizar.h` is the reference of every language. It is shown here group by group.\n\n" + rules
+    text = "# The C header\n\nFunctions, structs and constants of `include/realizar.h` by group. Bindings expose them under the names of their\n"
+    text += "language; `tests/data/bindings.txt` lists what they leave out, and why.\n\n" + rules
     text += "\n\n## All functions\n\n"
     for title, items in groups:
         names = [item["name"] for item in items if item["kind"] == "function"]
