@@ -1287,7 +1287,9 @@ public:
     Result<rz_status> try_step(Limit budget = no_limit) {
         return detail::done([&](rz_error *error) { return rz_job_step(get(), budget.us(), error); });
     }
-    /// `step` for several jobs of one model in common passes over the weights. False once all have ended, and for none.
+    /// `step` for several jobs of one model in common passes over the weights. False once all have ended, and for none. A
+    /// job that fails ends alone, and one whose cancel was fired is left out, as info().stopped says; a CancelledError or
+    /// DeadlineError means that all that have not ended are.
     static bool step(const std::vector<Job *> &jobs, Limit budget = no_limit) {
         return try_step(jobs, budget).value() == RZ_AGAIN;
     }
@@ -1571,7 +1573,9 @@ public:
     Result<rz_status> try_check() const {
         return detail::done([&](rz_error *error) { return rz_conversation_error(get(), error); });
     }
-    /// `step` for several conversations of one model in common passes over the weights.
+    /// `step` for several conversations of one model in common passes over the weights. A reply that fails ends alone, and
+    /// one whose cancel was fired is left out, as info().stopped says; a CancelledError or DeadlineError means that all
+    /// that have not ended are.
     static bool step(const std::vector<Conversation *> &all, Limit budget = no_limit) {
         return try_step(all, budget).value() == RZ_AGAIN;
     }

@@ -356,12 +356,15 @@ func TestCopiesWhereThereAreNoLinks(t *testing.T) {
 
 func TestContextsAndProgressEndAFetch(t *testing.T) {
 	fresh(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := hub.Fetch(ctx, "hf:tests/many:Q4_K_M", nil); !errors.Is(err, context.Canceled) {
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	if _, err := hub.Fetch(ctx, "hf:tests/many:Q4_K_M", nil); !errors.Is(err, context.Canceled) || !errors.Is(err, enough) {
 		t.Error(err)
 	}
-	enough := errors.New("enough")
+	if _, err := hub.Fetch(nil, "hf:tests/many:Q4_K_M", nil); err == nil || !strings.Contains(err.Error(), "ctx is nil") { //lint:ignore SA1012 the test
+		t.Error(err)
+	}
 	if _, err := hub.Fetch(t.Context(), "hf:tests/many:Q4_K_M", &hub.Options{Progress: func(_, _ uint64) error { return enough }}); err != enough {
 		t.Error(err)
 	}
