@@ -87,12 +87,12 @@ func TestStructsAreLaidOutAsInC(t *testing.T) {
 func TestAStructOfAnotherLayoutIsNamed(t *testing.T) {
 	must(t, Open(""))
 	defer func(all []any) { structs = all }(structs)
-	type rz_phase_metrics struct{ count, sum_ns uint32 }
+	type rz_phase_metrics struct{ count, sum_ns uint32 } //lint:ignore U1000 for the layout
 	structs = []any{rz_phase_metrics{}}
 	if err := checkLayouts("the library x", &lib); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "rz_phase_metrics.") || !strings.Contains(err.Error(), "the library x") {
 		t.Error(err)
 	}
-	type rz_none struct{ field uint32 }
+	type rz_none struct{ field uint32 } //lint:ignore U1000 for the layout
 	structs = []any{rz_none{}}
 	if err := checkLayouts("the library x", &lib); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "lacks rz_none.field") {
 		t.Error(err)

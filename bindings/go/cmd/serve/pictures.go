@@ -38,7 +38,7 @@ func readPicture(url string) (*medium, error) {
 	}
 	kind, text, comma := strings.Cut(rest, ",")
 	if !comma || !strings.HasSuffix(strings.ToLower(kind), ";base64") {
-		return nil, fmt.Errorf("a data: URL of a picture is data:image/...;base64,...")
+		return nil, fmt.Errorf("a data: URL of a picture is data:image/TYPE;base64,BYTES")
 	}
 	return readBase64("image", text)
 }
@@ -54,7 +54,7 @@ func readText(name, url string) (text string, is bool, err error) {
 	case !strings.HasPrefix(kind, "data:text/") && !strings.HasPrefix(kind, "data:application/json"):
 		return "", false, nil
 	}
-	bytes := []byte(rest)
+	var bytes []byte
 	if strings.HasSuffix(kind, ";base64") {
 		if bytes, err = base64.StdEncoding.DecodeString(rest); err != nil {
 			return "", true, fmt.Errorf("the base64 of a document is damaged: %v", err)
