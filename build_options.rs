@@ -679,7 +679,7 @@ fn swift(groups: &[Group]) -> String {
         }
         let (declared, value) = match setting.kind {
             Kind::Whole if setting.value.base == "uint64_t" => (": UInt64 = 0", name.clone()),
-            Kind::Whole | Kind::OrNone | Kind::Choice(_) => (": UInt32 = 0", name.clone()),
+            Kind::Whole | Kind::OrNone | Kind::Choice(_) => (" = 0", format!("try whole({name}, \"{name}\")")),
             Kind::Real => (": Float = 0", format!("try real({name}, \"{name}\")")),
             Kind::Flag(constant) => {
                 sets += &format!("        if {name} {{ params.flags |= UInt32({constant}) }}\n");

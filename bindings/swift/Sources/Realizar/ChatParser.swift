@@ -54,7 +54,8 @@ func takeParts(
         var flags: UInt32 = 0
         var index: UInt32 = 0
         let text = try sizedText { next(&kind, &flags, &index, $0, $1, $2, $3) }
-        guard let known = ReplyPart.Kind(rawValue: kind) else { return parts }
+        if kind == 0 { return parts }
+        guard let known = ReplyPart.Kind(rawValue: kind) else { continue } // of a newer library
         parts.append(ReplyPart(kind: known, call: Int(index), text: text, unparsed: flags & UInt32(RZ_CHAT_EVENT_FLAG_UNPARSED) != 0))
     }
 }

@@ -84,9 +84,11 @@ public final class Conversation: @unchecked Sendable {
     let handle: Handle
     /// Held by a change of the messages, which may take seconds and for which no other call waits.
     private let changing = NSLock()
-    /// Guards `turn`, the number of the last change, by which a reply knows that it is the current one.
+    /// Guards `turn`, the number of the last change, by which a reply knows that it is the current one, and the number of
+    /// loops over that reply.
     private let lock = NSLock()
     private var turn = 0
+    private var loops = 0
 
     init(_ model: Model, _ handle: Handle) {
         self.model = model
@@ -120,7 +122,7 @@ public final class Conversation: @unchecked Sendable {
     /// Appends a text of a role, such as "user" or "system". Nothing is computed. An unfinished reply is given up, here
     /// and by every call that changes the conversation.
     public func add(_ role: String, _ text: String) throws {
-        let role = try terminated(role, "the role")
+        let role = try terminated(role, "role")
         try withText(text) { text, length in try change { rz_conversation_add_text($0, role, text, length, $1) } }
     }
 
@@ -161,7 +163,25 @@ public final class Conversation: @unchecked Sendable {
         lock.lock()
         defer { lock.unlock() }
         turn += 1
+        loops = 0
         return turn
+    }
+
+    /// Counts loops over the reply of a turn.
+    func count(loops change: Int, _ turn: Int) {
+        lock.lock()
+        defer { lock.unlock() }
+        if turn == self.turn { loops += change }
+    }
+
+    /// Rejects another reply while a loop reads an unfinished one.
+    private func notReading() throws {
+        lock.lock()
+        let isReading = loops > 0
+        lock.unlock()
+        if try isReading && info().state != .ended {
+            throw RealizarError(.busy, "a reply of the conversation is being read; leave that loop first, or stop the reply")
+        }
     }
 
     private func isCurrent(_ turn: Int) -> Bool {
@@ -186,6 +206,7 @@ public final class Conversation: @unchecked Sendable {
         _ options: Options,
         _ function: (OpaquePointer, UnsafePointer<rz_reply_params>, UnsafeMutablePointer<rz_error>) -> rz_status
     ) throws -> Reply {
+        try notReading()
         let cancel = try Cancel()
         let turn = try change { conversation, error in
             try options.with(cancel) { function(conversation, $0, error) }
@@ -255,6 +276,7 @@ public final class Conversation: @unchecked Sendable {
     /// A message of the user and the reply to it: its content, piece by piece, when it is asked for. A loop that is
     /// left keeps what was said.
     public func say(_ text: String, _ options: Options = Options()) throws -> AsyncCompactMapSequence<Reply, String> {
+        try notReading()
         try add("user", text)
         do {
             var options = options
@@ -269,43 +291,46 @@ public final class Conversation: @unchecked Sendable {
     /// The same on this thread, as a whole: `onText` gets the pieces. Where it returns false or throws, the reply ends
     /// and keeps what was said. Any other failure leaves the messages as they were.
     public func say(_ text: String, _ options: Options = Options(), _ onText: (String) throws -> Bool) throws {
-        let text = try terminated(text, "the text")
-        let cancel = try Cancel()
-        try withoutActuallyEscaping(onText) { onText in
-            let listener = Listener(onText)
-            try withExtendedLifetime(listener) {
-                let user = Unmanaged.passUnretained(listener).toOpaque()
-                try handle.use { conversation in
-                    try options.with(cancel) { params in
-                        try call { error in
-                            rz_conversation_say(conversation, text, params, { Listener.hear($0, $1, $2) }, user, error)
-                        }
+        try notReading()
+        var options = options
+        options.keeps = true
+        let before = try info().messages
+        try add("user", text)
+        let reply: Reply
+        do { reply = try self.reply(options) } catch {
+            try rewind(before)
+            throw error
+        }
+        guard changing.try() else { throw RealizarError(.busy, "the conversation is in use by another call") }
+        defer { changing.unlock() }
+        do {
+            var going = true
+            while going {
+                going = try reply.step()
+                for part in try reply.parts() where part.kind == .content {
+                    do {
+                        if try onText(part.text) { continue }
+                    } catch {
+                        try reply.stop()
+                        throw Met(error: error)
                     }
+                    return try reply.stop()
                 }
             }
+        } catch let met as Met {
+            throw met.error
+        } catch let error as RealizarError where error.code == .cancelled || error.code == .deadline {
+            try reply.stop()
+            throw error
+        } catch let error as RealizarError {
+            try handle.use { conversation in try call { rz_conversation_rewind(conversation, UInt32(before), $0) } }
             passed()
-            if let met = listener.met { throw met }
+            throw error
         }
     }
 
-    private final class Listener {
-        private let listener: (String) throws -> Bool
-        private(set) var met: (any Error)?
-
-        init(_ listener: @escaping (String) throws -> Bool) { self.listener = listener }
-
-        static func hear(_ text: UnsafePointer<CChar>?, _ length: Int, _ user: UnsafeMutableRawPointer?) -> Int32 {
-            guard let user else { return 1 }
-            let this = Unmanaged<Listener>.fromOpaque(user).takeUnretainedValue()
-            let bytes = UnsafeRawBufferPointer(start: text, count: length)
-            do {
-                return try this.listener(String(decoding: bytes, as: UTF8.self)) ? 0 : 1
-            } catch {
-                this.met = error
-                return 1
-            }
-        }
-    }
+    /// An error of a listener.
+    private struct Met: Error { let error: any Error }
 
     /// The messages from number `first` on, in JSON, replies with "reasoning_content", "tool_calls" and
     /// "finish_reason". An unfinished reply is not among them.
@@ -334,7 +359,7 @@ public final class Conversation: @unchecked Sendable {
         try handle.use { conversation in try call { rz_conversation_info_get(conversation, &c, $0) } }
         return ConversationInfo(
             messages: Int(c.n_messages), firstInPrompt: Int(c.first_in_prompt),
-            state: .init(rawValue: c.state) ?? .none, end: Job.End(rawValue: c.end_reason), stopped: c.stopped == 0 ? nil : RealizarError.Code(rawValue: c.stopped),
+            state: .init(rawValue: c.state) ?? .none, end: Job.End(rawValue: c.end_reason), stopped: .init(stopped: c.stopped),
             promptTokens: Int(c.prompt_tokens), reusedTokens: Int(c.reused_tokens), promptDone: Int(c.prompt_done),
             tokens: Int(c.n_tokens), reasoningTokens: Int(c.reasoning_tokens), drafted: Int(c.drafted),
             accepted: Int(c.accepted), cacheCount: Int(c.cache_len), cacheCapacity: Int(c.cache_capacity), media: Int(c.n_media),

@@ -18,16 +18,16 @@ public final class Job: Sendable {
         let sampler = try options.sampling.flatMap { $0.isDefault ? nil : try $0.sampler() }
         let grammar = try options.grammar.map { try $0.handle ?? session.model.grammar($0) }
         var params = sizedStruct(rz_job_params(), \.struct_size)
-        params.max_tokens = options.maxTokens
+        params.max_tokens = try whole(options.maxTokens, "maxTokens")
         params.n_tokens = prompt.count
-        params.draft_max = options.draftMax
+        params.draft_max = try whole(options.draftMax, "draftMax")
         params.logprobs = try orNone(options.logprobs, "logprobs")
-        params.priority = options.priority
+        params.priority = try priority(options.priority)
         params.draft = options.draft.number
         params.prompt_first = first
         self.handle = try useAll([sampler, grammar, options.draft.model?.handle, cancelling.handle, media?.handle]) { handles in
             try prompt.withUnsafeBufferPointer { prompt in
-                try withTexts(options.stops, "a stop string") { stops in
+                try withTexts(options.stops, "stops") { stops in
                     params.sampler = handles[0]
                     params.grammar = handles[1]
                     params.draft_model = handles[2]
@@ -53,10 +53,11 @@ public final class Job: Sendable {
         try handle.use { job in try call { rz_job_step(job, limit(microseconds), $0) } } != RZ_DONE.rawValue
     }
 
-    /// Steps several jobs of one model in common passes over the weights. True: there is more to do. One that fails
-    /// ends alone: `error` tells why.
+    /// Steps several jobs of one model as a batch. True: there is more to do. One that fails ends without the others:
+    /// `error` tells why. Cancels and deadlines throw nothing here: such a job pauses without the others, and `stopped`
+    /// tells why.
     public static func step(_ jobs: [Job], microseconds: Int64? = nil) throws -> Bool {
-        try useAll(jobs.map(\.handle)) { handles in try call { rz_jobs_step(handles, handles.count, limit(microseconds), $0) } } != RZ_DONE.rawValue
+        try stepAll(jobs.map(\.handle)) { rz_jobs_step($0, $1, limit(microseconds), $2) }
     }
 
     /// Text that is new since the last call: whole characters, stop strings cut out.
@@ -97,6 +98,9 @@ public final class Job: Sendable {
 
     /// Takes a cancel or a deadline back: the job goes on with the next step.
     public func resume() { cancelling.reset() }
+
+    /// `.cancelled` or `.deadline` while steps fail because of a cancel or a deadline, else nil.
+    public var stopped: RealizarError.Code? { get throws { .init(stopped: try info().stopped) } }
 
     /// The reason why the generation has ended; nil where it has not.
     public var end: End? { get throws { End(rawValue: try info().end_reason) } }

@@ -6,11 +6,11 @@ public let mediaToken = UInt32.max - 1
 /// Choices for the load of an encoder.
 public struct EncoderOptions: Sendable {
     /// Index of a device: 1, the CPU, or 0.
-    public var device: UInt32 = 0
+    public var device = 0
     /// Type that matrices of floats are converted to; by default none is.
     public var quantize = ElementType.default
     /// The most rows that a picture or a sound may have; 0: what the files allow, at most 4096.
-    public var maxRows: UInt32 = 0
+    public var maxRows = 0
     /// The encoder of a file that has several; nil: that of pictures, else that of sound.
     public var kind: MediaKind?
     /// Pass over keys and tensors that nothing knows.
@@ -22,13 +22,16 @@ public struct EncoderOptions: Sendable {
 
     /// The choices as the library takes them, for the time of a call.
     func with<R>(_ path: String, _ cancel: Cancel?, _ body: ([CChar], UnsafePointer<rz_encoder_params>) throws -> R) throws -> R {
-        let name = try terminated(path, "the path")
+        let name = try terminated(path, "path")
         var params = sizedStruct(rz_encoder_params(), \.struct_size)
         params.flags = allowUnknown ? UInt32(RZ_MODEL_ALLOW_UNKNOWN) : 0
+        if let kind, kind != .image && kind != .audio {
+            throw RealizarError(.invalidArgument, "kind is \(kind); it must be image or audio")
+        }
         params.flags |= kind == .image ? UInt32(RZ_ENCODER_IMAGE) : kind == .audio ? UInt32(RZ_ENCODER_AUDIO) : 0
-        params.device = device
+        params.device = try whole(device, "device")
         params.quantize = quantize.rawValue
-        params.max_rows = maxRows
+        params.max_rows = try whole(maxRows, "maxRows")
         return try withProgress(progress) { callback, user in
             try use(cancel?.handle) { cancel in
                 params.progress = callback
@@ -43,13 +46,13 @@ public struct EncoderOptions: Sendable {
 /// Choices for a picture; 0 stands for the default.
 public struct MediaOptions: Sendable {
     /// The fewest rows, for models that take pictures of any size: smaller ones are enlarged.
-    public var minRows: UInt32 = 0
+    public var minRows = 0
     /// The most rows: larger pictures are shrunk, or cut into fewer tiles.
-    public var maxRows: UInt32 = 0
+    public var maxRows = 0
     /// The most tiles, an overview not counted; 1: the whole picture alone.
-    public var maxTiles: UInt32 = 0
+    public var maxTiles = 0
     /// The most pixels of a picture in a file; 0: 64 million.
-    public var maxPixels: UInt32 = 0
+    public var maxPixels = 0
     /// The background color of transparent pixels, 0xffRRGGBB; 0: white.
     public var background: UInt32 = 0
     /// Told tiles done and in all; false stops the call.
@@ -60,12 +63,12 @@ public struct MediaOptions: Sendable {
     public init() {}
 
     /// The choices as the library takes them, for the time of a call.
-    func with<R>(_ cancel: Cancel?, _ body: (UnsafePointer<rz_media_params>) throws -> R) rethrows -> R {
+    func with<R>(_ cancel: Cancel?, _ body: (UnsafePointer<rz_media_params>) throws -> R) throws -> R {
         var params = sizedStruct(rz_media_params(), \.struct_size)
-        params.min_rows = minRows
-        params.max_rows = maxRows
-        params.max_tiles = maxTiles
-        params.max_pixels = maxPixels
+        params.min_rows = try whole(minRows, "minRows")
+        params.max_rows = try whole(maxRows, "maxRows")
+        params.max_tiles = try whole(maxTiles, "maxTiles")
+        params.max_pixels = try whole(maxPixels, "maxPixels")
         params.background = background
         params.flags = inSteps ? UInt32(RZ_ENCODE_STEPS) : 0
         return try withProgress(inSteps ? nil : progress) { callback, user in
@@ -104,6 +107,12 @@ public enum PixelFormat: UInt32, Sendable {
         case .gray8: 1
         }
     }
+}
+
+/// A side of a picture, in pixels.
+private func side(_ value: Int, _ name: String) throws -> Int {
+    guard 1...65535 ~= value else { throw RealizarError(.invalidArgument, "\(name) is \(value); it must be from 1 to 65535") }
+    return value
 }
 
 /// The description of an encoder.
@@ -171,7 +180,7 @@ public final class Encoder: Sendable {
             projector: text(c.projector), isMutual: c.is_mutual != 0, rowDim: Int(c.row_dim), layers: Int(c.n_layers),
             tileSide: Int(c.tile_side), grain: Int(c.grain), minRows: Int(c.min_rows), maxRows: Int(c.max_rows),
             weightBytes: c.weight_bytes, scratchBytes: c.scratch_bytes,
-            kinds: [.image, .audio, .vector].filter { c.kinds & $0.rawValue != 0 }, sampleRate: Int(c.sample_rate))
+            kinds: MediaKind.allCases.filter { c.kinds & $0.rawValue != 0 }, sampleRate: Int(c.sample_rate))
     }
 
     /// Memory that an encoder will take, told before a weight is read.
@@ -196,11 +205,11 @@ public final class Encoder: Sendable {
         pixels: [UInt8], format: PixelFormat, width: Int, height: Int, stride: Int = 0, options: MediaOptions = MediaOptions(),
         cancel: Cancel? = nil
     ) throws -> Media {
-        let most = 65535
-        let row = format.bytes * min(max(width, 0), most)
-        let step = stride == 0 ? row : min(stride, Int(Int32.max))
+        let row = try format.bytes * side(width, "width")
+        let step = stride == 0 ? row : Int(try whole(stride, "stride"))
+        if step < row { throw RealizarError(.invalidArgument, "stride is \(stride); it must be at least \(row), the bytes of a row") }
         // The library cannot see where the array ends.
-        guard 1...most ~= width && 1...most ~= height && step >= row && step * (height - 1) + row <= pixels.count else {
+        guard try step * (side(height, "height") - 1) + row <= pixels.count else {
             throw RealizarError(.invalidArgument, "\(pixels.count) bytes are no \(width) x \(height) pixels")
         }
         return try pixels.withUnsafeBytes { data in
@@ -222,10 +231,9 @@ public final class Encoder: Sendable {
         frames: [UInt8], times: [Double], format: PixelFormat, width: Int, height: Int, options: MediaOptions = MediaOptions(),
         cancel: Cancel? = nil
     ) throws -> Media {
-        let most = 65535
-        let size = format.bytes * min(max(width, 0), most) * min(max(height, 0), most)
+        let size = try format.bytes * side(width, "width") * side(height, "height")
         // The library cannot see where the array ends.
-        guard 1...most ~= width && 1...most ~= height && size * times.count == frames.count else {
+        guard size * times.count == frames.count else {
             throw RealizarError(.invalidArgument, "\(frames.count) bytes are no \(times.count) frames of \(width) x \(height)")
         }
         return try frames.withUnsafeBytes { data in
@@ -248,9 +256,10 @@ public final class Encoder: Sendable {
     /// Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, `rate` of each a
     /// second. Several channels become their mean. Of the options `maxRows` and `progress`, told of parts, count.
     public func encode(
-        samples: [Float], channels: UInt32 = 1, rate: UInt32, options: MediaOptions = MediaOptions(), cancel: Cancel? = nil
+        samples: [Float], channels: Int = 1, rate: Int, options: MediaOptions = MediaOptions(), cancel: Cancel? = nil
     ) throws -> Media {
-        try options.with(cancel) { params in
+        let (channels, rate) = (try whole(channels, "channels"), try whole(rate, "rate"))
+        return try options.with(cancel) { params in
             try Media.made { out, error in
                 handle.use { rz_media_from_samples($0, samples, samples.count, channels, rate, params, out, error) }
             }
@@ -279,7 +288,7 @@ public final class Encoder: Sendable {
 }
 
 /// The meaning of rows.
-public enum MediaKind: UInt32, Sendable { case image = 1, audio, vector = 8, video = 16 }
+public enum MediaKind: UInt32, Sendable, CaseIterable { case image = 1, audio, vector = 8, video = 16 }
 
 /// The description of a medium.
 public struct MediaInfo: Sendable {
@@ -342,10 +351,10 @@ public final class Media: Sendable {
     public convenience init(
         _ model: Model, rows: [Float], rowDim: Int, kind: MediaKind = .image, columns: Int = 0, lines: Int = 0
     ) throws {
+        let width = try whole(rowDim, "rowDim")
         guard rowDim > 0 && rows.count % rowDim == 0 else {
             throw RealizarError(.invalidArgument, "\(rows.count) numbers are no rows of \(rowDim)")
         }
-        let width = try whole(rowDim, "rowDim")
         let (columns, lines) = (try whole(columns, "columns"), try whole(lines, "lines"))
         try self.init(
             Handle(free: { rz_media_free($0) }) { out, error in

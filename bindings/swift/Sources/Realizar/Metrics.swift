@@ -11,7 +11,7 @@ public struct Phase: Sendable, Hashable {
 
 /// The phases of a model's work since it was loaded. Those of a GPU are counted with `LoadOptions.profile` only.
 public struct Metrics: Sendable {
-    public let load, tokenize, prefill, decode, sample, detokenize: Phase
+    public let load, tokenize, prefill, decode, sample, detokenize, encode: Phase
     public let gpuProducts, gpuAttention, gpuExperts, gpuHead, gpuOther: Phase
 }
 
@@ -27,7 +27,7 @@ public struct Work: Sendable {
 public struct Device: Sendable {
     public enum Kind: UInt32, Sendable { case cpu = 1, gpu }
 
-    public let index: UInt32
+    public let index: Int
     /// What names the device in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown.
     public let id: String
     public let name, isa: String
@@ -42,7 +42,7 @@ public struct Device: Sendable {
             var c = sizedStruct(rz_device_info(), \.struct_size)
             try call { rz_device_info_get(i + 1, &c, $0) }
             return Device(
-                index: c.index, id: text(c.id), name: text(c.name), isa: text(c.isa), kind: Kind(rawValue: c.kind), memoryTotal: c.memory_total,
+                index: Int(c.index), id: text(c.id), name: text(c.name), isa: text(c.isa), kind: Kind(rawValue: c.kind), memoryTotal: c.memory_total,
                 memoryFree: c.memory_free, unavailable: text(c.unavailable))
         }
     }
@@ -54,7 +54,7 @@ extension Model {
         try handle.use { model in try call { rz_metrics_get(model, &c, $0) } }
         return Metrics(
             load: Phase(c.load), tokenize: Phase(c.tokenize), prefill: Phase(c.prefill), decode: Phase(c.decode),
-            sample: Phase(c.sample), detokenize: Phase(c.detokenize), gpuProducts: Phase(c.gpu_products),
+            sample: Phase(c.sample), detokenize: Phase(c.detokenize), encode: Phase(c.encode), gpuProducts: Phase(c.gpu_products),
             gpuAttention: Phase(c.gpu_attention), gpuExperts: Phase(c.gpu_experts), gpuHead: Phase(c.gpu_head),
             gpuOther: Phase(c.gpu_other))
     }

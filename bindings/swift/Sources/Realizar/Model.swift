@@ -37,7 +37,7 @@ public final class Runtime: Sendable {
     /// if cores differ. `memoryLimit`: bytes of weights and caches; 0: none.
     /// `processors`: those that threads are bound to; none: they are free. `log` is called on any thread.
     public init(
-        threads: Int = 0, memoryLimit: UInt64 = 0, processors: [UInt32] = [], log: (@Sendable (LogLevel, String) -> Void)? = nil
+        threads: Int = 0, memoryLimit: UInt64 = 0, processors: [Int] = [], log: (@Sendable (LogLevel, String) -> Void)? = nil
     ) throws {
         var params = sizedStruct(rz_runtime_params(), \.struct_size)
         params.threads = try whole(threads, "threads")
@@ -51,7 +51,7 @@ public final class Runtime: Sendable {
                 log.value(level, String(decoding: UnsafeRawBufferPointer(start: message, count: length), as: UTF8.self))
             }
         }
-        handle = try processors.withUnsafeBufferPointer { processors in
+        handle = try wholes(processors, "processors").withUnsafeBufferPointer { processors in
             params.cpus = processors.isEmpty ? nil : processors.baseAddress
             params.n_cpus = processors.count
             return try Handle(free: { rz_runtime_free($0) }) { rz_runtime_new(&params, $0, $1) }
@@ -87,9 +87,9 @@ public struct LoadOptions: Sendable {
     /// Threads and limits to share; nil: its own.
     public var runtime: Runtime?
     /// Index of a device; 0: the best one.
-    public var device: UInt32 = 0
+    public var device = 0
     /// GPUs over which the layers are divided in this order; none: `device` alone counts.
-    public var devices: [UInt32] = []
+    public var devices: [Int] = []
     /// Sizes of the parts of `devices` in relation to one another; none: in proportion to free memory.
     public var shares: [Float] = []
     /// Layers on GPUs; nil: as many as fit.
@@ -117,7 +117,7 @@ public struct LoadOptions: Sendable {
     public var quantize = ElementType.default
     /// Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first tokens sooner and
     /// others later.
-    public var mixedPrefillTokens: UInt32 = 0
+    public var mixedPrefillTokens = 0
     /// Told bytes done and in all, on the thread that loads; false stops the load.
     public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
     /// File of packed weights, made by the first load and mapped by later ones.
@@ -138,9 +138,9 @@ public struct ModelInfo: Sendable {
     public let bosToken, eosToken: UInt32?
     public let hasChatTemplate: Bool
     /// The device of the model; of several GPUs the first.
-    public let device: UInt32
+    public let device: Int
     /// GPUs that have layers, in the order of these.
-    public let devices: [UInt32]
+    public let devices: [Int]
     /// Layers on each of `devices`.
     public let deviceLayers: [Int]
     /// Keys and tensors that `LoadOptions.allowUnknown` passed over.
@@ -159,7 +159,7 @@ public final class Model: Sendable {
 
     /// Takes as long as reading the file does: `load` does so without blocking.
     public convenience init(_ path: String, options: LoadOptions = LoadOptions(), cancel: Cancel? = nil) throws {
-        let name = try terminated(path, "the path")
+        let name = try terminated(path, "path")
         try self.init(
             Model.with(options, cancel) { params in
                 try Handle(free: { rz_model_free($0) }) { rz_model_load(name, params, $0, $1) }
@@ -181,7 +181,7 @@ public final class Model: Sendable {
         _ path: String, options: LoadOptions = LoadOptions(), sessions: Int = 1, capacity: Int = 0, keys: CacheType = .f16,
         values: CacheType = .f16
     ) throws -> Plan {
-        let name = try terminated(path, "the path")
+        let name = try terminated(path, "path")
         let sessions = try whole(sessions, "sessions")
         return try plan(options, capacity, keys, values) { params, cache, out, error in
             rz_model_plan_get(name, nil, 0, params, cache, sessions, out.plan, out.devices, Int(RZ_DEVICES_MAX.rawValue), out.count, error)
@@ -240,7 +240,7 @@ public final class Model: Sendable {
         _ files: ArraySlice<(key: String, value: [UInt8])>, _ sources: [rz_source] = [], _ body: ([rz_source]) throws -> R
     ) throws -> R {
         guard let file = files.first else { return try body(sources) }
-        return try terminated(file.key, "the name of a file").withUnsafeBufferPointer { name in
+        return try terminated(file.key, "files").withUnsafeBufferPointer { name in
             try file.value.withUnsafeBytes { data in
                 var source = sizedStruct(rz_source(), \.struct_size)
                 source.kind = UInt32(RZ_SOURCE_MEMORY)
@@ -255,11 +255,13 @@ public final class Model: Sendable {
     /// The parameters of a load, for the time of a call.
     private static func with<R>(_ options: LoadOptions, _ cancel: Cancel?, _ body: (UnsafeMutablePointer<rz_model_params>) throws -> R) throws -> R {
         var params = sizedStruct(rz_model_params(), \.struct_size)
-        params.device = options.device
+        params.device = try whole(options.device, "device")
         params.gpu_layers = try orNone(options.gpuLayers, "gpuLayers")
         params.experts_copied_from = try orNone(options.expertsCopiedFrom, "expertsCopiedFrom")
         params.quantize = options.quantize.rawValue
-        params.mixed_prefill_tokens = options.mixedPrefillTokens
+        params.mixed_prefill_tokens = try whole(options.mixedPrefillTokens, "mixedPrefillTokens")
+        let numbers = try wholes(options.devices, "devices")
+        for (i, share) in options.shares.enumerated() { _ = try real(share, "shares[\(i)]") }
         for (flag, set) in [
             (RZ_MODEL_DETERMINISTIC, options.deterministic), (RZ_MODEL_MMAP, options.mmap), (RZ_MODEL_TEXT_ONLY, options.textOnly),
             (RZ_MODEL_PROFILE, options.profile), (RZ_MODEL_MTP, options.mtp), (RZ_MODEL_ALLOW_UNKNOWN, options.allowUnknown),
@@ -269,7 +271,7 @@ public final class Model: Sendable {
         }
         // The library looks for a share of each.
         if !options.shares.isEmpty && options.shares.count != options.devices.count {
-            throw RealizarError(.invalidArgument, "\(options.shares.count) shares for \(options.devices.count) devices")
+            throw RealizarError(.invalidArgument, "shares has \(options.shares.count) elements; it must have one for each of the \(options.devices.count) devices")
         }
         let packed = try options.packedPath.map { try terminated($0, "packedPath") }
         let placements = try options.placements.map { part in
@@ -296,7 +298,7 @@ public final class Model: Sendable {
             try use(options.runtime?.handle) { runtime in
                 try use(cancel?.handle) { cancel in
                     try (packed ?? []).withUnsafeBufferPointer { packed in
-                        try options.devices.withUnsafeBufferPointer { devices in
+                        try numbers.withUnsafeBufferPointer { devices in
                             try options.shares.withUnsafeBufferPointer { shares in
                                 try placements.withUnsafeBufferPointer { placements in
                                     try (tested ?? []).withUnsafeBufferPointer { tested in
@@ -339,7 +341,7 @@ public final class Model: Sendable {
             architecture: text(c.architecture), name: text(c.name), layers: Int(c.n_layers), hiddenDim: Int(c.hidden_dim),
             vocabSize: Int(c.vocab_size), contextLength: Int(c.context_length), parameters: c.n_params, weightBytes: c.weight_bytes,
             bosToken: token(c.bos_token), eosToken: token(c.eos_token),
-            hasChatTemplate: c.chat_template & UInt32(RZ_TEMPLATE_PRESENT) != 0, device: c.device, devices: devices.map(\.device),
+            hasChatTemplate: c.chat_template & UInt32(RZ_TEMPLATE_PRESENT) != 0, device: Int(c.device), devices: devices.map { Int($0.device) },
             deviceLayers: devices.map { Int($0.n_layers) }, unknown: Int(c.n_unknown))
     }
 
@@ -351,7 +353,7 @@ public final class Model: Sendable {
 
     /// A value of the file's metadata as text.
     public func metadata(_ key: String) throws -> String {
-        let key = try terminated(key, "the key")
+        let key = try terminated(key, "key")
         return try handle.use { model in try sizedText { rz_model_meta_into(model, key, $0, $1, $2, $3) } }
     }
 
@@ -363,7 +365,7 @@ public final class Model: Sendable {
     /// The elements of an array of the metadata as texts.
     public func metadataList(_ key: String) throws -> [String] {
         _ = try metadata(key) // so that a missing key is not an empty list
-        let key = try terminated(key, "the key")
+        let key = try terminated(key, "key")
         return try listed { i in
             try handle.use { model in try sizedText { rz_model_meta_element_into(model, key, i, $0, $1, $2, $3) } }
         }
@@ -386,10 +388,10 @@ public final class Model: Sendable {
         try handle.use { model in try call { rz_model_sampling_get(model, &c, $0) } }
         if c.advised == 0 { return nil }
         var sampling = Sampling(temperature: c.temperature, topP: c.top_p)
-        sampling.topK = c.top_k
+        sampling.topK = Int(c.top_k)
         sampling.minP = c.min_p
         sampling.repeatPenalty = c.repeat_penalty
-        sampling.penaltyWindow = c.penalty_window
+        sampling.penaltyWindow = Int(c.penalty_window)
         sampling.temperatureFirst = true // they advise it for transformers
         return sampling
     }
@@ -502,7 +504,7 @@ public final class Model: Sendable {
 
     /// A low-rank adapter: a GGUF file or a folder of PEFT.
     public func adapter(_ path: String) throws -> Adapter {
-        let path = try terminated(path, "the path")
+        let path = try terminated(path, "path")
         return try Adapter(Handle(free: { rz_adapter_free($0) }) { out, error in
             handle.use { model in rz_adapter_load(model, path, nil, out, error) }
         })

@@ -4,8 +4,7 @@ import CRealizar
 public struct Plan: Sendable {
     /// What lies on one GPU.
     public struct OnDevice: Sendable, Hashable {
-        public let device: UInt32
-        public let layers: Int
+        public let device, layers: Int
         public let weights, cache, scratch, total: UInt64
     }
 
@@ -29,7 +28,7 @@ public struct Plan: Sendable {
     init(_ c: rz_model_plan, _ parts: ArraySlice<rz_model_plan_device>) {
         devices = parts.map { part in
             OnDevice(
-                device: part.device, layers: Int(part.n_layers), weights: part.weights, cache: part.cache, scratch: part.scratch,
+                device: Int(part.device), layers: Int(part.n_layers), weights: part.weights, cache: part.cache, scratch: part.scratch,
                 total: part.total)
         }
         gpuLayers = Int(c.gpu_layers)

@@ -19,10 +19,21 @@ public final class Reply: AsyncSequence, Sendable {
 
     deinit { conversation.giveUp(turn) }
 
-    public func makeAsyncIterator() -> Iterator { Iterator(reply: self) }
+    public func makeAsyncIterator() -> Iterator { Iterator(reply: self, reading: Reading(self)) }
+
+    /// A loop over the reply, from its beginning until it is left.
+    final class Reading: Sendable {
+        private let reply: Reply
+        init(_ reply: Reply) {
+            self.reply = reply
+            reply.conversation.count(loops: 1, reply.turn)
+        }
+        deinit { reply.conversation.count(loops: -1, reply.turn) }
+    }
 
     public struct Iterator: AsyncIteratorProtocol {
         let reply: Reply
+        let reading: Reading
         var ready: ArraySlice<ReplyPart> = []
 
         public mutating func next() async throws -> ReplyPart? {
@@ -52,15 +63,14 @@ public final class Reply: AsyncSequence, Sendable {
         }
     }
 
-    /// Steps several replies of one model in common passes over the weights. True: there is more to do. One that fails
-    /// ends alone: `error` tells why.
+    /// Steps several replies of one model as a batch. True: there is more to do. One that fails ends without the others:
+    /// `error` tells why. Cancels and deadlines throw nothing here: such a reply pauses without the others, and `stopped`
+    /// tells why.
     public static func step(_ replies: [Reply], microseconds: Int64? = nil) throws -> Bool {
         let handles = try replies.map { reply in
             try reply.conversation.use(reply.turn) { _ in reply.conversation.handle }
         }
-        return try useAll(handles) { handles in
-            try call { rz_conversations_step(handles, handles.count, limit(microseconds), $0) } != RZ_DONE.rawValue
-        }
+        return try stepAll(handles) { rz_conversations_step($0, $1, limit(microseconds), $2) }
     }
 
     /// Parts that are new since the last call, without any work.
@@ -91,6 +101,9 @@ public final class Reply: AsyncSequence, Sendable {
     /// Takes a cancel or a deadline back: the reply goes on with the next step.
     public func resume() { cancelling.reset() }
 
+    /// `.cancelled` or `.deadline` while steps fail because of a cancel or a deadline, else nil.
+    public var stopped: RealizarError.Code? { get throws { try conversation.use(turn) { _ in try conversation.info().stopped } } }
+
     /// The reason why it has ended; nil where it has not.
     public var end: Job.End? { get throws { try conversation.use(turn) { _ in try conversation.info().end } } }
 
@@ -111,20 +124,20 @@ extension Options {
     /// The parameters of a reply, for the time of a call.
     func with<R>(_ cancel: Cancel, _ body: (UnsafePointer<rz_reply_params>) throws -> R) throws -> R {
         var params = sizedStruct(rz_reply_params(), \.struct_size)
-        params.max_tokens = maxTokens
+        params.max_tokens = try whole(maxTokens, "maxTokens")
         // A compiled grammar has no text for the reply.
         let text = grammar?.handle == nil ? grammar : nil
         params.grammar_kind = text?.kind.rawValue ?? 0
         params.grammar_flags = text?.flags ?? 0
         params.flags = (keeps ? UInt32(RZ_REPLY_KEEP) : 0) | (continues ? UInt32(RZ_REPLY_CONTINUE) : 0)
         params.reasoning = reasoning.rawValue
-        params.reasoning_tokens = reasoningTokens
+        params.reasoning_tokens = try whole(reasoningTokens, "reasoningTokens")
         params.draft = draft.number
-        params.draft_max = draftMax
+        params.draft_max = try whole(draftMax, "draftMax")
         params.logprobs = try orNone(logprobs, "logprobs")
-        params.priority = priority
+        params.priority = try Realizar.priority(priority)
         let json = try members?.text
-        return try withTexts(stops, "a stop string") { stops in
+        return try withTexts(stops, "stops") { stops in
             try withText(text?.text ?? "") { text, length in
                 try withText(json ?? "") { bytes, count in
                     try useAll([draft.model?.handle, cancel.handle, grammar?.handle]) { handles in

@@ -6,7 +6,7 @@ public struct Sampling: Sendable, Equatable {
     /// Divides the logits; 0: always the most likely token.
     public var temperature: Float = 0
     /// Keep the k most likely tokens.
-    public var topK: UInt32 = 0
+    public var topK = 0
     /// Keep the most likely tokens that together reach this probability.
     public var topP: Float = 0
     /// Drop tokens whose probability is below this fraction of the most likely token's.
@@ -18,7 +18,7 @@ public struct Sampling: Sendable, Equatable {
     /// Subtracted from the logit of a recent token once per occurrence.
     public var frequencyPenalty: Float = 0
     /// Number of the last tokens, including tokens of the prompt, that count as recent; 0: all.
-    public var penaltyWindow: UInt32 = 0
+    public var penaltyWindow = 0
     /// The temperature comes before the filters, which keep their default order. Recommendations of models'
     /// authors, and sampling in transformers, use this order. Not together with order.
     public var temperatureFirst = false
@@ -53,12 +53,12 @@ public struct Sampling: Sendable, Equatable {
     /// Base of the penalty of DRY, at least 1; 0: 1.75.
     public var dryBase: Float = 0
     /// Length from which DRY penalises repetitions; 0: 2.
-    public var dryAllowedLength: UInt32 = 0
+    public var dryAllowedLength = 0
     /// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
-    public var dryWindow: UInt32 = 0
+    public var dryWindow = 0
     /// No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
     /// complete one is not chosen. At most 4096.
-    public var noRepeatNgramSize: UInt32 = 0
+    public var noRepeatNgramSize = 0
     /// Sequences of tokens across which DRY does not look for repetitions.
     public var dryBreakers: [[UInt32]] = []
     /// Sequences that are never completed: their last token is not chosen after the others.
@@ -76,13 +76,13 @@ public struct Sampling: Sendable, Equatable {
     func numbers() throws -> rz_sampler_params {
         var params = sizedStruct(rz_sampler_params(), \.struct_size)
         params.temperature = try real(temperature, "temperature")
-        params.top_k = topK
+        params.top_k = try whole(topK, "topK")
         params.top_p = try real(topP, "topP")
         params.min_p = try real(minP, "minP")
         params.repeat_penalty = try real(repeatPenalty, "repeatPenalty")
         params.presence_penalty = try real(presencePenalty, "presencePenalty")
         params.frequency_penalty = try real(frequencyPenalty, "frequencyPenalty")
-        params.penalty_window = penaltyWindow
+        params.penalty_window = try whole(penaltyWindow, "penaltyWindow")
         if temperatureFirst { params.flags |= UInt32(RZ_SAMPLER_TEMPERATURE_FIRST) }
         params.seed = seed
         params.typical_p = try real(typicalP, "typicalP")
@@ -95,9 +95,9 @@ public struct Sampling: Sendable, Equatable {
         params.mirostat_eta = try real(mirostatEta, "mirostatEta")
         params.dry_multiplier = try real(dryMultiplier, "dryMultiplier")
         params.dry_base = try real(dryBase, "dryBase")
-        params.dry_allowed_length = dryAllowedLength
-        params.dry_window = dryWindow
-        params.no_repeat_ngram_size = noRepeatNgramSize
+        params.dry_allowed_length = try whole(dryAllowedLength, "dryAllowedLength")
+        params.dry_window = try whole(dryWindow, "dryWindow")
+        params.no_repeat_ngram_size = try whole(noRepeatNgramSize, "noRepeatNgramSize")
         return params
     }
 }

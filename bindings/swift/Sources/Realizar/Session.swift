@@ -119,22 +119,22 @@ public struct Options: Sendable {
     /// Nil: as the model's makers advise for a reply, and the most likely token for another text.
     public var sampling: Sampling?
     /// 0: no limit but the capacity of the session.
-    public var maxTokens: UInt32
+    public var maxTokens: Int
     /// The text ends ahead of the first of these, that of a reply in its content.
     public var stops: [String]
     public var grammar: Grammar?
     public var draft: Draft
     /// Tokens of a draft at most; 0: chosen by the library.
-    public var draftMax: UInt32 = 0
+    public var draftMax = 0
     /// Number of the likeliest tokens that `logprobs` of a job or a reply tells with each, at most 32; nil: nothing is
     /// kept; 0: the tokens alone.
     public var logprobs: Int?
     /// Priority among the jobs of one step: the higher go first; 0 by default.
-    public var priority: Int32 = 0
+    public var priority = 0
     /// Whether a reply begins with reasoning.
     public var reasoning = Reasoning.model
     /// Tokens of reasoning at most, after which the model answers; 0: no bound.
-    public var reasoningTokens: UInt32 = 0
+    public var reasoningTokens = 0
     /// What was said of a reply that is given up becomes a message, which may be continued.
     public var keeps = false
     /// The reply goes on with the last message, a reply that was cut.
@@ -145,7 +145,7 @@ public struct Options: Sendable {
     public var members: JSON?
 
     public init(
-        sampling: Sampling? = nil, maxTokens: UInt32 = 0, stops: [String] = [], grammar: Grammar? = nil, draft: Draft = .none
+        sampling: Sampling? = nil, maxTokens: Int = 0, stops: [String] = [], grammar: Grammar? = nil, draft: Draft = .none
     ) {
         self.sampling = sampling
         self.maxTokens = maxTokens

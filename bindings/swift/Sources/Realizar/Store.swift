@@ -44,7 +44,7 @@ public final class Store: Sendable {
         params.memory_limit = options.memoryLimit
         params.max_entries = Int(try whole(options.maxEntries, "maxEntries"))
         params.disk_limit = options.diskLimit
-        let path = try options.path.map { try terminated($0, "the path") }
+        let path = try options.path.map { try terminated($0, "path") }
         self.model = model
         handle = try Handle(free: { rz_store_free($0) }) { out, error in
             model.handle.use { model in

@@ -7,6 +7,11 @@ public struct RealizarError: Error, Sendable, CustomStringConvertible {
     public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
         public let rawValue: Int32
         public init(rawValue: Int32) { self.rawValue = rawValue }
+        /// The code of a field that tells what stops a handle; nil: nothing does.
+        init?(stopped: Int32) {
+            if stopped == 0 { return nil }
+            rawValue = stopped
+        }
         /// The name in the header, such as "RZ_ERR_FORMAT".
         public var description: String { String(cString: rz_status_name(rawValue)) }
     }
@@ -144,13 +149,13 @@ func withText<R>(_ text: String, _ body: (UnsafePointer<CChar>?, Int) throws -> 
 
 /// A text that ends with a NUL, and has none in it.
 func terminated(_ text: String, _ name: String) throws -> [CChar] {
-    if text.utf8.contains(0) { throw RealizarError(.invalidArgument, "\(name) contains a NUL") }
+    if text.utf8.contains(0) { throw RealizarError(.invalidArgument, "\(name) has a NUL; it must have none") }
     return Array(text.utf8CString)
 }
 
 /// Texts as the library takes a list of them.
 func withTexts<R>(_ texts: [String], _ name: String, _ body: (UnsafeBufferPointer<UnsafePointer<CChar>?>) throws -> R) throws -> R {
-    let all = try texts.map { try terminated($0, name) }
+    let all = try texts.enumerated().map { try terminated($1, "\(name)[\($0)]") }
     let ends = all.map(\.count).reduce(into: [0]) { $0.append($0[$0.count - 1] + $1) }
     return try all.flatMap { $0 }.withUnsafeBufferPointer { bytes in
         try texts.indices.map { i in bytes.baseAddress.map { $0 + ends[i] } }.withUnsafeBufferPointer(body)
@@ -190,10 +195,35 @@ func whole(_ value: Int, _ name: String) throws -> UInt32 {
     return number
 }
 
-/// A number that may have a fraction. Throws for NaN.
+/// The numbers of a list. Errors name the element.
+func wholes(_ values: [Int], _ name: String) throws -> [UInt32] {
+    try values.enumerated().map { try whole($1, "\(name)[\($0)]") }
+}
+
+/// A number that may have a fraction. Throws for NaN and infinity.
 func real(_ value: Float, _ name: String) throws -> Float {
-    if value.isNaN { throw RealizarError(.invalidArgument, "\(name) is NaN; it must be a number") }
+    if !value.isFinite { throw RealizarError(.invalidArgument, "\(name) is \(value); it must be a finite number") }
     return value
+}
+
+/// Makes a step of a batch. False if nothing is left to do, also because the rest was cancelled or has reached its
+/// deadline.
+func stepAll(
+    _ handles: [Handle], _ step: (UnsafePointer<OpaquePointer?>, Int, UnsafeMutablePointer<rz_error>) -> rz_status
+) throws -> Bool {
+    do {
+        return try useAll(handles) { all in try call { step(all, all.count, $0) } } != RZ_DONE.rawValue
+    } catch let error as RealizarError where error.code == .cancelled || error.code == .deadline {
+        return false
+    }
+}
+
+/// The priority of a job or a reply.
+func priority(_ value: Int) throws -> Int32 {
+    guard let number = Int32(exactly: value) else {
+        throw RealizarError(.invalidArgument, "priority is \(value); it must be a whole number from \(Int32.min) to \(Int32.max)")
+    }
+    return number
 }
 
 /// The struct with its size filled in.

@@ -130,7 +130,7 @@ final class RealizarTests: XCTestCase {
             XCTAssertTrue(error.description.hasPrefix("RZ_ERR_IO: ") && error.message.contains("no such file.gguf"), error.description)
         }
         expect(.invalidArgument) { _ = try Model("a\0b") }
-        let wrong: [([UInt32], [Float], UInt32)] = [([1, 1], [], 0), ([1], [0], 0), ([1], [], 1), ([], [1], 0)]
+        let wrong: [([Int], [Float], Int)] = [([1, 1], [], 0), ([1], [0], 0), ([1], [], 1), ([], [1], 0)]
         for (devices, shares, device) in wrong {
             var options = LoadOptions()
             (options.devices, options.shares, options.device) = (devices, shares, device)
@@ -165,8 +165,37 @@ final class RealizarTests: XCTestCase {
         let model = try load()
         let session = try model.session(capacity: 16)
         let prompt = try Prompt(model, [.tokens([1, 2])])
+        let load: [(String, WritableKeyPath<LoadOptions, Int>)] = [("device", \.device), ("mixedPrefillTokens", \.mixedPrefillTokens)]
+        let encoder: [(String, WritableKeyPath<EncoderOptions, Int>)] = [("device", \.device), ("maxRows", \.maxRows)]
+        let text: [(String, WritableKeyPath<Options, Int>)] = [("maxTokens", \.maxTokens), ("draftMax", \.draftMax)]
+        let choice: [(String, WritableKeyPath<Sampling, Int>)] = [
+            ("topK", \.topK), ("penaltyWindow", \.penaltyWindow), ("dryAllowedLength", \.dryAllowedLength), ("dryWindow", \.dryWindow),
+            ("noRepeatNgramSize", \.noRepeatNgramSize),
+        ]
+        func with<T, V>(_ options: T, _ field: WritableKeyPath<T, V>, _ value: V) -> T {
+            var options = options
+            options[keyPath: field] = value
+            return options
+        }
         for number in [-1, 1 << 32, Int.min, Int.max] {
-            let calls: [(String, () throws -> Void)] = [
+            let ofOptions: [(String, () throws -> Void)] = load.map { name, field in
+                (name, { _ = try Model(Self.tiny, options: with(LoadOptions(), field, number)) })
+            } + encoder.map { name, field in
+                (name, { _ = try Encoder(model, Self.tiny, options: with(EncoderOptions(), field, number)) })
+            } + text.map { name, field in
+                (name, { _ = try session.job([1], with(Options(), field, number)) })
+            } + choice.map { name, field in
+                (name, { _ = try Sampler(with(Sampling(), field, number)) })
+            }
+            let calls: [(String, () throws -> Void)] = ofOptions + [
+                ("devices[1]", { _ = try Model(Self.tiny, options: with(LoadOptions(), \.devices, [1, number])) }),
+                ("processors[0]", { _ = try Runtime(processors: [number]) }),
+                ("logprobs", { _ = try session.job([1], with(Options(), \.logprobs, number)) }),
+                ("first", { _ = try Store(model).take(prompt).prefill(prompt, first: number) }),
+                ("maxEntries", { _ = try Store(model, options: with(StoreOptions(), \.maxEntries, number)) }),
+                ("expertsCopiedFrom", { _ = try Model(Self.tiny, options: with(LoadOptions(), \.expertsCopiedFrom, number)) }),
+                ("firstLayer", { _ = try Model(Self.tiny, options: with(LoadOptions(), \.placements, [Placement(firstLayer: number)])) }),
+                ("rowDim", { _ = try Media(model, rows: [0], rowDim: number) }),
                 ("threads", { _ = try Runtime(threads: number) }),
                 ("capacity", { _ = try model.session(capacity: number) }),
                 ("sessions", { _ = try Model.plan(Self.tiny, sessions: number) }),
@@ -189,6 +218,29 @@ final class RealizarTests: XCTestCase {
                 }
             }
         }
+        for number in [Int.min, Int.max] {
+            XCTAssertThrowsError(try session.job([1], with(Options(), \.priority, number))) {
+                XCTAssertTrue("\($0)".contains("priority is \(number); it must be"), "\($0)")
+            }
+        }
+        _ = try session.job([1], with(Options(), \.priority, -5))
+        let reals: [(String, WritableKeyPath<Sampling, Float>)] = [
+            ("temperature", \.temperature), ("topP", \.topP), ("minP", \.minP), ("repeatPenalty", \.repeatPenalty), ("xtcThreshold", \.xtcThreshold),
+            ("mirostatTau", \.mirostatTau), ("dryBase", \.dryBase), ("presencePenalty", \.presencePenalty),
+        ]
+        for value in [Float.nan, .infinity, -.infinity] {
+            for (name, field) in reals {
+                XCTAssertThrowsError(try Sampler(with(Sampling(), field, value)), name) {
+                    XCTAssertEqual("\($0)", "RZ_ERR_INVALID_ARGUMENT: \(name) is \(value); it must be a finite number")
+                }
+            }
+            var options = with(LoadOptions(), \.devices, [1])
+            options.shares = [value]
+            XCTAssertThrowsError(try Model(Self.tiny, options: options)) {
+                XCTAssertEqual("\($0)", "RZ_ERR_INVALID_ARGUMENT: shares[0] is \(value); it must be a finite number")
+            }
+        }
+        XCTAssertThrowsError(try Sampler(with(Sampling(), \.temperature, -1))) { XCTAssertTrue("\($0)".contains("temperature is -1"), "\($0)") }
     }
 
     func testCancelledTasksEnd() async throws {
@@ -647,7 +699,7 @@ final class RealizarTests: XCTestCase {
         }
         var continuing = keeping
         continuing.continues = true
-        for n: UInt32 in [1, 2, 12] {
+        for n in [1, 2, 12] {
             continuing.maxTokens = n
             _ = try content(chat, continuing)
         }
@@ -771,7 +823,7 @@ final class RealizarTests: XCTestCase {
         let model = try chatModel()
         let prompts = (0..<5).map { Self.prompt + String(repeating: "!", count: $0) }
         let chats = try prompts.map { try asked(model, $0) }
-        var replies = try chats.enumerated().map { try $1.reply(Options(maxTokens: 6 + UInt32($0))) }
+        var replies = try chats.enumerated().map { try $1.reply(Options(maxTokens: 6 + $0)) }
         var nothing = Sampling()
         for token in 0..<UInt32(512) { nothing.logitBias[token] = -.infinity }
         replies.append(try asked(model).reply(Options(sampling: nothing)))
@@ -782,7 +834,7 @@ final class RealizarTests: XCTestCase {
         let why = try XCTUnwrap(replies[5].error)
         expect(why.code) { _ = try replies[5].step() }
         for i in 0..<5 {
-            XCTAssertEqual(of(try replies[i].parts(), .content), try content(asked(model, prompts[i]), Options(maxTokens: 6 + UInt32(i))))
+            XCTAssertEqual(of(try replies[i].parts(), .content), try content(asked(model, prompts[i]), Options(maxTokens: 6 + i)))
             XCTAssertNil(try replies[i].error)
         }
         expect(.invalidArgument) { _ = try Reply.step([replies[0], replies[0]]) }
