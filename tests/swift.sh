@@ -49,7 +49,7 @@ add_template ../../tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in t
 '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}'\
 '{% endfor %}{% if add_generation_prompt and enable_thinking %}<think>{% endif %}{% set messages = [] %}' >"$CHAT"
 # The folder of a package is not written to. Warnings, of data races too, are errors.
-swift test --scratch-path "$stage/../swift" -Xswiftc -warnings-as-errors
+swift test --scratch-path "$stage/../swift" -Xswiftc -warnings-as-errors -Xswiftc -strict-concurrency=complete
 # The blocks of the guides, as a package that uses this one.
 guides=$stage/../guides
 rm -rf "$guides"
@@ -71,7 +71,7 @@ add_template ../../tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in t
     >"$guides/chat.gguf"
 # The first program has a message of the system, with which the tiny model can do nothing.
 add_template ../../tests/data/stories260K-f32.gguf '{{ bos_token }}{% set messages = messages[-1:] %}' >"$guides/last.gguf"
-swift build --package-path "$guides" >"$guides/errors" 2>&1 || { echo "FAILED: the guides: $(cat "$guides/errors")"; exit 1; }
+swift build --package-path "$guides" -Xswiftc -strict-concurrency=complete >"$guides/errors" 2>&1 || { echo "FAILED: the guides: $(cat "$guides/errors")"; exit 1; }
 expected=', there was a little girl named Lily. She loved to play outside in the park.'
 said=$("$guides/.build/debug/Guides" "$guides/chat.gguf" ../../tests/data/story-adapter.gguf "$guides/store" 2>"$guides/errors") &&
     [[ $said == "$expected"*"all ran" ]] || { echo "FAILED: the guides: $said $(cat "$guides/errors")"; exit 1; }

@@ -80,12 +80,15 @@ func tools(_ model: Model) async throws -> String {
     ]
     let chat = try Conversation(model, ["tools": [weather], "parallel_tool_calls": false, "tool_choice": "required"]) // or "auto"
     try chat.add("user", "Is it warm in Paris?")
-    var call = ""
-    for try await part in try chat.reply(Options(maxTokens: 100)) where part.kind == .toolName || part.kind == .toolArguments {
-        call += part.text
+    var call = "", id = "" // of several calls, part.call is the number
+    for try await part in try chat.reply(Options(maxTokens: 100)) {
+        switch part.kind {
+        case .toolID: id = part.text
+        case .toolName, .toolArguments: call += part.text
+        default: break
+        }
     }
-    let made = try chat.messages(from: 1)[0]["tool_calls"]?[0]
-    try chat.add(["role": "tool", "tool_call_id": .string(made?["id"]?.string ?? ""), "content": "21 C"])
+    try chat.add(["role": "tool", "tool_call_id": .string(id), "content": "21 C"])
     return call // the next chat.reply() answers with the result
 }
 // --8<-- [end:tools]

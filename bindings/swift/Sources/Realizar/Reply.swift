@@ -35,10 +35,13 @@ public final class Reply: AsyncSequence, Sendable {
         let reply: Reply
         let reading: Reading
         var ready: ArraySlice<ReplyPart> = []
+        var hasEnded = false
 
         public mutating func next() async throws -> ReplyPart? {
-            if ready.isEmpty { ready = try await reply.nextParts()[...] }
-            return ready.popFirst()
+            if ready.isEmpty && !hasEnded { ready = try await reply.nextParts()[...] }
+            let part = ready.popFirst()
+            hasEnded = part?.kind == .end
+            return part
         }
     }
 

@@ -128,10 +128,11 @@ extension RealizarTests {
         let model = try chatModel()
         let chat = try asked(model)
         let before = try chat.messages()
+        let path = Self.tiny
         let task = Task {
             withUnsafeCurrentTask { $0?.cancel() }
             var met: [String] = []
-            do { _ = try await Model.load(Self.tiny) } catch { met.append("\(type(of: error))") }
+            do { _ = try await Model.load(path) } catch { met.append("\(type(of: error))") }
             do { for try await _ in try chat.reply() {} } catch { met.append("\(type(of: error))") }
             do { for try await _ in try model.session().generate("Once") {} } catch { met.append("\(type(of: error))") }
             return met

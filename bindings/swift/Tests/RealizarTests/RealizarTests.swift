@@ -15,17 +15,17 @@ final class Told: @unchecked Sendable {
     var lines: [String] { lock.withLock { said } }
 }
 
+func collect(_ pieces: Pieces) async throws -> String {
+    var text = ""
+    for try await piece in pieces { text += piece }
+    return text
+}
+
 final class RealizarTests: XCTestCase {
     static let tiny = ProcessInfo.processInfo.environment["STORY"]
         ?? URL(fileURLWithPath: #filePath).appendingPathComponent("../../../../../tests/data/stories260K-f32.gguf").standardized.path
 
     func load() throws -> Model { try Model(Self.tiny, options: LoadOptions(runtime: Runtime(threads: 2))) }
-
-    func collect(_ pieces: Pieces) async throws -> String {
-        var text = ""
-        for try await piece in pieces { text += piece }
-        return text
-    }
 
     func expect(_ code: RealizarError.Code, line: UInt = #line, _ body: () throws -> Void) {
         XCTAssertThrowsError(try body(), line: line) { error in
@@ -885,7 +885,7 @@ final class RealizarTests: XCTestCase {
         let model = try load()
         let texts = try await withThrowingTaskGroup(of: String.self) { group in
             for _ in 0..<4 {
-                group.addTask { try await self.collect(model.session().generate("Once upon a time", Options(maxTokens: 40))) }
+                group.addTask { try await collect(model.session().generate("Once upon a time", Options(maxTokens: 40))) }
             }
             return try await group.reduce(into: []) { $0.append($1) }
         }
