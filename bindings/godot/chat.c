@@ -1,5 +1,6 @@
 #include "chat.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 struct node {
   void (*emit)(void *object, int signal, const char *text, size_t len);
   void *object;
+  int users;    /* Calls that use the node; with one of them it is freed after the call. */
+  int is_freed; /* Its object is gone. */
   rz_model *model;
   rz_conversation *conversation;
   rz_encoder *encoder; /* The encoder of pictures; NULL: none is loaded. */
@@ -50,6 +53,14 @@ static void end(struct node *node, const char *why) {
   node->emit(node->object, SIGNAL_ENDED, why, strlen(why));
 }
 
+/* Writes what a value has to be as the result. */
+static void refuse(struct node *node, struct value *result, const char *name, double number, const char *condition) {
+  snprintf(node->error.message, sizeof node->error.message, "%s is %.15g; it must be %s", name, number, condition);
+  result->text = node->error.message;
+}
+
+static int is_whole(double number) { return number >= 0 && number <= 4294967295.0 && number == floor(number); }
+
 static rz_status load(const char *path, uint32_t threads, rz_model **model, rz_conversation **out, rz_error *error) {
   rz_runtime_params runtime_params = {.struct_size = sizeof runtime_params, .threads = threads};
   rz_model_params model_params = {.struct_size = sizeof model_params};
@@ -67,7 +78,11 @@ static rz_status load(const char *path, uint32_t threads, rz_model **model, rz_c
 static void load_model(struct node *node, const struct value *arguments, struct value *result) {
   rz_model *model = NULL;
   rz_conversation *conversation = NULL;
-  const uint32_t threads = arguments[1].number > 0 ? (uint32_t)arguments[1].number : 0;
+  if (!is_whole(arguments[1].number)) {
+    refuse(node, result, "threads", arguments[1].number, "a whole number from 0 to 4294967295");
+    return;
+  }
+  const uint32_t threads = (uint32_t)arguments[1].number;
   result->text = node->error.message;
   if (rz_abi_version() != RZ_ABI_VERSION) {
     snprintf(node->error.message, sizeof node->error.message, "librealizar %s has the interface %u, %u is needed",
@@ -93,8 +108,8 @@ static int interrupt(struct node *node, const char *why, struct value *result) {
   result->text = "no model is loaded";
   if (!node->conversation) return 0;
   end(node, why);
-  result->text = node->is_answering ? why : node->error.message;
-  return !node->is_answering; /* The receiver of that end may have asked. */
+  result->text = node->is_freed ? "the node was freed" : node->is_answering ? why : node->error.message;
+  return !node->is_answering && !node->is_freed; /* The receiver of that end may have asked, or freed the node. */
 }
 
 static void begin(struct node *node, const struct value *arguments, struct value *result) {
@@ -139,7 +154,7 @@ static void load_encoder(struct node *node, const struct value *arguments, struc
   result->text = "";
 }
 
-/* Decodes base 64 up to the first character that is none of it, such as that which fills it up; the number of bytes. */
+/* Decodes base 64, with or without the characters that fill it up; the number of bytes, or SIZE_MAX if it is none. */
 static size_t from_base64(const char *text, unsigned char *out) {
   static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   uint32_t bits = 0, n_bits = 0;
@@ -149,7 +164,8 @@ static size_t from_base64(const char *text, unsigned char *out) {
     n_bits += 6;
     if (n_bits >= 8) out[n++] = (unsigned char)(bits >> (n_bits -= 8));
   }
-  return n;
+  while (*text == '=') text++;
+  return *text ? SIZE_MAX : n;
 }
 
 /* A question about a picture as a message in JSON, in memory that is freed by free(). */
@@ -181,8 +197,8 @@ static void ask_about(struct node *node, const struct value *arguments, struct v
   result->text = "there is no memory for the picture";
   if (file && node->message) {
     const size_t n = from_base64(arguments[1].text, file);
-    const rz_status status = rz_media_from_image(node->encoder, file, n, &params, &node->media, &node->error);
-    result->text = status < 0 ? node->error.message : "";
+    const rz_status status = n == SIZE_MAX ? RZ_ERR_INVALID_ARGUMENT : rz_media_from_image(node->encoder, file, n, &params, &node->media, &node->error);
+    result->text = n == SIZE_MAX ? "picture has a character that is not of base64" : status < 0 ? node->error.message : "";
     node->is_answering = status >= 0;
   }
   free(file);
@@ -235,18 +251,30 @@ static void set_option(struct node *node, const struct value *arguments, struct 
       {"repeat_penalty", NULL, &node->sampling.repeat_penalty},
       {"seed", &node->seed, NULL},
   };
-  result->text = "an option is a number from 0 to 2^32 - 1";
-  if (!(number >= 0 && number <= 4294967295.0)) return;
-  result->text =
-      "an option is budget, max_tokens, reasoning_tokens, temperature, top_k, top_p, min_p, repeat_penalty or seed";
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-    if (strcmp(arguments[0].text, options[i].name)) continue;
+    const char *const name = options[i].name;
+    if (strcmp(arguments[0].text, name)) continue;
+    const int is_budget = options[i].whole == &node->budget;
+    if (options[i].whole && (!is_whole(number) || (is_budget && number == 0))) {
+      refuse(node, result, name, number, is_budget ? "a whole number from 1 to 4294967295" : "a whole number from 0 to 4294967295");
+      return;
+    }
+    if (options[i].real && !(number >= 0 && number <= 3e38)) {
+      refuse(node, result, name, number, "finite and not negative");
+      return;
+    }
     if (options[i].whole) *options[i].whole = (uint32_t)number;
     if (options[i].real) *options[i].real = (float)number;
     if (options[i].whole == &node->reply.reasoning_tokens)
       node->reply.reasoning = node->reply.reasoning_tokens == 0 ? RZ_REASONING_OFF : RZ_REASONING_MODEL;
     result->text = "";
+    return;
   }
+  snprintf(node->error.message, sizeof node->error.message,
+           "option is \"%.60s\"; it must be budget, max_tokens, reasoning_tokens, temperature, top_k, top_p, min_p, "
+           "repeat_penalty or seed",
+           arguments[0].text);
+  result->text = node->error.message;
 }
 
 const struct method methods[] = {
@@ -277,7 +305,7 @@ struct node *node_new(void (*emit)(void *object, int signal, const char *text, s
   return node;
 }
 
-void node_process(struct node *node) {
+static void work(struct node *node) {
   const uint32_t turn = node->turn;
   uint32_t kind, flags, call;
   size_t n;
@@ -306,7 +334,7 @@ void node_process(struct node *node) {
     if (next < 0) continue;
     if (kind == RZ_CHAT_EVENT_CONTENT) node->emit(node->object, SIGNAL_TEXT, node->part, n);
     if (kind == RZ_CHAT_EVENT_REASONING) node->emit(node->object, SIGNAL_REASONING, node->part, n);
-    if (node->turn != turn) return; /* A receiver has stopped it, or asked again. */
+    if (node->turn != turn || node->is_freed) return; /* A receiver has stopped it, asked again, or freed the node. */
   }
   if (status < 0) {
     end(node, node->error.message);
@@ -317,8 +345,22 @@ void node_process(struct node *node) {
   }
 }
 
+void node_enter(struct node *node) { node->users++; }
+
+void node_leave(struct node *node) {
+  if (--node->users == 0 && node->is_freed) node_free(node);
+}
+
+void node_process(struct node *node) {
+  node_enter(node);
+  work(node);
+  node_leave(node);
+}
+
 void node_free(struct node *node) {
   if (!node) return;
+  node->is_freed = 1;
+  if (node->users > 0) return;
   forget_picture(node);
   rz_encoder_free(node->encoder);
   rz_conversation_free(node->conversation);

@@ -41,6 +41,11 @@ struct node *node_new(void (*emit)(void *object, int signal, const char *text, s
 /* Works on the answer, if there is one, for the time that a frame can spare. */
 void node_process(struct node *node);
 
+/* Stand around a call of a method and the use of its result: a receiver of a signal may free the node meanwhile. */
+void node_enter(struct node *node);
+void node_leave(struct node *node);
+
+/* Frees the node, once no call uses it. */
 void node_free(struct node *node);
 
 #endif

@@ -138,6 +138,7 @@ static variant call(void *object, void *data, void *user, int n, variant **argum
       wrong = "an argument has the wrong type";
     }
   }
+  if (user) node_enter(user);
   if (!*wrong) method->call(user, values, &result);
   while (n_bytes > 0) bytes_free(&bytes[--n_bytes]);
   if (*wrong || method->result == KIND_TEXT) {
@@ -148,6 +149,7 @@ static variant call(void *object, void *data, void *user, int n, variant **argum
   } else {
     variant_of_nothing(&out);
   }
+  if (user) node_leave(user);
   return out;
 }
 

@@ -179,6 +179,7 @@ static void call(void *data, void *node, const variant *const *arguments, int64_
       variant_to_real(&values[i].number, argument);
     }
   }
+  node_enter(node);
   run(method, node, given, values, &result);
   for (int i = 0; i < n; i++)
     if (method->arguments[i] == KIND_TEXT) string_free(&strings[i]);
@@ -191,6 +192,7 @@ static void call(void *data, void *node, const variant *const *arguments, int64_
     uint8_t is = result.number != 0;
     variant_of_bool(out, &is);
   }
+  node_leave(node);
 }
 
 static void call_typed(void *data, void *node, const void *const *arguments, void *out) {
@@ -202,11 +204,14 @@ static void call_typed(void *data, void *node, const void *const *arguments, voi
     if (method->arguments[i] == KIND_INT) values[i].number = (double)*(const int64_t *)arguments[i];
     if (method->arguments[i] == KIND_REAL) values[i].number = *(const double *)arguments[i];
   }
+  node_enter(node);
   run(method, node, strings, values, &result);
   if (method->result == KIND_BOOL) *(uint8_t *)out = result.number != 0;
-  if (method->result != KIND_TEXT) return;
-  string_free(out); /* It holds an empty string. */
-  godot.string_new(out, result.text, (int64_t)strlen(result.text));
+  if (method->result == KIND_TEXT) {
+    string_free(out); /* It holds an empty string. */
+    godot.string_new(out, result.text, (int64_t)strlen(result.text));
+  }
+  node_leave(node);
 }
 
 static void initialize(void *data, int level) {

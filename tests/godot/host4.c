@@ -48,6 +48,7 @@ static struct method methods[16];
 static name method_names[16];
 static char answer[4096], reasoning[4096], ended[512] = "not";
 static const char *next_question, *asks_at; /* A receiver of the signal `asks_at` asks once. */
+static const char *frees_at; /* A receiver of this signal, or of a "piece" of either kind, frees the node. */
 static const char *call(const char *wanted, int n, const char *text, variant number);
 static struct { void *node; } object;
 
@@ -101,6 +102,7 @@ static void *method_of(const name *class_name, const name *method, int64_t hash)
   return &object;
 }
 static void call_method(void *method, void *o, const variant *const *arguments, int64_t n, variant *result, struct call_error *error) {
+  EXPECT(object.node); /* Nothing comes from a node that was freed. */
   EXPECT(method == &object && o == &object && n == 2 && arguments[0]->kind == 21 && arguments[1]->kind == 4);
   const char *text = arguments[1]->is.string.text;
   const char *signal = arguments[0]->is.name.text, *question = next_question;
@@ -110,6 +112,12 @@ static void call_method(void *method, void *o, const variant *const *arguments, 
   if (question && !strcmp(signal, asks_at)) {
     next_question = NULL;
     EXPECT(!*call("ask", 1, question, (variant){0}));
+  }
+  const int is_piece = !strcmp(signal, "text") || !strcmp(signal, "reasoning");
+  if (frees_at && (!strcmp(signal, frees_at) || (is_piece && !strcmp(frees_at, "piece")))) {
+    frees_at = NULL;
+    class.free(class.data, object.node);
+    object.node = NULL;
   }
   error->error = 0;
   variant_nil(result);
@@ -255,6 +263,7 @@ static void talk(const char *question, const char *story) {
     EXPECT(!*call("set_option", 2, "budget", (variant){3, {.real = 1}, {0}}));
     EXPECT(!*call("load_encoder", 1, encoder, none) && !*call("begin", 1, "", none));
     EXPECT(*call_two("ask_about", question, "bm9uZQ==") && !*call("is_answering", 0, "", none));
+    EXPECT(strstr(call_two("ask_about", question, "bm9u\nZQ=="), "not of base64") && !*call("is_answering", 0, "", none));
     EXPECT(!*call_two("ask_about", "\"x\\", picture));
     EXPECT(!*call("stop", 0, "", none) && !strcmp(ended, "stopped"));
     for (int i = 0; i < 2; i++) {
@@ -314,6 +323,24 @@ int main(int argc, char **argv) {
   EXPECT(!strcmp(call("load_model", 2, "x", text), "error 2 of 1"));
   EXPECT(strstr(call("load_model", 2, "no such file.gguf", two), "no such file.gguf"));
   EXPECT(!strcmp(call("load_model", 2, model, two), "") && !strcmp(call("set_option", 2, "max_tokens", sixty), ""));
+  const struct { const char *name, *said; double value; } wrong[] = {
+      {"none", "option is \"none\"; it must be budget, max_tokens,", 1},
+      {"max_tokens", "max_tokens is -1; it must be a whole number from 0 to 4294967295", -1},
+      {"max_tokens", "max_tokens is 2.5; it must be a whole number", 2.5},
+      {"seed", "seed is 4294967296; it must be a whole number", 4294967296.0},
+      {"top_k", "top_k is nan; it must be a whole number", strtod("nan", NULL)},
+      {"budget", "budget is 0; it must be a whole number from 1 to 4294967295", 0},
+      {"temperature", "temperature is -1; it must be finite and not negative", -1},
+      {"top_p", "top_p is inf; it must be finite and not negative", strtod("inf", NULL)},
+      {"min_p", "min_p is nan; it must be finite and not negative", strtod("nan", NULL)},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    EXPECT(strstr(call("set_option", 2, wrong[i].name, (variant){3, {.real = wrong[i].value}, {0}}), wrong[i].said));
+  EXPECT(!strcmp(call("set_option", 2, "budget", text), "error 2 of 1"));
+  for (int i = 0; i < 3; i++) {
+    const double threads[] = {-1, 1.5, 1e12};
+    EXPECT(!strncmp(call("load_model", 2, model, (variant){3, {.real = threads[i]}, {0}}), "threads is ", 11));
+  }
   const variant microseconds = {2, {atoi(budget)}, {0}};
   EXPECT(*call("set_option", 2, "none", sixty) && !*call("set_option", 2, "budget", microseconds));
   for (char *option = strtok(getenv("OPTIONS"), "= "); option; option = strtok(NULL, "= "))
@@ -340,6 +367,18 @@ int main(int argc, char **argv) {
   EXPECT(!*ask(question));
   run(1);
   class.free(class.data, object.node);
+  /* Receivers that free the node: of its text, of an end that a frame finds, and of one that a method makes. */
+  for (int i = 0; i < 3; i++) {
+    const double delta = 1.0 / 60;
+    const void *const frame[] = {&delta};
+    EXPECT(class.create(class.data) == &object && !*call("load_model", 2, model, two) && !*call("set_option", 2, "max_tokens", (variant){2, {3}, {0}}));
+    EXPECT(!*ask(question));
+    frees_at = i == 0 ? "piece" : "ended";
+    if (i < 2)
+      for (int frames = 0; object.node && frames < 100000; frames++) each_frame(object.node, frame, NULL);
+    else EXPECT(!strcmp(ask("x"), "the node was freed"));
+    EXPECT(!object.node && !frees_at);
+  }
   for (int level = 3; level >= 0; level--) steps.deinitialize(steps.data, level);
   EXPECT(live == 0);
   return failures != 0;
