@@ -432,7 +432,7 @@ fn wrong_lists_of_devices_are_refused() {
         (&[2], &[], 2, "a list of devices"),
         (&[2, 99], &[], 0, "device 99 does not exist"),
         (&[0], &[], 0, "device 0 does not exist"),
-        (&[2, 2], &[1.0], 0, "1 shares for 2 devices"),
+        (&[2, 2], &[1.0], 0, "device_split has 1 shares; devices has 2"),
         (&[2, 2], &[1.0, 0.0], 0, "a share of 0"),
         (&[2, 2], &[1.0, f32::NAN], 0, "a share of NaN"),
         (&[2; 17], &[], 0, "17 devices"),

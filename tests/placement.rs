@@ -483,7 +483,7 @@ fn drafts_do_not_notice_where_layers_and_experts_are() {
                 let draft = DraftParams { source: Some(source()), ..Default::default() };
                 let refused = Request::new(&session, &text, JobParams { draft, ..Default::default() }).err().unwrap();
                 assert!(
-                    refused.to_string().contains("keys and values of layers on several devices"),
+                    refused.to_string().contains("reads the KV cache of layers on several devices"),
                     "{at}: {refused}"
                 );
                 continue;

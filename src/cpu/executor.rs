@@ -151,7 +151,7 @@ impl CpuExecutor {
             (&kv.spec().layers, &kv.spec().recurrent) == (&self.program.kv_layers, &self.program.recurrent)
         };
         if !(0..sequences.len()).all(|i| sequences.get(i).and_then(CpuSequence::kv).is_some_and(fits)) {
-            return Err(Error::Mismatch("a cache of another device".to_owned()));
+            return Err(Error::Mismatch("the cache belongs to another device".to_owned()));
         }
         self.tensors.n = inputs.ids.len();
         self.positions.clear();
@@ -252,7 +252,7 @@ impl CpuExecutor {
     /// Logits of output `i` of the last step.
     fn output(&self, i: usize) -> Result<&[f32]> {
         if i >= self.outputs {
-            return Err(Error::invalid(format!("output {i} of {}", self.outputs)));
+            return Err(Error::invalid(format!("output {i} does not exist; the step has {}", self.outputs)));
         }
         let vocab = self.program.vocab;
         Ok(&self.logits[i * vocab..(i + 1) * vocab])
@@ -282,7 +282,7 @@ impl OpenStep for CpuExecutor {
     fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
         let (to, _) = self.tensors.get(tensor);
         if to.len() != values.len() {
-            return Err(Error::invalid(format!("{} values for the {} of {tensor:?}", values.len(), to.len())));
+            return Err(Error::invalid(format!("{tensor:?} needs {1} values, {0} are given", values.len(), to.len())));
         }
         to.copy_from_slice(values);
         Ok(())
@@ -302,7 +302,7 @@ impl OpenStep for CpuExecutor {
         let from = first.checked_mul(width).and_then(|from| self.tensors.buffers[buffer].get(from..)?.get(..out.len()));
         match from.filter(|_| self.program.kept.contains(&tensor)) {
             Some(from) => out.copy_from_slice(from),
-            None => return Err(Error::invalid(format!("rows of {tensor:?} from {first} on"))),
+            None => return Err(Error::invalid(format!("rows of {tensor:?} from {first} on cannot be read"))),
         }
         Ok(())
     }

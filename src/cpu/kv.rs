@@ -70,7 +70,7 @@ fn storage(dtype: DType) -> Result<Storage> {
         quant::Q4_0 => Ok(Storage::I4),
         _ => {
             let types = "F32, F16, Q8_0 and Q4_0 are supported";
-            Err(Error::unsupported(format!("a cache of tensor type {}; {types}", dtype.0)))
+            Err(Error::unsupported(format!("a cache of tensor type {} is not supported; {types}", dtype.0)))
         }
     }
 }
@@ -237,7 +237,7 @@ impl CpuKv {
     /// it.
     pub fn fork(&self, len: usize) -> Result<CpuKv> {
         if len > self.spec.capacity {
-            return Err(Error::invalid(format!("a fork of {len} positions of {}", self.spec.capacity)));
+            return Err(Error::invalid(format!("a fork has {len} positions; the cache has {}", self.spec.capacity)));
         }
         let mut fork = CpuKv::with_layout(&self.spec, self.layout.clone(), self.memory.len())?;
         fork.nans = self.nans.iter().zip(&self.layout.layers).map(|(nan, l)| nan.fork(len / l.pool)).collect();

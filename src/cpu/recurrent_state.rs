@@ -41,10 +41,15 @@ impl CpuRecurrent {
     pub fn step(&mut self, memory: RecurrentId, from: usize, to: usize) -> Result<(&[f32], &mut [f32])> {
         let range = match self.starts.get(memory.0 as usize..=memory.0 as usize + 1) {
             Some(&[start, end]) => start..end,
-            _ => return Err(Error::Mismatch(format!("{memory:?} of {}", self.starts.len() - 1))),
+            _ => {
+                return Err(Error::Mismatch(format!(
+                    "{memory:?} does not exist; the network has {}",
+                    self.starts.len() - 1
+                )));
+            }
         };
         let both = self.buffers.get_disjoint_mut([from, to]);
-        let [from, to] = both.map_err(|_| Error::invalid(format!("buffers {from} and {to}")))?;
+        let [from, to] = both.map_err(|_| Error::invalid(format!("buffers {from} and {to} must exist and differ")))?;
         Ok((&from[range.clone()], &mut to[range]))
     }
 

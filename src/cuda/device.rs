@@ -181,17 +181,17 @@ impl GpuDevice for CudaDevice {
         let mut layers: Vec<KvLayer> = Vec::new();
         for op in &program.ops[ops] {
             if let Some(what) = lacking(program, weights, op)? {
-                return Err(Error::unsupported(format!("{what} on a GPU")));
+                return Err(Error::unsupported(format!("{what} are not supported on a GPU")));
             }
             let mut op = op.clone();
             layers.extend(op.layer_mut().and_then(|state| program.kv_layers.get(state.0 as usize)));
         }
         if layers.iter().any(|l| l.pool > 1 && (l.n_kv_heads > 1 || !l.is_latent)) {
-            return Err(Error::unsupported("keys of several positions for several heads on a GPU"));
+            return Err(Error::unsupported("compressed keys of several heads are not supported on a GPU"));
         }
         if let Some(l) = layers.iter().find(|l| l.head_dim > MAX_KEY || l.value_dim > MAX_VALUE) {
-            let most = format!("{MAX_KEY} and {MAX_VALUE} are the most");
-            let what = format!("keys of {} and values of {} numbers on a GPU, {most}", l.head_dim, l.value_dim);
+            let most = format!("at most {MAX_KEY} and {MAX_VALUE} are supported");
+            let what = format!("keys have {} and values {} numbers per head; on a GPU {most}", l.head_dim, l.value_dim);
             return Err(Error::unsupported(what));
         }
         Ok(())
@@ -301,13 +301,13 @@ fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'sta
             Some("norms whose bias is not as long as their weights")
         }
         Op::EmbedNgrams(e) if e.multipliers.len() > NGRAM => Some("embeddings of more than 8 ids"),
-        Op::Select(s) if !chooses(s) => Some("such a choice of positions"),
+        Op::Select(s) if !chooses(s) => Some("such selections of positions"),
         Op::Attend(a) if a.among.is_some() && (a.slopes.is_some() || a.distances.is_some()) => {
             Some("scores by distances of chosen positions")
         }
         Op::Scan(s) if s.state > MAX_STATE => Some("scans with more than 256 numbers a channel"),
         Op::ProjectHeads { heads, .. } if *heads > GRID_Y => Some("products of more than 65535 heads"),
-        Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
+        Op::Experts(e) if !routing_is_known(&e.routing) => Some("experts with this routing"),
         Op::Experts(e) if e.n_experts > MAX_EXPERTS => Some("more than 4096 experts"),
         _ => None,
     })

@@ -100,7 +100,7 @@ impl CudaExecutor {
                     && (&kv.spec().layers, &kv.spec().recurrent) == of_program
             };
             let kv = sequences.get(i).and_then(CudaSequence::of).filter(fits);
-            let kv = kv.ok_or_else(|| Error::Mismatch("a cache of another model".to_owned()))?;
+            let kv = kv.ok_or_else(|| Error::Mismatch("the cache belongs to another model".to_owned()))?;
             if self.prepared.program.recurrent.is_empty() {
                 caches.push(kv.view(None, 0));
                 continue;
@@ -285,7 +285,7 @@ impl OpenStep for CudaExecutor {
     fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
         let (len, offset) = self.place(tensor);
         if values.len() != len {
-            return Err(Error::invalid(format!("{} values for the {len} of {tensor:?}", values.len())));
+            return Err(Error::invalid(format!("{tensor:?} needs {len} values, {} are given", values.len())));
         }
         let context = self.model.device.context.clone();
         let current = context.enter()?;

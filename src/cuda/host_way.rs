@@ -48,7 +48,7 @@ impl HostWay for CudaHostWay {
         });
         let rows = executor.place(tensors[0]).0 / width.max(1);
         if rows * (width + tail_width) * 4 > self.down.len() {
-            return Err(Error::invalid(format!("{rows} rows of {width} and {tail_width} values for the host")));
+            return Err(Error::invalid(format!("{rows} rows of {width} and {tail_width} values do not fit the host")));
         }
         let args = JoinArgs {
             x,
@@ -91,7 +91,7 @@ impl HostWay for CudaHostWay {
         let executor = CudaExecutor::of(executor)?;
         let (len, offset) = executor.place(tensor);
         if values.len() != len {
-            return Err(Error::invalid(format!("{} values for the {len} of {tensor:?}", values.len())));
+            return Err(Error::invalid(format!("{tensor:?} needs {len} values, {} are given", values.len())));
         }
         self.up.bytes_mut().as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, v)| *to = v.to_le_bytes());
         let current = executor.context().enter()?;

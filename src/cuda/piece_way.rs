@@ -86,7 +86,7 @@ impl PieceWay for CudaPieceWay {
         let layout = PlaneLayout::new(&rows, &mut arena)?;
         let (n, context) = (rows.rows(), device.context().clone());
         if arena.bytes() > pinned.len() {
-            return Err(Error::invalid(format!("a piece of {} bytes for {}", arena.bytes(), pinned.len())));
+            return Err(Error::invalid(format!("a chunk has {} bytes; it must have {}", arena.bytes(), pinned.len())));
         }
         if !context.enter()?.wait_within(copied, since, budget)? {
             return Ok(false);

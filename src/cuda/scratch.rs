@@ -189,7 +189,10 @@ impl ExecutorDims {
         // Where results must be the same bits, or tokens are few, each chosen expert of a token is a row of a grid.
         let rows = if fixed { max_tokens } else { max_tokens.min(FEW_TOKENS) };
         if rows.saturating_mul(experts.used) > GRID_X {
-            return Err(Error::unsupported(format!("{} experts for each of {rows} tokens on a GPU", experts.used)));
+            return Err(Error::unsupported(format!(
+                "{} experts per token are not supported on a GPU for {rows} tokens",
+                experts.used
+            )));
         }
         tilings.sort_unstable();
         tilings.dedup();

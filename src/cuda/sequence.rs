@@ -44,7 +44,7 @@ fn block_bytes(dtype: DType) -> Result<usize> {
         quant::Q4_0 => Ok(WIDTH / 2),
         _ => {
             let types = "F32, F16, Q8_0 and Q4_0 are supported";
-            Err(Error::unsupported(format!("a cache of tensor type {} on a GPU; {types}", dtype.0)))
+            Err(Error::unsupported(format!("a cache of tensor type {} is not supported on a GPU; {types}", dtype.0)))
         }
     }
 }

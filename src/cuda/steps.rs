@@ -54,7 +54,7 @@ pub struct CudaStep {
 
 impl CudaStep {
     pub fn check_output(&self, i: usize) -> Result<()> {
-        let missing = || Error::invalid(format!("output {i} of {}", self.results));
+        let missing = || Error::invalid(format!("output {i} does not exist; the step has {}", self.results));
         (i < self.results).then_some(()).ok_or_else(missing)
     }
 }
@@ -127,7 +127,7 @@ impl Flight {
     pub fn answer(&self, slot: usize, i: usize) -> Result<u32> {
         let answers = self.answers.bytes().as_chunks().0;
         let answer = answers.get(slot * self.stride + i).map(|b| u32::from_le_bytes(*b));
-        answer.ok_or_else(|| Error::invalid(format!("output {i}")))
+        answer.ok_or_else(|| Error::invalid(format!("output {i} does not exist")))
     }
 
     /// The memory for tokens.

@@ -30,7 +30,7 @@ impl Transfer for CudaTransfer {
         for &tensor in tensors {
             let ((len, source), (room, target)) = (from.place(tensor), to.place(tensor));
             if len != room {
-                return Err(Error::Mismatch(format!("{len} values of {tensor:?} for {room}")));
+                return Err(Error::Mismatch(format!("{len} values of {tensor:?} exceed {room}")));
             }
             pieces.push((source, target, 4 * len));
         }

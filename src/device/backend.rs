@@ -235,7 +235,9 @@ impl Backend {
         match (self, other) {
             (Backend::Cpu(_), Backend::Cpu(_)) => Ok(self.clone()),
             (Backend::Cpu(cpu), other) => {
-                let Some(device) = other.on_gpus().last() else { return Err(Error::invalid("no GPU")) };
+                let Some(device) = other.on_gpus().last() else {
+                    return Err(Error::invalid("the list of devices is empty; it must name a GPU"));
+                };
                 let (device, program) = (device.device(), other.for_last(program)?);
                 let matrices = cpu.sources();
                 let weights = cpu.weights(&matrices);

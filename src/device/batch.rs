@@ -28,36 +28,48 @@ impl Batch<'_, '_> {
         }
         if positions.len() != n || numbers.len() != n {
             let (positions, numbers) = (positions.len(), numbers.len());
-            return Err(Error::invalid(format!("{n} ids, {positions} positions, {numbers} numbers of sequences")));
+            return Err(Error::invalid(format!(
+                "a step has {n} ids, {positions} positions and {numbers} sequence numbers; they must be equally many"
+            )));
         }
         if [turns.len(), spans.len()].iter().any(|len| ![0, n].contains(len)) {
-            return Err(Error::invalid(format!("{n} ids, {} turns, {} spans", turns.len(), spans.len())));
+            return Err(Error::invalid(format!(
+                "a step has {n} ids, {} rotary positions and {} spans; the last two must be 0 or equally many",
+                turns.len(),
+                spans.len()
+            )));
         }
         if !media.is_empty() {
             if program.reads_ids() {
                 return Err(Error::unsupported(
-                    "rows of media in a network that hashes ids or chooses experts by them",
+                    "media are not supported by a network that reads token ids in its layers",
                 ));
             }
             let (rows, width) = (ids.iter().filter(|id| **id == MEDIA_ROW).count(), program.media_width());
             if rows != media.len() || media.iter().any(|row| row.len() < width) {
                 let narrowest = media.iter().map(|row| row.len()).min().unwrap_or(0);
-                let given = format!("{} rows of media, of {narrowest} numbers or more", media.len());
-                return Err(Error::invalid(format!("{given}, for {rows} tokens and {width} numbers")));
+                let given = format!("{} media rows of at least {narrowest} numbers are given", media.len());
+                return Err(Error::invalid(format!("{given}; {rows} rows of at least {width} numbers are needed")));
             }
         }
         if !outputs.is_sorted_by(|a, b| a < b) || outputs.last().is_some_and(|&last| last as usize >= n) {
-            return Err(Error::invalid(format!("outputs {outputs:?} of {n} tokens")));
+            return Err(Error::invalid(format!("outputs are {outputs:?}; they must ascend and be below {n}")));
         }
         if !rules.is_empty() && rules.len() != n_outputs {
-            return Err(Error::invalid(format!("{} rules for {n_outputs} outputs", rules.len())));
+            return Err(Error::invalid(format!(
+                "{} sampling rules are given for {n_outputs} outputs; they must be equally many",
+                rules.len()
+            )));
         }
         if let Some(rule) = rules.iter().flatten().find(|rule| rule.entries() > MAX_ENTRIES) {
-            return Err(Error::invalid(format!("a rule of {} entries, {MAX_ENTRIES} are possible", rule.entries())));
+            return Err(Error::invalid(format!(
+                "a sampling rule has {} entries; it must have at most {MAX_ENTRIES}",
+                rule.entries()
+            )));
         }
         for sequence in self.sequences.iter() {
             if (&sequence.spec().layers, &sequence.spec().recurrent) != (&program.kv_layers, &program.recurrent) {
-                return Err(Error::Mismatch(format!("a cache of another model: {:?}", sequence.spec())));
+                return Err(Error::Mismatch(format!("the cache belongs to another model: {:?}", sequence.spec())));
             }
         }
         if !numbers.is_sorted() {
@@ -69,7 +81,10 @@ impl Batch<'_, '_> {
     /// Checks the tokens of one sequence.
     fn check_run(&self, program: &Program, number: u32, tokens: std::ops::Range<usize>, follows: bool) -> Result<()> {
         let Some(sequence) = self.sequences.get(number as usize) else {
-            return Err(Error::invalid(format!("sequence {number} of {}", self.sequences.len())));
+            return Err(Error::invalid(format!(
+                "sequence {number} does not exist; the step has {}",
+                self.sequences.len()
+            )));
         };
         let (capacity, room) = (sequence.spec().capacity, sequence.spec().max_step);
         let mut next = sequence.len();
@@ -80,17 +95,23 @@ impl Batch<'_, '_> {
             }
             let is_row = !self.inputs.media.is_empty() && id == MEDIA_ROW;
             if id as usize >= program.max_ids && !is_row && !(follows && id == CHOSEN_BEFORE) {
-                return Err(Error::invalid(format!("token {id} of {}", program.max_ids)));
+                return Err(Error::invalid(format!(
+                    "token {id} is outside the vocabulary; it must be below {}",
+                    program.max_ids
+                )));
             }
             if position >= program.max_positions {
-                return Err(Error::invalid(format!("position {position} of {} learned ones", program.max_positions)));
+                return Err(Error::invalid(format!(
+                    "position {position} is too large; the model has {} learned positions",
+                    program.max_positions
+                )));
             }
             let is_first = i == tokens.start;
             // A pipelined step follows an uncommitted one.
             let is_ahead = follows && is_first && id == CHOSEN_BEFORE;
             if !program.recurrent.is_empty() && position != next && !is_ahead {
                 return Err(Error::invalid(format!(
-                    "position {position} of a recurrent sequence that goes on at {next}"
+                    "position {position} does not continue a recurrent sequence; it must be {next}"
                 )));
             }
             if !is_first && position < next {
@@ -100,7 +121,9 @@ impl Batch<'_, '_> {
         }
         for [from, to] in self.inputs.spans.get(tokens.clone()).unwrap_or_default() {
             if from > to || *to as usize > next {
-                return Err(Error::invalid(format!("the span {from} to {to} of a sequence of {next} positions")));
+                return Err(Error::invalid(format!(
+                    "the span from {from} to {to} exceeds a sequence of {next} positions"
+                )));
             }
         }
         if tokens.len() > room {

@@ -79,7 +79,10 @@ impl Executor {
         };
         batch.check(&self.program, self.limits, follows)?;
         if ops.start > ops.end || ops.end > self.program.ops.len() {
-            return Err(Error::invalid(format!("ops {ops:?} of {}", self.program.ops.len())));
+            return Err(Error::invalid(format!(
+                "ops {ops:?} do not exist; the program has {}",
+                self.program.ops.len()
+            )));
         }
         let inputs = &batch.inputs;
         match &mut self.device {
@@ -155,7 +158,7 @@ impl Executor {
         match &mut self.device {
             DeviceExecutor::Gpu(gpu) => gpu.submit(),
             DeviceExecutor::Pipeline(pipeline) => pipeline.submit(),
-            DeviceExecutor::Cpu(_) => Err(Error::unsupported("steps ahead")),
+            DeviceExecutor::Cpu(_) => Err(Error::unsupported("pipelined steps are not supported")),
         }
     }
 

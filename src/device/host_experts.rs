@@ -310,7 +310,7 @@ impl HostExecutor {
 }
 
 fn unknown(experts: usize) -> Error {
-    Error::invalid(format!("experts number {experts} of the host"))
+    Error::invalid(format!("experts {experts} do not exist on the host"))
 }
 
 #[cfg(test)]

@@ -188,11 +188,13 @@ impl Pipeline {
         let [layers, recurrent]: [usize; 2] =
             [before(|part| part.kv_layers.len()), before(|part| part.recurrent.len())];
         let (kv_layers, recurrent) = (program.kv_layers.get(layers..), program.recurrent.get(recurrent..));
-        let other = || Error::Mismatch("a program for sequences of another model".to_owned());
+        let other = || Error::Mismatch("the program belongs to another model".to_owned());
         let (kv_layers, recurrent) = (kv_layers.ok_or_else(other)?.to_vec(), recurrent.ok_or_else(other)?.to_vec());
         let mut own = Program { kv_layers, recurrent, ..program.clone() };
         for layer in own.ops.iter_mut().filter_map(Op::layer_mut) {
-            let elsewhere = || Error::unsupported("drafts by keys and values of layers on several devices");
+            let elsewhere = || {
+                Error::unsupported("a draft head that reads the KV cache of layers on several devices is not supported")
+            };
             layer.0 = layer.0.checked_sub(layers as u32).ok_or_else(elsewhere)?;
         }
         Ok(Arc::new(own))
@@ -224,7 +226,7 @@ impl Pipeline {
         let (mut layers, mut recurrent) = (&spec.layers[..], &spec.recurrent[..]);
         let (mut cpu, mut gpus) = (None, Vec::new());
         for (i, part) in self.parts.iter().enumerate() {
-            let other = || Error::Mismatch(format!("a cache of another model: {spec:?}"));
+            let other = || Error::Mismatch(format!("the cache belongs to another model: {spec:?}"));
             let (own, own_memories);
             (own, layers) = layers.split_at_checked(part.program.kv_layers.len()).ok_or_else(other)?;
             (own_memories, recurrent) = recurrent.split_at_checked(part.program.recurrent.len()).ok_or_else(other)?;
@@ -407,7 +409,9 @@ impl PipelineExecutor {
     /// The part with the results, after checking that all earlier parts succeeded: results computed from a fault look
     /// valid.
     fn head(&mut self) -> Result<&mut dyn GpuExecutor> {
-        let Some((head, before)) = self.gpus.split_last_mut() else { return Err(Error::invalid("no GPU")) };
+        let Some((head, before)) = self.gpus.split_last_mut() else {
+            return Err(Error::invalid("the list of devices is empty; it must name a GPU"));
+        };
         before.iter_mut().try_for_each(|part| part.finish())?;
         Ok(&mut **head)
     }
@@ -447,7 +451,7 @@ impl PipelineExecutor {
     /// token.
     pub fn submit(&mut self) -> Result<()> {
         let Some(last) = self.gpus.last().filter(|_| !self.is_in_part_on_host()) else {
-            return Err(Error::unsupported("steps ahead of the CPU"));
+            return Err(Error::unsupported("pipelined steps are not supported on the CPU"));
         };
         for (i, way) in &mut self.token_ways {
             way.hand_tokens(&**last, &*self.gpus[*i])?;

@@ -108,7 +108,11 @@ pub struct Adapters {
 impl Adapters {
     pub fn new(model: &Arc<Model>, adapters: &[Arc<Adapter>], scales: &[f32]) -> Result<Adapters> {
         if adapters.len() != scales.len() {
-            return Err(Error::invalid(format!("{} adapters and {} scales", adapters.len(), scales.len())));
+            return Err(Error::invalid(format!(
+                "{} adapters have {} scales; they must be equally many",
+                adapters.len(),
+                scales.len()
+            )));
         }
         let mut list = try_vec("adapters", adapters.len())?;
         for (i, (adapter, &scale)) in adapters.iter().zip(scales).enumerate() {

@@ -364,13 +364,13 @@ impl Model {
 fn check_devices(options: &LoadOptions) -> Result<()> {
     let LoadOptions { device, devices, shares, .. } = options;
     if *device != 0 && !devices.is_empty() {
-        return Err(Error::invalid(format!("device {device}, and a list of devices")));
+        return Err(Error::invalid(format!("device is {device} and devices are set; set one of them")));
     }
     if devices.len() > MAX_GPUS {
         return Err(Error::invalid(format!("{} devices, {MAX_GPUS} are the most", devices.len())));
     }
     if !shares.is_empty() && shares.len() != devices.len() {
-        return Err(Error::invalid(format!("{} shares for {} devices", shares.len(), devices.len())));
+        return Err(Error::invalid(format!("device_split has {} shares; devices has {}", shares.len(), devices.len())));
     }
     if let Some(share) = shares.iter().find(|share| !(share.is_finite() && **share > 0.0)) {
         return Err(Error::invalid(format!("a share of {share}")));

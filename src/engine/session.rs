@@ -437,8 +437,8 @@ impl Session {
         let (runs, from) = if self.is_empty() { (text.runs, text.from) } else { (&self.runs, 0) };
         let is_whole = |run: &&Run| (run.place, run.first, run.len) == (from, 0, run.media.layout.n_rows());
         let Some(source) = runs.source().filter(is_whole) else {
-            let what = "the model reads a source first: append a prompt that begins with a medium of one";
-            return Err(Error::invalid(format!("{what}, rz_media_from_tokens")));
+            let what = "the model needs a source text first: append a prompt that begins with a medium of it";
+            return Err(Error::invalid(format!("{what} (rz_media_from_tokens)")));
         };
         let rows = if self.is_empty() { source.len } else { 0 };
         if text.tokens.iter().filter(|id| **id == MEDIA_ROW).count() != rows {

@@ -71,7 +71,7 @@ pub unsafe extern "C" fn rz_prompt_new(
         for (i, (part, media)) in parts.iter().zip(&media).enumerate() {
             list.push(match media {
                 Some(_) if !part.tokens.is_null() => {
-                    return Err(Error::invalid("both tokens and a medium").of_entry(i));
+                    return Err(Error::invalid("tokens and media are both set; set one of them").of_entry(i));
                 }
                 Some(media) => PromptPart::Media(media.done().map_err(|e| e.of_entry(i))?),
                 None => PromptPart::Tokens({

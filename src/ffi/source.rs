@@ -89,7 +89,7 @@ const MAX_SOURCES: usize = 2048;
 /// The sources of a caller; their memory and functions are used during the call only.
 pub(super) fn byte_sources(call: &Call, sources: *const rz_source, n: usize) -> Result<Vec<ByteSource>> {
     if n == 0 || n > MAX_SOURCES {
-        return Err(Error::invalid(format!("{n} sources, 1 to {MAX_SOURCES} are possible")));
+        return Err(Error::invalid(format!("n is {n}; it must be from 1 to {MAX_SOURCES}")));
     }
     let mut all: Vec<ByteSource> = try_vec("sources", n)?;
     for i in 0..n {
@@ -128,13 +128,14 @@ fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> 
         _ => call.path(source.name, "name")?.to_owned(),
     };
     if name.components().next().is_none() || !name.components().all(|c| matches!(c, Component::Normal(_))) {
-        return Err(Error::invalid(format!("the name {name:?} is not that of a file in a folder")));
+        return Err(Error::invalid(format!("name is {name:?}; it must be a relative path without \"..\"")));
     }
     let &rz_source { kind, size, offset, .. } = source;
     let mut file = None;
     let (len, read): (u64, Arc<ReadAt>) = match kind {
         RZ_SOURCE_MEMORY => {
-            let len = usize::try_from(size).map_err(|_| Error::invalid(format!("data of {size} bytes")))?;
+            let len = usize::try_from(size)
+                .map_err(|_| Error::invalid(format!("size is {size}; it must fit the memory of this machine")))?;
             let data = call.slice(source.data.cast::<u8>(), len, "data")?;
             // Behind `User`, because the slice lives no longer than the call, as the closure does, which has no
             // lifetime.

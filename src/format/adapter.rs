@@ -51,7 +51,10 @@ impl AdapterFile {
                 AdapterFile::open_folder(files, Path::new("."), base)
             }
             [source] => AdapterFile::open_gguf(files, &source.name),
-            _ => Err(Error::invalid(format!("{} sources of an adapter and no adapter_config.json", sources.len()))),
+            _ => Err(Error::invalid(format!(
+                "{} sources of an adapter need one named adapter_config.json",
+                sources.len()
+            ))),
         }
     }
 
@@ -77,12 +80,15 @@ impl AdapterFile {
         }
         let kind = metadata.require_str("adapter.type")?;
         if kind != "lora" {
-            return Err(Error::unsupported(format!("{}: adapters of type {kind:?}", path.display())));
+            return Err(Error::unsupported(format!("{}: adapters of type {kind:?} are not supported", path.display())));
         }
         let known = ["adapter.type", "adapter.lora.alpha", "adapter.lora.task_name", "adapter.lora.prompt_prefix"];
         if let Some((key, _)) = metadata.iter().find(|(key, _)| key.starts_with("adapter.") && !known.contains(key)) {
             let value = metadata.render(key).unwrap_or_default();
-            return Err(Error::unsupported(format!("{}: the key {key:?} with the value {value}", path.display())));
+            return Err(Error::unsupported(format!(
+                "{}: the key {key:?} with the value {value} is not supported",
+                path.display()
+            )));
         }
         let architecture = metadata.require_str("general.architecture")?.to_owned();
         let alpha = metadata.f32("adapter.lora.alpha")?.ok_or_else(|| metadata.missing("adapter.lora.alpha"))?;
@@ -122,7 +128,7 @@ impl AdapterFile {
 /// Pairs the factors and compares their shapes.
 fn paired(path: &Path, mut halves: Vec<Half>) -> Result<Vec<FactorPair>> {
     if halves.is_empty() {
-        return Err(Error::format(path, "an adapter without factors"));
+        return Err(Error::format(path, "the adapter has no factors"));
     }
     halves.sort_by(|x, y| (&x.name, !x.is_a).cmp(&(&y.name, !y.is_a)));
     let mut pairs = try_vec("factors", halves.len())?;

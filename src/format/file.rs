@@ -204,6 +204,6 @@ pub(super) struct FileOffset {
 pub(super) fn read(files: &[InputFile], place: FileOffset, from: u64, out: &mut [u8]) -> Result<()> {
     match (files.get(place.file), place.offset.checked_add(from)) {
         (Some(file), Some(offset)) => file.read_at(offset, out),
-        _ => Err(Error::invalid("a tensor of another file")),
+        _ => Err(Error::invalid("the tensor belongs to another file")),
     }
 }

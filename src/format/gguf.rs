@@ -102,9 +102,12 @@ fn read_file(file: &InputFile, file_index: usize) -> Result<SetFile> {
     match r.u32()? {
         2 | 3 => {}
         v if v != 0 && v.trailing_zeros() >= 24 => {
-            return Err(Error::unsupported(format!("{}: a big-endian GGUF file", file.path.display())));
+            return Err(Error::unsupported(format!(
+                "{}: big-endian GGUF files are not supported",
+                file.path.display()
+            )));
         }
-        v => return Err(Error::unsupported(format!("{}: GGUF version {v}", file.path.display()))),
+        v => return Err(Error::unsupported(format!("{}: GGUF version {v} is not supported", file.path.display()))),
     }
     // Minimum bytes of a tensor: an empty name, no dimensions, type and offset; of a key: an empty name, type and one
     // byte.
@@ -252,7 +255,7 @@ impl Reader<'_> {
     }
 
     fn size(&self, n: u64) -> Result<usize> {
-        usize::try_from(n).map_err(|_| self.error("too large for this machine"))
+        usize::try_from(n).map_err(|_| self.error("the file is too large for this machine"))
     }
 
     /// Checks that `n` more bytes are available.
@@ -267,7 +270,7 @@ impl Reader<'_> {
             return Err(self.error(what));
         }
         if end > MAX_HEADER {
-            return Err(self.error(format!("a header of more than {MAX_HEADER} bytes")));
+            return Err(self.error(format!("the header has more than {MAX_HEADER} bytes")));
         }
         Ok(())
     }
@@ -320,7 +323,7 @@ impl Reader<'_> {
     fn charge(&mut self, bytes: u64) -> Result<()> {
         self.memory = self.memory.saturating_add(bytes);
         if self.memory > MAX_HEADER {
-            return Err(self.error(format!("metadata of more than {MAX_HEADER} bytes")));
+            return Err(self.error(format!("metadata has more than {MAX_HEADER} bytes")));
         }
         Ok(())
     }

@@ -46,7 +46,7 @@ impl<'a> Json<'a> {
         reader.skip_space();
         match reader.peek() {
             None => Ok(value),
-            Some(_) => Err(reader.error("trailing characters")),
+            Some(_) => Err(reader.error("there are characters after the value")),
         }
     }
 
@@ -169,17 +169,17 @@ impl<'a> Reader<'_, 'a> {
     fn expected(&self, what: &str) -> Error {
         match self.peek() {
             None => self.error(format_args!("EOF where {what} is expected")),
-            Some(_) => self.error(format_args!("expected {what}")),
+            Some(_) => self.error(format_args!("{what} is missing")),
         }
     }
 
     fn value(&mut self, depth: usize) -> Result<Json<'a>> {
         if depth > MAX_DEPTH {
-            return Err(self.limit(format_args!("nested more than {MAX_DEPTH} deep")));
+            return Err(self.limit(format_args!("values are nested more than {MAX_DEPTH} deep")));
         }
         self.values += 1;
         if self.values > MAX_VALUES {
-            return Err(self.limit(format_args!("more than {MAX_VALUES} values")));
+            return Err(self.limit(format_args!("there are more than {MAX_VALUES} values")));
         }
         check_memory("JSON")?;
         self.skip_space();
@@ -231,7 +231,7 @@ impl<'a> Reader<'_, 'a> {
         }
         match text.parse::<f64>() {
             Ok(x) if x.is_finite() => Ok(Json::Float(x)),
-            _ => Err(self.error("a number out of range")),
+            _ => Err(self.error("a number is out of range")),
         }
     }
 
@@ -277,15 +277,15 @@ impl<'a> Reader<'_, 'a> {
                     let mut bytes = [0; 4];
                     append(copy, self.escape()?.encode_utf8(&mut bytes))?;
                 }
-                Some(_) => return Err(self.error("a control character in a string")),
-                None => return Err(self.error("EOF within a string")),
+                Some(_) => return Err(self.error("a string contains a control character")),
+                None => return Err(self.error("the text ends within a string")),
             }
         }
     }
 
     fn escape(&mut self) -> Result<char> {
         self.at += 1;
-        let byte = self.peek().ok_or_else(|| self.error("EOF within an escape"))?;
+        let byte = self.peek().ok_or_else(|| self.error("the text ends within an escape"))?;
         self.at += 1;
         Ok(match byte {
             b'"' | b'\\' | b'/' => char::from(byte),
@@ -303,16 +303,16 @@ impl<'a> Reader<'_, 'a> {
                     },
                     _ => first,
                 };
-                char::from_u32(code).ok_or_else(|| self.error("a lone surrogate in an escape"))?
+                char::from_u32(code).ok_or_else(|| self.error("an escape is a lone surrogate"))?
             }
-            _ => return Err(self.error("an unknown escape")),
+            _ => return Err(self.error("an escape is unknown")),
         })
     }
 
     fn hex(&mut self) -> Result<u32> {
         let digits = self.rest().get(..4).filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
         let code = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
-        let code = code.ok_or_else(|| self.error("an escape without four digits"))?;
+        let code = code.ok_or_else(|| self.error("an escape lacks four digits"))?;
         self.at += 4;
         Ok(code)
     }
@@ -433,7 +433,7 @@ mod tests {
             ("1.".into(), "digit"),
             ("[1 2]".into(), "comma"),
             ("{\"a\" 2}".into(), "colon"),
-            ("\"a".into(), "EOF within a string"),
+            ("\"a".into(), "the text ends within a string"),
             ("\"\\x\"".into(), "escape"),
             ("tru".into(), "expected a value at line 1 column 1"),
             ("[\n  -Infinity]".into(), "expected a value at line 2 column 3"),

@@ -130,7 +130,7 @@ impl Source {
         } else if safetensors::looks_like(&head) {
             hf::open(files, path.parent().unwrap_or(path), Some(file))?
         } else {
-            return Err(Error::format(path, "neither a GGUF nor a safetensors file"));
+            return Err(Error::format(path, "the file is neither GGUF nor safetensors"));
         };
         Source::new(contents, access)
     }

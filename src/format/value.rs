@@ -167,7 +167,9 @@ impl Value {
             Value::Floats(v) => v.get(index).map(|x| x.to_string()),
             Value::Bools(v) => v.get(index).map(|x| x.to_string()),
             Value::Strs(v) => v.get(index).map(|s| String::from_utf8_lossy(s).into_owned()),
-            Value::Taken(what) => return Err(Error::unsupported(format!("{what}, which the tokenizer keeps"))),
+            Value::Taken(what) => {
+                return Err(Error::unsupported(format!("{what}, which is only kept by the tokenizer")));
+            }
             _ => return Err(Error::invalid("the value is no array")),
         };
         element.ok_or_else(|| Error::not_found(format!("index is {index}, of {}", self.render())))

@@ -78,7 +78,7 @@ impl<'t> Reader<'t> {
 
     fn wrong(&self, what: &str) -> Error {
         let line = self.text[..self.at.min(self.text.len())].matches('\n').count() + 1;
-        Error::invalid(format!("the GBNF grammar, line {line}: {what}"))
+        Error::invalid(format!("line {line} of the GBNF grammar: {what}"))
     }
 
     fn takes(&mut self, text: &str) -> bool {

@@ -151,7 +151,7 @@ fn prepared(tokenizer: &Tokenizer) -> Result<ParserFactory> {
     let environment: TokEnv = Arc::new(Vocabulary(trie));
     let slices = SlicedBiasComputer::general_slices();
     let factory = ParserFactory::new(&environment, InferenceCapabilities::default(), &slices);
-    let mut factory = factory.map_err(|e| Error::unsupported(format!("grammars: {e}")))?;
+    let mut factory = factory.map_err(|e| Error::unsupported(format!("the model cannot use grammars: {e}")))?;
     factory.quiet();
     *factory.limits_mut() = limits();
     Ok(factory)
@@ -371,7 +371,7 @@ fn caught<T>(bytes: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
 fn stopped(parser: &TokenParser, error: &dyn fmt::Display) -> Error {
     match parser.stop_reason() {
         StopReason::LexerTooComplex | StopReason::ParserTooComplex => {
-            Error::TooComplex(format!("the grammar: {error}"))
+            Error::TooComplex(format!("the grammar is too complex: {error}"))
         }
         StopReason::NoExtensionBias | StopReason::NoExtension => {
             Error::invalid("the grammar: no token of the vocabulary can follow, and the text cannot end")

@@ -152,14 +152,18 @@ impl Checked<'_> {
     fn layer(&self, layer: KvLayerId) -> Result<KvLayer> {
         let all = &self.program.kv_layers;
         let found = all.get(layer.0 as usize).copied();
-        found.ok_or_else(|| Error::Mismatch(format!("{layer:?} of {}: {:?}", all.len(), self.op)))
+        found.ok_or_else(|| {
+            Error::Mismatch(format!("{layer:?} does not exist, the program has {}: {:?}", all.len(), self.op))
+        })
     }
 
     /// Number of values of a recurrent state.
     fn recurrent(&self, state: RecurrentId) -> Result<usize> {
         let all = &self.program.recurrent;
         let values = all.get(state.0 as usize).copied();
-        values.ok_or_else(|| Error::Mismatch(format!("{state:?} of {}: {:?}", all.len(), self.op)))
+        values.ok_or_else(|| {
+            Error::Mismatch(format!("{state:?} does not exist, the program has {}: {:?}", all.len(), self.op))
+        })
     }
 
     fn embed(&self, table: Weight, rows: usize, out: TensorId) -> Result<()> {

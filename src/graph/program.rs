@@ -327,7 +327,10 @@ impl Program {
                 continue;
             }
             let Some(Range { start: at, .. }) = self.layers.get(layer).cloned() else {
-                return Err(Error::unsupported(format!("the input of layer {layer} of {}", self.layers.len())));
+                return Err(Error::unsupported(format!(
+                    "the input of layer {layer} of {} does not exist",
+                    self.layers.len()
+                )));
             };
             let mut states = self.live(at).into_iter().filter(|tensor| self.width(*tensor) == width);
             let spans = |(i, op): (usize, &Op)| matches!(op, Op::OfMedia { ops } if i + ops >= at);

@@ -76,7 +76,7 @@ impl SequenceSpec {
     pub fn check(&self) -> Result<()> {
         let empty = |l: &KvLayer| [l.n_kv_heads, l.head_dim, l.value_dim, l.pool].contains(&0);
         if self.layers.iter().any(empty) || self.capacity == 0 || self.max_step == 0 {
-            return Err(Error::invalid(format!("an empty cache: {self:?}")));
+            return Err(Error::invalid(format!("a cache needs a capacity: {self:?}")));
         }
         if self.layers.iter().any(|l| l.is_latent && l.value_dim > l.head_dim) {
             return Err(Error::invalid(format!("values that are wider than their keys: {self:?}")));

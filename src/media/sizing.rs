@@ -214,7 +214,7 @@ impl Sizing {
         let (seen_width, seen_height) = (columns.saturating_mul(tile_width), lines.saturating_mul(tile_height));
         if seen_width.saturating_mul(seen_height) > MAX_SEEN {
             let what = format!("{seen_width} x {seen_height} pixels; they must be at most {MAX_SEEN}");
-            return Err(Error::TooComplex(format!("a picture of {width} x {height} becomes {what}")));
+            return Err(Error::TooComplex(format!("an image of {width} x {height} pixels becomes {what}")));
         }
         let overview = columns * lines > 1 || matches!(self, Sizing::Pinpoints { .. });
         let (overview_width, overview_height) = overview_size.unwrap_or((tile_width, tile_height));

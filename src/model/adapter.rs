@@ -130,7 +130,7 @@ impl Adaptable {
     pub fn place<'a>(&self, file: &'a AdapterFile) -> Result<Factors<'a>> {
         let path = file.path().display();
         if let Some(other) = file.architecture.as_ref().filter(|other| **other != self.architecture) {
-            let what = format!("an adapter for the architecture {other:?}, the model's is {:?}", self.architecture);
+            let what = format!("the adapter is for the architecture {other:?}; the model's is {:?}", self.architecture);
             return Err(Error::Mismatch(format!("{what}: {path}")));
         }
         // A product has at most two names.
@@ -142,11 +142,11 @@ impl Adaptable {
             let told = (pair.b.shape.rows(), pair.a.shape.cols());
             if told != (rows as u64, cols as u64) {
                 let what = format!("the adapter's {} has shape [{}, {}]", pair.name, told.0, told.1);
-                return Err(Error::Mismatch(format!("{what}, [{rows}, {cols}] expected: {path}")));
+                return Err(Error::Mismatch(format!("{what}; it must be [{rows}, {cols}]: {path}")));
             }
             let rank = pair.a.shape.rows();
             if rank > self.widest as u64 {
-                let what = format!("the adapter's {} has rank {rank}, {} is the largest", pair.name, self.widest);
+                let what = format!("the adapter's {} has rank {rank}; it must be at most {}", pair.name, self.widest);
                 return Err(Error::unsupported(format!("{what}: {path}")));
             }
             let a = factors.matrices.len();
@@ -220,7 +220,7 @@ impl Adaptable {
                 Ok((parts, (rows, self.matrices[fused[at]].cols)))
             }
             _ => Err(Error::Mismatch(format!(
-                "the adapter changes {name}, which the network of the model multiplies by nowhere: {path}"
+                "the adapter changes {name}, which is not a matrix product of the model: {path}"
             ))),
         }
     }

@@ -286,7 +286,9 @@ impl<'a> Builder<'a> {
         self.logit_scale = scale;
         let scale = scale * factor;
         if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
-            return Err(Error::unsupported(format!("logits scaled by {scale} and capped at {softcap}")));
+            return Err(Error::unsupported(format!(
+                "logits scaled by {scale} and capped at {softcap} are not supported"
+            )));
         }
         self.states = Some(x);
         self.program.push(Op::Logits { x, head, bias, scale, softcap });
@@ -580,7 +582,9 @@ impl<'a> Builder<'a> {
     pub fn attend_to(&mut self, q: TensorId, layer: KvLayerId, attention: Attention) -> Result<TensorId> {
         let Attention { heads, scale, softcap, mask, max_alibi, distances } = attention;
         if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
-            return Err(Error::unsupported(format!("attention scaled by {scale} and capped at {softcap}")));
+            return Err(Error::unsupported(format!(
+                "attention scaled by {scale} and capped at {softcap} is not supported"
+            )));
         }
         if !(0.0..=64.0).contains(&max_alibi) {
             return Err(self.keys.unsupported("attention.max_alibi_bias"));

@@ -313,7 +313,9 @@ impl Builder<'_> {
         let heads = rates.len();
         let state = self.program.width(k) / heads.max(1);
         if heads == 0 || heads > self.program.width(v) || !state.is_multiple_of(STATE_ALIGN) {
-            return Err(Error::unsupported(format!("lightning attention of {heads} heads of {state}")));
+            return Err(Error::unsupported(format!(
+                "lightning attention of {heads} heads of {state} is not supported"
+            )));
         }
         // It is Mamba 2's scan with steps of 1.
         let ones = self.copy(v, heads);

@@ -175,7 +175,11 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
     }
     if let Some(by) = divisors {
         if by.len() != inv_freq.len() {
-            return Err(Error::unsupported(format!("{} rotary factors for {} pairs", by.len(), inv_freq.len())));
+            return Err(Error::unsupported(format!(
+                "{} rotary factors are not supported for {} pairs",
+                by.len(),
+                inv_freq.len()
+            )));
         }
         inv_freq.iter_mut().zip(by).for_each(|(f, d)| *f /= f64::from(*d));
     }

@@ -132,7 +132,9 @@ impl FileMatrix<'_> {
     fn read_rows(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
         if let Some(made) = &self.made {
             let from = made.get(rows.start * 4 * self.cols..).and_then(|values| values.get(..out.len()));
-            return from.map(|from| out.copy_from_slice(from)).ok_or_else(|| Error::invalid("rows beyond a matrix"));
+            return from
+                .map(|from| out.copy_from_slice(from))
+                .ok_or_else(|| Error::invalid("the rows exceed the matrix"));
         }
         let RowRuns { first, run, stride, .. } = self.rows;
         let bytes = out.len().checked_div(rows.len()).unwrap_or(0);

@@ -150,7 +150,7 @@ fn a_backend_refuses_what_another_one_has_made() {
             said(pieces.multiply(&mut stub(), experts, &piece)),
             said(pieces.combine(&mut stub(), experts)),
         ];
-        assert_eq!(refused[0], "a cache of another model");
+        assert_eq!(refused[0], "the cache belongs to another model");
         assert!(refused[1..].iter().all(|what| what.contains("belongs to a GPU of another driver")), "{refused:?}");
         let own = One(model.new_sequence(&spec(program)).unwrap());
         executor.begin(&inputs, &own, all).unwrap();

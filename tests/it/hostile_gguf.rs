@@ -220,7 +220,7 @@ fn many_small_arrays_do_not_add_up_to_much() {
         for i in 0..17 {
             file = file.key(&format!("k{i}"), vec![1u8; 4 << 20]);
         }
-        assert_refused(&file, "metadata of more than");
+        assert_refused(&file, "metadata has more than");
     });
 }
 

@@ -56,16 +56,16 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
         ([&[], &[], &[], &[]], "a step of 0 tokens"),
         ([&[0; 5], &[0, 1, 2, 3, 4], &[0; 5], &[]], "a step of 5 tokens"),
         ([&[0; 3], &[0, 1, 2], &[0; 3], &[0, 1, 2]], "3 outputs"),
-        ([&[0; 2], &[0], &[0; 2], &[]], "2 ids, 1 positions, 2 numbers"),
-        ([&[0; 2], &[0, 1], &[0], &[]], "2 ids, 2 positions, 1 numbers"),
-        ([&[0; 2], &[0, 1], &[0, 2], &[]], "sequence 2 of 2"),
-        ([&[0; 2], &[0, 1], &[0; 2], &[1, 0]], "outputs [1, 0] of 2 tokens"),
-        ([&[0; 2], &[0, 1], &[0; 2], &[1, 1]], "outputs [1, 1] of 2 tokens"),
-        ([&[0; 2], &[0, 1], &[0; 2], &[2]], "outputs [2] of 2 tokens"),
+        ([&[0; 2], &[0], &[0; 2], &[]], "2 ids, 1 positions and 2 sequence numbers"),
+        ([&[0; 2], &[0, 1], &[0], &[]], "2 ids, 2 positions and 1 sequence numbers"),
+        ([&[0; 2], &[0, 1], &[0, 2], &[]], "sequence 2 does not exist; the step has 2"),
+        ([&[0; 2], &[0, 1], &[0; 2], &[1, 0]], "outputs are [1, 0]; they must ascend and be below 2"),
+        ([&[0; 2], &[0, 1], &[0; 2], &[1, 1]], "outputs are [1, 1]; they must ascend"),
+        ([&[0; 2], &[0, 1], &[0; 2], &[2]], "outputs are [2]; they must ascend and be below 2"),
         ([&[0], &[10], &[0], &[]], "the cache holds 10 of 10 tokens"),
-        ([&[0], &[8], &[0], &[]], "position 8 of 8 learned ones"),
-        ([&[515], &[0], &[0], &[]], "token 515 of 515"),
-        ([&[u32::MAX], &[0], &[0], &[]], "token 4294967295 of 515"),
+        ([&[0], &[8], &[0], &[]], "position 8 is too large; the model has 8 learned positions"),
+        ([&[515], &[0], &[0], &[]], "token 515 is outside the vocabulary; it must be below 515"),
+        ([&[u32::MAX], &[0], &[0], &[]], "token 4294967295 is outside the vocabulary"),
         ([&[0; 2], &[1, 1], &[0; 2], &[]], "not in order"),
         ([&[0; 3], &[0, 0, 1], &[0, 1, 0], &[]], "not in order"),
     ];
@@ -75,7 +75,7 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
     }
     let step: [&[u32]; 4] = [&[0], &[0], &[0], &[]];
     let wrong = begin(&mut executor, &mut [&mut other], step);
-    assert!(matches!(&wrong, Err(Error::Mismatch(text)) if text.contains("a cache of another model")));
+    assert!(matches!(&wrong, Err(Error::Mismatch(text)) if text.contains("the cache belongs to another model")));
     let states =
         &mut [&mut first, &mut second, &mut narrow, &mut other, &mut backend.new_sequence(&model.spec(9)).unwrap()];
     assert!(refusal(begin(&mut executor, states, step)).contains("5 caches"));
@@ -91,7 +91,7 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
     };
     assert!(refusal(executor.begin(batch, 1..3)).contains("ops 1..3 of 2"));
     executor.begin(batch, 0..2).unwrap();
-    assert!(refusal(executor.write(x, &[0.0; 3])).contains("3 values for the 44"));
+    assert!(refusal(executor.write(x, &[0.0; 3])).contains("needs 44 values, 3 are given"));
     assert!(matches!(executor.read(x, &mut [0.0; 3]), Err(Error::BufferTooSmall { needed: 44, capacity: 3 })));
     executor.end().unwrap();
     assert!(refusal(executor.advance(batch, &StepBudget::unlimited())).contains("no step is open"));

@@ -114,9 +114,9 @@ fn towers_that_lack_something_are_refused_by_name() {
     clip["tensors"].as_array_mut().unwrap().retain(|row| row[0] != "visual_projection.weight");
     clip["tensors"].as_array_mut().unwrap().push(json!(["visual_projection.weight", [20, 48]]));
     let e = load(&model, folder(&clip, |_| true).0.path()).err().unwrap();
-    assert!(matches!(e, Error::Mismatch(_)) && e.to_string().contains("a vector of 20 numbers"), "{e}");
+    assert!(matches!(e, Error::Mismatch(_)) && e.to_string().contains("a vector has 20 numbers"), "{e}");
     let error = load(&model, folder(&data("siglip"), |_| true).0.path()).err().unwrap().to_string();
-    assert!(error.contains("vectors of \"siglip\", which a model of \"clip-text\" has none of"), "{error}");
+    assert!(error.contains("vectors of \"siglip\", which a model of \"clip-text\" does not have"), "{error}");
     let mut siglip = data("siglip");
     siglip["config"]["vision_config"]["vision_use_head"] = json!(false);
     let e = load(&model, folder(&siglip, |_| true).0.path()).err().unwrap().to_string();

@@ -210,3 +210,86 @@ fn functions_are_not_long() {
     assert!(n > 3000 && longest > FUNCTION / 2, "{n} functions, the longest of {longest} lines");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Constructors of errors whose first text is the message.
+const CONSTRUCTORS: &[&str] = &[
+    "Error::invalid(",
+    "Error::unsupported(",
+    "Error::not_found(",
+    "Error::not_ready(",
+    "Error::InvalidArgument(",
+    "Error::Unsupported(",
+    "Error::Mismatch(",
+    "Error::NotFound(",
+    "Error::NotReady(",
+    "Error::TooComplex(",
+    "Error::Version(",
+    "Error::format(",
+];
+
+/// Verbs of messages. A message says what is wrong or what must be.
+#[rustfmt::skip]
+const VERBS: &[&str] = &[
+    "allows", "are", "asks", "be", "become", "becomes", "began", "begins", "belong", "belongs", "call", "can",
+    "cannot", "change", "changed", "comes", "computes", "contain", "contains", "contradict", "contradicts",
+    "decodes", "differ", "differs", "do", "does", "ended", "ends", "exceed", "exceeds", "exist", "exists", "failed",
+    "fails", "fit", "fits", "follow", "follows", "gave", "gives", "goes", "had", "has", "have", "hold", "holds",
+    "is", "keeps", "lack", "lacks", "leaves", "loses", "made", "make", "makes", "means", "must", "name", "named",
+    "names", "need", "needs", "occurs", "overflows", "overlaps", "reads", "refuses", "rejects", "repeat", "repeats",
+    "returned", "runs", "share", "stands", "stay", "supports", "take", "takes", "uses", "wants", "was", "were",
+    "works", "writes",
+];
+
+/// Returns the first string literal of a call's first arguments, also inside `format!`.
+fn first_text(call: &str) -> Option<&str> {
+    let from = call.find('"')?;
+    let before = call[..from].trim().trim_end_matches("format!(").trim_end_matches("path,").trim();
+    if !before.is_empty() {
+        return None; // A variable comes first, which holds a message made before.
+    }
+    let text = &call[from + 1..];
+    let mut escaped = false;
+    let end = text.find(|c| {
+        let is_end = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        is_end
+    })?;
+    Some(&text[..end])
+}
+
+/// Error messages have the form "WHERE is VALUE; it must be CONDITION", "cannot DO WHAT: REASON" or "X needs Y": they
+/// have a verb, unless they only join other messages.
+#[test]
+fn error_messages_have_a_verb() {
+    let mut all = Vec::new();
+    files(&root().join("src"), &["rs"], &mut all);
+    files(&root().join("src/ffi"), &["rs"], &mut all);
+    let (mut n, mut wrong) = (0, Vec::new());
+    for path in all {
+        let text = fs::read_to_string(&path).expect("a source");
+        let code = text.split("#[cfg(test)]\nmod tests").next().expect("a part");
+        for constructor in CONSTRUCTORS {
+            for (at, _) in code.match_indices(constructor) {
+                let Some(message) = first_text(&code[at + constructor.len()..]) else { continue };
+                // Words outside of placeholders.
+                let outside: String =
+                    message.split('{').map(|part| part.split_once('}').map_or(part, |p| p.1)).collect();
+                if ["{what}", "{why}", "{e}", "{error}"].iter().any(|made| message.contains(made)) {
+                    continue; // Contains a message made elsewhere.
+                }
+                let mut words =
+                    outside.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| word.len() > 1).peekable();
+                if words.peek().is_none() {
+                    continue;
+                }
+                n += 1;
+                if !words.any(|word| VERBS.contains(&word.to_lowercase().as_str())) {
+                    let line = code[..at].lines().count();
+                    wrong.push(format!("{}:{line}: {message}", path.strip_prefix(root()).unwrap().display()));
+                }
+            }
+        }
+    }
+    assert!(n > 300, "{n} messages");
+    assert!(wrong.is_empty(), "{} of {n}:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -380,7 +380,13 @@ pub fn attention_gqa(
     let width = heads.kv.checked_mul(heads.dim);
     let queries = heads.queries.checked_mul(heads.dim);
     if Some(q.len()) != queries || Some(out.len()) != queries {
-        return Err(Error::invalid(format!("{heads:?} with {} query values and room for {}", q.len(), out.len())));
+        return Err(Error::invalid(format!(
+            "q has {} values and out {}; both must have {} heads of {}",
+            q.len(),
+            out.len(),
+            heads.queries,
+            heads.dim
+        )));
     }
     if current_k.is_empty()
         || Some(current_k.len()) != width
@@ -388,10 +394,16 @@ pub fn attention_gqa(
         || !k_cache.len().is_multiple_of(current_k.len())
         || v_cache.len() != k_cache.len()
     {
-        return Err(Error::invalid(format!("{heads:?} with caches of {} and {} values", k_cache.len(), v_cache.len())));
+        return Err(Error::invalid(format!(
+            "k_cache has {} values and v_cache {}; both must have positions of {} heads of {}",
+            k_cache.len(),
+            v_cache.len(),
+            heads.kv,
+            heads.dim
+        )));
     }
     let position = u32::try_from(k_cache.len() / current_k.len())
-        .map_err(|_| Error::invalid("a cache of more than 2^32 - 1 positions"))?;
+        .map_err(|_| Error::invalid("k_cache has more than 2^32 - 1 positions"))?;
     let source =
         PlainCache { isa, heads, keys: k_cache, values: v_cache, current_key: current_k, current_value: current_v };
     let scoring = Scoring::new(scale);

@@ -75,7 +75,9 @@ impl AttentionScratch {
     pub fn new(heads: Heads, max_tokens: usize, threads: usize, converts: bool) -> Result<AttentionScratch> {
         let Heads { queries, kv, dim, value_dim, is_latent } = heads;
         if [queries, kv, dim, value_dim].contains(&0) || kv > queries {
-            return Err(Error::invalid(format!("attention with {heads:?}")));
+            return Err(Error::invalid(format!(
+                "attention heads are {heads:?}; their sizes must be positive and divide"
+            )));
         }
         let dims = padded(value_dim);
         let converted = if converts { dim + dims } else { 0 }.max(if is_latent { dims } else { 0 });

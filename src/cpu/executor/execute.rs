@@ -160,7 +160,7 @@ impl CpuExecutor {
                 return Ok(scratch.multiply(backend, &*team(open)?, products, tensors, experts, next, chunk));
             }
             Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. } | Op::OfMedia { .. } => {
-                return Err(Error::unsupported(format!("{op:?} on the CPU")));
+                return Err(Error::unsupported(format!("{op:?} is not supported on the CPU")));
             }
             Op::Logits { x, head, bias, scale, softcap } => {
                 if !self.multiply_head(*x, *head, *bias, sequences)? {
@@ -380,7 +380,7 @@ impl CpuExecutor {
         let (key_width, value_width) = (*key_width, *value_width);
         for (i, tokens) in inputs.runs() {
             let Some(cache) = sequences.get_mut(i as usize).and_then(CpuSequence::kv_mut) else {
-                return Err(Error::invalid(format!("sequence {i} of {}", inputs.ids.len())));
+                return Err(Error::invalid(format!("sequence {i} does not exist; the step has {}", inputs.ids.len())));
             };
             let positions = &inputs.positions[tokens.clone()];
             let keys = &keys[tokens.start * key_width..tokens.end * key_width];

@@ -426,7 +426,7 @@ pub fn matvec_raw(isa: Isa, dtype: DType, raw: &[u8], rows: usize, x: &[f32], y:
     if raw.len() != matrix.bytes() || y.len() != rows {
         let name = quant::format(dtype)?.name;
         let given = format!("{} bytes and {} results for a {name} matrix", raw.len(), y.len());
-        return Err(Error::invalid(format!("{given} of {rows} rows of {} values", x.len())));
+        return Err(Error::invalid(format!("{given} values are given; {rows} rows of {} values are needed", x.len())));
     }
     let mut workspace = MatmulWorkspace::new(1, 1, x.len())?;
     multiply_alone(isa, &mut workspace, x, 1, &mut [MatmulJob::new(matrix, raw, None, y)]);

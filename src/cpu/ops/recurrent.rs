@@ -33,7 +33,7 @@ pub fn each_sequence(
     for (i, rows) in inputs.runs() {
         let (from, to) = sequences.recurrent_buffers(i as usize, inputs.positions[rows.start] as usize)?;
         let Some(sequence) = sequences.get_mut(i as usize) else {
-            return Err(Error::invalid(format!("sequence {i} of {}", inputs.ids.len())));
+            return Err(Error::invalid(format!("sequence {i} does not exist; the step has {}", inputs.ids.len())));
         };
         let (from, to) = sequence.recurrent.step(recurrent, from, to)?;
         advance(rows, from, to);

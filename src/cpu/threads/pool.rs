@@ -489,8 +489,8 @@ impl Team {
             let is_done = |slot: &Slot| slot.done.load(Ordering::Acquire) == epoch;
             if status != 0 || !core.slots.iter().all(is_done) {
                 let what = match status {
-                    0 => "returned before every share of a job had run".to_owned(),
-                    _ => format!("returned {status}"),
+                    0 => "returned before every chunk of a step had run; it must call all of them".to_owned(),
+                    _ => format!("returned {status}; it must return 0"),
                 };
                 *lock(&self.pool.fault) = Some(Error::invalid(format!("rz_runtime_params.parallel {what}")));
             }

@@ -440,7 +440,7 @@ impl Case {
                 if error.is_nan() || error > limit {
                     if let Some(optional) = optional.filter(|optional| kernels.contains(optional)) {
                         device.verdict().leaves_out_optional = true;
-                        return Err(Error::unsupported(format!("{optional} on this device")));
+                        return Err(Error::unsupported(format!("{optional} is not supported on this device")));
                     }
                     let what =
                         format!("results differ from the CPU's by {error:.1e} of their size, {limit:.0e} is allowed");

@@ -130,7 +130,7 @@ impl<'p> PromptBuilder<'p> {
             (true, Some(_)) | (false, None) => Ok(Vec::new()),
             (true, None) => Err(Error::unsupported("reasoning: the chat template has none")),
             (false, Some(_)) => Err(Error::unsupported(
-                "a reply without reasoning: the chat template heeds neither enable_thinking nor thinking",
+                "reasoning cannot be turned off: the chat template uses neither enable_thinking nor thinking",
             )),
         }
     }

@@ -83,7 +83,9 @@ impl DraftHead {
         let shared = [(other.embeddings, table, "embeddings"), (other.normed, lm_head, "output matrix")];
         for (_, end, what) in shared.into_iter().filter(|(tensor, ..)| tensor.is_some()) {
             let Some(End { program, tensor, .. }) = end else {
-                return Err(Error::unsupported(format!("a draft model without {what} of its own, for such a model")));
+                return Err(Error::unsupported(format!(
+                    "a draft head without its own {what} is not supported for this model"
+                )));
             };
             let found = program.width(*tensor);
             if found != *width {
@@ -320,6 +322,6 @@ impl DraftHead {
                 self.tokens.extend(behind.iter().take(n));
             }
         }
-        if self.tokens.is_empty() { Err(Error::invalid("a draft of nothing")) } else { Ok(()) }
+        if self.tokens.is_empty() { Err(Error::invalid("a draft needs a token")) } else { Ok(()) }
     }
 }

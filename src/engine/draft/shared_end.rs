@@ -52,7 +52,7 @@ impl SharedEnd {
         read: impl FnOnce(&End, &mut [f32], &mut Executor) -> Result<()>,
     ) -> Result<Duration> {
         let SharedEnd { sequence, values, .. } = self;
-        let end = end.as_ref().ok_or_else(|| Error::invalid("a network without such an end"))?;
+        let end = end.as_ref().ok_or_else(|| Error::invalid("the network has no such end"))?;
         let mut lent = end.executors.take_apart(|limits| network.executor_on(&end.backend, &end.program, limits))?;
         let step = lent.step();
         step.add(tokens, 1);

@@ -82,7 +82,8 @@ impl SharedKvHead {
         let network = model.network()?;
         let (predictor, seen) = of(network)?;
         let [table, _] = target.ends();
-        let lacks_table = || Error::unsupported("a draft model without embeddings of its own, for such a model");
+        let lacks_table =
+            || Error::unsupported("a draft head without its own embeddings is not supported for this model");
         let table = SharedEnd::new(table.as_ref().ok_or_else(lacks_table)?, 1)?;
         let clusters = seen.clusters.as_ref();
         let (n_scores, vocab) = (clusters.map_or(0, |of| program.width(of.scores)), program.vocab);
@@ -133,7 +134,7 @@ impl SharedKvHead {
     pub fn next(&mut self, sequence: &mut Sequence, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         let mut time = Duration::ZERO;
         loop {
-            let token = history.get(self.known + self.ahead).ok_or_else(|| Error::invalid("a draft of nothing"))?;
+            let token = history.get(self.known + self.ahead).ok_or_else(|| Error::invalid("a draft needs a token"))?;
             let Some(taken) = self.advance(sequence, *token, budget).inspect_err(|_| self.rest())? else {
                 return Ok(None);
             };
@@ -158,7 +159,7 @@ impl SharedKvHead {
         if self.lent.is_none() {
             self.lent = Some(executors.take_apart(|limits| network.executor_beside(target, backend, program, limits))?);
         }
-        let Some(lent) = &mut self.lent else { return Err(Error::invalid("a draft without an executor")) };
+        let Some(lent) = &mut self.lent else { return Err(Error::invalid("a draft needs an executor")) };
         let (step, input) = (lent.step(), if *ahead == 0 { state } else { &mut *made });
         let mut time = Duration::ZERO;
         if !self.is_open {
@@ -212,6 +213,6 @@ fn of(network: &Network) -> Result<(&Predictor, &SharedKvNetwork)> {
     let predictor = network.predictor()?;
     match &predictor.of {
         PredictorOf::SharedKv(seen) => Ok((predictor, seen)),
-        _ => Err(Error::invalid("a head that looks at nothing")),
+        _ => Err(Error::invalid("a draft head needs a layer to attend to")),
     }
 }

@@ -73,7 +73,7 @@ impl Source {
             }
             Source::Head(head) => head.next(history, budget),
             Source::SharedKv(head) => head.next(session.for_step().0, history, budget),
-            Source::Nothing | Source::Lookup => Err(Error::invalid("a source of drafts without a network")),
+            Source::Nothing | Source::Lookup => Err(Error::invalid("a source of drafts needs a network")),
         }
     }
 

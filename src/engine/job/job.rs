@@ -193,7 +193,7 @@ impl Job {
 
     /// Passes the new logprob rows to `read`, and removes them if `read` succeeds.
     pub fn read_logprobs<T>(&mut self, read: impl FnOnce(&[u32], &[f32]) -> Result<T>) -> Result<T> {
-        let none = || Error::invalid("a job that keeps no log-probabilities");
+        let none = || Error::invalid("the job keeps no log probabilities; set rz_job_params.logprobs");
         self.request.logprobs.as_mut().ok_or_else(none)?.read(read)
     }
 
@@ -569,7 +569,7 @@ impl Job {
             self.times.first_token = self.times.begun.elapsed();
         }
         if let Some(logprobs) = logprobs {
-            let none = || Error::invalid("a token without logits");
+            let none = || Error::invalid("a token needs logits");
             let logits = self.session.logits().ok_or_else(none)?;
             let is_end = matches!(self.end, Some(End::Token | End::Grammar));
             match only_content_logprobs {

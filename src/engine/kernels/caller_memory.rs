@@ -51,7 +51,9 @@ impl GqaParams {
     pub fn check(&self) -> Result<()> {
         let Self { n_heads, n_kv_heads, head_dim, scale, .. } = *self;
         if n_heads == 0 || n_kv_heads == 0 || n_heads > MAX_HEADS || !n_heads.is_multiple_of(n_kv_heads) {
-            return Err(Error::invalid(format!("{n_heads} heads over {n_kv_heads} key-value heads")));
+            return Err(Error::invalid(format!(
+                "n_heads is {n_heads}; it must be a multiple of n_kv_heads, which is {n_kv_heads}"
+            )));
         }
         if head_dim == 0 || head_dim > MAX_HEAD_DIM || !head_dim.is_multiple_of(2) {
             return Err(Error::invalid(format!("head_dim is {head_dim}; it must be even, from 2 to {MAX_HEAD_DIM}")));
@@ -221,7 +223,7 @@ impl KvStore {
     ) -> Result<KvStore> {
         params.check()?;
         if n_layers == 0 || n_layers > 1024 || capacity == 0 || u32::try_from(capacity).is_err() {
-            return Err(Error::invalid(format!("{n_layers} layers of {capacity} positions")));
+            return Err(Error::invalid(format!("{n_layers} layers of {capacity} positions are too many for memory")));
         }
         let (n_kv_heads, head_dim) = (params.n_kv_heads, params.head_dim);
         let mut builder = ProgramBuilder::default();
@@ -257,7 +259,7 @@ impl KvStore {
     pub fn len(&self, layer: u32) -> Result<u32> {
         let (found, n) = (self.layers.get(layer as usize), self.layers.len());
         let len = found.map(|layer| layer.len() as u32);
-        len.ok_or_else(|| Error::invalid(format!("layer {layer} of a store with {n} layers")))
+        len.ok_or_else(|| Error::invalid(format!("layer is {layer}; it must be below {n}")))
     }
 
     /// Runs ops for `n` more positions of a layer. `before` writes activations, `after` reads them.

@@ -89,8 +89,10 @@ impl Encoder {
         let mut network = vision::network(&source, senses, hidden, quantize).map_err(|e| in_file(path, e))?;
         let (made, architecture) = (network.facts.row_dim, &model.info().architecture);
         if network.facts.is_pooled && *architecture != format!("{}-text", network.facts.projector) {
-            let what =
-                format!("vectors of {:?}, which a model of {architecture:?} has none of", network.facts.projector);
+            let what = format!(
+                "the encoder makes vectors of {:?}, which a model of {architecture:?} does not have",
+                network.facts.projector
+            );
             return Err(Error::Mismatch(format!("{}: {what}", path.display())));
         }
         let taken = row_dim(model, kind_of(&network.facts))?;
@@ -98,8 +100,8 @@ impl Encoder {
         if network.facts.sound.is_some() && made == hidden && taken > hidden && taken.is_multiple_of(hidden) {
             network.facts.row_dim = taken;
         } else if made != taken {
-            let what = if network.facts.is_pooled { "a vector of" } else { "rows of" };
-            let what = format!("{what} {made} numbers, of which the model takes {taken}");
+            let what = if network.facts.is_pooled { "a vector has" } else { "rows have" };
+            let what = format!("{what} {made} numbers; the model needs {taken}");
             return Err(Error::Mismatch(format!("{}: {what}", path.display())));
         }
         for passed in [source.passed(), &network.passed] {
@@ -310,7 +312,7 @@ impl Encoding {
         let (facts, frames) = (encoder.facts(), if layout.pairs > 0 { 2 } else { 1 });
         let is_tile = |(i, tile): (usize, &Picture)| [tile.width, tile.height] == layout.tile(i / frames);
         if tiles.len() != layout.n_tiles() * frames || !tiles.iter().enumerate().all(is_tile) {
-            return Err(Error::invalid(format!("{} tiles of a picture with {layout:?}", tiles.len())));
+            return Err(Error::invalid(format!("an image has {} tiles; they do not fit {layout:?}", tiles.len())));
         }
         let (n, blocks) = (facts.n_patches(layout), facts.most_rows(layout));
         let mut list = try_vec("tiles", layout.n_tiles())?;
@@ -372,7 +374,9 @@ impl Encoding {
                 (None, Tile::Picture(picture), _) => encoder.facts.inputs([picture; 2])?,
                 (None, Tile::Frames(frames), _) => encoder.facts.inputs(frames.each_ref())?,
                 (None, Tile::Sound(part), Some(sound)) => sound.inputs(part)?,
-                (None, Tile::Sound(_), None) => return Err(Error::unsupported("sound with an encoder of pictures")),
+                (None, Tile::Sound(_), None) => {
+                    return Err(Error::unsupported("audio is not supported by a vision encoder"));
+                }
             };
             match self.advance_tile(encoder, &mut inputs, budget) {
                 Ok(true) => {}

@@ -31,7 +31,7 @@ impl Embedder {
         max_tokens: usize,
         pauses: bool,
     ) -> Result<Embedder> {
-        let &[result] = &program.kept[..] else { return Err(Error::invalid("a network without a result")) };
+        let &[result] = &program.kept[..] else { return Err(Error::invalid("the network has no result")) };
         let limits = StepLimits { max_tokens, max_outputs: 1 };
         let whole = !program.is_causal();
         Ok(Embedder {

@@ -50,8 +50,8 @@ fn on_device<'a>(options: &LoadOptions<'a>, predictor: Option<&model::Predictor>
         }
         Some(PredictorOf::SharedKv(_)) => {
             let what =
-                "a head that looks at another model's cache on a GPU of its own: it is loaded on the CPU, device 1";
-            Err(Error::unsupported(format!("{what}, and drafts on the device of that model")))
+                "a draft head that reads another model's cache cannot be loaded on a GPU: load it on the CPU, device 1";
+            Err(Error::unsupported(format!("{what}; it drafts on the device of that model")))
         }
         _ => Ok(*options),
     }
@@ -220,7 +220,7 @@ impl Network {
 
     pub fn predictor(&self) -> Result<&Predictor> {
         let predictor = self.predictor.as_ref();
-        predictor.ok_or_else(|| Error::unsupported("multi-token prediction by a model loaded without RZ_MODEL_MTP"))
+        predictor.ok_or_else(|| Error::unsupported("RZ_DRAFT_MTP needs a model that was loaded with RZ_MODEL_MTP"))
     }
 
     /// Fails for a draft head of another network, which cannot generate text.

@@ -85,7 +85,7 @@ impl Pass {
 
     /// Runs a whole pass of a call, unless one of `cancels` fires.
     pub fn whole(lanes: &mut [Lane], cancels: &[Option<&Cancel>]) -> Result<Pass> {
-        let Some(first) = lanes.first() else { return Err(Error::invalid("a pass of nothing")) };
+        let Some(first) = lanes.first() else { return Err(Error::invalid("a batch step needs a token")) };
         let network = first.session.network().clone();
         let stop = || Cancel::check(cancels).is_err();
         let (tokens, budget) = (lanes.iter().map(|lane| lane.again + lane.tokens.len()).sum(), StepBudget::new(&stop));

@@ -206,7 +206,8 @@ impl Step {
             let mut first = sequence.len() + ahead;
             if self.only_reads {
                 self.turns.push([first as u32; 3]);
-                first = first.checked_sub(1).ok_or_else(|| Error::invalid("a draft for an empty cache"))?;
+                first =
+                    first.checked_sub(1).ok_or_else(|| Error::invalid("a draft needs a cache that is not empty"))?;
             } else {
                 sequence.will_write(first, n);
             }

@@ -139,7 +139,7 @@ fn read_head(fingerprint: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) ->
     }
     let position = |n: u64, most: usize| usize::try_from(n).ok().filter(|&n| n <= most);
     let (Some(was), Some(len)) = (position(capacity, u32::MAX as usize), position(len, capacity as usize)) else {
-        return Err(damaged(format!("{len} tokens of {capacity}")));
+        return Err(damaged(format!("{len} tokens exceed the capacity of {capacity}")));
     };
     let (Some(held), Some(written)) = (position(held, len), position(written, was)) else {
         return Err(damaged(format!("{held} of {len} tokens are held, {written} were written")));
@@ -148,13 +148,17 @@ fn read_head(fingerprint: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) ->
         0 => Logits::None,
         1 if len > 0 => Logits::OnHost,
         2 if len > 0 => Logits::OnDevice,
-        _ => return Err(damaged(format!("logits of kind {logits_at} after {len} tokens"))),
+        _ => {
+            return Err(damaged(format!(
+                "the kind of logits is {logits_at} after {len} tokens; it must be 0, or 1 or 2 after a token"
+            )));
+        }
     };
     let mut positions = [None; CHECKPOINTS];
     for (position, &saved) in positions.iter_mut().zip(&checkpoints) {
         *position = usize::try_from(saved).ok().filter(|_| saved != u64::MAX);
         if position.is_some_and(|position| position > held) {
-            return Err(damaged(format!("recurrent layers after {saved} of {held} tokens")));
+            return Err(damaged(format!("recurrent state is of position {saved}; at most {held} are held")));
         }
     }
     let extent = Extent { len: held, written, checkpoints: Checkpoints::restored(positions) };
@@ -228,7 +232,7 @@ fn fill(model: &Model, head: Head, session: SessionParts, read: Read) -> Result<
     let vocab = logits.len();
     read_tokens(tokens, n_tokens, &mut counted)?;
     if let Some(token) = tokens.iter().find(|token| **token as usize >= vocab && **token != MEDIA_ROW) {
-        return Err(damaged(format!("token {token} of {vocab}")));
+        return Err(damaged(format!("token {token} is outside the vocabulary of {vocab}")));
     }
     if tokens.contains(&MEDIA_ROW) {
         *runs = media::read_runs(model, tokens, &mut counted)?;

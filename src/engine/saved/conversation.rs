@@ -23,7 +23,10 @@ const VERSION: u64 = 3;
 pub fn save(conversation: &Conversation, write: Write) -> Result<()> {
     let (session, state) = (conversation.idle()?, conversation.state());
     if state.len() as u64 > MAX_STATE {
-        return Err(Error::TooComplex(format!("saving a conversation of {} bytes", state.len())));
+        return Err(Error::TooComplex(format!(
+            "the conversation has {} bytes, which is too many to save",
+            state.len()
+        )));
     }
     let head = [CONVERSATION, VERSION, state.len() as u64, XxHash64::oneshot(0, state.as_bytes())];
     write(&head.map(u64::to_ne_bytes).concat())?;
@@ -53,7 +56,7 @@ pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Co
         return Err(Error::Version(format!("the conversation has version {version}, this library reads {VERSION}")));
     }
     if len > MAX_STATE {
-        return Err(damaged(format!("a conversation of {len} bytes")));
+        return Err(damaged(format!("the conversation has {len} bytes, which is too many")));
     }
     let mut state = Vec::new();
     while (state.len() as u64) < len {

@@ -85,7 +85,7 @@ fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
     let [seen_height, row_dim, pairs, n_times, n_parts] = rest;
     let kinds = [MediaKind::Image, MediaKind::Audio, MediaKind::Text, MediaKind::Vector, MediaKind::Video];
     let kind = kinds.into_iter().find(|known| *known as u64 == kind);
-    let kind = kind.ok_or_else(|| damaged("a medium of an unknown kind"))?;
+    let kind = kind.ok_or_else(|| damaged("a medium has an unknown kind"))?;
     let expected = make::row_dim(model, kind)?;
     if row_dim != expected as u64 {
         return Err(damaged(format!("rows of {row_dim} numbers, the model takes {expected}")));
@@ -107,7 +107,7 @@ fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
         parts.push(match part.checked_sub(ROWS) {
             Some(n) => MediaPart::Rows(n as usize),
             None if part < vocab => MediaPart::Token(part as u32),
-            None => return Err(damaged(format!("token {part} of {vocab}"))),
+            None => return Err(damaged(format!("token {part} is outside the vocabulary of {vocab}"))),
         });
     }
     let [columns, lines] = [columns, lines].map(|n| n as usize);
@@ -159,7 +159,9 @@ pub(super) fn write_runs(runs: &Runs, write: Write) -> Result<()> {
 /// Reads the media of `tokens`.
 pub(super) fn read_runs(model: &Model, tokens: &[u32], read: Read) -> Result<Runs> {
     let n_rows = tokens.iter().filter(|id| **id == MEDIA_ROW).count();
-    let up_to = |n: u64| usize::try_from(n).ok().filter(|n| *n <= n_rows).ok_or_else(|| damaged(format!("{n} media")));
+    let up_to = |n: u64| {
+        usize::try_from(n).ok().filter(|n| *n <= n_rows).ok_or_else(|| damaged(format!("{n} media are too many")))
+    };
     let [n] = read_words(read)?;
     let mut media = try_vec("media", up_to(n)?)?;
     for _ in 0..n {
@@ -182,6 +184,6 @@ pub(super) fn read_runs(model: &Model, tokens: &[u32], read: Read) -> Result<Run
     }
     match found == n_rows {
         true => Ok(Runs::new(runs)),
-        false => Err(damaged(format!("{found} of {n_rows} rows of media"))),
+        false => Err(damaged(format!("{found} of {n_rows} media rows are there"))),
     }
 }

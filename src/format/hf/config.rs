@@ -48,7 +48,7 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     }
     let config = Members::new(path, text, json);
     let model_type = config.find(&["model_type"]).and_then(|(_, t)| t.as_str());
-    let model_type = model_type.ok_or_else(|| Error::format(path, "no model_type"))?;
+    let model_type = model_type.ok_or_else(|| Error::format(path, "model_type is missing"))?;
     let head = head_of_another(&config)?;
     let family = family(head.map_or_else(|| text_model(&config, model_type), Ok)?).ok_or_else(|| {
         Error::unsupported(format!("{}: models of type {model_type:?} are not supported", path.display()))

@@ -178,7 +178,7 @@ fn pictures(place: &Place) -> Result<Part> {
         (video, _) => (&video_path, video.as_ref()),
     };
     let Some(vision) = config.get("vision_config") else {
-        return Err(Error::unsupported(format!("{}: no vision_config, no encoder", config_path.display())));
+        return Err(Error::unsupported(format!("{} has no vision_config and no encoder", config_path.display())));
     };
     let encoder = vision.get("model_type").and_then(Json::as_str);
     let is_kind = |kind: &&Kind| {

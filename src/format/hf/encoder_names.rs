@@ -269,7 +269,7 @@ pub(super) fn translate(
 fn frame_of(path: &Path, both: &TensorInfo, frame: u64) -> Result<TensorInfo> {
     let format = quant::format(both.dtype)?;
     let &[out, _, height, width] = both.shape.dims() else {
-        return Err(Error::format(path, "a kernel of other than four dimensions"));
+        return Err(Error::format(path, "a kernel must have four dimensions"));
     };
     let unit = format.block_bytes as u64 * height * width;
     let storage = TensorStorage::Picked(Picked {

@@ -157,8 +157,7 @@ fn same_values(path: &Path, files: &[InputFile], a: &Entry, b: &Entry) -> Result
     if is_made || (&a.dtype, &a.dims, a.bytes) != (&b.dtype, &b.dims, b.bytes) {
         return Ok(false);
     }
-    let file =
-        |entry: &Entry| files.get(entry.place.file).ok_or_else(|| Error::format(path, "a tensor without a file"));
+    let file = |entry: &Entry| files.get(entry.place.file).ok_or_else(|| Error::format(path, "a tensor has no file"));
     let (in_a, in_b) = (file(a)?, file(b)?);
     let piece = usize::try_from(a.bytes.min(COMPARED)).unwrap_or(0);
     let (mut of_a, mut of_b) = (try_filled("an embedding", piece, 0u8)?, try_filled("an embedding", piece, 0u8)?);

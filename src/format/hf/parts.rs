@@ -36,9 +36,10 @@ pub(super) fn is_transposed(path: &Path, t: &Translator, tensor: &TensorInfo) ->
         return Ok(false);
     }
     match *tensor.shape.dims() {
-        [_, a, b] if t.family.either_way && a == b => {
-            Err(Error::unsupported(format!("{}: square experts, which may be stored either way", path.display())))
-        }
+        [_, a, b] if t.family.either_way && a == b => Err(Error::unsupported(format!(
+            "{}: square experts are ambiguous, because they may be stored either way",
+            path.display()
+        ))),
         [_, a, b] if t.family.either_way => Ok(t.facts.width == if tensor.name.contains("_down_") { b } else { a }),
         _ => Ok(true),
     }

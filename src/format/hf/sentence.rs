@@ -42,7 +42,8 @@ pub(super) fn modules(
                 poolings.push(read_pooling(files, &folder.join(text("path")).join("config.json"))?);
             }
             "Dense" if is_plain(text("path")) => {
-                let too_many = || Error::unsupported(format!("{}: more than two dense modules", path.display()));
+                let too_many =
+                    || Error::unsupported(format!("{}: more than two dense modules are not supported", path.display()));
                 let name = dense.next().ok_or_else(too_many)?;
                 read_dense(files, &folder.join(text("path")), name, set, tensors)?;
             }
@@ -53,7 +54,7 @@ pub(super) fn modules(
 }
 
 fn read_pooling(files: Files, path: &Path) -> Result<i64> {
-    let text = read(files, path, MAX_CONFIG)?.ok_or_else(|| Error::format(path, "no such file"))?;
+    let text = read(files, path, MAX_CONFIG)?.ok_or_else(|| Error::format(path, "the file does not exist"))?;
     let config = Json::parse_python(path, &text)?;
     let says = |name: &str| config.get(name).and_then(Json::as_bool) == Some(true);
     let mut chosen =
@@ -63,7 +64,10 @@ fn read_pooling(files: Files, path: &Path) -> Result<i64> {
     let row = POOLINGS.iter().find(|(member, name, _)| first.map_or(named == Some(name), |first| first == *member));
     match (row, more) {
         (Some((_, _, number)), None) => Ok(*number),
-        _ => Err(Error::unsupported(format!("{}: a pooling other than mean, cls or lasttoken", path.display()))),
+        _ => Err(Error::unsupported(format!(
+            "{}: a pooling other than mean, cls or lasttoken is not supported",
+            path.display()
+        ))),
     }
 }
 
@@ -76,7 +80,7 @@ fn read_dense(
     tensors: &mut Vec<TensorInfo>,
 ) -> Result<()> {
     let path = folder.join("config.json");
-    let text = read(files, &path, MAX_CONFIG)?.ok_or_else(|| Error::format(&path, "no such file"))?;
+    let text = read(files, &path, MAX_CONFIG)?.ok_or_else(|| Error::format(&path, "the file does not exist"))?;
     let config = Json::parse_python(&path, &text)?;
     let function =
         config.get("activation_function").and_then(Json::as_str).unwrap_or("torch.nn.modules.activation.Tanh");

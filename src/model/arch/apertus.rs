@@ -40,7 +40,7 @@ fn curve(b: &mut Builder, layer: usize) -> Result<Xielu> {
     let curve = Xielu { rise: softplus(alpha_p), fall: slope + softplus(alpha_n), slope, eps };
     match [curve.rise, curve.fall, slope].iter().all(|x| x.abs() <= 1e3) && (-1.0..=0.0).contains(&eps) {
         true => Ok(curve),
-        false => Err(Error::unsupported(format!("the activation {curve:?} of layer {layer}"))),
+        false => Err(Error::unsupported(format!("the activation {curve:?} of layer {layer} is not supported"))),
     }
 }
 

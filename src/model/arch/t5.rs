@@ -126,7 +126,9 @@ fn table(b: &mut Builder, n_buckets: usize, by_distance: &[usize]) -> Result<Vec
     let heads = b.hyper.heads.n_heads;
     let by_bucket = b.tensors.matrix_values(&b.name("attn_rel_b.weight"), n_buckets, heads)?;
     let rows = (0..heads).flat_map(|head| by_distance.iter().map(move |bucket| bucket * heads + head));
-    let values = rows.map(|i| by_bucket.get(i).copied().ok_or_else(|| Error::unsupported("a bucket of T5")));
+    let values = rows.map(|i| {
+        by_bucket.get(i).copied().ok_or_else(|| Error::unsupported("a position bucket of T5 is not supported"))
+    });
     let values = values.collect::<Result<Vec<f32>>>()?;
     Ok(b.vector(values))
 }

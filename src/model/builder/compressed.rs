@@ -160,7 +160,8 @@ impl Builder<'_> {
         }
         self.rotate_last(c.back[kind], head_dim, turning, out);
         let rows = c.groups.checked_mul(c.output_rank).filter(|rows| *rows <= 1 << 24);
-        let rows = rows.ok_or_else(|| Error::unsupported(format!("{} groups of outputs", c.groups)))?;
+        let rows =
+            rows.ok_or_else(|| Error::unsupported(format!("{} groups of outputs are not supported", c.groups)))?;
         let weight = self.matrix("attn_output_a.weight", rows, n_heads * head_dim / c.groups)?;
         let joined = self.program.tensor(rows);
         self.program.push(Op::ProjectHeads { x: out, weight, heads: c.groups, out: joined });

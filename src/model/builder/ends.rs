@@ -11,7 +11,7 @@ use crate::model::no_effect;
 impl<'a> Builder<'a> {
     /// Finishes the program; fails if unused tensors or keys could change its results.
     pub fn finish(mut self) -> Result<Network<'a>> {
-        let states = self.states.ok_or_else(|| Error::unsupported("a network without an end"))?;
+        let states = self.states.ok_or_else(|| Error::unsupported("the network has no end"))?;
         let reads_source = self.encoder.is_some();
         let headless = self.encoder.take().unwrap_or_else(|| {
             let mut headless = self.program.clone();
@@ -73,7 +73,9 @@ impl<'a> Builder<'a> {
     pub fn add_positions(&mut self, x: TensorId) -> Result<()> {
         let (rows, needed) = (self.tensors.rows("position_embd.weight")?, self.hyper.context_length);
         if rows < needed as usize {
-            return Err(self.tensors.damaged(format!("{rows} learned positions for a context of {needed}")));
+            return Err(self
+                .tensors
+                .damaged(format!("{rows} learned positions are too few for a context of {needed}")));
         }
         let table = self.matrix("position_embd.weight", rows, self.hyper.hidden)?;
         let out = self.program.tensor(self.hyper.hidden);

@@ -29,7 +29,9 @@ impl Builder<'_> {
         let n_used = keys.require_size("expert_used_count")?;
         let ffn = keys.size("expert_feed_forward_length")?.unwrap_or(self.hyper.ffn);
         if n_experts > 4096 || n_used > n_experts || ffn == 0 || ffn > 1 << 20 {
-            return Err(Error::unsupported(format!("{n_experts} experts of width {ffn}, {n_used} used a token")));
+            return Err(Error::unsupported(format!(
+                "{n_experts} experts of width {ffn} with {n_used} per token are not supported"
+            )));
         }
         // The tensors determine which layers have experts, and their widths.
         for key in ["leading_dense_block_count", "interleave_moe_layer_step", "expert_shared_count"] {

@@ -376,7 +376,9 @@ impl Builder<'_> {
             // One per head, or one per value of a head.
             let rows = self.rows("attn_gate.weight")?;
             if rows != n_heads && rows != n_heads * value_dim {
-                return Err(self.tensors.damaged(format!("{rows} rows of a gate for {n_heads} heads of {value_dim}")));
+                return Err(self
+                    .tensors
+                    .damaged(format!("a gate has {rows} rows; {n_heads} heads of {value_dim} need others")));
             }
             let gate = self.project(x, "attn_gate", rows)?;
             self.gate_by_sigmoid(out, gate);

@@ -50,7 +50,7 @@ impl Builder<'_> {
         let (n, each) = (self.width("ple.ngram_size")?, self.width("ple.heads_per_ngram")?);
         let taps = self.width("ple.conv_kernel")?;
         if !(2..=64).contains(&n) || each > 1024 {
-            return Err(Error::unsupported(format!("{each} heads for each number of ids up to {n}")));
+            return Err(Error::unsupported(format!("{each} heads per n-gram length up to {n} are not supported")));
         }
         if !(2..=MAX_TAPS).contains(&((taps - 1).saturating_mul(n) + 1)) {
             return Err(keys.unsupported("ple.conv_kernel"));

@@ -230,7 +230,7 @@ impl Builder<'_> {
         let n = self.rows("masked_embd_centroids.weight")?;
         let used = used.unwrap_or(USED_CLUSTERS);
         if n == 0 || !vocab.is_multiple_of(n) || used > n {
-            return Err(Error::unsupported(format!("{used} of {n} clusters of {vocab} tokens")));
+            return Err(Error::unsupported(format!("{used} of {n} clusters of {vocab} tokens are not supported")));
         }
         let scores = self.project(normed, "masked_embd_centroids", n)?;
         let mut tokens = try_vec("a vocabulary", vocab)?;
@@ -291,7 +291,7 @@ impl Builder<'_> {
         }
         let architecture = &self.hyper.architecture;
         Err(Error::unsupported(match self.has_predictor() {
-            true => format!("multi-token prediction of the architecture {architecture}"),
+            true => format!("multi-token prediction is not supported for the architecture {architecture}"),
             false => "multi-token prediction: the file has no layers for it".to_owned(),
         }))
     }

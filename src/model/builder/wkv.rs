@@ -117,7 +117,10 @@ impl Builder<'_> {
     ) -> Result<TensorId> {
         let keys = self.program.width(k) / heads.dim;
         if keys == 0 || !heads.n.is_multiple_of(keys) || self.program.width(k) != keys * heads.dim {
-            return Err(Error::unsupported(format!("{keys} heads of keys for {} of {}", heads.n, heads.dim)));
+            return Err(Error::unsupported(format!(
+                "{keys} heads of keys are not supported for {} of {}",
+                heads.n, heads.dim
+            )));
         }
         let (dim, moved, rate) = (heads.dim, None, None);
         let recurrent = self.program.recurrent(self.hyper.hidden * dim);

@@ -39,7 +39,7 @@ impl Arguments {
 
     /// The subject of the call.
     pub fn subject(&self) -> Result<&Value, Error> {
-        self.placed.first().ok_or_else(|| refuse(format!("{}() without an argument", self.name)))
+        self.placed.first().ok_or_else(|| refuse(format!("{}() needs an argument", self.name)))
     }
 
     /// The only argument of the call.

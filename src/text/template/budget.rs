@@ -107,16 +107,16 @@ impl Size {
         self.nodes += 1;
         self.text += value.as_bytes().map_or(0, <[u8]>::len);
         if self.bytes() > largest {
-            return Err(too_much("a value of", largest));
+            return Err(too_much("a value has", largest));
         }
         let Some(object) = value.as_object() else { return Ok(()) };
         let kind = object.type_name();
         let (is_loop, is_namespace) = (kind.ends_with("::Loop"), kind.ends_with("::Namespace"));
         if depth > 0 && (is_loop || is_namespace) {
-            return Err(refuse("a loop or a namespace inside of another value"));
+            return Err(refuse("a loop or a namespace cannot be inside another value"));
         }
         if depth >= MAX_NESTING {
-            return Err(refuse(format!("values nested more than {MAX_NESTING} deep")));
+            return Err(refuse(format!("values are nested more than {MAX_NESTING} deep")));
         }
         let held = match (value.downcast_object_ref::<BoundMethod>(), value.downcast_object_ref::<Cycler>()) {
             (Some(method), _) => std::slice::from_ref(&method.value),

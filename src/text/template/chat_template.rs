@@ -409,7 +409,7 @@ fn compile(source: &str) -> Result<Environment<'static>, String> {
             let format = text(args.subject()?, "the format of a date")?;
             match format.len() {
                 0..1024 => Ok(Value::from(strftime(format, SystemTime::now()))),
-                _ => Err(refuse("a long format of a date")),
+                _ => Err(refuse("the format of a date is too long")),
             }
         }),
     );

@@ -360,7 +360,7 @@ fn indent(_: &mut State, args: &Arguments) -> Result<Value, Error> {
         width => (" ", usize::try_from(count(width.as_ref(), "width")?.unwrap_or(4)).unwrap_or(0)),
     };
     if times > MAX_OUTPUT {
-        return Err(refuse(format!("a width of {times} in \"indent\"")));
+        return Err(refuse(format!("the width of \"indent\" is {times}, which is too large")));
     }
     let mut out = Bounded::default();
     for (i, line) in lines(&format!("{value}\n"), false).into_iter().enumerate() {

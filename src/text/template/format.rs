@@ -30,7 +30,7 @@ impl Bounded {
     fn reserve(&self, bytes: usize) -> Result<(), Error> {
         match self.0.len().saturating_add(bytes) {
             ..=MAX_OUTPUT => Ok(()),
-            _ => Err(refuse(format!("more than {MAX_OUTPUT} bytes of text"))),
+            _ => Err(refuse(format!("the text exceeds {MAX_OUTPUT} bytes"))),
         }
     }
 
@@ -66,7 +66,7 @@ fn digits(chars: &mut std::iter::Peekable<impl Iterator<Item = char>>) -> Result
         n = Some(n.unwrap_or(0usize).saturating_mul(10).saturating_add(digit as usize));
     }
     match n {
-        Some(n) if n > MAX_OUTPUT => Err(refuse(format!("a width of more than {MAX_OUTPUT}"))),
+        Some(n) if n > MAX_OUTPUT => Err(refuse(format!("a width exceeds {MAX_OUTPUT}"))),
         n => Ok(n),
     }
 }
@@ -157,7 +157,7 @@ impl Spec {
     fn float(&self, x: f64, out: &mut Bounded) -> Result<(), Error> {
         let precision = self.precision.unwrap_or(6);
         if precision > MAX_PRECISION {
-            return Err(refuse(format!("a precision of more than {MAX_PRECISION}")));
+            return Err(refuse(format!("a precision exceeds {MAX_PRECISION}")));
         }
         let size = x.abs();
         let body = match self.form {
@@ -260,7 +260,7 @@ pub fn str_format(text: &str, args: &[Value], named: &[(String, Value)]) -> Resu
         rest = &field[end + 1..];
         let (name, spec) = field[..end].split_once(':').unwrap_or((&field[..end], ""));
         if spec.contains('{') {
-            return Err(refuse("a field within a format specifier"));
+            return Err(refuse("fields within a format specifier are not supported"));
         }
         let (name, conversion) = name.split_once('!').unwrap_or((name, ""));
         let value = field_value(name, &mut next, args, named)?;
@@ -287,7 +287,7 @@ fn field_value(
     let (first, mut path) = name.split_at(end);
     let at = match first {
         "" => {
-            let at = next.ok_or_else(|| refuse("fields with and without a number"))?;
+            let at = next.ok_or_else(|| refuse("fields cannot mix numbers and no numbers"))?;
             *next = Some(at + 1);
             Some(at)
         }
@@ -304,7 +304,9 @@ fn field_value(
         },
     };
     while !path.is_empty() {
-        let Some(key) = path.strip_prefix('[') else { return Err(refuse("attributes in a format string")) };
+        let Some(key) = path.strip_prefix('[') else {
+            return Err(refuse("attributes in a format string are not supported"));
+        };
         let (key, rest) = key.split_once(']').ok_or_else(|| refuse("Missing ']' in format string"))?;
         let key = key.parse::<i64>().map_or_else(|_| Value::from(key), Value::from);
         value = item(&value, &key)?;

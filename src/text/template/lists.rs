@@ -54,11 +54,11 @@ impl List {
 
     fn admit_at(&self, value: &Value, level: usize) -> Result<(), Error> {
         if level > MAX_LEVEL {
-            return Err(refuse(format!("lists nested more than {MAX_LEVEL} deep")));
+            return Err(refuse(format!("lists are nested more than {MAX_LEVEL} deep")));
         }
         if let Some(list) = value.downcast_object_ref::<List>() {
             if std::ptr::eq(list, self) {
-                return Err(refuse("a list inside of itself"));
+                return Err(refuse("a list cannot contain itself"));
             }
             list.level.fetch_max(level, Relaxed);
         }
@@ -69,7 +69,7 @@ impl List {
             }),
             Kind::List | Kind::Tuple => items(value)?.iter().try_for_each(|item| self.admit_at(item, level + 1)),
             Kind::Sequence(sequence) => sequence.items.iter().try_for_each(|item| self.admit_at(item, level + 1)),
-            Kind::Other => Err(refuse("a function, a loop or a namespace inside of a list")),
+            Kind::Other => Err(refuse("a list cannot contain a function, a loop or a namespace")),
             _ => Ok(()),
         }
     }

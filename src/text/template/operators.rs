@@ -79,7 +79,7 @@ fn float_arithmetic(op: &str, x: f64, y: f64) -> Result<f64, Error> {
         "//" => floor_division(x, y).0,
         "%" => floor_division(x, y).1,
         _ if x == 0.0 && y < 0.0 => return Err(refuse("0.0 cannot be raised to a negative power")),
-        _ if x < 0.0 && y.fract() != 0.0 => return Err(refuse("complex numbers")),
+        _ if x < 0.0 && y.fract() != 0.0 => return Err(refuse("complex numbers are not supported")),
         _ => {
             let power = libm::pow(x, y);
             if power.is_infinite() && x.is_finite() && y.is_finite() {

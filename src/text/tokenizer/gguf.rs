@@ -236,7 +236,7 @@ fn model(m: &mut Metadata, vocab: &Vocab, kind: Kind, whole: WholePieces, unknow
 fn scores(m: &Metadata, n: usize) -> Result<Cow<'_, [f32]>> {
     let scores = m.f32s("tokenizer.ggml.scores")?.ok_or_else(|| m.missing("tokenizer.ggml.scores"))?;
     if scores.len() != n {
-        return Err(m.error(format!("{} scores for {n} tokens", scores.len())));
+        return Err(m.error(format!("there are {} scores for {n} tokens", scores.len())));
     }
     match scores.iter().enumerate().find(|(_, score)| !score.is_finite()) {
         Some((id, score)) => Err(m.error(format!("token {id} has the score {score} (tokenizer.ggml.scores)"))),
@@ -287,7 +287,7 @@ fn vocabulary(m: &Metadata, tokens: &Strings, spelling: Kind, ids: &Ids) -> Resu
     let special = [ids.bos, ids.eos, ids.unknown, ids.separator];
     let types = m.i64s("tokenizer.ggml.token_type")?;
     if let Some(types) = types.filter(|t| t.len() != tokens.len()) {
-        return Err(m.error(format!("{} token types for {} tokens", types.len(), tokens.len())));
+        return Err(m.error(format!("there are {} token types for {} tokens", types.len(), tokens.len())));
     }
     let mut vocab = Vocab::new(tokens.len())?;
     let mut bytes = Vec::new();

@@ -77,9 +77,10 @@ fn damaged(m: &Metadata) -> impl Fn(serde_json::Error) -> Error {
 fn component(m: &Metadata, raw: Option<&RawValue>) -> Result<Json> {
     match raw.map(RawValue::get) {
         None => Ok(Json::Null),
-        Some(text) if text.len() > MAX_COMPONENT => {
-            Err(m.error(format!("tokenizer.json: a component of {} bytes, at most {MAX_COMPONENT}", text.len())))
-        }
+        Some(text) if text.len() > MAX_COMPONENT => Err(m.error(format!(
+            "tokenizer.json has a component of {} bytes; it must have at most {MAX_COMPONENT}",
+            text.len()
+        ))),
         Some(text) => serde_json::from_str(text).map_err(damaged(m)),
     }
 }
@@ -163,7 +164,7 @@ impl<'a> Model<'a> {
         }
         Ok(Model {
             algorithm,
-            vocab: vocab.ok_or_else(|| m.error("tokenizer.json: no vocabulary"))?.get(),
+            vocab: vocab.ok_or_else(|| m.error("tokenizer.json has no vocabulary"))?.get(),
             merges: merges.map_or("[]", RawValue::get),
             unknown: component(m, if algorithm == Algorithm::Unigram { unk_id } else { unk_token })?,
             fuses_unknown: flag(fuse_unk)?,

@@ -78,7 +78,7 @@ fn bad_files_are_refused_by_name() {
     bad(&other, is_mismatch, &["\"qwen2\"", "\"llama\""]);
 
     // Factors.
-    bad(&change(&|f| f.tensors.clear()), is_format, &["without factors"]);
+    bad(&change(&|f| f.tensors.clear()), is_format, &["has no factors"]);
     bad(&change(&|f| drop(f.tensors.remove(0))), is_format, &["one factor of two", "lora_b"]);
     bad(&change(&|f| drop(f.tensors.remove(1))), is_format, &["one factor of two", "lora_a"]);
     bad(&change(&|f| f.tensors[0].name = "blk.0.attn_q.weight".into()), is_unsupported, &["no factor"]);

@@ -512,12 +512,18 @@ fn inputs_that_do_not_fit_are_refused() {
     for (inputs, message) in [
         (fits, ""),
         (step, "token 4294967294 of 515"),
-        (StepInputs { media: &[&wide, &wide], ..fits }, "2 rows of media, of 16 numbers or more, for 1 tokens"),
-        (StepInputs { media: &[&narrow], ..fits }, "1 rows of media, of 15 numbers or more, for 1 tokens and 16"),
+        (StepInputs { media: &[&wide, &wide], ..fits }, "2 media rows of at least 16 numbers are given; 1 rows"),
+        (
+            StepInputs { media: &[&narrow], ..fits },
+            "1 media rows of at least 15 numbers are given; 1 rows of at least 16",
+        ),
         (StepInputs { media: &[&wide], ..none }, "for 0 tokens"),
-        (StepInputs { turns: &[[0; 3]; 2], ..none }, "3 ids, 2 turns, 0 spans"),
-        (StepInputs { spans: &[[0; 2]; 4], ..none }, "3 ids, 0 turns, 4 spans"),
-        (StepInputs { spans: &[[0, 4], [0, 0], [0, 0]], ..none }, "the span 0 to 4 of a sequence of 3 positions"),
+        (StepInputs { turns: &[[0; 3]; 2], ..none }, "3 ids, 2 rotary positions and 0 spans"),
+        (StepInputs { spans: &[[0; 2]; 4], ..none }, "3 ids, 0 rotary positions and 4 spans"),
+        (
+            StepInputs { spans: &[[0, 4], [0, 0], [0, 0]], ..none },
+            "the span from 0 to 4 exceeds a sequence of 3 positions",
+        ),
         (StepInputs { spans: &[[0, 0], [2, 1], [0, 0]], ..none }, "the span 2 to 1"),
         (fits, ""),
     ] {

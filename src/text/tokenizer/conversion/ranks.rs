@@ -82,8 +82,8 @@ pub fn of_tekken(text: &str, m: &mut Metadata) -> Result<String> {
     let path = Path::new("tekken.json");
     let wrong = |what: &str| Error::format(path, what.to_owned());
     let json = Json::parse(path, text.as_bytes())?;
-    let config = json.get("config").ok_or_else(|| wrong("no \"config\""))?;
-    let pattern = config.get("pattern").and_then(Json::as_str).ok_or_else(|| wrong("no \"pattern\""))?;
+    let config = json.get("config").ok_or_else(|| wrong("it has no \"config\""))?;
+    let pattern = config.get("pattern").and_then(Json::as_str).ok_or_else(|| wrong("it has no \"pattern\""))?;
     let size = |name: &str| match config.get(name) {
         None => Ok(None),
         Some(n) => {
@@ -98,7 +98,7 @@ pub fn of_tekken(text: &str, m: &mut Metadata) -> Result<String> {
                 let rank = token.get("rank").and_then(Json::as_u64).and_then(|n| usize::try_from(n).ok());
                 let text = token.get("token_str").and_then(Json::as_str);
                 let (Some(rank), Some(text)) = (rank, text) else {
-                    return Err(wrong("a special token without a rank or a text"));
+                    return Err(wrong("a special token lacks a rank or a text"));
                 };
                 special.push((rank, text.to_owned()));
             }
@@ -108,14 +108,14 @@ pub fn of_tekken(text: &str, m: &mut Metadata) -> Result<String> {
     if special.iter().enumerate().any(|(i, (rank, _))| *rank != i) {
         return Err(wrong("special tokens whose ranks are not 0, 1, 2 and so on"));
     }
-    let vocab = json.get("vocab").and_then(Json::as_array).ok_or_else(|| wrong("no \"vocab\""))?;
+    let vocab = json.get("vocab").and_then(Json::as_array).ok_or_else(|| wrong("it has no \"vocab\""))?;
     let n_special = size("default_num_special_tokens")?.unwrap_or(special.len());
     let n = size("default_vocab_size")?.unwrap_or(vocab.len().saturating_add(n_special));
     let Some(n) = n.checked_sub(n_special).filter(|&n| n <= vocab.len() && special.len() <= n_special) else {
-        return Err(wrong("sizes that contradict the lists of tokens"));
+        return Err(wrong("its sizes contradict the lists of tokens"));
     };
     if n_special > MOST_SPECIAL {
-        return Err(wrong(&format!("more than {MOST_SPECIAL} special tokens")));
+        return Err(wrong(&format!("it has more than {MOST_SPECIAL} special tokens")));
     }
     special.extend((special.len()..n_special).map(|id| (id, format!("<SPECIAL_{id}>"))));
     let mut tokens = try_vec("tokens", n)?;

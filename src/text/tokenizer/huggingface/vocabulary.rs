@@ -27,7 +27,7 @@ pub(super) fn added_tokens(component: &Json, m: &Metadata) -> Result<Vec<AddedTo
         let id = t.get("id").and_then(Json::as_u64).and_then(|id| u32::try_from(id).ok());
         let content = t.get("content").and_then(Json::as_str);
         let (Some(id), Some(content)) = (id.filter(|&id| (id as usize) < MAX_TOKENS), content) else {
-            return Err(m.error("tokenizer.json: an added token without an id or a text"));
+            return Err(m.error("tokenizer.json has an added token without an id or a text"));
         };
         let control = flag(t, "special", false);
         let token = WholeToken {
