@@ -515,14 +515,16 @@ fn java(groups: &[Group]) -> String {
         let is_long = setting.value.base == "uint64_t";
         let (kind, default, parameter, value) = match setting.kind {
             Kind::Whole | Kind::OrNone if is_long => ("long", "", "long", name.clone()),
-            Kind::Whole | Kind::OrNone | Kind::Choice(_) => ("int", "", "int", format!("whole({name}, \"{name}\")")),
-            Kind::Real => ("float", "", "double", format!("real({name}, \"{name}\")")),
+            Kind::Whole | Kind::OrNone | Kind::Choice(_) => ("int", "", "int", format!("Native.whole({name}, \"{name}\")")),
+            Kind::Real => ("float", "", "double", format!("Native.finite((float) {name}, \"{name}\")")),
             Kind::Flag(_) => ("boolean", "", "boolean", name.clone()),
-            Kind::Sequences => ("List<int[]>", " = List.of()", "int[]...", format!("List.of({name})")),
+            Kind::Sequences => {
+                ("List<int[]>", " = List.of()", "int[]...", format!("Native.sequences({name}, \"{name}\")"))
+            },
             Kind::Biases => {
-                ("Map<Integer, Float>", " = Map.of()", "Map<Integer, Float>", format!("Map.copyOf({name})"))
+                ("Map<Integer, Float>", " = Map.of()", "Map<Integer, Float>", format!("Native.biases({name}, \"{name}\")"))
             }
-            Kind::Choices(_) => ("List<Filter>", " = List.of()", "Filter...", format!("List.of({name})")),
+            Kind::Choices(_) => ("List<Filter>", " = List.of()", "Filter...", format!("Native.all(\"{name}\", {name})")),
         };
         fields += &format!("    {kind} {name}{default};\n");
         let doc = group.doc(setting, camel);
@@ -576,16 +578,6 @@ const JAVA_CHECKS: &str = "
     private T sampled() {
         isSampled = true;
         return (T) this;
-    }
-
-    private static int whole(int value, String name) {
-        if (value >= 0) return value;
-        throw new IllegalArgumentException(name + \" is \" + value + \"; it must be a whole number from 0 to \" + Integer.MAX_VALUE);
-    }
-
-    private static float real(double value, String name) {
-        if (!Double.isNaN(value)) return (float) value;
-        throw new IllegalArgumentException(name + \" is NaN; it must be a number\");
     }
 ";
 

@@ -10,6 +10,8 @@ from typing import Iterator, List
 from package_files import DESCRIPTION, ROOT, VERSION, File, Files, Skipped, Stage, call, folder, own_licenses, template, write_zip
 
 SOURCES = ROOT / "bindings/java/realizar"
+# Annotations of nullness, which are compiled against and are in no package.
+NULLNESS = ("-sourcepath", ROOT / "bindings/java/jspecify")
 
 
 def documentation(home: str) -> Files:
@@ -19,7 +21,7 @@ def documentation(home: str) -> Files:
         options += ["-Xdoclint:none", "--release", "22", "-windowtitle", "realizar", "-doctitle", DESCRIPTION, "-d", made]
         if int(re.search(r"\d+", call(f"{home}/bin/javadoc", "--version"))[0]) >= 23:
             options.append("--no-fonts")
-        call(f"{home}/bin/javadoc", *options, *sorted(SOURCES.glob("*.java")), quiet=True)
+        call(f"{home}/bin/javadoc", *options, *NULLNESS, *sorted(SOURCES.glob("*.java")), quiet=True)
         return folder(Path(made))
 
 
@@ -28,7 +30,7 @@ def packages(out: Path, stages: List[Stage]) -> Iterator[Path]:
     if not home:
         raise Skipped("there is no JDK 22 or newer")
     with tempfile.TemporaryDirectory() as made:
-        call(f"{home}/bin/javac", "--release", "22", "-d", made, *sorted(SOURCES.glob("*.java")))
+        call(f"{home}/bin/javac", "--release", "22", *NULLNESS, "-implicit:none", "-d", made, *sorted(SOURCES.glob("*.java")))
         classes = folder(Path(made))
     title = f"Implementation-Title: realizar\r\nImplementation-Version: {VERSION}\r\nEnable-Native-Access: ALL-UNNAMED\r\n"
     manifest = {"META-INF/MANIFEST.MF": File(f"Manifest-Version: 1.0\r\nAutomatic-Module-Name: realizar\r\nMain-Class: realizar.Main\r\n{title}\r\n".encode())}

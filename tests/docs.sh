@@ -91,7 +91,8 @@ fi
 
 find_jdk
 if [ -n "$jdk" ]; then
-    "$jdk/bin/javac" --release 22 -Xlint:all,-restricted,-serial,-try -Werror -d "$out/java" bindings/java/realizar/*.java docs/snippets/Guides.java
+    "$jdk/bin/javac" --release 22 -Xlint:all,-restricted,-serial,-try -Werror -sourcepath bindings/java/jspecify -implicit:none \
+        -d "$out/java" bindings/java/realizar/*.java docs/snippets/Guides.java
     runs Java "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp "$out/java" \
         -Drealizar.library="$library" Guides
     begins Java "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp "$out/java" \

@@ -13,9 +13,13 @@ fi
 out=build/java
 rm -rf $out
 mkdir -p $out
-"$jdk/bin/javac" --release 22 -Xlint:all,-restricted,-serial -Werror -d $out bindings/java/realizar/*.java
-"$jdk/bin/javac" --release 22 -Xlint:all,-try -Werror -cp $out -d $out bindings/java/Chat.java bindings/java/tests/*.java
-run() { "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp $out ${options[@]+"${options[@]}"} "$@"; }
+# Annotations of nullness are compiled against, and are in no package; tests read them.
+nullness=(-sourcepath bindings/java/jspecify -implicit:none)
+"$jdk/bin/javac" -d $out/jspecify bindings/java/jspecify/org/jspecify/annotations/*.java
+"$jdk/bin/javac" --release 22 -Xlint:all,-restricted,-serial -Werror -parameters "${nullness[@]}" -d $out bindings/java/realizar/*.java
+"$jdk/bin/javac" --release 22 -Xlint:all,-try -Werror -cp $out:$out/jspecify -d $out bindings/java/Chat.java bindings/java/tests/*.java
+classes=$out
+run() { "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp $classes ${options[@]+"${options[@]}"} "$@"; }
 options=()
 . tests/add-template.sh
 # The forms of calls and of reasoning are read off the template, which leaves no messages to what is put behind it.
@@ -24,9 +28,20 @@ add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools o
 '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}'\
 '{% endfor %}{% if add_generation_prompt and enable_thinking %}<think>{% endif %}{% set messages = [] %}' >$out/chat.gguf
 # Virtual threads have one processor, which none of them may keep.
-tests() { run -Djdk.virtualThreadScheduler.parallelism=1 -Djdk.virtualThreadScheduler.maxPoolSize=1 -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}; }
+virtual() { run -Djdk.virtualThreadScheduler.parallelism=1 -Djdk.virtualThreadScheduler.maxPoolSize=1 -Drealizar.library="$library" "$@"; }
+tests() {
+    virtual Tests tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}
+    virtual UseTests $out/chat.gguf
+}
 tests
 run -Drealizar.library="$library" realizar.OptionsTests
+sees=()
+if command -v python3 >/dev/null; then
+    rm -rf $out/sees
+    python3 tests/encoder.py videos/qwen25 $out/sees
+    sees=($out/sees)
+fi
+classes=$out:$out/jspecify run -Drealizar.library="$library" realizar.ArgumentTests $out/chat.gguf $out ${sees[@]+"${sees[@]}"}
 if command -v python3 >/dev/null; then
     rm -f $out/hub
     mkfifo $out/hub
@@ -62,12 +77,18 @@ if command -v cc >/dev/null; then
     refused "$PWD/$out/foreign.so" "has no function rz_abi_version"
 fi
 
+# A program that ends in the middle of calls ends as it says.
+run -Drealizar.library="$library" UseTests $out/chat.gguf exit && exit 1 || [ $? = 7 ] || { echo "FAILED: the end of a program"; exit 1; }
+
 # The same tests by JNI, as on Android.
 if ! command -v cc >/dev/null || [ ! -e "$jdk/include/jni.h" ]; then
     echo "SKIPPED: the Java tests by JNI, because there is no cc or no jni.h"
     exit 0
 fi
-scripts/jni "$library" "$jdk/include" $out/librealizar_jni.so
 options=(-Drealizar.jni=true -Djava.library.path=$out -Xcheck:jni)
+if run -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf 2>$out/error; then exit 1; fi
+grep -q "UnsatisfiedLinkError: the library librealizar_jni.so cannot be loaded: put its folder into the property java.library.path" $out/error ||
+    { cat $out/error; exit 1; }
+scripts/jni "$library" "$jdk/include" $out/librealizar_jni.so
 tests
 refused /none/librealizar.so "cannot be loaded"

@@ -11,13 +11,21 @@ find_jdk
 out=$PWD/build/kotlin
 rm -rf "$out"
 mkdir -p "$out"
-"$jdk/bin/javac" --release 22 -d "$out/java" bindings/java/realizar/*.java
+"$jdk/bin/javac" --release 22 -sourcepath bindings/java/jspecify -implicit:none -d "$out/java" bindings/java/realizar/*.java
 scripts/kotlinc "$jdk" "$out/package" "$out/java" bindings/kotlin/realizar/*.kt || { [ $? = 77 ] && exit 0; exit 1; }
 scripts/kotlinc "$jdk" "$out/programs" "$out/java:$out/package" bindings/kotlin/Chat.kt bindings/kotlin/tests/Tests.kt docs/snippets/Guides.kt
 run() {
     "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -Drealizar.library="$library" \
         -cp "$out/java:$out/package:$out/programs:$(cat "$out/package.path")" "$@"
 }
+# A null where the Java package has none does not compile, nor does a use of what may be null.
+wrong=('model.tokenize(null)' 'Conversation(model, null as String?)' 'chat.add("user", null)' 'Options().stops("a", null)'
+    'model.embed(listOf("a", null))' 'chat.reply().error().message' 'model.advisedSampling().copy()' 'chat.info().end().name')
+{ printf 'import realizar.*\n\nfun wrong(model: Model, chat: Conversation) {\n'; printf '    %s\n' "${wrong[@]}"; echo '}'; } >"$out/wrong.kt"
+said=$(scripts/kotlinc "$jdk" "$out/wrong" "$out/java:$out/package" "$out/wrong.kt" 2>&1) && { echo "FAILED: a null compiles"; exit 1; }
+for i in "${!wrong[@]}"; do
+    grep -Eq "wrong.kt:$((i + 4)):[0-9]+: error: .*(null|only safe|type mismatch)" <<<"$said" || { echo "FAILED: ${wrong[i]} compiles: $said"; exit 1; }
+done
 . tests/add-template.sh
 # The form of calls is read off the template.
 add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \

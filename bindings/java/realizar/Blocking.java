@@ -3,7 +3,9 @@ package realizar;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -12,8 +14,9 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.IntSupplier;
 import java.util.function.Supplier;
 
-/** A call of the library that takes long, in a thread whose interrupt fires cancels. For a virtual thread another
- * thread makes the call, because a call of the library keeps the processor that virtual threads share. */
+/** A call of the library that takes long. An interrupt of its thread, and a close of a handle that it uses, fire its
+ * cancels. For a virtual thread another thread makes the call, because a call of the library keeps the processor that
+ * virtual threads share. */
 final class Blocking {
     private static final Set<Blocking> ALL = ConcurrentHashMap.newKeySet();
     /** Looks for interrupts, of which a thread within the library hears nothing, while there are calls. */
@@ -25,6 +28,7 @@ final class Blocking {
     }
 
     private final Thread thread = Thread.currentThread();
+    private final Handle.Entered handles = Handle.entered();
     private final List<Cancel> stops;
     private boolean hasEnded, hasFired;
 
@@ -41,13 +45,27 @@ final class Blocking {
     private static void watch() {
         for (;;) {
             if (ALL.isEmpty()) LockSupport.park();
-            ALL.forEach(Blocking::look);
+            lookAtAll();
             LockSupport.parkNanos(NANOSECONDS);
         }
     }
 
-    private synchronized void look() {
-        if (hasEnded || hasFired || !thread.isInterrupted()) return;
+    /** Ends the calls of interrupted threads, and the calls that use a closed handle. */
+    static void lookAtAll() {
+        ALL.forEach(Blocking::look);
+    }
+
+    private void look() {
+        if (thread.isInterrupted() || Handle.Entered.isAnyClosed(handles)) fire();
+    }
+
+    /** True if the thread is interrupted, or a handle that its calls use is closed. */
+    static boolean isToEnd() {
+        return Thread.currentThread().isInterrupted() || Handle.Entered.isAnyClosed(Handle.entered());
+    }
+
+    private synchronized void fire() {
+        if (hasEnded || hasFired) return;
         hasFired = true;
         stops.forEach(Cancel::interrupt);
     }
@@ -56,18 +74,31 @@ final class Blocking {
         hasEnded = true;
     }
 
-    /** Makes a call that an interrupt ends by these cancels, which stay fired. */
+    /** Makes a call that an interrupt, or a close of a handle that it uses, ends by these cancels, which stay fired. */
     static <T> T call(List<Cancel> stops, Supplier<T> work) {
-        if (Native.PLATFORM.isVirtual()) return new Errand<>(work).result(stops);
         var call = new Blocking(stops);
-        call.look();
         ALL.add(call);
+        call.look();
         LockSupport.unpark(WATCH);
         try {
-            return work.get();
+            return Native.PLATFORM.isVirtual() ? new Errand<>(work).result(call) : work.get();
         } finally {
             call.end();
             ALL.remove(call);
+        }
+    }
+
+    /** Makes a step of a batch; true if there is more to do. Where all that have not ended are cancelled, or their
+     * deadlines have passed, there is not. */
+    static boolean callAll(List<Cancel> stops, Supplier<Integer> step) {
+        try {
+            return call(stops, step) != Header.RZ_DONE;
+        } catch (CancellationException e) {
+            if (isToEnd()) throw e;
+            return false;
+        } catch (RealizarException e) {
+            if (e.status() != RealizarException.Status.DEADLINE) throw e;
+            return false;
         }
     }
 
@@ -118,8 +149,8 @@ final class Blocking {
             return answer.join();
         }
 
-        /** The result of the work, which an interrupt ends by these cancels. */
-        T result(List<Cancel> stops) {
+        /** The result of the work, which is a part of this call. */
+        T result(Blocking call) {
             THREADS.execute(this::run);
             boolean isInterrupted = false;
             try {
@@ -130,7 +161,7 @@ final class Blocking {
                         callback.run();
                     } catch (InterruptedException e) {
                         isInterrupted = true;
-                        stops.forEach(Cancel::interrupt);
+                        call.fire();
                     }
                 }
             } finally {
@@ -138,7 +169,7 @@ final class Blocking {
             }
             try {
                 return result.join();
-            } catch (java.util.concurrent.CompletionException e) {
+            } catch (CompletionException e) {
                 throw Native.rethrown(e.getCause());
             }
         }

@@ -10,6 +10,7 @@ public final class ChatParser extends Handle {
 
     /** Adds a token and returns the parts that it completes, often none. */
     public List<Part> push(int token) {
+        Native.whole(token, "token");
         return parts(parser -> e -> Header.rz_chat_parser_push(parser, token, e));
     }
 

@@ -6,14 +6,16 @@ import java.io.OutputStream;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
+import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Predicate;
-import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /** Messages with a model, their KV cache, and the reply that is being generated. Only tokens that are new since the
- * last reply are computed. One call at a time: a second one fails with the status BUSY. */
+ * last reply are computed. One call at a time: a second one throws {@link BusyException} at once and changes nothing, in
+ * the callback of {@link #say} too. Any thread may call {@link #info}, {@link #messages} and {@link #cancel} at any
+ * time. {@link #close} ends a loop over a reply and a {@code say} of another thread with IllegalStateException. */
 public final class Conversation extends Handle {
     /** What happens if messages and a reply exceed the context, in the order of the library's numbers from 0. FAIL: the
      * status CONTEXT_FULL. FORGET: the oldest turns are left out of the prompt. */
@@ -28,40 +30,42 @@ public final class Conversation extends Handle {
         private CacheType keys = CacheType.F16, values = CacheType.F16;
         private Overflow overflow = Overflow.FAIL;
         private Map<Adapter, Float> adapters = Map.of();
-        private Store store;
-        private Cancel cancel;
+        private @Nullable Store store;
+        private @Nullable Cancel cancel;
 
         /** Context length in tokens; 0: the model's, at most 8192. */
         public Setup capacity(int tokens) {
-            capacity = tokens;
+            capacity = Native.whole(tokens, "tokens");
             return this;
         }
 
+        /** Element types of the keys and the values in the KV cache. */
         public Setup types(CacheType keys, CacheType values) {
-            this.keys = keys;
-            this.values = values;
+            this.keys = Native.given(keys, "keys");
+            this.values = Native.given(values, "values");
             return this;
         }
 
+        /** What happens if messages and a reply exceed the context; by default FAIL. */
         public Setup overflow(Overflow overflow) {
-            this.overflow = overflow;
+            this.overflow = Native.given(overflow, "overflow");
             return this;
         }
 
         /** LoRA adapters of every reply, each with a scale. */
         public Setup adapters(Map<Adapter, Float> adapters) {
-            this.adapters = Map.copyOf(adapters);
+            this.adapters = Adapter.scaled(adapters);
             return this;
         }
 
         /** Prefix cache in which prompts are looked up, and to which prompts and replies are added, for forks too. */
-        public Setup store(Store store) {
+        public Setup store(@Nullable Store store) {
             this.store = store;
             return this;
         }
 
         /** Stops every call that computes, for forks too. */
-        public Setup cancel(Cancel cancel) {
+        public Setup cancel(@Nullable Cancel cancel) {
             this.cancel = cancel;
             return this;
         }
@@ -72,37 +76,43 @@ public final class Conversation extends Handle {
      * because of a cancel or a deadline, else null. {@code reusedTokens}: prompt tokens that the KV cache held already.
      * {@code promptDone}: other prompt tokens that are computed by now. {@code firstToken}: the time from the beginning
      * to the first token. */
-    public record Info(int messages, int firstInPrompt, State state, Generation.End end,
-        RealizarException.Status stopped, int promptTokens, int reusedTokens, int promptDone, int tokens, int reasoningTokens, int drafted, int accepted,
+    public record Info(int messages, int firstInPrompt, State state, Generation.@Nullable End end,
+        RealizarException.@Nullable Status stopped, int promptTokens, int reusedTokens, int promptDone, int tokens, int reasoningTokens, int drafted, int accepted,
         int cacheLength, int cacheCapacity, int media, Duration promptTime, Duration tokensTime, Duration firstToken) {}
 
     private final Model model;
     /** The reply that was begun last; null if a change has ended it. */
-    private volatile Reply reply;
+    private volatile @Nullable Reply reply;
 
     private Conversation(Model model, Memory pointer) {
         super(pointer, Header::rz_conversation_free);
         this.model = model;
     }
 
+    /** A conversation without messages. */
     public Conversation(Model model) {
         this(model, new Transcript());
     }
 
     /** A conversation that begins with a system message. */
     public Conversation(Model model, String system) {
-        this(model, new Transcript().system(system));
+        this(model, new Transcript().add("system", Native.given(system, "system")));
     }
 
+    /** A conversation that begins with messages, tools and variables. */
     public Conversation(Model model, Transcript begun) {
         this(model, begun, new Setup());
     }
 
+    /** The same with options. */
     public Conversation(Model model, Transcript begun, Setup setup) {
-        this(model, make(model, begun.json(), setup));
+        this(model, make(model, begun, setup));
     }
 
-    private static Memory make(Model model, String json, Setup setup) {
+    private static Memory make(Model model, Transcript begun, Setup setup) {
+        Native.given(model, "model");
+        String json = Native.given(begun, "begun").json();
+        Native.given(setup, "setup");
         try (Arena arena = new Arena()) {
             return with(arena, model, json, setup, (pointer, params) -> Native.made(arena, out -> e ->
                 Header.rz_conversation_new(pointer, params, out, e)));
@@ -112,17 +122,16 @@ public final class Conversation extends Handle {
     /** Reads the conversation that {@link #save} has written. {@code setup} must have no adapters; its overflow is
      * ignored in favor of the saved one. */
     public static Conversation load(Model model, InputStream in, Setup setup) throws IOException {
-        var transfer = new Session.Transfer(in, null);
+        Native.given(model, "model");
+        Native.given(in, "in");
+        Native.given(setup, "setup");
         try (Arena arena = new Arena()) {
-            Memory out = arena.allocate(Memory.POINTER);
-            var read = Native.callback(arena, Platform.Kind.READ, transfer::read);
-            with(arena, model, null, setup, (pointer, params) -> transfer.check(arena, e ->
-                Header.rz_conversation_load(pointer, params, read.function(), read.user(), out, e)));
-            transfer.rethrow();
-            return new Conversation(model, out.getPointer(0));
+            return Transfer.load(in, (read, user, out, e) -> with(arena, model, null, setup, (pointer, params) ->
+                Header.rz_conversation_load(pointer, params, read, user, out, e)), made -> new Conversation(model, made));
         }
     }
 
+    /** The same without options. */
     public static Conversation load(Model model, InputStream in) throws IOException {
         return load(model, in, new Setup());
     }
@@ -132,28 +141,25 @@ public final class Conversation extends Handle {
         T apply(Memory model, Memory params);
     }
 
-    private static <T> T with(Arena arena, Model model, String json, Setup setup, Making<T> call) {
+    private static <T> T with(Arena arena, Model model, @Nullable String json, Setup setup, Making<T> call) {
         var params = Native.sized(arena, Header.rz_conversation_params);
-        Memory text = json == null ? Memory.NULL : Native.bytes(arena, json);
+        Memory text = json == null ? Memory.NULL : Native.bytes(arena, json, "begun");
         Native.set(params, Header.rz_conversation_params, "overflow", setup.overflow.ordinal());
         Native.set(params, Header.rz_conversation_params, "json", text);
         Native.set(params, Header.rz_conversation_params, "json_len", text.size);
         Memory cache = Session.params(arena, setup.capacity, setup.keys, setup.values);
         Native.set(params, Header.rz_conversation_params, "cache", cache);
-        var adapters = List.copyOf(setup.adapters.entrySet());
-        Memory scales = arena.allocate(4L * Math.max(adapters.size(), 1));
-        for (int i = 0; i < adapters.size(); i++) scales.set(4 * i, adapters.get(i).getValue());
-        Native.set(params, Header.rz_conversation_params, "scales", scales);
-        Native.set(params, Header.rz_conversation_params, "n_adapters", (long) adapters.size());
-        var handles = adapters.stream().map(Map.Entry::getKey).collect(Collectors.toList());
-        return model.use(pointer -> use(setup.cancel, cancel -> use(setup.store, store -> useAll(arena, handles, all -> {
+        return model.use(pointer -> use(setup.cancel, cancel -> use(setup.store, store -> Adapter.useAll(arena, setup.adapters, (all, scales, n) -> {
             Native.set(params, Header.rz_conversation_params, "adapters", all);
+            Native.set(params, Header.rz_conversation_params, "scales", scales);
+            Native.set(params, Header.rz_conversation_params, "n_adapters", n);
             Native.set(params, Header.rz_conversation_params, "cancel", cancel);
             Native.set(params, Header.rz_conversation_params, "store", store);
             return call.apply(pointer, params);
         }))));
     }
 
+    /** The model of the conversation. */
     public Model model() {
         return model;
     }
@@ -161,56 +167,58 @@ public final class Conversation extends Handle {
     /** Appends a text of a role, such as "user" or "system". Nothing is computed. Gives up an unfinished reply, as each
      * method does that changes the conversation. */
     public void add(String role, String text) {
-        Objects.requireNonNull(role, "role");
-        Objects.requireNonNull(text, "text");
+        Native.given(role, "role");
+        Native.given(text, "text");
         change((arena, conversation) -> {
-            Memory name = Native.terminated(arena, role), bytes = Native.bytes(arena, text);
-            return e ->
-                Header.rz_conversation_add_text(conversation, name, bytes, bytes.size, e);
+            Memory name = Native.terminated(arena, role, "role"), bytes = Native.bytes(arena, text, "text");
+            return e -> Header.rz_conversation_add_text(conversation, name, bytes, bytes.size, e);
         });
     }
 
     /** Appends a message with all its members, such as the result of a tool: "role", "tool_call_id" and "content". */
     public void add(Map<String, ?> message) {
-        addJson(Json.write(message));
+        addJson(Json.write(Native.given(message, "message")));
     }
 
+    /** Appends messages. */
     public void add(List<? extends Map<String, ?>> messages) {
-        addJson(Json.write(messages));
+        add(messages, List.of());
     }
 
     /** Appends a message or a list of messages in JSON. */
     public void addJson(String json) {
-        change((arena, conversation) -> {
-            Memory bytes = Native.bytes(arena, json);
-            return e -> Header.rz_conversation_add(conversation, bytes, bytes.size, Memory.NULL, 0, e);
-        });
+        addJson(json, List.of());
     }
 
     /** Appends messages whose content has parts with numbers of the list {@code media}: {"type": "image", "media": 0}.
      * The media may be closed afterwards. */
     public void add(List<? extends Map<String, ?>> messages, List<Media> media) {
-        addJson(Json.write(messages), media);
+        Native.all(media, "media");
+        addJson(Json.write(Native.all(messages, "messages")), media);
     }
 
     /** The same for messages in JSON. */
     public void addJson(String json, List<Media> media) {
+        Native.given(json, "json");
+        var held = Native.<Media>all(media, "media");
         change((arena, conversation) -> {
-            Memory bytes = Native.bytes(arena, json);
-            return e -> useAll(arena, media, all ->
-                Header.rz_conversation_add(conversation, bytes, bytes.size, all, media.size(), e));
+            Memory bytes = Native.bytes(arena, json, "json");
+            return e -> useAll(arena, held, all -> Header.rz_conversation_add(conversation, bytes, bytes.size, all, held.size(), e));
         });
     }
 
     /** A medium by its number in the parts of {@link #messages}, of which there are {@link Info#media}. */
     public Media media(int number) {
+        Native.whole(number, "number");
         return call((arena, conversation) -> new Media(Native.made(arena, out -> e ->
-            Header.rz_conversation_media(conversation, Native.whole(number, "number"), out, e))));
+            Header.rz_conversation_media(conversation, number, out, e))));
     }
 
-    private void change(java.util.function.BiFunction<Arena, Memory, Native.Call> call) {
-        set(call);
-        reply = null;
+    private void change(BiFunction<Arena, Memory, Native.Call> call) {
+        alone(() -> {
+            set(call);
+            return reply = null;
+        });
     }
 
     /** Begins a reply to the messages. Its parts are computed when they are asked for. */
@@ -218,6 +226,7 @@ public final class Conversation extends Handle {
         return reply(options, 0);
     }
 
+    /** The same without options. */
     public Reply reply() {
         return reply(new Options());
     }
@@ -234,6 +243,7 @@ public final class Conversation extends Handle {
         return begin(options, 0, Header::rz_conversation_read);
     }
 
+    /** The same without options. */
     public Reply read() {
         return read(new Options());
     }
@@ -244,17 +254,19 @@ public final class Conversation extends Handle {
     }
 
     private Reply begin(Options options, int flags, Beginning beginning) {
-        Objects.requireNonNull(options, "options");
-        var cancel = new Cancel();
-        begin(options, flags, cancel, beginning);
-        return reply = new Reply(this, cancel, options);
+        Native.given(options, "options");
+        return alone(() -> {
+            var cancel = new Cancel();
+            begin(options, flags, cancel, beginning);
+            return reply = new Reply(this, cancel, options);
+        });
     }
 
     private void begin(Options options, int flags, Cancel stop, Beginning beginning) {
         call((arena, conversation) -> {
             var params = Native.sized(arena, Header.rz_reply_params);
             boolean compiles = options.grammar == null;
-            Memory grammar = Native.bytes(arena, compiles ? options.grammarText : "");
+            Memory grammar = Native.bytes(arena, compiles ? options.grammarText : "", "grammar");
             Native.set(params, Header.rz_reply_params, "max_tokens", options.maxTokens);
             var sampler = options.isSampled ? Sampler.params(arena, options) : Memory.NULL;
             Native.set(params, Header.rz_reply_params, "sampler", sampler);
@@ -263,7 +275,7 @@ public final class Conversation extends Handle {
             Native.set(params, Header.rz_reply_params, "grammar", grammar);
             Native.set(params, Header.rz_reply_params, "grammar_len", grammar.size);
             Native.set(params, Header.rz_reply_params, "flags", options.replyFlags | flags);
-            Native.set(params, Header.rz_reply_params, "stops", Native.texts(arena, options.stops));
+            Native.set(params, Header.rz_reply_params, "stops", Native.texts(arena, options.stops, "stops"));
             Native.set(params, Header.rz_reply_params, "n_stops", (long) options.stops.size());
             Native.set(params, Header.rz_reply_params, "reasoning", options.reasoning.ordinal());
             Native.set(params, Header.rz_reply_params, "reasoning_tokens", options.reasoningTokens);
@@ -271,14 +283,14 @@ public final class Conversation extends Handle {
             Native.set(params, Header.rz_reply_params, "draft_max", options.draftMax);
             Native.setOrNone(params, Header.rz_reply_params, "logprobs", options.logprobs);
             Native.set(params, Header.rz_reply_params, "priority", options.priority);
-            Memory json = options.transcript == null ? Memory.NULL : Native.bytes(arena, options.transcript.replyJson());
+            Memory json = options.transcript == null ? Memory.NULL : Native.bytes(arena, options.transcript.replyJson(), "tools");
             Native.set(params, Header.rz_reply_params, "json", json);
             Native.set(params, Header.rz_reply_params, "json_len", json.size);
             return use(options.draftModel, draft -> use(stop, cancel -> use(options.grammar, compiled -> {
                 Native.set(params, Header.rz_reply_params, "draft_model", draft);
                 Native.set(params, Header.rz_reply_params, "compiled_grammar", compiled);
                 Native.set(params, Header.rz_reply_params, "cancel", cancel);
-                return Native.check(arena, e -> beginning.apply(conversation, params, e));
+                return Blocking.call(List.of(stop), () -> Native.check(arena, e -> beginning.apply(conversation, params, e)));
             })));
         });
     }
@@ -287,10 +299,14 @@ public final class Conversation extends Handle {
         return this.reply == reply;
     }
 
-    /** Gives up a reply that has not ended. With {@link Options#keep} the text so far becomes a message. */
-    void giveUp(Reply given) {
+    /** Gives up a reply that has not ended, after its step, which {@code cancel} ends. With {@link Options#keep} the
+     * text so far becomes a message. */
+    void giveUp(Reply given, Cancel cancel) {
+        if (!isReplying(given)) return;
         try {
-            if (isReplying(given) && info().state() != State.ENDED) addJson("[]");
+            aloneAfter(cancel::fire, () -> {
+                if (isReplying(given) && info().state() != State.ENDED) addJson("[]");
+            });
         } catch (IllegalStateException e) {
             if (!isClosed()) throw e;
         }
@@ -302,21 +318,17 @@ public final class Conversation extends Handle {
         if (last != null) last.cancel();
     }
 
-    @Override
-    void stop() {
-        cancel();
-    }
-
     /** Adds a message of the user and generates the whole reply. {@code onText} receives the content piece by piece; an
      * exception of {@code onText} ends the reply and is rethrown. {@link #cancel} and an interrupt of the thread end
      * the reply with CancellationException. In these cases the text so far stays as a message; any other failure
-     * restores the messages. */
+     * restores the messages. In {@code onText} the conversation is in use: what changes it throws BusyException. */
     public void say(String text, Consumer<String> onText) {
         say(text, new Options(), onText);
     }
 
     /** The same with options of the reply. */
     public void say(String text, Options options, Consumer<String> onText) {
+        Native.given(onText, "onText");
         sayWhile(text, options, piece -> {
             onText.accept(piece);
             return true;
@@ -330,15 +342,22 @@ public final class Conversation extends Handle {
 
     /** The same with options of the reply. */
     public void sayWhile(String text, Options options, Predicate<String> onText) {
-        addJson("[]"); // an unfinished reply is given up
-        int before = info().messages();
-        add("user", text);
-        try (var said = saying(before, options)) {
-            while (said.hasNext(before)) {
-                var part = said.next();
-                if (part.kind() == Part.Kind.CONTENT && !part.text().isEmpty() && !onText.test(part.text())) return;
+        Native.given(text, "text");
+        Native.given(options, "options");
+        Native.given(onText, "onText");
+        alone(() -> {
+            addJson("[]"); // an unfinished reply is given up
+            int before = info().messages();
+            add("user", text);
+            try (var said = saying(before, options)) {
+                while (said.hasNext(before)) {
+                    var part = said.next();
+                    boolean isPiece = part.kind() == Part.Kind.CONTENT && !part.text().isEmpty();
+                    if (isPiece && !callBack(() -> onText.test(part.text()))) break;
+                }
             }
-        }
+            return null;
+        });
     }
 
     private Reply saying(int before, Options options) {
@@ -352,37 +371,43 @@ public final class Conversation extends Handle {
 
     /** The same; returns the content. */
     public String say(String text) {
+        return say(text, new Options());
+    }
+
+    /** The same with options of the reply. */
+    public String say(String text, Options options) {
         var all = new StringBuilder();
-        say(text, all::append);
+        say(text, options, all::append);
         return all.toString();
     }
 
     /** All messages. Replies have "reasoning_content", "tool_calls" and "finish_reason". An unfinished reply is not
      * among them. */
-    public List<Map<String, Object>> messages() {
+    public List<Map<String, @Nullable Object>> messages() {
         return messages(0);
     }
 
     /** The messages from number {@code first} on. */
     @SuppressWarnings("unchecked")
-    public List<Map<String, Object>> messages(int first) {
-        return (List<Map<String, Object>>) Json.read(messagesJson(first));
+    public List<Map<String, @Nullable Object>> messages(int first) {
+        return (List<Map<String, @Nullable Object>>) Json.read(messagesJson(first));
     }
 
     /** The same in JSON. */
     public String messagesJson(int first) {
+        Native.whole(first, "first");
         return call((arena, conversation) -> Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
-            Header.rz_conversation_json_into(conversation, Native.whole(first, "first"), out, capacity, written, e)).text());
+            Header.rz_conversation_json_into(conversation, first, out, capacity, written, e)).text());
     }
 
     /** Removes the messages after the first {@code messages}. */
     public void rewind(int messages) {
-        change((arena, conversation) -> e ->
-            Header.rz_conversation_rewind(conversation, Native.whole(messages, "messages"), e));
+        Native.whole(messages, "messages");
+        change((arena, conversation) -> e -> Header.rz_conversation_rewind(conversation, messages, e));
     }
 
-    /** Frees the KV cache and keeps the messages. The next reply computes the KV cache again. Fails with the status
-     * BUSY while a reply is unfinished, as {@link #setCapacity}, {@link #setAdapters} and {@link #setCancel} do. */
+    /** Frees the KV cache and keeps the messages. The next reply computes the KV cache again. Throws BusyException while
+     * a reply is unfinished, as {@link #setCapacity}, {@link #setAdapters} and {@link #setCancel} do. */
     public void release() {
         set((arena, conversation) -> e -> Header.rz_conversation_release(conversation, e));
     }
@@ -390,38 +415,36 @@ public final class Conversation extends Handle {
     /** Sets the context length in tokens; 0: the model's, at most 8192. The next reply computes the KV cache
      * again. */
     public void setCapacity(int tokens) {
-        set((arena, conversation) -> e ->
-            Header.rz_conversation_capacity_set(conversation, Native.whole(tokens, "tokens"), e));
+        Native.whole(tokens, "tokens");
+        set((arena, conversation) -> e -> Header.rz_conversation_capacity_set(conversation, tokens, e));
     }
 
     /** Sets what later replies do if they exceed the context. */
     public void setOverflow(Overflow overflow) {
+        Native.given(overflow, "overflow");
         set((arena, conversation) -> e -> Header.rz_conversation_overflow_set(conversation, overflow.ordinal(), e));
     }
 
     /** Sets the LoRA adapters of later replies, each with a scale. The next reply computes the KV cache again. */
     public void setAdapters(Map<Adapter, Float> adapters) {
-        var all = List.copyOf(adapters.entrySet());
-        call((arena, conversation) -> useAll(arena, all.stream().map(Map.Entry::getKey).collect(Collectors.toList()), pointers -> {
-            Memory scales = arena.allocate(4L * Math.max(all.size(), 1));
-            for (int i = 0; i < all.size(); i++) scales.set(4 * i, all.get(i).getValue());
-            return Native.check(arena, e -> Header.rz_conversation_adapters_set(conversation, pointers, scales, all.size(), e));
-        }));
+        var scaled = Adapter.scaled(adapters);
+        set((arena, conversation) -> e -> Adapter.useAll(arena, scaled, (all, scales, n) ->
+            Header.rz_conversation_adapters_set(conversation, all, scales, n, e)));
     }
 
     /** Sets the store of later replies; null: none. */
-    public void setStore(Store store) {
+    public void setStore(@Nullable Store store) {
         set((arena, conversation) -> e -> use(store, pointer -> Header.rz_conversation_store_set(conversation, pointer, e)));
     }
 
     /** Sets what stops every call that computes from now on, in place of {@link Setup#cancel}; null: nothing. */
-    public void setCancel(Cancel cancel) {
+    public void setCancel(@Nullable Cancel cancel) {
         set((arena, conversation) -> e -> use(cancel, pointer -> Header.rz_conversation_cancel_set(conversation, pointer, e)));
     }
 
     /** Makes a call that leaves the last reply. */
-    private void set(java.util.function.BiFunction<Arena, Memory, Native.Call> call) {
-        call((arena, conversation) -> Native.check(arena, call.apply(arena, conversation)));
+    private void set(BiFunction<Arena, Memory, Native.Call> call) {
+        alone(() -> call((arena, conversation) -> Native.check(arena, call.apply(arena, conversation))));
     }
 
     /** A second conversation with the same messages, which shares their KV cache (copy-on-write). */
@@ -432,15 +455,10 @@ public final class Conversation extends Handle {
 
     /** Writes the conversation with its KV cache. {@link #load} reads it, in another process too. */
     public void save(OutputStream out) throws IOException {
-        var transfer = new Session.Transfer(null, out);
-        call((arena, conversation) -> {
-            var write = Native.callback(arena, Platform.Kind.WRITE, transfer::write);
-            return transfer.check(arena, e ->
-                Header.rz_conversation_save(conversation, write.function(), write.user(), Memory.NULL, e));
-        });
-        transfer.rethrow();
+        Transfer.save(this, out, Header::rz_conversation_save);
     }
 
+    /** The state of the conversation and of its last reply. */
     public Info info() {
         return call((arena, conversation) -> {
             var layout = Header.rz_conversation_info;

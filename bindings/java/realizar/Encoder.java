@@ -3,9 +3,8 @@ package realizar;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.nio.file.Paths;
-import java.util.List;
 import java.util.Map;
-import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 
 /** The vision or audio encoder of a multimodal model. Any number of threads may use it at once. */
 public final class Encoder extends Handle {
@@ -14,30 +13,33 @@ public final class Encoder extends Handle {
     public static final class Load {
         private int device, maxRows, flags;
         private ElementType quantize = ElementType.DEFAULT;
-        private Cancel cancel;
-        private Model.Load.Progress progress;
+        private @Nullable Cancel cancel;
+        private Model.Load.@Nullable Progress progress;
+
+        /** All options are the default. */
+        public Load() {}
 
         /** Index of a device: 0 or 1, both of which are the CPU. */
         public Load device(int device) {
-            this.device = device;
+            this.device = Native.whole(device, "device");
             return this;
         }
 
         /** Type to which float matrices are quantized; by default none is. */
         public Load quantize(ElementType type) {
-            quantize = Objects.requireNonNull(type, "quantize");
+            quantize = Native.given(type, "type");
             return this;
         }
 
         /** Maximum number of rows of an image or a sound; 0: what the files allow, at most 4096. */
         public Load maxRows(int rows) {
-            maxRows = rows;
+            maxRows = Native.whole(rows, "rows");
             return this;
         }
 
         /** Which encoder of a file to load, if the file has both; by default the vision encoder. */
         public Load kind(Media.Kind kind) {
-            flags |= kind == Media.Kind.AUDIO ? Header.RZ_ENCODER_AUDIO : Header.RZ_ENCODER_IMAGE;
+            flags |= Native.given(kind, "kind") == Media.Kind.AUDIO ? Header.RZ_ENCODER_AUDIO : Header.RZ_ENCODER_IMAGE;
             return this;
         }
 
@@ -47,13 +49,14 @@ public final class Encoder extends Handle {
             return this;
         }
 
-        public Load cancel(Cancel cancel) {
+        /** Stops the load. */
+        public Load cancel(@Nullable Cancel cancel) {
             this.cancel = cancel;
             return this;
         }
 
         /** Receives bytes. An exception that {@code progress} throws ends the load, which rethrows it. */
-        public Load progress(Model.Load.Progress progress) {
+        public Load progress(Model.Load.@Nullable Progress progress) {
             this.progress = progress;
             return this;
         }
@@ -62,30 +65,33 @@ public final class Encoder extends Handle {
     /** Options of an image, all of which are optional. Each method sets one and returns the object. */
     public static final class Choices {
         private int minRows, maxRows, maxTiles, maxPixels, flags, background;
-        private Cancel cancel;
-        private Model.Load.Progress progress;
+        private @Nullable Cancel cancel;
+        private Model.Load.@Nullable Progress progress;
+
+        /** All options are the default. */
+        public Choices() {}
 
         /** Minimum number of rows, for models that take images of any size: smaller images are enlarged. */
         public Choices minRows(int rows) {
-            minRows = rows;
+            minRows = Native.whole(rows, "rows");
             return this;
         }
 
         /** Maximum number of rows: larger images are shrunk, or cut into fewer tiles. */
         public Choices maxRows(int rows) {
-            maxRows = rows;
+            maxRows = Native.whole(rows, "rows");
             return this;
         }
 
         /** Maximum number of tiles, not counting an overview; 1: the whole image only. */
         public Choices maxTiles(int tiles) {
-            maxTiles = tiles;
+            maxTiles = Native.whole(tiles, "tiles");
             return this;
         }
 
         /** Maximum number of pixels of an image file; 0: 64 million. */
         public Choices maxPixels(int pixels) {
-            maxPixels = pixels;
+            maxPixels = Native.whole(pixels, "pixels");
             return this;
         }
 
@@ -95,13 +101,14 @@ public final class Encoder extends Handle {
             return this;
         }
 
-        public Choices cancel(Cancel cancel) {
+        /** Stops the call. */
+        public Choices cancel(@Nullable Cancel cancel) {
             this.cancel = cancel;
             return this;
         }
 
         /** Receives tiles. An exception that {@code progress} throws ends the call, which rethrows it. */
-        public Choices progress(Model.Load.Progress progress) {
+        public Choices progress(Model.Load.@Nullable Progress progress) {
             this.progress = progress;
             return this;
         }
@@ -168,6 +175,7 @@ public final class Encoder extends Handle {
         int apply(Memory model, Memory path, Memory params, Memory error);
     }
 
+    /** Loads an encoder without options. */
     public static Encoder load(Model model, Path path) {
         return load(model, path, new Load());
     }
@@ -184,11 +192,16 @@ public final class Encoder extends Handle {
 
     /** The same for a path, or the encoder of a model of the Hub, "hf:owner/name". */
     public static Encoder load(Model model, String name, Load load) {
+        Native.given(model, "model");
+        Native.given(name, "name");
+        Native.given(load, "load");
         return load(model, name.startsWith(Hub.PREFIX) ? Model.fetch(Hub.choose(name, null, 0, 0).encoder(), load.progress) : Paths.get(name), load);
     }
 
     /** The same for files that are bytes in memory, as {@link Model#load(Map, Model.Load)} takes them. */
     public static Encoder load(Model model, Map<String, ?> files, Load load) {
+        Native.given(model, "model");
+        Native.given(load, "load");
         try (Arena arena = new Arena()) {
             Memory sources = Model.sources(arena, files), out = arena.allocate(Memory.POINTER);
             with(arena, model, Paths.get(""), load, (pointer, name, params, e) ->
@@ -209,33 +222,31 @@ public final class Encoder extends Handle {
     }
 
     private static void with(Arena arena, Model model, Path path, Load load, Loading call) {
-        Memory name = Native.terminated(arena, path.toString());
+        Native.given(model, "model");
+        Native.given(load, "load");
+        Memory name = Native.terminated(arena, Native.given(path, "path").toString(), "path");
         var params = Native.sized(arena, Header.rz_encoder_params);
         Native.set(params, Header.rz_encoder_params, "flags", load.flags);
         Native.set(params, Header.rz_encoder_params, "device", load.device);
         Native.set(params, Header.rz_encoder_params, "quantize", load.quantize.number);
         Native.set(params, Header.rz_encoder_params, "max_rows", load.maxRows);
-        var forward = new Model.Forward(load.progress);
-        var told = forward.told(arena);
-        Native.set(params, Header.rz_encoder_params, "progress", told.function());
-        Native.set(params, Header.rz_encoder_params, "progress_user", told.user());
-        var stop = Cancel.orNew(load.cancel);
-        forward.run(() -> model.use(pointer -> stop.use(cancel -> {
-            Native.set(params, Header.rz_encoder_params, "cancel", cancel);
-            return Blocking.call(List.of(stop), () -> Native.check(arena, e -> call.apply(pointer, name, params, e)));
-        })));
+        model.use(pointer -> Reported.call(arena, params, Header.rz_encoder_params, load.progress, load.cancel, () ->
+            Native.check(arena, e -> call.apply(pointer, name, params, e))));
     }
 
+    /** The description of the encoder. */
     public Info info() {
         return info;
     }
 
     /** Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file. */
     public Media encode(byte[] file, Choices choices) {
-        return encode(ByteBuffer.wrap(file), choices);
+        return encode(ByteBuffer.wrap(Native.given(file, "file")), choices);
     }
 
+    /** The same for bytes in a buffer. */
     public Media encode(ByteBuffer file, Choices choices) {
+        Native.given(file, "file");
         return encoded(choices, arena -> {
             Memory data = Native.PLATFORM.source(arena, file);
             return (encoder, params, out, e) -> Header.rz_media_from_image(encoder, data, data.size, params, out, e);
@@ -245,10 +256,14 @@ public final class Encoder extends Handle {
     /** Encodes an image in memory, whose rows start at the top. {@code stride}: bytes from one row to the next; 0: rows
      * follow one another. */
     public Media encode(ByteBuffer pixels, PixelFormat format, int width, int height, int stride, Choices choices) {
-        long row = (long) format.bytes * width, step = stride == 0 ? row : stride;
+        Native.given(pixels, "pixels");
+        Native.given(choices, "choices");
+        long row = (long) Native.given(format, "format").bytes * Native.whole(width, "width"), step = stride == 0 ? row : stride;
         // The library cannot see where the buffer ends.
+        Native.whole(height, "height");
+        Native.whole(stride, "stride");
         if (width < 1 || height < 1 || width > 65535 || height > 65535 || step < row || step * (height - 1) + row > pixels.remaining()) {
-            throw new IllegalArgumentException(pixels.remaining() + " bytes are no " + width + " x " + height + " pixels");
+            throw new IllegalArgumentException("pixels has " + pixels.remaining() + " bytes; it must have " + width + " x " + height + " pixels");
         }
         return encoded(choices, arena -> {
             var picture = Native.sized(arena, Header.rz_pixels);
@@ -264,10 +279,14 @@ public final class Encoder extends Handle {
     /** Encodes a video: at least two frames of one size, one behind the other without gaps, and the time of each in
      * seconds from its beginning. Of the choices the rows are bounds on all frames together. */
     public Media encodeFrames(ByteBuffer pixels, double[] times, PixelFormat format, int width, int height, Choices choices) {
-        long frame = (long) format.bytes * width * height;
+        Native.given(pixels, "pixels");
+        Native.given(times, "times");
+        Native.given(choices, "choices");
+        Native.whole(height, "height");
+        long frame = (long) Native.given(format, "format").bytes * Native.whole(width, "width") * height;
         // The library cannot see where the buffer ends.
         if (width < 1 || height < 1 || height > 65535 || width > 65535 || frame * times.length != pixels.remaining()) {
-            throw new IllegalArgumentException(pixels.remaining() + " bytes are no " + times.length + " frames of " + width + " x " + height);
+            throw new IllegalArgumentException("pixels has " + pixels.remaining() + " bytes; it must have " + times.length + " frames of " + width + " x " + height);
         }
         return encoded(choices, arena -> {
             var layout = Header.rz_pixels;
@@ -290,16 +309,19 @@ public final class Encoder extends Handle {
      * second. Several channels become their mean. Of the choices, maxRows, cancel and progress apply; progress counts
      * parts. */
     public Media encodeSamples(float[] samples, int channels, int rate, Choices choices) {
+        Native.given(samples, "samples");
+        Native.whole(channels, "channels");
+        Native.whole(rate, "rate");
         return encoded(choices, arena -> {
             Memory data = arena.allocate(4L * samples.length);
             data.copy(samples);
-            return (encoder, params, out, e) -> Header.rz_media_from_samples(encoder, data, samples.length, Native.whole(channels, "channels"),
-                Native.whole(rate, "rate"), params, out, e);
+            return (encoder, params, out, e) -> Header.rz_media_from_samples(encoder, data, samples.length, channels, rate, params, out, e);
         });
     }
 
     /** Encodes audio from the bytes of a WAV, MP3, FLAC or Ogg file. */
     public Media encodeAudio(byte[] file, Choices choices) {
+        Native.given(file, "file");
         return encoded(choices, arena -> {
             Memory data = Native.PLATFORM.source(arena, ByteBuffer.wrap(file));
             return (encoder, params, out, e) -> Header.rz_media_from_audio(encoder, data, data.size, params, out, e);
@@ -312,31 +334,27 @@ public final class Encoder extends Handle {
     }
 
     private Media encoded(Choices choices, java.util.function.Function<Arena, Encoding> prepared) {
+        Native.given(choices, "choices");
         return call((arena, encoder) -> {
             var params = choices.params(arena);
             Encoding encoding = prepared.apply(arena);
             if (choices.flags != 0) { // later steps would find neither
                 return new Media(Native.made(arena, out -> e -> encoding.apply(encoder, params, out, e)));
             }
-            var forward = new Model.Forward(choices.progress);
-            var told = forward.told(arena);
-            Native.set(params, Header.rz_media_params, "progress", told.function());
-            Native.set(params, Header.rz_media_params, "progress_user", told.user());
-            var stop = Cancel.orNew(choices.cancel);
-            return new Media(forward.run(() -> stop.use(cancel -> {
-                Native.set(params, Header.rz_media_params, "cancel", cancel);
-                return Blocking.call(List.of(stop), () -> Native.made(arena, out -> e -> encoding.apply(encoder, params, out, e)));
-            })));
+            return new Media(Reported.call(arena, params, Header.rz_media_params, choices.progress, choices.cancel, () ->
+                Native.made(arena, out -> e -> encoding.apply(encoder, params, out, e))));
         });
     }
 
     /** The {@link Media#info} of an image of this size, without the image. For sound, {@code width} is the number of
      * samples per channel at the rate of the encoder, and the height is 0. Time and hash are zero. */
     public Media.Info measure(int width, int height, Choices choices) {
+        Native.whole(width, "width");
+        Native.whole(height, "height");
+        Native.given(choices, "choices");
         return call((arena, encoder) -> {
             Memory params = choices.params(arena), out = Native.sized(arena, Header.rz_media_info);
-            Native.check(arena, e -> Header.rz_media_measure(encoder, Native.whole(width, "width"), Native.whole(height, "height"),
-                params, out, e));
+            Native.check(arena, e -> Header.rz_media_measure(encoder, width, height, params, out, e));
             return Media.Info.of(out);
         });
     }

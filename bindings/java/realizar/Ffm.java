@@ -18,6 +18,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Locale;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /** The foreign functions of Java 22. */
 final class Ffm implements Platform {
@@ -36,7 +37,7 @@ final class Ffm implements Platform {
     }
 
     @Override
-    public void open(String file) {
+    public void load(@Nullable String file) {
         var forEver = java.lang.foreign.Arena.global();
         try (InputStream packed = file != null ? null : Ffm.class.getResourceAsStream(system() + "/" + Native.FILE)) {
             if (packed != null) library = unpack(packed);
@@ -107,8 +108,9 @@ final class Ffm implements Platform {
     }
 
     @Override
-    public Memory source(Arena arena, Object bytes) {
-        var segment = bytes instanceof ByteBuffer buffer ? MemorySegment.ofBuffer(buffer) : (MemorySegment) bytes;
+    public @Nullable Memory source(Arena arena, Object bytes) {
+        var segment = bytes instanceof ByteBuffer buffer ? MemorySegment.ofBuffer(buffer) : bytes instanceof MemorySegment given ? given : null;
+        if (segment == null) return null;
         if (segment.isNative()) return new Memory(segment.address(), segment.byteSize());
         Memory copy = arena.allocate(segment.byteSize());
         MemorySegment.ofAddress(copy.address).reinterpret(copy.size).copyFrom(segment);

@@ -6,10 +6,12 @@ import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.concurrent.CancellationException;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /** A text that is being generated, piece by piece. Its session is busy until the generation is closed, which is allowed
- * at any moment; the session keeps the tokens computed so far. One thread at a time, except for {@link #cancel}. An
- * interrupt of the thread cancels too. */
+ * at any moment; the session keeps the tokens computed so far. One call at a time, except for {@link #cancel}: a second
+ * one throws {@link BusyException}. An interrupt of the thread cancels too. {@link #close} ends a loop of another thread
+ * with IllegalStateException. */
 public final class Generation extends Handle implements Iterable<String>, Iterator<String> {
     /** Why a text has ended, in the order of the library's numbers from 1. */
     public enum End { TOKEN, LENGTH, STOP, CONTEXT, GRAMMAR, FAILED, CANCELLED }
@@ -17,14 +19,14 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     private final Session session;
     private final Cancel cancel;
     private final int row;
-    private String next;
+    private @Nullable String next;
 
     /** Begins with tokens, or with a prompt from its token number {@code first} on. */
-    Generation(Memory cache, Session session, int[] tokens, Prompt prompt, int first, Options options) {
+    Generation(Memory cache, Session session, int[] tokens, @Nullable Prompt prompt, int first, Options options) {
         this(cache, session, tokens, prompt, first, options, new Cancel());
     }
 
-    private Generation(Memory cache, Session session, int[] tokens, Prompt prompt, int first, Options options, Cancel cancel) {
+    private Generation(Memory cache, Session session, int[] tokens, @Nullable Prompt prompt, int first, Options options, Cancel cancel) {
         super(start(cache, session.model(), tokens, prompt, first, options, cancel), Header::rz_job_free);
         // The session stays reachable, and its handle valid, for as long as this is.
         this.session = session;
@@ -32,16 +34,16 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         row = Math.min(options.logprobs == null ? 0 : options.logprobs, session.model().info().vocabulary()) + 1;
     }
 
-    private static Memory start(Memory cache, Model model, int[] tokens, Prompt prompt, int first, Options options, Cancel cancel) {
+    private static Memory start(Memory cache, Model model, int[] tokens, @Nullable Prompt prompt, int first, Options options, Cancel cancel) {
         // A GPU need not bring logits back without a sampler. The job copies it.
         boolean compiles = options.grammar == null && options.grammarKind != 0;
         try (Arena arena = new Arena(); Sampler chooser = options.isSampled ? new Sampler(options) : null;
             Grammar own = compiles ? model.grammar(options.grammarKind, options.grammarFlags, options.grammarText) : null) {
             var params = Native.sized(arena, Header.rz_job_params);
             Native.set(params, Header.rz_job_params, "max_tokens", options.maxTokens);
-            Native.set(params, Header.rz_job_params, "tokens", Native.ints(arena, tokens));
+            Native.set(params, Header.rz_job_params, "tokens", Native.ints(arena, tokens, "tokens"));
             Native.set(params, Header.rz_job_params, "n_tokens", (long) tokens.length);
-            Native.set(params, Header.rz_job_params, "stops", Native.texts(arena, options.stops));
+            Native.set(params, Header.rz_job_params, "stops", Native.texts(arena, options.stops, "stops"));
             Native.set(params, Header.rz_job_params, "n_stops", (long) options.stops.size());
             Native.setOrNone(params, Header.rz_job_params, "logprobs", options.logprobs);
             Native.set(params, Header.rz_job_params, "priority", options.priority);
@@ -67,20 +69,24 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     /** Computes until there is text. @throws CancellationException after {@link #cancel} or an interrupt */
     @Override
     public boolean hasNext() {
-        for (boolean more = true; next == null && more; ) {
-            more = step();
-            String piece = text();
-            if (!piece.isEmpty()) next = piece;
-        }
-        return next != null;
+        return alone(() -> {
+            for (boolean more = true; next == null && more; ) {
+                more = step();
+                String piece = text();
+                if (!piece.isEmpty()) next = piece;
+            }
+            return next != null;
+        });
     }
 
     @Override
     public String next() {
-        if (!hasNext()) throw new NoSuchElementException();
-        String piece = next;
-        next = null;
-        return piece;
+        return alone(() -> {
+            if (!hasNext()) throw new NoSuchElementException();
+            String piece = next;
+            next = null;
+            return piece;
+        });
     }
 
     /** Computes until there is a token, or the end. True if there is more to compute. */
@@ -94,12 +100,13 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     }
 
     private boolean advance(long microseconds) {
-        return call((arena, job) ->
-            Blocking.call(List.of(cancel), () -> Native.check(arena, e -> Header.rz_job_step(job, microseconds, e))) != Header.RZ_DONE);
+        return alone(() -> call((arena, job) ->
+            Blocking.call(List.of(cancel), () -> Native.check(arena, e -> Header.rz_job_step(job, microseconds, e))) != Header.RZ_DONE));
     }
 
     /** Steps several generations of one model as a batch, until one of them has a token. True if there is more to
-     * compute. A generation that fails ends without the others; {@link #error} is the reason. */
+     * compute. A generation that fails ends without the others; {@link #error} is the reason. A generation that is
+     * cancelled, or whose deadline has passed, waits without the others; {@link #stopped} is the reason. */
     public static boolean stepAll(List<Generation> generations) {
         return advance(generations, Header.RZ_NO_LIMIT);
     }
@@ -110,11 +117,12 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     }
 
     private static boolean advance(List<Generation> generations, long microseconds) {
+        Native.all(generations, "generations");
         try (Arena arena = new Arena()) {
             long n = generations.size();
             var cancels = generations.stream().map(generation -> generation.cancel).collect(Collectors.toList());
-            return useAll(arena, generations, jobs -> Blocking.call(cancels, () ->
-                Native.check(arena, e -> Header.rz_jobs_step(jobs, n, microseconds, e))) != Header.RZ_DONE);
+            return allAlone(generations, () -> useAll(arena, generations, jobs -> Blocking.callAll(cancels, () ->
+                Native.check(arena, e -> Header.rz_jobs_step(jobs, n, microseconds, e)))));
         }
     }
 
@@ -151,13 +159,8 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
 
     /** Lets steps fail with the status DEADLINE after this time, at once if it is not positive; null removes the
      * deadline. */
-    public void deadline(Duration time) {
+    public void deadline(@Nullable Duration time) {
         cancel.deadline(time);
-    }
-
-    @Override
-    void stop() {
-        cancel.fire();
     }
 
     /** Takes back a cancel or a deadline, so that the next step continues. */
@@ -186,14 +189,20 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     }
 
     /** Why the text has ended; null if it has not. */
-    public End end() {
+    public @Nullable End end() {
         int end = info("end_reason");
         return end == 0 ? null : End.values()[end - 1];
     }
 
+    /** CANCELLED or DEADLINE if steps fail because of a cancel or a deadline, else null. */
+    public RealizarException.@Nullable Status stopped() {
+        int stopped = info("stopped");
+        return stopped == 0 ? null : RealizarException.Status.of(stopped);
+    }
+
     /** The error of a generation that has ended with FAILED, else null. {@link #step} throws this error, {@link
      * #stepAll} does not. */
-    public RealizarException error() {
+    public @Nullable RealizarException error() {
         if (end() != End.FAILED) return null;
         try {
             call((arena, job) -> Native.check(arena, e -> Header.rz_job_error(job, e)));

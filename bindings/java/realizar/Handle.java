@@ -4,15 +4,18 @@ import java.lang.ref.PhantomReference;
 import java.lang.ref.ReferenceQueue;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
 
-/** A handle of the library that is freed once: by {@link #close}, which ends or waits for the calls that use it, or
- * when it is forgotten. A call never waits for a thread that closes the handle. */
+/** A handle of the library that is freed once: by {@link #close}, which ends the calls that use it, or when it is
+ * forgotten. A call never waits for a thread that closes the handle. */
 abstract class Handle implements AutoCloseable {
     /** Counts the calls that use a handle, and frees it after the last one. Java's Cleaner, which would free forgotten
      * handles too, is missing in Android 8. */
@@ -125,7 +128,7 @@ abstract class Handle implements AutoCloseable {
 
     /** A call that a thread is in, and the call around it. {@code uses} is null for the listener to the log, which any
      * thread of the library calls. */
-    private record Entered(Uses uses, Entered outer) {
+    record Entered(@Nullable Uses uses, @Nullable Entered outer) {
         /** The innermost call of each thread. */
         static final ThreadLocal<Entered> INNERMOST = new ThreadLocal<>();
 
@@ -146,19 +149,53 @@ abstract class Handle implements AutoCloseable {
             }
             return false;
         }
+
+        /** True if one of the handles of a call, and of the calls around it, is closed. */
+        static boolean isAnyClosed(@Nullable Entered innermost) {
+            for (var call = innermost; call != null; call = call.outer) {
+                if (call.uses != null && call.uses.isClosed()) return true;
+            }
+            return false;
+        }
     }
 
     private final Memory pointer;
     private final Uses uses;
+    /** Held by calls that belong together, next to which no other use may come. */
+    private final ReentrantLock alone = new ReentrantLock();
+    /** Whether the calls that belong together are in a callback; written by the thread that holds the lock. */
+    private boolean isCallingBack;
 
     Handle(Memory pointer, Consumer<Memory> free) {
         this.pointer = pointer;
         uses = new Uses(this, () -> free.accept(pointer));
     }
 
+    /** The calls that the thread is in, innermost first; null outside of calls. */
+    static @Nullable Entered entered() {
+        return Entered.INNERMOST.get();
+    }
+
     private static void enter(Handle handle) {
-        if (!handle.uses.begin(false)) throw new IllegalStateException(handle.getClass().getSimpleName() + " is closed");
+        if (!handle.uses.begin(false)) throw handle.closed();
         Entered.enter(handle.uses);
+    }
+
+    private String name() {
+        return getClass().getSimpleName();
+    }
+
+    private IllegalStateException closed() {
+        return new IllegalStateException(name() + " is closed");
+    }
+
+    private BusyException busy() {
+        return new BusyException(name() + " is in use by another call");
+    }
+
+    /** The failure of a call that uses the handle: a call that {@link #close} has ended fails as a later call does. */
+    private RuntimeException ended(CancellationException failure) {
+        return isClosed() ? closed() : failure;
     }
 
     private static void leave(Uses uses) {
@@ -172,8 +209,61 @@ abstract class Handle implements AutoCloseable {
         enter(this);
         try {
             return f.apply(pointer);
+        } catch (CancellationException e) {
+            throw ended(e);
         } finally {
             leave(held);
+        }
+    }
+
+    /** Makes calls that belong together, and may be within such calls of the same thread.
+     *
+     * @throws BusyException if another thread makes such calls, or in their callback */
+    final <T> T alone(Supplier<T> calls) {
+        beginAlone();
+        try {
+            return calls.get();
+        } finally {
+            alone.unlock();
+        }
+    }
+
+    private void beginAlone() {
+        if (alone.isHeldByCurrentThread() && isCallingBack || !alone.tryLock()) throw busy();
+    }
+
+    /** The same for several handles. */
+    static <T> T allAlone(List<? extends Handle> of, Supplier<T> calls) {
+        List<Handle> handles = List.copyOf(of);
+        int n = 0;
+        try {
+            for (; n < handles.size(); n++) handles.get(n).beginAlone();
+            return calls.get();
+        } finally {
+            while (--n >= 0) handles.get(n).alone.unlock();
+        }
+    }
+
+    /** Makes calls that belong together once the handle is in no other use, which {@code end} ends. */
+    final void aloneAfter(Runnable end, Runnable calls) {
+        if (!alone.tryLock()) {
+            end.run();
+            alone.lock();
+        }
+        try {
+            calls.run();
+        } finally {
+            alone.unlock();
+        }
+    }
+
+    /** Runs a callback of calls that belong together. */
+    final <T> T callBack(Supplier<T> callback) {
+        isCallingBack = true;
+        try {
+            return callback.get();
+        } finally {
+            isCallingBack = false;
         }
     }
 
@@ -205,7 +295,7 @@ abstract class Handle implements AutoCloseable {
     }
 
     /** Calls `f` with several handles, which may be NULL, in an array. */
-    static <T> T useAll(Arena arena, List<? extends Handle> handles, Function<Memory, T> f) {
+    static <T> T useAll(Arena arena, List<? extends @Nullable Handle> handles, Function<Memory, T> f) {
         Memory array = arena.allocate((long) Memory.POINTER * Math.max(handles.size(), 1));
         int n = 0;
         try {
@@ -216,6 +306,11 @@ abstract class Handle implements AutoCloseable {
                 array.set(Memory.POINTER * n, handle.pointer);
             }
             return f.apply(array);
+        } catch (CancellationException e) {
+            for (var handle : handles) {
+                if (handle != null && handle.isClosed()) throw handle.closed();
+            }
+            throw e;
         } finally {
             while (--n >= 0) {
                 Handle handle = handles.get(n);
@@ -225,7 +320,7 @@ abstract class Handle implements AutoCloseable {
     }
 
     /** Calls `f` with a handle, or with NULL if it is absent. */
-    static <T> T use(Handle handle, Function<Memory, T> f) {
+    static <T> T use(@Nullable Handle handle, Function<Memory, T> f) {
         return handle == null ? f.apply(Memory.NULL) : handle.use(f);
     }
 
@@ -243,21 +338,17 @@ abstract class Handle implements AutoCloseable {
         return uses.isClosed();
     }
 
-    /** Has calls at work end, for which {@link #close} waits. */
-    void stop() {}
-
-    /** Frees the handle, after the calls that use it. Later calls throw IllegalStateException.
+    /** Ends the calls that use the handle, waits for their end, and frees the handle. A call that is ended in this way,
+     * and each later call, throws IllegalStateException, whose message names the object.
      *
-     * @throws IllegalStateException in a callback of a call that uses the handle, and in the listener to the log while
-     *     any call does */
+     * @throws BusyException in a callback of a call that uses the handle, and in the listener to the log while any call
+     *     does */
     @Override
     public void close() {
-        if (Entered.isIn(uses) || !uses.close(Entered.isIn(null))) throw new IllegalStateException(getClass().getSimpleName() + " is at work");
-        try {
-            stop();
-        } finally {
-            uses.freeIfUnused();
-            uses.awaitFreed();
-        }
+        boolean isWithin = Entered.isIn(uses) || alone.isHeldByCurrentThread() && isCallingBack;
+        if (isWithin || !uses.close(Entered.isIn(null))) throw busy();
+        Blocking.lookAtAll();
+        uses.freeIfUnused();
+        uses.awaitFreed();
     }
 }

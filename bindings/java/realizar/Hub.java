@@ -66,9 +66,9 @@ final class Hub {
     /** {@code listing} may be null; {@code flags}: Header.RZ_HUB_CACHED for files of the cache. */
     static Choice choose(String model, String listing, long free, int flags) {
         try (Arena arena = new Arena()) {
-            Memory name = Native.bytes(arena, model);
+            Memory name = Native.bytes(arena, model, "name");
             // A listing of no bytes would stand for none.
-            Memory json = listing == null ? Memory.NULL : Native.bytes(arena, listing + " ");
+            Memory json = listing == null ? Memory.NULL : Native.bytes(arena, listing + " ", "a listing");
             var chosen = (Map<?, ?>) Json.read(Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
                 Header.rz_hub_choose_into(name, name.size, json, json.size, free, flags, out, capacity, written, e)).text());
             var files = new ArrayList<Listed>();

@@ -2,13 +2,14 @@ package realizar;
 
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
+import org.jspecify.annotations.Nullable;
 
 /** The library behind a second one, librealizar_jni, of bindings/java/jni. */
 final class Jni implements Platform {
     /** Thread.isVirtual; null on Android and in a Java before 21. */
-    private static final Method IS_VIRTUAL = isVirtualOf();
+    private static final @Nullable Method IS_VIRTUAL = isVirtualOf();
 
-    private static Method isVirtualOf() {
+    private static @Nullable Method isVirtualOf() {
         try {
             return Thread.class.getMethod("isVirtual");
         } catch (NoSuchMethodException e) {
@@ -17,10 +18,19 @@ final class Jni implements Platform {
     }
 
     @Override
-    public void open(String file) {
+    public void load(@Nullable String file) {
         if (file == null) System.loadLibrary("realizar");
         else System.load(file);
-        System.loadLibrary("realizar_jni");
+    }
+
+    @Override
+    public void link() {
+        try {
+            System.loadLibrary("realizar_jni");
+        } catch (UnsatisfiedLinkError e) {
+            throw new UnsatisfiedLinkError("the library " + System.mapLibraryName("realizar_jni") + " cannot be loaded: put its folder into the property "
+                + "java.library.path; Java 22 and later need it only if the property realizar.jni is true (" + e.getMessage() + ")");
+        }
     }
 
     @Override
@@ -48,8 +58,9 @@ final class Jni implements Platform {
     }
 
     @Override
-    public Memory source(Arena arena, Object bytes) {
-        var buffer = ((ByteBuffer) bytes).duplicate();
+    public @Nullable Memory source(Arena arena, Object bytes) {
+        if (!(bytes instanceof ByteBuffer given)) return null;
+        var buffer = given.duplicate();
         if (buffer.isDirect()) return new Memory(address(buffer) + buffer.position(), buffer.remaining());
         Memory copy = arena.allocate(buffer.remaining());
         view(copy.address, copy.size).put(buffer);

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /** Converts between JSON and Java values: maps, lists, strings, numbers (Long or BigDecimal), booleans and null. */
 public final class Json {
@@ -21,7 +22,7 @@ public final class Json {
     }
 
     /** The JSON of a value. */
-    public static String write(Object value) {
+    public static String write(@Nullable Object value) {
         if (value == null || value instanceof Boolean || value instanceof Number) return String.valueOf(value);
         if (value instanceof Json json) return json.text;
         if (value instanceof Collection<?> list) return list.stream().map(Json::write).collect(Collectors.joining(", ", "[", "]"));
@@ -30,7 +31,7 @@ public final class Json {
             throw new IllegalArgumentException("a value of JSON is a " + value.getClass().getTypeName()
                 + "; it must be a map, a collection, a string, a number, a boolean or null");
         }
-        return map.entrySet().stream().map(entry -> quoted(entry.getKey().toString()) + ": " + write(entry.getValue()))
+        return map.entrySet().stream().map(entry -> quoted(Native.given(entry.getKey(), "a name in an object of JSON").toString()) + ": " + write(entry.getValue()))
             .collect(Collectors.joining(", ", "{", "}"));
     }
 
@@ -48,8 +49,8 @@ public final class Json {
     }
 
     /** The value of some JSON. @throws IllegalArgumentException for a text that is none */
-    public static Object read(String text) {
-        var json = new Json(text);
+    public static @Nullable Object read(String text) {
+        var json = new Json(Native.given(text, "text"));
         Object value = json.value();
         if (json.peek() != 0) throw json.wrong();
         return value;
@@ -76,7 +77,7 @@ public final class Json {
         if (!skips(word)) throw wrong();
     }
 
-    private Object value() {
+    private @Nullable Object value() {
         if (skips("null")) return null;
         if (skips("true")) return true;
         if (skips("false")) return false;

@@ -79,40 +79,35 @@ public final class Media extends Handle {
     /** A medium of rows that the caller has encoded, one after the other. {@code columns} times {@code lines} is their
      * number, for models with two-dimensional positions (M-RoPE); 0 for both: one line. */
     public static Media ofRows(Model model, Kind kind, float[] rows, int rowDim, int columns, int lines) {
-        if (rowDim < 1 || rows.length % rowDim != 0) throw new IllegalArgumentException(rows.length + " numbers are no rows of " + rowDim);
+        Native.given(model, "model");
+        Native.given(kind, "kind");
+        Native.whole(columns, "columns");
+        Native.whole(lines, "lines");
+        if (Native.given(rows, "rows").length % Math.max(Native.whole(rowDim, "rowDim"), 1) != 0 || rowDim == 0) {
+            throw new IllegalArgumentException("rows has " + rows.length + " numbers; it must have a multiple of rowDim, " + rowDim);
+        }
         return model.call((arena, pointer) -> {
             Memory all = arena.allocate(4L * rows.length);
             all.copy(rows);
             return new Media(Native.made(arena, out -> e ->
-                Header.rz_media_from_rows(pointer, kind.number, all, rows.length / rowDim, rowDim, Native.whole(columns, "columns"),
-                    Native.whole(lines, "lines"), out, e)));
+                Header.rz_media_from_rows(pointer, kind.number, all, rows.length / rowDim, rowDim, columns, lines, out, e)));
         });
     }
 
     /** Reads the medium that {@link #save} has written. No encoder is needed. */
     public static Media load(Model model, InputStream in) throws IOException {
-        var transfer = new Session.Transfer(in, null);
-        Media media = model.call((arena, pointer) -> {
-            var read = Native.callback(arena, Platform.Kind.READ, transfer::read);
-            Memory out = arena.allocate(Memory.POINTER);
-            transfer.check(arena, e -> Header.rz_media_load(pointer, read.function(), read.user(), Memory.NULL, out, e));
-            Memory made = out.getPointer(0);
-            return made.address == 0 ? null : new Media(made);
-        });
-        transfer.rethrow();
-        return media;
+        Native.given(model, "model");
+        Native.given(in, "in");
+        return Transfer.load(in, (read, user, out, e) -> model.use(pointer ->
+            Header.rz_media_load(pointer, read, user, Memory.NULL, out, e)), Media::new);
     }
 
     /** Writes the medium, for {@link #load}. */
     public void save(OutputStream out) throws IOException {
-        var transfer = new Session.Transfer(null, out);
-        call((arena, media) -> {
-            var write = Native.callback(arena, Platform.Kind.WRITE, transfer::write);
-            return transfer.check(arena, e -> Header.rz_media_save(media, write.function(), write.user(), Memory.NULL, e));
-        });
-        transfer.rethrow();
+        Transfer.save(this, out, Header::rz_media_save);
     }
 
+    /** The description of the medium. */
     public Info info() {
         return info;
     }

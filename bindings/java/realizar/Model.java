@@ -9,9 +9,8 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
-import java.util.function.Supplier;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /** A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json. Any number of threads may use
  *  it at once. */
@@ -23,97 +22,105 @@ public final class Model extends Handle {
         /** Receives the number of bytes loaded so far and in total, on the thread that loads; false stops the load. */
         @FunctionalInterface
         public interface Progress {
+            /** {@code done} of {@code total} bytes are loaded. */
             boolean told(long done, long total);
         }
 
         private int threads, device, mixedPrefillTokens, flags;
-        private Integer gpuLayers, expertsCopiedFrom;
+        private @Nullable Integer gpuLayers, expertsCopiedFrom;
         private ElementType quantize = ElementType.DEFAULT;
         private List<Integer> devices = List.of();
         private List<Float> shares = List.of();
-        private String chatTemplate;
+        private @Nullable String chatTemplate;
         private List<Placement> placements = List.of();
-        private Path packedPath, testedPath;
-        private RealizarRuntime runtime;
-        private Cancel cancel;
-        private Progress progress;
+        private @Nullable Path packedPath, testedPath;
+        private @Nullable RealizarRuntime runtime;
+        private @Nullable Cancel cancel;
+        private @Nullable Progress progress;
+
+        /** All options are the default. */
+        public Load() {}
 
         /** Number of threads that compute, if no runtime is given; 0: as for a new {@link RealizarRuntime}. */
         public Load threads(int threads) {
-            this.threads = threads;
+            this.threads = Native.whole(threads, "threads");
             return this;
         }
 
         /** The runtime (threads, log, memory limit), which several models may share. */
-        public Load runtime(RealizarRuntime runtime) {
+        public Load runtime(@Nullable RealizarRuntime runtime) {
             this.runtime = runtime;
             return this;
         }
 
         /** Index of a device; 0: the best one. */
         public Load device(int device) {
-            this.device = device;
+            this.device = Native.whole(device, "device");
             return this;
         }
 
         /** GPUs among which the layers are divided, in this order. {@code shares}: relative sizes of their parts;
          * empty: in proportion to free memory. */
         public Load devices(List<Integer> devices, List<Float> shares) {
+            var devicesGiven = Native.<Integer>all(devices, "devices");
+            var sharesGiven = Native.<Float>all(shares, "shares");
+            devicesGiven.forEach(device -> Native.whole(device, "a device of devices"));
+            sharesGiven.forEach(share -> Native.finite(share, "a share of shares"));
             // The library looks for a share of each.
             if (!shares.isEmpty() && shares.size() != devices.size()) {
-                throw new IllegalArgumentException(shares.size() + " shares for " + devices.size() + " devices");
+                throw new IllegalArgumentException("shares has " + shares.size() + " elements; it must have none or one per device, " + devices.size());
             }
-            this.devices = List.copyOf(devices);
-            this.shares = List.copyOf(shares);
+            this.devices = devicesGiven;
+            this.shares = sharesGiven;
             return this;
         }
 
         /** Number of layers to offload to the GPU; by default as many as fit. */
         public Load gpuLayers(int layers) {
-            gpuLayers = layers;
+            gpuLayers = Native.whole(layers, "layers");
             return this;
         }
 
         /** Places of parts of the model; none: everything is where its layer is. */
         public Load placements(List<Placement> placements) {
-            this.placements = List.copyOf(placements);
+            this.placements = Native.all(placements, "placements");
             return this;
         }
 
         /** Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no
          * step; by default those for which this takes less time, as the load measures. */
         public Load expertsCopiedFrom(int tokens) {
-            expertsCopiedFrom = tokens;
+            expertsCopiedFrom = Native.whole(tokens, "tokens");
             return this;
         }
 
         /** Type to which float matrices are quantized; by default none is. */
         public Load quantize(ElementType type) {
-            quantize = Objects.requireNonNull(type, "quantize");
+            quantize = Native.given(type, "type");
             return this;
         }
 
         /** Maximum number of prompt tokens that a batch step computes together with generated tokens; 0: 64. A larger
          * number shortens the time to first token and lengthens the time between other tokens. */
         public Load mixedPrefillTokens(int tokens) {
-            mixedPrefillTokens = tokens;
+            mixedPrefillTokens = Native.whole(tokens, "tokens");
             return this;
         }
 
         /** A file of packed weights, made by the first load and mapped by later ones. */
-        public Load packedPath(Path path) {
+        public Load packedPath(@Nullable Path path) {
             packedPath = path;
             return this;
         }
 
         /** A file that records the self-tests that GPUs have passed, so that later processes skip them. */
-        public Load testedPath(Path path) {
+        public Load testedPath(@Nullable Path path) {
             testedPath = path;
             return this;
         }
 
         /** A chat template in Jinja, in place of the model's own. */
-        public Load chatTemplate(String template) {
+        public Load chatTemplate(@Nullable String template) {
             chatTemplate = template;
             return this;
         }
@@ -158,50 +165,16 @@ public final class Model extends Handle {
             return this;
         }
 
-        public Load cancel(Cancel cancel) {
+        /** Stops the load. */
+        public Load cancel(@Nullable Cancel cancel) {
             this.cancel = cancel;
             return this;
         }
 
         /** An exception that {@code progress} throws ends the load, which rethrows it. */
-        public Load progress(Progress progress) {
+        public Load progress(@Nullable Progress progress) {
             this.progress = progress;
             return this;
-        }
-    }
-
-    /** The progress callback of a long call, and the exception that the callback has thrown. */
-    static final class Forward implements Platform.Callback {
-        private final Load.Progress progress;
-        private Throwable met;
-
-        Forward(Load.Progress progress) {
-            this.progress = progress;
-        }
-
-        @Override
-        public int call(long done, long total, int level) {
-            try {
-                return progress.told(done, total) ? 0 : 1;
-            } catch (Throwable e) {
-                met = e;
-                return 1;
-            }
-        }
-
-        /** The callback for the time of a call; NULL without a listener. */
-        Platform.Upcall told(Arena arena) {
-            return progress == null ? new Platform.Upcall(Memory.NULL, Memory.NULL) : Native.callback(arena, Platform.Kind.PROGRESS, this);
-        }
-
-        /** Makes the call; an exception of the callback takes precedence over that of the call. */
-        <T> T run(Supplier<T> call) {
-            try {
-                return call.get();
-            } catch (RuntimeException e) {
-                if (met != null) throw Native.rethrown(met);
-                throw e;
-            }
         }
     }
 
@@ -236,13 +209,17 @@ public final class Model extends Handle {
         int apply(Memory params, Memory error);
     }
 
+    /** Loads a .gguf file, a .safetensors file, or a folder with a config.json. */
     public static Model load(Path path) {
         return load(path, new Load());
     }
 
+    /** The same with options. */
     public static Model load(Path path, Load load) {
+        Native.given(path, "path");
+        Native.given(load, "load");
         try (Arena arena = new Arena()) {
-            Memory name = Native.terminated(arena, path.toString()), out = arena.allocate(Memory.POINTER);
+            Memory name = Native.terminated(arena, path.toString(), "path"), out = arena.allocate(Memory.POINTER);
             with(arena, load, (params, e) -> Header.rz_model_load(name, params, out, e));
             return new Model(out.getPointer(0));
         }
@@ -250,6 +227,8 @@ public final class Model extends Handle {
 
     /** Loads a file or folder by its path, or a model of the Hub, which {@link #fetch} fetches. */
     public static Model load(String name, Load load) {
+        Native.given(name, "name");
+        Native.given(load, "load");
         return load(name.startsWith(Hub.PREFIX) ? fetch(name, load.progress) : Paths.get(name), load);
     }
 
@@ -262,7 +241,8 @@ public final class Model extends Handle {
      * CancellationException. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the
      * environment are heeded.
      */
-    public static Path fetch(String name, Load.Progress progress) {
+    public static Path fetch(String name, Load.@Nullable Progress progress) {
+        Native.given(name, "name");
         long free = Device.all().stream().filter(device -> device.unavailable().isEmpty()).mapToLong(Device::memoryFree).max().orElse(0);
         return Hub.fetch(name, free, System.getenv(), progress);
     }
@@ -270,6 +250,7 @@ public final class Model extends Handle {
     /** A model whose files are bytes in memory, such as a mapped file, each under its name: a ByteBuffer, or a
      * MemorySegment, for which foreign functions are needed. The bytes are not needed after the load. */
     public static Model load(Map<String, ?> files, Load load) {
+        Native.given(load, "load");
         try (Arena arena = new Arena()) {
             Memory sources = sources(arena, files), out = arena.allocate(Memory.POINTER);
             with(arena, load, (params, e) -> Header.rz_model_load_from(sources, files.size(), params, out, e));
@@ -280,10 +261,12 @@ public final class Model extends Handle {
     /** The memory that a load and a number of sessions of one capacity will take. Reads no weights. */
     public static Plan plan(Path path, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
         try (Arena arena = new Arena()) {
-            return plan(arena, Native.terminated(arena, path.toString()), Memory.NULL, 0, load, sessions, Session.params(arena, capacity, keys, values));
+            Memory name = Native.terminated(arena, Native.given(path, "path").toString(), "path");
+            return plan(arena, name, Memory.NULL, 0, load, sessions, Session.params(arena, capacity, keys, values));
         }
     }
 
+    /** The same for files that are bytes in memory. */
     public static Plan plan(Map<String, ?> files, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
         try (Arena arena = new Arena()) {
             return plan(arena, Memory.NULL, sources(arena, files), files.size(), load, sessions, Session.params(arena, capacity, keys, values));
@@ -291,26 +274,32 @@ public final class Model extends Handle {
     }
 
     private static Plan plan(Arena arena, Memory path, Memory sources, long n, Load load, int sessions, Memory cache) {
+        Native.given(load, "load");
+        Native.whole(sessions, "sessions");
         var out = Native.sized(arena, Header.rz_model_plan);
         var layout = Header.rz_model_plan_device;
         Memory parts = arena.allocate((long) layout.size * Header.RZ_DEVICES_MAX), nParts = arena.allocate(8);
         for (int i = 0; i < Header.RZ_DEVICES_MAX; i++) {
             Native.set(parts.part((long) layout.size * i, layout.size), layout, "struct_size", layout.size);
         }
-        with(arena, load, (params, e) -> Header.rz_model_plan_get(path, sources, n, params, cache, Native.whole(sessions, "sessions"), out, parts,
+        with(arena, load, (params, e) -> Header.rz_model_plan_get(path, sources, n, params, cache, sessions, out, parts,
             Header.RZ_DEVICES_MAX, nParts, e));
         return Plan.of(out, parts, (int) nParts.getLong(0));
     }
 
     static Memory sources(Arena arena, Map<String, ?> files) {
         var layout = Header.rz_source;
-        Memory sources = arena.allocate((long) layout.size * files.size());
+        Memory sources = arena.allocate((long) layout.size * Native.all(files, "files").size());
         int i = 0;
         for (var file : files.entrySet()) {
             Memory source = sources.part((long) layout.size * i++, layout.size), bytes = Native.PLATFORM.source(arena, file.getValue());
+            if (bytes == null) {
+                throw new IllegalArgumentException("files[" + file.getKey() + "] is a " + file.getValue().getClass().getTypeName()
+                    + "; it must be a ByteBuffer, or a MemorySegment where Java has foreign functions");
+            }
             Native.set(source, layout, "struct_size", layout.size);
             Native.set(source, layout, "kind", Header.RZ_SOURCE_MEMORY);
-            Native.set(source, layout, "name", Native.terminated(arena, file.getKey()));
+            Native.set(source, layout, "name", Native.terminated(arena, file.getKey(), "a name of files"));
             Native.set(source, layout, "data", bytes);
             Native.set(source, layout, "size", bytes.size);
         }
@@ -328,7 +317,7 @@ public final class Model extends Handle {
             Native.set(params, Header.rz_model_params, "quantize", load.quantize.number);
             Native.set(params, Header.rz_model_params, "mixed_prefill_tokens", load.mixedPrefillTokens);
             Native.set(params, Header.rz_model_params, "flags", load.flags);
-            Native.set(params, Header.rz_model_params, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray()));
+            Native.set(params, Header.rz_model_params, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray(), "devices"));
             Native.set(params, Header.rz_model_params, "n_devices", (long) load.devices.size());
             if (!load.shares.isEmpty()) {
                 Memory shares = arena.allocate(4L * load.shares.size());
@@ -337,23 +326,18 @@ public final class Model extends Handle {
             }
             Native.set(params, Header.rz_model_params, "placements", Placement.all(arena, load.placements));
             Native.set(params, Header.rz_model_params, "n_placements", (long) load.placements.size());
-            if (load.packedPath != null) Native.set(params, Header.rz_model_params, "packed_path", Native.terminated(arena, load.packedPath.toString()));
-            if (load.testedPath != null) Native.set(params, Header.rz_model_params, "tested_path", Native.terminated(arena, load.testedPath.toString()));
+            if (load.packedPath != null) Native.set(params, Header.rz_model_params, "packed_path", Native.terminated(arena, load.packedPath.toString(), "packedPath"));
+            if (load.testedPath != null) Native.set(params, Header.rz_model_params, "tested_path", Native.terminated(arena, load.testedPath.toString(), "testedPath"));
             if (load.chatTemplate != null) {
-                Memory template = Native.bytes(arena, load.chatTemplate);
+                Memory template = Native.bytes(arena, load.chatTemplate, "chatTemplate");
                 Native.set(params, Header.rz_model_params, "chat_template", template);
                 Native.set(params, Header.rz_model_params, "chat_template_len", template.size);
             }
-            var forward = new Forward(load.progress);
-            var told = forward.told(arena);
-            Native.set(params, Header.rz_model_params, "progress", told.function());
-            Native.set(params, Header.rz_model_params, "progress_user", told.user());
-            var stop = Cancel.orNew(load.cancel);
-            forward.run(() -> use(own == null ? load.runtime : own, runtime -> stop.use(cancel -> {
+            use(own == null ? load.runtime : own, runtime -> {
                 Native.set(params, Header.rz_model_params, "runtime", runtime);
-                Native.set(params, Header.rz_model_params, "cancel", cancel);
-                return Blocking.call(List.of(stop), () -> Native.check(arena, e -> call.apply(params, e)));
-            })));
+                return Reported.call(arena, params, Header.rz_model_params, load.progress, load.cancel, () ->
+                    Native.check(arena, e -> call.apply(params, e)));
+            });
         }
     }
 
@@ -376,12 +360,13 @@ public final class Model extends Handle {
             (Native.integer(out, layout, "chat_template") & Header.RZ_TEMPLATE_PRESENT) != 0, Native.integer(out, layout, "n_unknown"));
     }
 
+    /** The description of the model. */
     public Info info() {
         return info;
     }
 
     /** The sampling that the authors of the model advise, or null. A {@link Session} does not apply it by itself. */
-    public Options advisedSampling() {
+    public @Nullable Options advisedSampling() {
         return call((arena, model) -> {
             var layout = Header.rz_model_sampling;
             var out = Native.sized(arena, layout);
@@ -396,8 +381,9 @@ public final class Model extends Handle {
 
     /** A value of the model's metadata as text, such as that of "general.name". */
     public String meta(String key) {
+        Native.given(key, "key");
         return call((arena, model) -> {
-            var name = Native.terminated(arena, key);
+            var name = Native.terminated(arena, key, "key");
             return Native.filled(arena, 1, 256,
                 (out, capacity, written, e) -> Header.rz_model_meta_into(model, name, out, capacity, written, e)).text();
         });
@@ -413,7 +399,7 @@ public final class Model extends Handle {
     public List<String> metaList(String key) {
         meta(key); // so that a missing key is not an empty list
         return listed((arena, model, i) -> {
-            var name = Native.terminated(arena, key);
+            var name = Native.terminated(arena, key, "key");
             return Native.filled(arena, 1, 256,
                 (out, capacity, written, e) -> Header.rz_model_meta_element_into(model, name, i, out, capacity, written, e));
         });
@@ -441,6 +427,7 @@ public final class Model extends Handle {
         return tokenize(text, true);
     }
 
+    /** The same; {@code special}: with the special tokens. */
     public int[] tokenize(String text, boolean special) {
         return tokenize(text, special, false);
     }
@@ -448,22 +435,25 @@ public final class Model extends Handle {
     /** {@code special}: adds the tokens that begin and end a text, as the model asks. {@code parse}: names of control
      * tokens in the text become these tokens; not for text that users typed. */
     public int[] tokenize(String text, boolean special, boolean parse) {
+        Native.given(text, "text");
         int flags = (special ? Header.RZ_TOKENIZE_ADD_SPECIAL : 0) | (parse ? Header.RZ_TOKENIZE_PARSE_SPECIAL : 0);
         return call((arena, model) -> {
-            Memory bytes = Native.bytes(arena, text);
-            return Native.filled(arena, 4, bytes.size + 8, (out, capacity, written, e) ->
-                Header.rz_tokenize_into(model, bytes, bytes.size, flags, out, capacity, written, Memory.NULL, e)).ints();
+            Memory bytes = Native.bytes(arena, text, "text");
+            return Cancel.call(null, fired -> Native.filled(arena, 4, bytes.size + 8, (out, capacity, written, e) ->
+                Header.rz_tokenize_into(model, bytes, bytes.size, flags, out, capacity, written, fired, e)).ints());
         });
     }
 
+    /** The text of tokens, without control tokens. */
     public String detokenize(int... tokens) {
         return detokenize(tokens, false);
     }
 
     /** The text of tokens; {@code special}: with control tokens. */
     public String detokenize(int[] tokens, boolean special) {
+        Native.wholes(tokens, "tokens");
         return call((arena, model) -> {
-            Memory ids = Native.ints(arena, tokens);
+            Memory ids = Native.ints(arena, tokens, "tokens");
             int flags = special ? Header.RZ_DETOKENIZE_SPECIAL : 0;
             return Native.filled(arena, 1, 8L * tokens.length, (out, capacity, written, e) ->
                 Header.rz_detokenize_into(model, ids, tokens.length, flags, out, capacity, written, e)).text();
@@ -472,12 +462,14 @@ public final class Model extends Handle {
 
     /** The bytes of one token, which may be a part of a character. */
     public byte[] tokenBytes(int token) {
+        Native.whole(token, "token");
         return call((arena, model) -> Native.filled(arena, 1, 64, (out, capacity, written, e) ->
             Header.rz_token_bytes_into(model, token, out, capacity, written, Memory.NULL, e)).bytes());
     }
 
     /** True for a token that ends a turn or a text. */
     public boolean isEnd(int token) {
+        Native.whole(token, "token");
         return use(model -> Header.rz_token_is_end(model, token) != 0);
     }
 
@@ -488,60 +480,68 @@ public final class Model extends Handle {
 
     /** The text of a conversation by the model's chat template. */
     public String render(Transcript transcript, boolean addGenerationPrompt) {
+        String json = Native.given(transcript, "transcript").json();
         return call((arena, model) -> {
-            Memory bytes = Native.bytes(arena, transcript.json());
+            Memory bytes = Native.bytes(arena, json, "transcript");
             int flags = addGenerationPrompt ? Header.RZ_CHAT_ADD_GENERATION_PROMPT : 0;
-            return Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
-                Header.rz_chat_render_into(model, bytes, bytes.size, flags, out, capacity, written, Memory.NULL, e)).text();
+            return Cancel.call(null, fired -> Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
+                Header.rz_chat_render_into(model, bytes, bytes.size, flags, out, capacity, written, fired, e)).text());
         });
     }
 
     /** The tokens of a conversation, up to where the reply begins. No text in it becomes a control token. */
     public int[] tokenizeChat(Transcript transcript) {
-        return tokenizeChat(transcript.json());
+        return tokenizeChat(Native.given(transcript, "transcript").json());
     }
 
     /** The same for a conversation in JSON, {"messages": [...], "tools": [...]}. */
     public int[] tokenizeChat(String json) {
+        Native.given(json, "json");
         return call((arena, model) -> {
-            Memory bytes = Native.bytes(arena, json);
-            return Native.filled(arena, 4, bytes.size + 64, (out, capacity, written, e) ->
-                Header.rz_chat_tokenize_into(model, bytes, bytes.size, Header.RZ_CHAT_ADD_GENERATION_PROMPT, out, capacity, written, Memory.NULL, e)).ints();
+            Memory bytes = Native.bytes(arena, json, "json");
+            return Cancel.call(null, fired -> Native.filled(arena, 4, bytes.size + 64, (out, capacity, written, e) ->
+                Header.rz_chat_tokenize_into(model, bytes, bytes.size, Header.RZ_CHAT_ADD_GENERATION_PROMPT, out, capacity, written, fired, e)).ints());
         });
     }
 
+    /** Compiles a grammar. */
     public Grammar grammar(Grammar.Kind kind, String text) {
         return grammar(kind, text, false);
     }
 
     /** {@code whitespace}: JSON may have white space between its parts. */
     public Grammar grammar(Grammar.Kind kind, String text, boolean whitespace) {
-        return grammar(kind.number(), whitespace ? Header.RZ_GRAMMAR_FLAG_WHITESPACE : 0, text);
+        return grammar(Native.given(kind, "kind").number(), whitespace ? Header.RZ_GRAMMAR_FLAG_WHITESPACE : 0, text);
     }
 
     Grammar grammar(int number, int flags, String text) {
+        Native.given(text, "text");
         return call((arena, model) -> {
-            Memory bytes = Native.bytes(arena, text);
-            return new Grammar(Native.made(arena, out -> e ->
-                Header.rz_grammar_new(model, number, flags, bytes, bytes.size, Memory.NULL, out, e)), number, flags, text);
+            Memory bytes = Native.bytes(arena, text, "text");
+            return new Grammar(Cancel.call(null, fired -> Native.made(arena, out -> e ->
+                Header.rz_grammar_new(model, number, flags, bytes, bytes.size, fired, out, e))), number, flags, text);
         });
     }
 
     /** A parser for the reply to a conversation in JSON, whose tokens ({@link #tokenizeChat}) were the prompt of a
      * {@link Session}. The replies of a {@link Conversation} come as parts already. */
     public ChatParser chatParser(String json) {
+        Native.given(json, "json");
         return call((arena, model) -> {
-            Memory bytes = Native.bytes(arena, json);
-            return new ChatParser(Native.made(arena, out -> e ->
-                Header.rz_chat_parser_new(model, bytes, bytes.size, Memory.NULL, out, e)));
+            Memory bytes = Native.bytes(arena, json, "json");
+            return new ChatParser(Cancel.call(null, fired -> Native.made(arena, out -> e ->
+                Header.rz_chat_parser_new(model, bytes, bytes.size, fired, out, e))));
         });
     }
 
     /** Loads a LoRA adapter: a GGUF file or a folder of PEFT. */
     public Adapter adapter(Path path) {
+        Native.given(path, "path");
         return call((arena, model) -> {
-            var name = Native.terminated(arena, path.toString());
-            return new Adapter(Native.made(arena, out -> e -> Header.rz_adapter_load(model, name, Memory.NULL, out, e)));
+            var name = Native.terminated(arena, path.toString(), "path");
+            var params = Native.sized(arena, Header.rz_adapter_params);
+            return new Adapter(Reported.call(arena, params, Header.rz_adapter_params, null, null, () ->
+                Native.made(arena, out -> e -> Header.rz_adapter_load(model, name, params, out, e))));
         });
     }
 
@@ -550,18 +550,22 @@ public final class Model extends Handle {
         return embed(texts, Pooling.MODEL, true, null);
     }
 
-    public float[][] embed(List<String> texts, Pooling pooling, boolean normalize, Cancel cancel) {
-        return embedTokens(texts.stream().map(this::tokenize).collect(Collectors.toList()), pooling, normalize, cancel);
+    /** The same with a pooling. {@code normalize}: to length 1. {@code cancel} stops the call; it may be null. */
+    public float[][] embed(List<String> texts, Pooling pooling, boolean normalize, @Nullable Cancel cancel) {
+        Native.given(pooling, "pooling");
+        return embedTokens(Native.<String>all(texts, "texts").stream().map(this::tokenize).collect(Collectors.toList()), pooling, normalize, cancel);
     }
 
     /** Embeddings of texts that are tokens: a vector for each text, with NONE a vector for each token, with RANK the
      * scores of each text. */
-    public float[][] embedTokens(List<int[]> texts, Pooling pooling, boolean normalize, Cancel cancel) {
+    public float[][] embedTokens(List<int[]> texts, Pooling pooling, boolean normalize, @Nullable Cancel cancel) {
+        Native.all(texts, "texts").forEach(text -> Native.wholes(text, "a text"));
+        Native.given(pooling, "pooling");
         int n = texts.size(), rows = pooling == Pooling.NONE ? texts.stream().mapToInt(text -> text.length).sum() : n;
         return embedded(rows, pooling, normalize, cancel, (arena, model, params, fired) -> {
             Memory tokens = arena.allocate((long) Memory.POINTER * n), lengths = arena.allocate(8L * n);
             for (int i = 0; i < n; i++) {
-                tokens.set(Memory.POINTER * i, Native.ints(arena, texts.get(i)));
+                tokens.set(Memory.POINTER * i, Native.ints(arena, texts.get(i), "texts"));
                 lengths.set(8 * i, (long) texts.get(i).length);
             }
             return (out, capacity, written, e) -> Header.rz_embed_into(model, params, tokens, lengths, n, out, capacity, written, fired, e);
@@ -569,7 +573,9 @@ public final class Model extends Handle {
     }
 
     /** The same for prompts, which may have images. */
-    public float[][] embedPrompts(List<Prompt> prompts, Pooling pooling, boolean normalize, Cancel cancel) {
+    public float[][] embedPrompts(List<Prompt> prompts, Pooling pooling, boolean normalize, @Nullable Cancel cancel) {
+        Native.all(prompts, "prompts");
+        Native.given(pooling, "pooling");
         int n = prompts.size(), rows = pooling == Pooling.NONE ? prompts.stream().mapToInt(Prompt::length).sum() : n;
         try (Arena lists = new Arena()) {
             return useAll(lists, prompts, all -> embedded(rows, pooling, normalize, cancel, (arena, model, params, fired) ->
@@ -582,15 +588,14 @@ public final class Model extends Handle {
         Native.Fill apply(Arena arena, Memory model, Memory params, Memory cancel);
     }
 
-    private float[][] embedded(int rows, Pooling pooling, boolean normalize, Cancel cancel, Embedding call) {
+    private float[][] embedded(int rows, Pooling pooling, boolean normalize, @Nullable Cancel cancel, Embedding call) {
         if (rows == 0) return new float[0][];
-        var stop = Cancel.orNew(cancel);
-        return call((arena, model) -> stop.use(fired -> {
+        return call((arena, model) -> Cancel.call(cancel, fired -> {
             var params = Native.sized(arena, Header.rz_embed_params);
             Native.set(params, Header.rz_embed_params, "pooling", pooling.ordinal());
             Native.set(params, Header.rz_embed_params, "flags", normalize ? 0 : Header.RZ_EMBED_RAW);
             var fill = call.apply(arena, model, params, fired);
-            float[] all = Blocking.call(List.of(stop), () -> Native.filled(arena, 4, (long) rows * info.hidden, fill)).floats();
+            float[] all = Native.filled(arena, 4, (long) rows * info.hidden, fill).floats();
             float[][] vectors = new float[rows][];
             for (int i = 0; i < rows; i++) vectors[i] = Arrays.copyOfRange(all, i * (all.length / rows), (i + 1) * (all.length / rows));
             return vectors;
@@ -614,6 +619,7 @@ public final class Model extends Handle {
 
     /** The work of one kind of device since the model was loaded. Times are in nanoseconds. */
     public Work work(Device.Kind kind) {
+        Native.given(kind, "kind");
         return call((arena, model) -> {
             var layout = Header.rz_backend_metrics;
             var out = Native.sized(arena, layout);
@@ -637,27 +643,22 @@ public final class Model extends Handle {
 
     /** The same with other element types in the KV cache. */
     public Session newSession(int capacity, CacheType keys, CacheType values) {
+        Session.check(capacity, keys, values);
         return call((arena, model) -> {
             var params = Session.params(arena, capacity, keys, values);
             return new Session(this, Native.made(arena, out -> e -> Header.rz_cache_new(model, params, out, e)));
         });
     }
 
+    /** A session with the default context length. */
     public Session newSession() {
         return newSession(0);
     }
 
     /** The session that {@link Session#save} has written. */
     public Session restore(InputStream in) throws IOException {
-        var transfer = new Session.Transfer(in, null);
-        Session session = call((arena, model) -> {
-            var read = Native.callback(arena, Platform.Kind.READ, transfer::read);
-            Memory out = arena.allocate(Memory.POINTER);
-            transfer.check(arena, e -> Header.rz_cache_load(model, Memory.NULL, read.function(), read.user(), Memory.NULL, out, e));
-            Memory cache = out.getPointer(0);
-            return cache.address == 0 ? null : new Session(this, cache);
-        });
-        transfer.rethrow();
-        return session;
+        Native.given(in, "in");
+        return Transfer.load(in, (read, user, out, e) -> use(model ->
+            Header.rz_cache_load(model, Memory.NULL, read, user, Memory.NULL, out, e)), made -> new Session(this, made));
     }
 }

@@ -5,13 +5,16 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Paths;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.concurrent.CancellationException;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /** The library, which is looked for once, when the first class of the package is used, and helpers of calls. */
 final class Native {
@@ -24,10 +27,11 @@ final class Native {
         String named = System.getProperty("realizar.library", System.getenv("REALIZAR_LIBRARY"));
         FILE = named == null ? System.mapLibraryName("realizar") : Paths.get(named).toAbsolutePath().toString();
         try {
-            PLATFORM.open(named == null ? null : FILE);
+            PLATFORM.load(named == null ? null : FILE);
         } catch (UnsatisfiedLinkError e) {
             throw wrong("cannot be loaded: name it in the property realizar.library (" + e.getMessage() + ")");
         }
+        PLATFORM.link();
         // Ahead of the functions of the header, which another interface may lack.
         int version = PLATFORM.version();
         if (version != Header.RZ_ABI_VERSION) throw wrong("has the interface " + version + ", " + Header.RZ_ABI_VERSION + " is needed");
@@ -71,6 +75,31 @@ final class Native {
         if (!mine.isEmpty()) throw wrong("lacks " + mine.keySet().stream().sorted().collect(Collectors.joining(", ")));
     }
 
+    /** A reference that a caller has given. @throws NullPointerException that names it */
+    static <T> T given(@Nullable T value, String name) {
+        if (value == null) throw new NullPointerException(name + " is null");
+        return value;
+    }
+
+    /** A copy of a list whose elements are given. */
+    static <T> List<T> all(@Nullable Collection<? extends @Nullable T> values, String name) {
+        int i = 0;
+        for (var value : given(values, name)) given(value, name + "[" + i++ + "]");
+        return List.copyOf(values);
+    }
+
+    @SafeVarargs
+    static <T> List<T> all(String name, @Nullable T @Nullable... values) {
+        return all(Arrays.asList(given(values, name)), name);
+    }
+
+    /** A copy of a map, in its order, whose keys and values are given. */
+    static <K, V> Map<K, V> all(@Nullable Map<? extends K, ? extends @Nullable V> values, String name) {
+        var copy = new LinkedHashMap<K, V>();
+        given(values, name).forEach((key, value) -> copy.put(given(key, "a key of " + name), given(value, name + "[" + key + "]")));
+        return copy;
+    }
+
     /** Turns what an invocation throws, which declares everything, into something unchecked. */
     static RuntimeException rethrown(Throwable e) {
         if (e instanceof RuntimeException unchecked) return unchecked;
@@ -93,21 +122,48 @@ final class Native {
     }
 
     /** Sets a field whose 0 stands for the default to a number; null: the default. */
-    static void setOrNone(Memory memory, Struct struct, String field, Integer value) {
+    static void setOrNone(Memory memory, Struct struct, String field, @Nullable Integer value) {
         if (value == null) return;
         memory.set(struct.at(field).offset(), value == 0 ? Header.RZ_NONE : whole(value, field));
     }
 
     /** The same for a number of 64 bits. A seed may be any. */
     static void set(Memory memory, Struct struct, String field, long value) {
-        if (value < 0 && !field.equals("seed")) throw negative(value, field, Long.MAX_VALUE);
-        memory.set(struct.at(field).offset(), value);
+        memory.set(struct.at(field).offset(), field.equals("seed") ? value : whole(value, field));
     }
 
     /** A number that the library takes without a sign. @throws IllegalArgumentException if it is negative */
     static int whole(int value, String name) {
         if (value < 0) throw negative(value, name, Integer.MAX_VALUE);
         return value;
+    }
+
+    static long whole(long value, String name) {
+        if (value < 0) throw negative(value, name, Long.MAX_VALUE);
+        return value;
+    }
+
+    /** Copies of sequences of tokens. */
+    static List<int[]> sequences(int[][] sequences, String name) {
+        var copies = new ArrayList<int[]>();
+        for (int[] tokens : all(name, sequences)) copies.add(wholes(tokens, name + "[" + copies.size() + "]").clone());
+        return copies;
+    }
+
+    /** A copy of what is added to the logits of tokens. */
+    static Map<Integer, Float> biases(Map<Integer, Float> biases, String name) {
+        Map<Integer, Float> copy = all(biases, name);
+        copy.forEach((token, bias) -> {
+            whole(token, "a token of " + name);
+            if (bias.isNaN()) throw new IllegalArgumentException(name + "[" + token + "] is NaN; it must be a number");
+        });
+        return copy;
+    }
+
+    /** A number that is neither NaN nor infinite. */
+    static float finite(float value, String name) {
+        if (Float.isFinite(value)) return value;
+        throw new IllegalArgumentException(name + " is " + value + "; it must be finite");
     }
 
     private static IllegalArgumentException negative(long value, String name, long most) {
@@ -171,11 +227,12 @@ final class Native {
     private static RuntimeException failure(int status, Memory error) {
         String message = text(error, Header.rz_error, "message");
         if (status == Header.RZ_ERR_CANCELLED) return new CancellationException(message);
+        if (status == Header.RZ_ERR_BUSY) return new BusyException(message);
         return new RealizarException(status, message, integer(error, Header.rz_error, "system_code"), number(error, Header.rz_error, "needed"));
     }
 
     /** A microsecond count as the library takes one, of a time that may be negative or, without a limit, null. */
-    static long microseconds(Duration time) {
+    static long microseconds(@Nullable Duration time) {
         if (time == null) return Header.RZ_NO_LIMIT;
         if (time.isNegative()) return 0;
         try {
@@ -213,33 +270,42 @@ final class Native {
     }
 
     /** An array of NUL-terminated texts, NULL for none. */
-    static Memory texts(Arena arena, List<String> texts) {
+    static Memory texts(Arena arena, List<String> texts, String name) {
         Memory all = texts.isEmpty() ? Memory.NULL : arena.allocate((long) Memory.POINTER * texts.size());
-        for (int i = 0; i < texts.size(); i++) all.set(Memory.POINTER * i, terminated(arena, texts.get(i)));
+        for (int i = 0; i < texts.size(); i++) all.set(Memory.POINTER * i, terminated(arena, texts.get(i), name + "[" + i + "]"));
         return all;
     }
 
-    static Memory ints(Arena arena, int[] values) {
+    /** An array of numbers that are not negative, NULL for none. */
+    static Memory ints(Arena arena, int[] values, String name) {
+        wholes(values, name);
         if (values.length == 0) return Memory.NULL;
         Memory all = arena.allocate(4L * values.length);
         for (int i = 0; i < values.length; i++) all.set(4 * i, values[i]);
         return all;
     }
 
+    /** Checks numbers before a call. */
+    static int[] wholes(int[] values, String name) {
+        for (int i = 0; i < given(values, name).length; i++) {
+            if (values[i] < 0) whole(values[i], name + "[" + i + "]");
+        }
+        return values;
+    }
+
     /** UTF-8 without a NUL. A lone surrogate, which has none, is refused. */
-    private static byte[] utf8(String text) {
-        Objects.requireNonNull(text, "text");
+    private static byte[] utf8(String text, String name) {
         try {
             var bytes = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
             return Arrays.copyOf(bytes.array(), bytes.limit());
         } catch (CharacterCodingException e) {
-            throw new IllegalArgumentException("a text with half of a surrogate pair");
+            throw new IllegalArgumentException(name + " has half of a surrogate pair; it must be Unicode");
         }
     }
 
     /** The same where the library can read it. */
-    static Memory bytes(Arena arena, String text) {
-        byte[] bytes = utf8(text);
+    static Memory bytes(Arena arena, String text, String name) {
+        byte[] bytes = utf8(text, name);
         if (bytes.length == 0) return Memory.NULL;
         Memory all = arena.allocate(bytes.length);
         all.copy(bytes);
@@ -258,9 +324,10 @@ final class Native {
     }
 
     /** NUL-terminated UTF-8. */
-    static Memory terminated(Arena arena, String text) {
-        if (Objects.requireNonNull(text, "text").indexOf('\0') >= 0) throw new IllegalArgumentException("a text with a NUL");
-        byte[] bytes = utf8(text);
+    static Memory terminated(Arena arena, String text, String name) {
+        int nul = text.indexOf('\0');
+        if (nul >= 0) throw new IllegalArgumentException(name + " has a NUL at " + nul + "; it must have none");
+        byte[] bytes = utf8(text, name);
         Memory out = arena.allocate(bytes.length + 1);
         out.copy(bytes);
         return out;

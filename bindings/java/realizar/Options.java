@@ -1,6 +1,7 @@
 package realizar;
 
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** Options of a generation or a reply. Zero in a number stands for the default: the most likely token, and as many
  * tokens as fit into the context. A reply without sampling options is sampled as the authors of the model advise. */
@@ -13,31 +14,35 @@ public final class Options extends SamplingOptions<Options> implements Cloneable
     public enum Reasoning { MODEL, OFF, ON }
 
     int maxTokens, draftMax, priority;
-    Integer logprobs;
+    @Nullable Integer logprobs;
     List<String> stops = List.of();
     Draft draft = Draft.NONE;
     Reasoning reasoning = Reasoning.MODEL;
-    Grammar grammar;
+    @Nullable Grammar grammar;
     String grammarText = "";
-    Transcript transcript;
+    @Nullable Transcript transcript;
     int grammarKind, grammarFlags, reasoningTokens, replyFlags;
-    Model draftModel;
+    @Nullable Model draftModel;
 
+    /** All options are the default. */
+    public Options() {}
+
+    /** Maximum number of tokens; 0: as many as fit into the context. */
     public Options maxTokens(int maxTokens) {
-        this.maxTokens = maxTokens;
+        this.maxTokens = Native.whole(maxTokens, "maxTokens");
         return this;
     }
 
     /** Stop sequences: the text ends before the first of them. In a reply they apply to the content. */
     public Options stops(String... stops) {
-        this.stops = List.of(stops);
+        this.stops = Native.all("stops", stops);
         return this;
     }
 
     /** Number of most likely tokens, at most 32, that {@link Generation#logprobs} and {@link Reply#logprobs} return for
      * each token; 0: the tokens alone. */
     public Options logprobs(int likeliest) {
-        logprobs = likeliest;
+        logprobs = Native.whole(likeliest, "likeliest");
         return this;
     }
 
@@ -50,7 +55,7 @@ public final class Options extends SamplingOptions<Options> implements Cloneable
     /** Speculative decoding with up to {@code most} draft tokens of a small model with the same vocabulary. It changes
      * the speed only. */
     public Options draftModel(Model model, int most) {
-        return draft(Draft.MODEL, model, most);
+        return draft(Draft.MODEL, Native.given(model, "model"), most);
     }
 
     /** Speculative decoding with draft tokens of the model's MTP head, which {@link Model.Load#mtp} loads. */
@@ -58,10 +63,10 @@ public final class Options extends SamplingOptions<Options> implements Cloneable
         return draft(Draft.MTP, null, most);
     }
 
-    private Options draft(Draft draft, Model model, int most) {
+    private Options draft(Draft draft, @Nullable Model model, int most) {
+        draftMax = Native.whole(most, "most");
         this.draft = draft;
         draftModel = model;
-        draftMax = most;
         return this;
     }
 
@@ -73,7 +78,7 @@ public final class Options extends SamplingOptions<Options> implements Cloneable
 
     /** Grammar of the text, or of the content of a reply (constrained decoding). */
     public Options grammar(Grammar grammar) {
-        this.grammar = grammar;
+        this.grammar = Native.given(grammar, "grammar");
         grammarKind = grammar.number;
         grammarFlags = grammar.flags;
         grammarText = grammar.text;
@@ -82,33 +87,33 @@ public final class Options extends SamplingOptions<Options> implements Cloneable
 
     /** The same for a grammar that is compiled for this use only. */
     public Options grammar(Grammar.Kind kind, String text) {
+        grammarKind = Native.given(kind, "kind").number();
+        grammarText = Native.given(text, "text");
         grammar = null;
-        grammarKind = kind.number();
         grammarFlags = 0;
-        grammarText = text;
         return this;
     }
 
     /** The text is JSON that matches this schema (structured output). */
     public Options schema(String schema) {
-        return grammar(Grammar.Kind.JSON_SCHEMA, schema);
+        return grammar(Grammar.Kind.JSON_SCHEMA, Native.given(schema, "schema"));
     }
 
     /** Whether a reply begins with reasoning. */
     public Options reasoning(Reasoning reasoning) {
-        this.reasoning = reasoning;
+        this.reasoning = Native.given(reasoning, "reasoning");
         return this;
     }
 
     /** Maximum number of reasoning tokens, after which the content begins; 0: no limit. */
     public Options reasoningTokens(int most) {
-        reasoningTokens = most;
+        reasoningTokens = Native.whole(most, "most");
         return this;
     }
 
     /** Tools, the choice among them and variables of this reply alone, as a transcript without messages. Its
      * tools and choice replace the conversation's; its variables are set in addition to the conversation's. */
-    public Options tools(Transcript transcript) {
+    public Options tools(@Nullable Transcript transcript) {
         this.transcript = transcript;
         return this;
     }

@@ -6,6 +6,14 @@ import java.util.List;
  * layers that have experts from one on, 0: all. {@code bytes}: with GPU, of experts on all GPUs together. */
 public record Placement(Place place, int firstLayer, int layers, long bytes) {
 
+    /** A place whose numbers are not negative. */
+    public Placement {
+        Native.given(place, "place");
+        Native.whole(firstLayer, "firstLayer");
+        Native.whole(layers, "layers");
+        Native.whole(bytes, "bytes");
+    }
+
     /** Where experts are. AUTO: on GPUs as many as fit, from the last layer on. GPU: on GPUs, in the last layers, as
      * many as take at most so many bytes together. */
     public enum Place {

@@ -1,6 +1,7 @@
 package realizar;
 
 import java.nio.ByteBuffer;
+import org.jspecify.annotations.Nullable;
 
 /** The way into the library: {@link Ffm} where Java has foreign functions, {@link Jni} on Android and elsewhere. */
 interface Platform {
@@ -19,7 +20,10 @@ interface Platform {
      *
      * @throws UnsatisfiedLinkError
      */
-    void open(String file);
+    void load(@Nullable String file);
+
+    /** Opens what the platform needs besides the library. @throws UnsatisfiedLinkError that names it */
+    default void link() {}
 
     /** The interface of the open library, the one function that every version has. */
     int version();
@@ -36,8 +40,9 @@ interface Platform {
     /** The text at an address, up to its NUL. */
     String text(long address);
 
-    /** A model's file in memory: a ByteBuffer, and where there are foreign functions a MemorySegment too. */
-    Memory source(Arena arena, Object bytes);
+    /** A model's file in memory: a ByteBuffer, and where there are foreign functions a MemorySegment too; null for any
+     * other object. */
+    @Nullable Memory source(Arena arena, Object bytes);
 
     /** True in a virtual thread. */
     boolean isVirtual();

@@ -45,61 +45,51 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return (T) this;
     }
 
-    private static int whole(int value, String name) {
-        if (value >= 0) return value;
-        throw new IllegalArgumentException(name + " is " + value + "; it must be a whole number from 0 to " + Integer.MAX_VALUE);
-    }
-
-    private static float real(double value, String name) {
-        if (!Double.isNaN(value)) return (float) value;
-        throw new IllegalArgumentException(name + " is NaN; it must be a number");
-    }
-
     /** Divides the logits; 0: always the most likely token. */
     public T temperature(double temperature) {
-        this.temperature = real(temperature, "temperature");
+        this.temperature = Native.finite((float) temperature, "temperature");
         return sampled();
     }
 
     /** Keep the k most likely tokens. */
     public T topK(int topK) {
-        this.topK = whole(topK, "topK");
+        this.topK = Native.whole(topK, "topK");
         return sampled();
     }
 
     /** Keep the most likely tokens that together reach this probability. */
     public T topP(double topP) {
-        this.topP = real(topP, "topP");
+        this.topP = Native.finite((float) topP, "topP");
         return sampled();
     }
 
     /** Drop tokens whose probability is below this fraction of the most likely token's. */
     public T minP(double minP) {
-        this.minP = real(minP, "minP");
+        this.minP = Native.finite((float) minP, "minP");
         return sampled();
     }
 
     /** Divides positive logits of recent tokens, multiplies negative ones. */
     public T repeatPenalty(double repeatPenalty) {
-        this.repeatPenalty = real(repeatPenalty, "repeatPenalty");
+        this.repeatPenalty = Native.finite((float) repeatPenalty, "repeatPenalty");
         return sampled();
     }
 
     /** Subtracted from the logit of every recent token. */
     public T presencePenalty(double presencePenalty) {
-        this.presencePenalty = real(presencePenalty, "presencePenalty");
+        this.presencePenalty = Native.finite((float) presencePenalty, "presencePenalty");
         return sampled();
     }
 
     /** Subtracted from the logit of a recent token once per occurrence. */
     public T frequencyPenalty(double frequencyPenalty) {
-        this.frequencyPenalty = real(frequencyPenalty, "frequencyPenalty");
+        this.frequencyPenalty = Native.finite((float) frequencyPenalty, "frequencyPenalty");
         return sampled();
     }
 
     /** Number of the last tokens, including tokens of the prompt, that count as recent; 0: all. */
     public T penaltyWindow(int penaltyWindow) {
-        this.penaltyWindow = whole(penaltyWindow, "penaltyWindow");
+        this.penaltyWindow = Native.whole(penaltyWindow, "penaltyWindow");
         return sampled();
     }
 
@@ -118,59 +108,59 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
 
     /** Added to the logits of tokens; negative infinity forbids one. */
     public T logitBias(Map<Integer, Float> logitBias) {
-        this.logitBias = Map.copyOf(logitBias);
+        this.logitBias = Native.biases(logitBias, "logitBias");
         return sampled();
     }
 
     /** Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
      * reach this probability; 1: off. */
     public T typicalP(double typicalP) {
-        this.typicalP = real(typicalP, "typicalP");
+        this.typicalP = Native.finite((float) typicalP, "typicalP");
         return sampled();
     }
 
     /** Drop logits more than this number of standard deviations (of the remaining logits) below the largest. */
     public T topNSigma(double topNSigma) {
-        this.topNSigma = real(topNSigma, "topNSigma");
+        this.topNSigma = Native.finite((float) topNSigma, "topNSigma");
         return sampled();
     }
 
     /** XTC: probability with which all tokens of at least xtcThreshold, except the least likely of them, are
      * dropped. */
     public T xtcProbability(double xtcProbability) {
-        this.xtcProbability = real(xtcProbability, "xtcProbability");
+        this.xtcProbability = Native.finite((float) xtcProbability, "xtcProbability");
         return sampled();
     }
 
     /** Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped. */
     public T xtcThreshold(double xtcThreshold) {
-        this.xtcThreshold = real(xtcThreshold, "xtcThreshold");
+        this.xtcThreshold = Native.finite((float) xtcThreshold, "xtcThreshold");
         return sampled();
     }
 
     /** Dynamic temperature: from temperature - this, but not below 0, to temperature + this, rising with the
      * entropy of the distribution relative to the uniform distribution. */
     public T temperatureRange(double temperatureRange) {
-        this.temperatureRange = real(temperatureRange, "temperatureRange");
+        this.temperatureRange = Native.finite((float) temperatureRange, "temperatureRange");
         return sampled();
     }
 
     /** Exponent of the relative entropy for the dynamic temperature; 0: 1. */
     public T temperatureExponent(double temperatureExponent) {
-        this.temperatureExponent = real(temperatureExponent, "temperatureExponent");
+        this.temperatureExponent = Native.finite((float) temperatureExponent, "temperatureExponent");
         return sampled();
     }
 
     /** Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a
      * bound, which begins at twice this value and is corrected after each draw. */
     public T mirostatTau(double mirostatTau) {
-        this.mirostatTau = real(mirostatTau, "mirostatTau");
+        this.mirostatTau = Native.finite((float) mirostatTau, "mirostatTau");
         return sampled();
     }
 
     /** Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1. */
     public T mirostatEta(double mirostatEta) {
-        this.mirostatEta = real(mirostatEta, "mirostatEta");
+        this.mirostatEta = Native.finite((float) mirostatEta, "mirostatEta");
         return sampled();
     }
 
@@ -178,50 +168,50 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
      * the token that followed there is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength). n above 4096
      * counts as 4096. */
     public T dryMultiplier(double dryMultiplier) {
-        this.dryMultiplier = real(dryMultiplier, "dryMultiplier");
+        this.dryMultiplier = Native.finite((float) dryMultiplier, "dryMultiplier");
         return sampled();
     }
 
     /** Base of the penalty of DRY, at least 1; 0: 1.75. */
     public T dryBase(double dryBase) {
-        this.dryBase = real(dryBase, "dryBase");
+        this.dryBase = Native.finite((float) dryBase, "dryBase");
         return sampled();
     }
 
     /** Length from which DRY penalises repetitions; 0: 2. */
     public T dryAllowedLength(int dryAllowedLength) {
-        this.dryAllowedLength = whole(dryAllowedLength, "dryAllowedLength");
+        this.dryAllowedLength = Native.whole(dryAllowedLength, "dryAllowedLength");
         return sampled();
     }
 
     /** Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all. */
     public T dryWindow(int dryWindow) {
-        this.dryWindow = whole(dryWindow, "dryWindow");
+        this.dryWindow = Native.whole(dryWindow, "dryWindow");
         return sampled();
     }
 
     /** No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
      * complete one is not chosen. At most 4096. */
     public T noRepeatNgramSize(int noRepeatNgramSize) {
-        this.noRepeatNgramSize = whole(noRepeatNgramSize, "noRepeatNgramSize");
+        this.noRepeatNgramSize = Native.whole(noRepeatNgramSize, "noRepeatNgramSize");
         return sampled();
     }
 
     /** Sequences of tokens across which DRY does not look for repetitions. */
     public T dryBreakers(int[]... dryBreakers) {
-        this.dryBreakers = List.of(dryBreakers);
+        this.dryBreakers = Native.sequences(dryBreakers, "dryBreakers");
         return sampled();
     }
 
     /** Sequences that are never completed: their last token is not chosen after the others. */
     public T bannedSequences(int[]... bannedSequences) {
-        this.bannedSequences = List.of(bannedSequences);
+        this.bannedSequences = Native.sequences(bannedSequences, "bannedSequences");
         return sampled();
     }
 
     /** The order of the filters and the temperature; empty: the default order. */
     public T order(Filter... order) {
-        this.order = List.of(order);
+        this.order = Native.all("order", order);
         return sampled();
     }
 

@@ -1,6 +1,7 @@
 package realizar;
 
 import java.nio.file.Path;
+import org.jspecify.annotations.Nullable;
 
 /** A prefix cache: keeps the KV cache of prompts, for sessions and conversations of one model that begin with the same
  * tokens. With a folder, other processes share it. Any number of threads may use it at once. */
@@ -9,35 +10,38 @@ public final class Store extends Handle {
     public static final class Setup {
         private int minTokens, maxEntries;
         private long memoryLimit, diskLimit;
-        private Path path;
+        private @Nullable Path path;
+
+        /** All options are the default. */
+        public Setup() {}
 
         /** Minimum length of a prefix in tokens; 0: 64. */
         public Setup minTokens(int tokens) {
-            minTokens = tokens;
+            minTokens = Native.whole(tokens, "tokens");
             return this;
         }
 
         /** Maximum bytes of prefixes in memory; 0: a tenth of what is free, at most 1 GiB. */
         public Setup memoryLimit(long bytes) {
-            memoryLimit = bytes;
+            memoryLimit = Native.whole(bytes, "bytes");
             return this;
         }
 
         /** Maximum number of prefixes in memory; 0: 1024. */
         public Setup maxEntries(int prefixes) {
-            maxEntries = prefixes;
+            maxEntries = Native.whole(prefixes, "prefixes");
             return this;
         }
 
         /** A folder for files that outlive the process; it is created if it is missing. Null: no files. */
-        public Setup path(Path folder) {
+        public Setup path(@Nullable Path folder) {
             path = folder;
             return this;
         }
 
         /** Maximum bytes of files in the folder; 0: a tenth of what is free, at most 16 GiB. */
         public Setup diskLimit(long bytes) {
-            diskLimit = bytes;
+            diskLimit = Native.whole(bytes, "bytes");
             return this;
         }
     }
@@ -49,24 +53,27 @@ public final class Store extends Handle {
 
     private final Model model;
 
+    /** A store in memory. */
     public Store(Model model) {
         this(model, new Setup());
     }
 
+    /** A store with options. */
     public Store(Model model, Setup setup) {
         super(make(model, setup), Header::rz_store_free);
         this.model = model;
     }
 
     private static Memory make(Model model, Setup setup) {
-        return model.call((arena, pointer) -> {
+        Native.given(setup, "setup");
+        return Native.given(model, "model").call((arena, pointer) -> {
             var params = Native.sized(arena, Header.rz_store_params);
             Native.set(params, Header.rz_store_params, "min_tokens", setup.minTokens);
             Native.set(params, Header.rz_store_params, "memory_limit", setup.memoryLimit);
             Native.set(params, Header.rz_store_params, "max_entries", (long) setup.maxEntries);
             Native.set(params, Header.rz_store_params, "disk_limit", setup.diskLimit);
             if (setup.path != null) {
-                Native.set(params, Header.rz_store_params, "path", Native.terminated(arena, setup.path.toString()));
+                Native.set(params, Header.rz_store_params, "path", Native.terminated(arena, setup.path.toString(), "path"));
             }
             return Native.made(arena, out -> e -> Header.rz_store_new(pointer, params, out, e));
         });
@@ -75,29 +82,36 @@ public final class Store extends Handle {
     /** A session that holds the leading tokens of a prompt that the store knows, but never the last one. The caller
      * appends the tokens from {@link Session#length} on. {@code capacity} and types as in {@link Model#newSession}. */
     public Session take(int[] tokens, int capacity, CacheType keys, CacheType values) {
+        Native.wholes(tokens, "tokens");
+        Session.check(capacity, keys, values);
         return call((arena, store) -> {
-            Memory ids = Native.ints(arena, tokens), common = arena.allocate(4);
+            Memory ids = Native.ints(arena, tokens, "tokens"), common = arena.allocate(4);
             var params = Session.params(arena, capacity, keys, values);
-            return new Session(model, Native.made(arena, out -> e -> Header.rz_store_take(store, ids,
-                tokens.length, params, Memory.NULL, out, common, e)));
+            return new Session(model, Cancel.call(null, fired -> Native.made(arena, out -> e ->
+                Header.rz_store_take(store, ids, tokens.length, params, fired, out, common, e))));
         });
     }
 
     /** The same for a {@link Prompt}; the caller appends the rest from token {@link Session#length} on. */
     public Session take(Prompt prompt, int capacity, CacheType keys, CacheType values) {
+        Native.given(prompt, "prompt");
+        Session.check(capacity, keys, values);
         return call((arena, store) -> prompt.use(whole -> {
             var common = arena.allocate(4);
             var params = Session.params(arena, capacity, keys, values);
-            return new Session(model, Native.made(arena, out -> e -> Header.rz_store_take_prompt(store, whole, params, Memory.NULL, out, common, e)));
+            return new Session(model, Cancel.call(null, fired -> Native.made(arena, out -> e ->
+                Header.rz_store_take_prompt(store, whole, params, fired, out, common, e))));
         }));
     }
 
+    /** The same with the default capacity and types. */
     public Session take(int... tokens) {
         return take(tokens, 0, CacheType.F16, CacheType.F16);
     }
 
     /** Adds the tokens of a session with their KV cache. The session remains usable. */
     public void put(Session session) {
+        Native.given(session, "session");
         call((arena, store) -> session.use(cache ->
             Native.check(arena, e -> Header.rz_store_put(store, cache, e))));
     }
@@ -107,6 +121,7 @@ public final class Store extends Handle {
         call((arena, store) -> Native.check(arena, e -> Header.rz_store_clear(store, e)));
     }
 
+    /** What the store holds, and has done. */
     public Info info() {
         return call((arena, store) -> {
             var layout = Header.rz_store_info;

@@ -8,14 +8,16 @@ public final class TextStream extends Handle {
 
     /** Puts tokens ahead of those to come, such as a prompt, without their text. */
     public void follow(int... tokens) {
+        Native.wholes(tokens, "tokens");
         call((arena, stream) -> {
-            Memory ids = Native.ints(arena, tokens);
+            Memory ids = Native.ints(arena, tokens, "tokens");
             return Native.check(arena, e -> Header.rz_textstream_follow(stream, ids, tokens.length, e));
         });
     }
 
     /** Adds a token, and gives the text that is complete with it, often none. */
     public String push(int token) {
+        Native.whole(token, "token");
         return call((arena, stream) -> Native.filled(arena, 1, 64, (out, capacity, written, e) ->
             Header.rz_textstream_push_into(stream, token, out, capacity, written, e)).text());
     }

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /** The beginning of a conversation: messages, tools, and variables of the chat template. Each method adds to it and
  * returns the object. */
@@ -12,31 +13,39 @@ public final class Transcript {
     private final Map<String, Object> variables = new LinkedHashMap<>(), others = new LinkedHashMap<>();
     private boolean hasNoTools;
 
+    /** A transcript without messages. */
+    public Transcript() {}
+
     /** A message with all its members, such as "role", "content" and "tool_calls". */
     public Transcript add(Map<String, ?> message) {
-        messages.add(message);
+        messages.add(Native.given(message, "message"));
         return this;
     }
 
+    /** A message of a role, such as "user". */
     public Transcript add(String role, String content) {
-        return add(object("role", role, "content", content));
+        return add(object("role", Native.given(role, "role"), "content", Native.given(content, "content")));
     }
 
+    /** A system message. */
     public Transcript system(String content) {
         return add("system", content);
     }
 
+    /** A message of the user. */
     public Transcript user(String content) {
         return add("user", content);
     }
 
+    /** A reply. */
     public Transcript assistant(String content) {
         return add("assistant", content);
     }
 
     /** A tool that the model may call. {@code parameters}: the JSON schema of its arguments. */
     public Transcript tool(String name, String description, String parameters) {
-        var function = object("name", name, "description", description, "parameters", Json.raw(parameters));
+        var function = object("name", Native.given(name, "name"), "description", Native.given(description, "description"),
+            "parameters", Json.raw(Native.given(parameters, "parameters")));
         tools.add(object("type", "function", "function", function));
         return this;
     }
@@ -50,7 +59,7 @@ public final class Transcript {
 
     /** Which tools are called: "auto", "none", "required", or the name of one. */
     public Transcript toolChoice(String choice) {
-        boolean isKind = List.of("auto", "none", "required").contains(choice);
+        boolean isKind = List.of("auto", "none", "required").contains(Native.given(choice, "choice"));
         others.put("tool_choice", isKind ? choice : object("type", "function", "function", object("name", choice)));
         return this;
     }
@@ -63,8 +72,8 @@ public final class Transcript {
 
     /** A variable of the chat template, such as "enable_thinking": a string, a number, a boolean, or lists and maps of
      * these. */
-    public Transcript variable(String name, Object value) {
-        variables.put(name, value);
+    public Transcript variable(String name, @Nullable Object value) {
+        variables.put(Native.given(name, "name"), value);
         return this;
     }
 

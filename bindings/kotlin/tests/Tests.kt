@@ -123,7 +123,7 @@ suspend fun loading(path: Path) {
     check(runCatching { work.await() }.exceptionOrNull() is CancellationException)
     RealizarRuntime(1, 0, null).use { runtime ->
         val refused = runCatching { loadModel(path, runtime = runtime) { _, _ -> runtime.close() } }.exceptionOrNull()
-        check(refused is IllegalStateException && refused.message == "RealizarRuntime is at work") { "$refused" }
+        check(refused is IllegalStateException && refused.message == "RealizarRuntime is in use by another call") { "$refused" }
     }
     val thrown = runCatching { loadModel(path) { done, _ -> check(done < 0) { "a callback" } } }.exceptionOrNull()
     check(thrown is IllegalStateException && thrown.message == "a callback") { "$thrown" }
