@@ -14,7 +14,7 @@ const https = require("node:https");
 const os = require("node:os");
 const path = require("node:path");
 const tls = require("node:tls");
-const native = require("./realizar.node");
+const { native } = require("./lib/errors.js");
 
 /** Attempts without a byte in between, milliseconds ahead of the second one, each later pause being twice as long, and
  * how links are made; tests change them. */

@@ -1,11 +1,11 @@
 import type {
-  CacheParams, EmbedParams, EncoderParams, JobParams, LoadParams, MediaParams, ReplyParams, RuntimeParams,
+  CacheParams, EmbedParams, EncoderParams, JobParams, LoadParams, MediaParams, Pooling, ReplyParams, RuntimeParams,
   SamplingParams, StoreParams,
 } from "./options";
 import type { StatusName } from "./statuses";
 
 export type { StatusName } from "./statuses";
-export type { ElementType, Filter, Pooling, Reasoning } from "./options";
+export type { CacheType, Filter, Pooling, Reasoning, ElementType } from "./options";
 
 declare global {
   // As libraries of TypeScript newer than es2022 have it.
@@ -120,6 +120,7 @@ export interface ModelInfo {
   nParams: number;
   weightBytes: number;
   gpuLayers: number;
+  /** Keys and tensors that `allowUnknown` passed over. */
   nUnknown: number;
   /** GPUs that have layers, in the order of the layers. */
   devices: { device: number; nLayers: number }[];
@@ -127,6 +128,28 @@ export interface ModelInfo {
   eosToken?: number;
   /** True if the model has a chat template. */
   chatTemplate: boolean;
+  /** True if the chat template writes the token that begins a text. */
+  templateWritesBos: boolean;
+  /** What conversations may have, and "generate". */
+  capabilities: ("generate" | "system" | "tools" | "reason" | "switchReasoning" | "images" | "audio" | "video")[];
+  /** Numbers of the embedding of a text (`embed`); 0: the model makes none. */
+  embeddingDim: number;
+  /** The pooling of its embeddings; absent: the file names none, so that `embed` has to be told one. */
+  pooling?: Pooling;
+  /** Scores of its classifier (pooling "rank"); 0: it has none. */
+  nScores: number;
+  /** True if it writes a text of another one (encoder and decoder). */
+  readsSource: boolean;
+  /** Instruction set of matrix products on the CPU, such as "avx2"; empty if it has none. */
+  isa: string;
+  /** The first layer on a GPU whose experts (MoE) are on the CPU, and the number of layers up to the last one. */
+  expertsHostFirst: number;
+  expertsHostLayers: number;
+  /** Bytes of experts on the CPU, and on GPUs. */
+  expertsHost: number;
+  expertsDevice: number;
+  /** Steps of so many tokens or more copy the experts on the CPU to the GPU; absent: no step does. */
+  expertsCopiedFrom?: number;
 }
 
 /** Sampling parameters. An absent one is off, so that {} chooses the most likely token. */
@@ -147,8 +170,11 @@ export type Tokens = Uint32Array | number[];
 
 declare class Handle {
   protected constructor();
-  /** Frees the object, after the calls that use it. Closing twice is fine. */
+  /** Ends the calls that use the object, which are rejected ("... is closed"), and frees it, as do later calls of it and
+   * of what was made of it, such as the conversations of a model. Closing twice is fine. */
   close(): void;
+  /** True after `close`, and after `close` of what it was made of. */
+  readonly closed: boolean;
   [Symbol.dispose](): void;
 }
 
@@ -203,6 +229,8 @@ export interface EncoderInfo {
   maxRows: number;
   weightBytes: number;
   scratchBytes: number;
+  /** Kinds of media that it makes. */
+  kinds: MediaInfo["kind"][];
   /** True for an audio encoder. */
   hears: boolean;
   /** Samples per second to which sound is resampled; 0 for a vision encoder. */
@@ -349,6 +377,9 @@ export interface StoreInfo {
   hits: number;
   misses: number;
   reusedTokens: number;
+  /** Ceilings in bytes on prefixes in memory, and on files. */
+  memoryLimit: number;
+  diskLimit: number;
 }
 
 /** A prefix cache: keeps the KV cache of prompts, for conversations of one model that begin with the same tokens. */
@@ -433,6 +464,8 @@ export interface ConversationInfo {
   firstInPrompt: number;
   state: "prompt" | "tokens" | "ended" | null;
   end: End | null;
+  /** Why its steps end now though it has not ended. */
+  stopped: "cancelled" | "deadline" | null;
   promptTokens: number;
   /** Number of prompt tokens that the KV cache held already. */
   reusedTokens: number;

@@ -73,7 +73,7 @@ static napi_value restore(napi_env env, napi_callback_info info, kind k) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     opening *o = t.data = opening_arguments(&t, arguments[0], arguments[2]);
-    if (o) o->bytes = bytes_of(&t, arguments[1], "what was saved", &o->len);
+    if (o) o->bytes = bytes_of(&t, arguments[1], "bytes", &o->len);
     if (o) o->kind = k;
     return task_start(&t, run_restore, task_made);
 }
@@ -91,7 +91,7 @@ static napi_value call_add(napi_env env, napi_callback_info info) {
     task t = task_begin(env, info, arguments);
     rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
     size_t len;
-    char *json = string_of(&t, arguments[1], "a message", &len);
+    char *json = string_of(&t, arguments[1], "messages", &len);
     uint32_t n = is_given(env, arguments[2]) ? count_of(&t, arguments[2], "media") : 0;
     rz_media **media = task_alloc(&t, n * sizeof *media);
     for (uint32_t i = 0; i < n && t.status >= 0; i++) media[i] = task_use(&t, element_of(&t, arguments[2], i), MEDIA);
@@ -105,7 +105,7 @@ static napi_value call_media_of(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
-    uint32_t number = (uint32_t)uint_of(&t, arguments[1], "the number", UINT32_MAX);
+    uint32_t number = (uint32_t)uint_of(&t, arguments[1], "number", UINT32_MAX);
     rz_media *media = NULL;
     if (t.status >= 0) t.status = t.lib->rz_conversation_media(conversation, number, &media, &t.error);
     t.made = media;
@@ -119,7 +119,7 @@ static napi_value call_add_text(napi_env env, napi_callback_info info) {
     task t = task_begin(env, info, arguments);
     rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
     size_t len;
-    char *role = terminated_of(&t, arguments[1], "a role"), *text = string_of(&t, arguments[2], "a message", &len);
+    char *role = terminated_of(&t, arguments[1], "role"), *text = string_of(&t, arguments[2], "text", &len);
     if (t.status >= 0) t.status = t.lib->rz_conversation_add_text(conversation, role, text, len, &t.error);
     return task_return(&t, NULL);
 }
@@ -128,7 +128,7 @@ static napi_value call_rewind(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
-    uint32_t n = (uint32_t)uint_of(&t, arguments[1], "the number of messages", UINT32_MAX);
+    uint32_t n = (uint32_t)uint_of(&t, arguments[1], "count", UINT32_MAX);
     if (t.status >= 0) t.status = t.lib->rz_conversation_rewind(conversation, n, &t.error);
     return task_return(&t, NULL);
 }
@@ -146,7 +146,7 @@ static napi_value call_set_capacity(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
-    uint32_t capacity = (uint32_t)uint_of(&t, arguments[1], "the capacity", UINT32_MAX);
+    uint32_t capacity = (uint32_t)uint_of(&t, arguments[1], "tokens", UINT32_MAX);
     if (t.status >= 0) t.status = t.lib->rz_conversation_capacity_set(conversation, capacity, &t.error);
     return task_return(&t, NULL);
 }
@@ -188,7 +188,7 @@ static napi_value call_messages(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     const rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
-    uint32_t first = (uint32_t)uint_of(&t, arguments[1], "the first message", UINT32_MAX);
+    uint32_t first = (uint32_t)uint_of(&t, arguments[1], "first", UINT32_MAX);
     char *text;
     size_t capacity = 4096, len = 0;
     do {

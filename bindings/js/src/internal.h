@@ -133,6 +133,8 @@ napi_value task_made(task *t);
 /* Values of JavaScript. Members have the names of fields, "maxTokens" of max_tokens; what is wrong fails the task. */
 bool is_given(napi_env env, napi_value value);
 napi_value member_of(task *t, napi_value object, const char *field);
+/* Fails the task: "NAME is VALUE; it must be WANTED". */
+void fail_value(task *t, napi_value value, const char *name, const char *wanted);
 uint64_t uint_of(task *t, napi_value value, const char *name, uint64_t most);
 uint64_t uint_member(task *t, napi_value object, const char *field, uint64_t most);
 uint32_t or_none_member(task *t, napi_value object, const char *field);
@@ -146,6 +148,8 @@ char *string_member(task *t, napi_value object, const char *field, size_t *len);
 char *terminated_of(task *t, napi_value value, const char *name);
 char *terminated_member(task *t, napi_value object, const char *field);
 uint32_t count_of(task *t, napi_value array, const char *name);
+/* The name of an element in messages, "stops[1]". */
+const char *element_name(task *t, const char *name, uint32_t i);
 napi_value element_of(task *t, napi_value array, uint32_t i);
 /* The numbers of a Uint32Array, or of an array. */
 uint32_t *tokens_of(task *t, napi_value value, const char *name, size_t *n);
@@ -172,10 +176,12 @@ napi_value string_value(napi_env env, const char *text, size_t len);
 napi_value tokens_value(napi_env env, const uint32_t *tokens, size_t n);
 napi_value floats_value(napi_env env, const float *floats, size_t n);
 void set_member(napi_env env, napi_value object, const char *field, napi_value value);
-#define SET_NUMBER(env, object, params, field)                                                                         \
-    set_member(env, object, #field, number_value(env, (double)(params)->field))
-#define SET_STRING(env, object, params, field)                                                                         \
-    set_member(env, object, #field, string_value(env, (params)->field, NAPI_AUTO_LENGTH))
+void drop_member(napi_env env, napi_value object, const char *field);
+napi_value bool_value(napi_env env, bool is_it);
+/* The names of the bits that are set. */
+napi_value names_value(napi_env env, const choice *choices, uint32_t bits);
+/* Adds the numbers and texts of a struct to an object, or to a new one where it is NULL. */
+napi_value fields_value(napi_env env, napi_value object, const char *structure, const void *data);
 
 /* Parameters out of options. */
 rz_cache_params cache_params(task *t, napi_value options);

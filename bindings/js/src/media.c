@@ -29,11 +29,11 @@ static load *load_arguments(task *t, napi_value arguments[]) {
     napi_valuetype type = napi_undefined;
     napi_typeof(t->env, arguments[1], &type);
     if (type == napi_string) {
-        l->path = terminated_of(t, arguments[1], "the path");
+        l->path = terminated_of(t, arguments[1], "file");
     } else {
         size_t n = 0;
         l->source = (rz_source){.struct_size = sizeof l->source, .kind = RZ_SOURCE_MEMORY};
-        l->source.data = bytes_of(t, arguments[1], "the encoder", &n);
+        l->source.data = bytes_of(t, arguments[1], "file", &n);
         l->source.size = n;
     }
     set_rz_encoder_params(t, arguments[2], params);
@@ -70,16 +70,7 @@ static void run_plan(task *t) {
     t->status = t->lib->rz_encoder_plan_get(l->model, l->path, NULL, 0, &l->params, &l->plan, &t->error);
 }
 
-static napi_value finish_plan(task *t) {
-    napi_value object;
-    const rz_encoder_plan *plan = &((load *)t->data)->plan;
-    if (napi_create_object(t->env, &object) != napi_ok) return NULL;
-    SET_NUMBER(t->env, object, plan, max_rows);
-    SET_NUMBER(t->env, object, plan, weights_host);
-    SET_NUMBER(t->env, object, plan, scratch_host);
-    SET_NUMBER(t->env, object, plan, row);
-    return object;
-}
+static napi_value finish_plan(task *t) { return fields_value(t->env, NULL, "rz_encoder_plan", &((load *)t->data)->plan); }
 
 /* encoderPlan(model, path, options): a promise of the bytes that an encoder will take. */
 static napi_value call_encoder_plan(napi_env env, napi_callback_info info) {
@@ -153,7 +144,7 @@ static napi_value call_encode_sound(napi_env env, napi_callback_info info) {
     source *s = t.data = task_alloc(&t, sizeof *s);
     if (!s) return task_return(&t, NULL);
     s->encoder = task_use(&t, arguments[0], ENCODER);
-    s->bytes = bytes_of(&t, arguments[1], "the sound", &s->len);
+    s->bytes = bytes_of(&t, arguments[1], "sound", &s->len);
     U32(&t, arguments[2], s, channels);
     U32(&t, arguments[2], s, rate);
     watch(&t, s, arguments[2], arguments[3]);
@@ -177,7 +168,7 @@ static napi_value call_encode(napi_env env, napi_callback_info info) {
     source *s = t.data = task_alloc(&t, sizeof *s);
     if (!s) return task_return(&t, NULL);
     s->encoder = task_use(&t, arguments[0], ENCODER);
-    s->bytes = bytes_of(&t, arguments[1], "the picture", &s->len);
+    s->bytes = bytes_of(&t, arguments[1], "image", &s->len);
     if (is_given(env, arguments[2])) {
         rz_pixels *pixels = &s->pixels;
         uint64_t row = read_pixels(&t, arguments[2], pixels), stride;
@@ -206,9 +197,9 @@ static napi_value call_encode_video(napi_env env, napi_callback_info info) {
     source *s = t.data = task_alloc(&t, sizeof *s);
     if (!s) return task_return(&t, NULL);
     s->encoder = task_use(&t, arguments[0], ENCODER);
-    s->bytes = bytes_of(&t, arguments[1], "the frames", &s->len);
+    s->bytes = bytes_of(&t, arguments[1], "frames", &s->len);
     size_t len = 0;
-    s->times = (const double *)(const void *)bytes_of(&t, arguments[2], "the times", &len);
+    s->times = (const double *)(const void *)bytes_of(&t, arguments[2], "times", &len);
     s->n_frames = len / sizeof *s->times;
     rz_pixels frame = {0};
     uint64_t size = read_pixels(&t, arguments[3], &frame) * frame.height;
@@ -263,7 +254,7 @@ static napi_value call_step(napi_env env, napi_callback_info info) {
     media_step *s = t.data = task_alloc(&t, sizeof *s);
     if (!s) return task_return(&t, NULL);
     s->media = task_use(&t, arguments[0], MEDIA);
-    s->budget_us = uint_of(&t, arguments[1], "the microseconds", 1ull << 53);
+    s->budget_us = uint_of(&t, arguments[1], "milliseconds", 1ull << 53);
     return task_start(&t, run_media_step, finish_media_step);
 }
 
@@ -273,7 +264,7 @@ static napi_value call_restore(napi_env env, napi_callback_info info) {
     task t = task_begin(env, info, arguments);
     source *s = t.data = task_alloc(&t, sizeof *s);
     if (s && (s->model = task_use(&t, arguments[0], MODEL)))
-        s->bytes = bytes_of(&t, arguments[1], "what was saved", &s->len);
+        s->bytes = bytes_of(&t, arguments[1], "bytes", &s->len);
     return task_start(&t, run_restore, task_made);
 }
 
@@ -316,50 +307,23 @@ static napi_value call_rows_of(napi_env env, napi_callback_info info) {
 
 static void media_members(task *t, napi_value object, const rz_media_info *info) {
     napi_env env = t->env;
-    napi_value has_overview, hash;
+    napi_value hash;
     void *bytes;
+    fields_value(env, object, "rz_media_info", info);
     set_member(env, object, "kind", string_value(env, choice_name(KINDS, info->kind), NAPI_AUTO_LENGTH));
-    SET_NUMBER(env, object, info, n_rows);
-    SET_NUMBER(env, object, info, n_tokens);
-    SET_NUMBER(env, object, info, row_dim);
-    SET_NUMBER(env, object, info, columns);
-    SET_NUMBER(env, object, info, lines);
-    SET_NUMBER(env, object, info, pairs);
-    SET_NUMBER(env, object, info, tile_columns);
-    SET_NUMBER(env, object, info, tile_lines);
-    napi_get_boolean(env, info->has_overview, &has_overview);
-    set_member(env, object, "has_overview", has_overview);
-    SET_NUMBER(env, object, info, width);
-    SET_NUMBER(env, object, info, height);
-    SET_NUMBER(env, object, info, seen_width);
-    SET_NUMBER(env, object, info, seen_height);
-    SET_NUMBER(env, object, info, bytes);
-    SET_NUMBER(env, object, info, encode_ns);
+    set_member(env, object, "has_overview", bool_value(env, info->has_overview));
     if (napi_create_buffer_copy(env, sizeof info->hash, info->hash, &bytes, &hash) == napi_ok)
         set_member(env, object, "hash", hash);
 }
 
 void encoder_info(task *t, napi_value object, const void *encoder) {
     rz_encoder_info info = {.struct_size = sizeof info};
-    napi_env env = t->env;
-    napi_value is_mutual;
     t->status = t->lib->rz_encoder_info_get(encoder, &info, &t->error);
     if (t->status < 0) return;
-    SET_STRING(env, object, &info, projector);
-    napi_get_boolean(env, info.is_mutual, &is_mutual);
-    set_member(env, object, "is_mutual", is_mutual);
-    SET_NUMBER(env, object, &info, row_dim);
-    SET_NUMBER(env, object, &info, n_layers);
-    SET_NUMBER(env, object, &info, tile_side);
-    SET_NUMBER(env, object, &info, grain);
-    SET_NUMBER(env, object, &info, min_rows);
-    SET_NUMBER(env, object, &info, max_rows);
-    SET_NUMBER(env, object, &info, weight_bytes);
-    SET_NUMBER(env, object, &info, scratch_bytes);
-    SET_NUMBER(env, object, &info, sample_rate);
-    napi_value hears;
-    napi_get_boolean(env, info.kinds & RZ_MEDIA_AUDIO, &hears);
-    set_member(env, object, "hears", hears);
+    fields_value(t->env, object, "rz_encoder_info", &info);
+    set_member(t->env, object, "is_mutual", bool_value(t->env, info.is_mutual));
+    set_member(t->env, object, "hears", bool_value(t->env, info.kinds & RZ_MEDIA_AUDIO));
+    set_member(t->env, object, "kinds", names_value(t->env, KINDS, info.kinds));
 }
 
 void media_info(task *t, napi_value object, const void *media) {
@@ -373,8 +337,8 @@ static napi_value call_measure(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS], object = NULL;
     task t = task_begin(env, info, arguments);
     const rz_encoder *encoder = task_use(&t, arguments[0], ENCODER);
-    uint32_t width = (uint32_t)uint_of(&t, arguments[1], "the width", UINT32_MAX);
-    uint32_t height = (uint32_t)uint_of(&t, arguments[2], "the height", UINT32_MAX);
+    uint32_t width = (uint32_t)uint_of(&t, arguments[1], "width", UINT32_MAX);
+    uint32_t height = (uint32_t)uint_of(&t, arguments[2], "height", UINT32_MAX);
     rz_media_params params = media_params(&t, arguments[3]);
     rz_media_info measured = {.struct_size = sizeof measured};
     if (t.status >= 0) t.status = t.lib->rz_media_measure(encoder, width, height, &params, &measured, &t.error);
@@ -387,7 +351,7 @@ static napi_value call_prompt(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     const rz_model *model = task_use(&t, arguments[0], MODEL);
-    uint32_t n = count_of(&t, arguments[1], "the parts");
+    uint32_t n = count_of(&t, arguments[1], "parts");
     rz_part *parts = task_alloc(&t, n * sizeof *parts);
     for (uint32_t i = 0; i < n && t.status >= 0; i++) {
         napi_value part = element_of(&t, arguments[1], i);

@@ -15,6 +15,15 @@ static const choice ENDS[] = {{"end", RZ_END_TOKEN},
                               {"failed", RZ_END_FAILED},
                               {"cancelled", RZ_END_CANCELLED},
                               {NULL, 0}};
+static const choice CAPABILITIES[] = {{"generate", RZ_CAN_GENERATE},
+                                      {"system", RZ_CAN_SYSTEM},
+                                      {"tools", RZ_CAN_TOOLS},
+                                      {"reason", RZ_CAN_REASON},
+                                      {"switchReasoning", RZ_CAN_SWITCH_REASONING},
+                                      {"images", RZ_CAN_IMAGES},
+                                      {"audio", RZ_CAN_AUDIO},
+                                      {"video", RZ_CAN_VIDEO},
+                                      {NULL, 0}};
 static const choice DEVICES[] = {{"cpu", RZ_DEVICE_CPU}, {"gpu", RZ_DEVICE_GPU}, {NULL, 0}};
 
 /* devices(): what there is to compute on. */
@@ -26,18 +35,10 @@ static napi_value call_devices(napi_env env, napi_callback_info info) {
     for (uint32_t i = 1; i <= n && t.status >= 0; i++) {
         rz_device_info device = {.struct_size = sizeof device};
         t.status = t.lib->rz_device_info_get(i, &device, &t.error);
-        napi_value object, available;
-        if (t.status < 0 || napi_create_object(env, &object) != napi_ok) break;
-        SET_NUMBER(env, object, &device, index);
-        SET_STRING(env, object, &device, id);
-        SET_STRING(env, object, &device, name);
-        SET_STRING(env, object, &device, isa);
-        SET_STRING(env, object, &device, unavailable);
-        SET_NUMBER(env, object, &device, memory_total);
-        SET_NUMBER(env, object, &device, memory_free);
+        if (t.status < 0) break;
+        napi_value object = fields_value(env, NULL, "rz_device_info", &device);
         set_member(env, object, "kind", string_value(env, choice_name(DEVICES, device.kind), NAPI_AUTO_LENGTH));
-        napi_get_boolean(env, device.available, &available);
-        set_member(env, object, "available", available);
+        set_member(env, object, "available", bool_value(env, device.available));
         napi_set_element(env, list, i - 1, object);
     }
     return task_return(&t, list);
@@ -102,6 +103,9 @@ static void load_placements(task *t, napi_value options, rz_model_params *params
     rz_placement *placements = n ? task_alloc(t, n * sizeof *placements) : NULL;
     for (uint32_t i = 0; placements && i < n; i++) {
         napi_value element = element_of(t, list, i);
+        napi_valuetype type = napi_undefined;
+        if (element) napi_typeof(t->env, element, &type);
+        if (type != napi_object) fail_value(t, element, element_name(t, "placements", i), "an object");
         placements[i] = (rz_placement){.struct_size = sizeof *placements, .what = RZ_PLACED_EXPERTS};
         placements[i].place = choice_member(t, element, "place", PLACES);
         placements[i].first_layer = (uint32_t)uint_member(t, element, "first_layer", UINT32_MAX);
@@ -121,10 +125,10 @@ static load *load_arguments(task *t, napi_value source, napi_value options) {
     if (l->from_bytes) {
         size_t n;
         l->source = (rz_source){.struct_size = sizeof l->source, .kind = RZ_SOURCE_MEMORY};
-        l->source.data = bytes_of(t, source, "the model", &n);
+        l->source.data = bytes_of(t, source, "source", &n);
         l->source.size = n;
     } else {
-        l->path = terminated_of(t, source, "the path");
+        l->path = terminated_of(t, source, "source");
     }
     rz_model_params *params = &l->params;
     set_rz_model_params(t, options, params);
@@ -137,8 +141,8 @@ static load *load_arguments(task *t, napi_value source, napi_value options) {
     napi_value shares = member_of(t, options, "shares");
     uint32_t n_shares = count_of(t, shares, "shares");
     if (shares && n_shares != params->n_devices)
-        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "there are not as many shares as devices");
-    if (shares) params->device_split = floats_of(t, shares, "a share", n_shares);
+        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "shares has %u numbers; it must have one for each of %zu devices", n_shares, params->n_devices);
+    if (shares) params->device_split = floats_of(t, shares, "shares", n_shares);
     set_rz_runtime_params(t, options, &l->runtime);
     l->cache = cache_params(t, options);
     U32(t, options, l, n_caches);
@@ -184,37 +188,11 @@ static void run_plan(task *t) {
 }
 
 static napi_value finish_plan(task *t) {
-    napi_value object;
-    const rz_model_plan *plan = &((load *)t->data)->plan;
-    if (napi_create_object(t->env, &object) != napi_ok) return NULL;
-    SET_NUMBER(t->env, object, plan, gpu_layers);
-    SET_NUMBER(t->env, object, plan, weights_host);
-    SET_NUMBER(t->env, object, plan, weights_device);
-    SET_NUMBER(t->env, object, plan, cache_host);
-    SET_NUMBER(t->env, object, plan, cache_device);
-    SET_NUMBER(t->env, object, plan, cache_token);
-    SET_NUMBER(t->env, object, plan, scratch_host);
-    SET_NUMBER(t->env, object, plan, scratch_device);
-    SET_NUMBER(t->env, object, plan, load_peak_host);
-    SET_NUMBER(t->env, object, plan, total_host);
-    SET_NUMBER(t->env, object, plan, total_device);
-    SET_NUMBER(t->env, object, plan, experts_host_first);
-    SET_NUMBER(t->env, object, plan, experts_host_layers);
-    SET_NUMBER(t->env, object, plan, experts_host);
-    SET_NUMBER(t->env, object, plan, experts_device);
-    napi_value list, element;
+    load *l = t->data;
+    napi_value object = fields_value(t->env, NULL, "rz_model_plan", &l->plan), list;
     if (napi_create_array(t->env, &list) != napi_ok) return NULL;
-    for (uint32_t i = 0; i < ((load *)t->data)->n_parts; i++) {
-        const rz_model_plan_device *part = &((load *)t->data)->parts[i];
-        if (napi_create_object(t->env, &element) != napi_ok) return NULL;
-        SET_NUMBER(t->env, element, part, device);
-        SET_NUMBER(t->env, element, part, n_layers);
-        SET_NUMBER(t->env, element, part, weights);
-        SET_NUMBER(t->env, element, part, cache);
-        SET_NUMBER(t->env, element, part, scratch);
-        SET_NUMBER(t->env, element, part, total);
-        napi_set_element(t->env, list, i, element);
-    }
+    for (uint32_t i = 0; i < l->n_parts; i++)
+        napi_set_element(t->env, list, i, fields_value(t->env, NULL, "rz_model_plan_device", &l->parts[i]));
     set_member(t->env, object, "devices", list);
     return object;
 }
@@ -232,51 +210,31 @@ static void model_members(task *t, napi_value object, const void *model) {
     napi_env env = t->env;
     t->status = t->lib->rz_model_info_get(model, &info, &t->error);
     if (t->status < 0) return;
-    SET_STRING(env, object, &info, architecture);
-    SET_STRING(env, object, &info, name);
-    SET_NUMBER(env, object, &info, n_layers);
-    SET_NUMBER(env, object, &info, hidden_dim);
-    SET_NUMBER(env, object, &info, ffn_dim);
-    SET_NUMBER(env, object, &info, n_heads);
-    SET_NUMBER(env, object, &info, n_kv_heads);
-    SET_NUMBER(env, object, &info, head_dim);
-    SET_NUMBER(env, object, &info, vocab_size);
-    SET_NUMBER(env, object, &info, context_length);
-    SET_NUMBER(env, object, &info, device);
-    SET_NUMBER(env, object, &info, n_params);
-    SET_NUMBER(env, object, &info, weight_bytes);
-    SET_NUMBER(env, object, &info, gpu_layers);
-    SET_NUMBER(env, object, &info, n_unknown);
-    napi_value list, element;
+    fields_value(env, object, "rz_model_info", &info);
+    napi_value list;
     napi_create_array(env, &list);
     for (uint32_t i = 0; i < info.n_devices && t->status >= 0; i++) {
         rz_model_device device = {.struct_size = sizeof device};
         t->status = t->lib->rz_model_device_get(model, i, &device, &t->error);
-        napi_create_object(env, &element);
-        SET_NUMBER(env, element, &device, device);
-        SET_NUMBER(env, element, &device, n_layers);
-        napi_set_element(env, list, i, element);
+        napi_set_element(env, list, i, fields_value(env, NULL, "rz_model_device", &device));
     }
     set_member(env, object, "devices", list);
-    if (info.bos_token != RZ_TOKEN_NONE) SET_NUMBER(env, object, &info, bos_token);
-    if (info.eos_token != RZ_TOKEN_NONE) SET_NUMBER(env, object, &info, eos_token);
-    napi_value has_template;
-    napi_get_boolean(env, info.chat_template & RZ_TEMPLATE_PRESENT, &has_template);
-    set_member(env, object, "chat_template", has_template);
+    drop_member(env, object, "n_devices");
+    if (info.bos_token == RZ_TOKEN_NONE) drop_member(env, object, "bos_token");
+    if (info.eos_token == RZ_TOKEN_NONE) drop_member(env, object, "eos_token");
+    if (info.experts_copied_from == RZ_NONE) drop_member(env, object, "experts_copied_from");
+    set_member(env, object, "chat_template", bool_value(env, info.chat_template & RZ_TEMPLATE_PRESENT));
+    set_member(env, object, "template_writes_bos", bool_value(env, info.chat_template & RZ_TEMPLATE_WRITES_BOS));
+    set_member(env, object, "reads_source", bool_value(env, info.reads_source));
+    set_member(env, object, "capabilities", names_value(env, CAPABILITIES, info.capabilities));
+    if (info.pooling == RZ_POOLING_MODEL) drop_member(env, object, "pooling");
+    else set_member(env, object, "pooling", string_value(env, choice_name(RZ_POOLING_NAMES, info.pooling), NAPI_AUTO_LENGTH));
 }
 
 static void store_members(task *t, napi_value object, const void *store) {
     rz_store_info info = {.struct_size = sizeof info};
     t->status = t->lib->rz_store_info_get(store, &info, &t->error);
-    if (t->status < 0) return;
-    SET_NUMBER(t->env, object, &info, n_entries);
-    SET_NUMBER(t->env, object, &info, n_files);
-    SET_NUMBER(t->env, object, &info, n_unwritten);
-    SET_NUMBER(t->env, object, &info, memory_bytes);
-    SET_NUMBER(t->env, object, &info, disk_bytes);
-    SET_NUMBER(t->env, object, &info, hits);
-    SET_NUMBER(t->env, object, &info, misses);
-    SET_NUMBER(t->env, object, &info, reused_tokens);
+    if (t->status >= 0) fields_value(t->env, object, "rz_store_info", &info);
 }
 
 static void conversation_members(task *t, napi_value object, const void *conversation) {
@@ -284,21 +242,10 @@ static void conversation_members(task *t, napi_value object, const void *convers
     napi_env env = t->env;
     t->status = t->lib->rz_conversation_info_get(conversation, &info, &t->error);
     if (t->status < 0) return;
-    SET_NUMBER(env, object, &info, n_messages);
-    SET_NUMBER(env, object, &info, first_in_prompt);
-    SET_NUMBER(env, object, &info, prompt_tokens);
-    SET_NUMBER(env, object, &info, reused_tokens);
-    SET_NUMBER(env, object, &info, prompt_done);
-    SET_NUMBER(env, object, &info, n_tokens);
-    SET_NUMBER(env, object, &info, reasoning_tokens);
-    SET_NUMBER(env, object, &info, drafted);
-    SET_NUMBER(env, object, &info, accepted);
-    SET_NUMBER(env, object, &info, cache_len);
-    SET_NUMBER(env, object, &info, cache_capacity);
-    SET_NUMBER(env, object, &info, n_media);
-    SET_NUMBER(env, object, &info, prompt_ns);
-    SET_NUMBER(env, object, &info, tokens_ns);
-    SET_NUMBER(env, object, &info, first_token_ns);
+    fields_value(env, object, "rz_conversation_info", &info);
+    drop_member(env, object, "end_reason");
+    const char *stopped = info.stopped == RZ_ERR_CANCELLED ? "cancelled" : info.stopped == RZ_ERR_DEADLINE ? "deadline" : NULL;
+    set_member(env, object, "stopped", string_value(env, stopped, NAPI_AUTO_LENGTH));
     set_member(env, object, "state", string_value(env, choice_name(STATES, info.state), NAPI_AUTO_LENGTH));
     set_member(env, object, "end", string_value(env, choice_name(ENDS, info.end_reason), NAPI_AUTO_LENGTH));
 }
@@ -331,13 +278,15 @@ static napi_value call_advised(napi_env env, napi_callback_info info) {
     rz_model_sampling told = {.struct_size = sizeof told};
     const rz_model *model = task_use(&t, arguments[0], MODEL);
     if (t.status >= 0) t.status = t.lib->rz_model_sampling_get(model, &told, &t.error);
-    if (t.status >= 0 && told.advised && napi_create_object(env, &object) == napi_ok) {
-        if (told.advised & RZ_SAMPLING_TEMPERATURE) SET_NUMBER(env, object, &told, temperature);
-        if (told.advised & RZ_SAMPLING_TOP_K) SET_NUMBER(env, object, &told, top_k);
-        if (told.advised & RZ_SAMPLING_TOP_P) SET_NUMBER(env, object, &told, top_p);
-        if (told.advised & RZ_SAMPLING_MIN_P) SET_NUMBER(env, object, &told, min_p);
-        if (told.advised & RZ_SAMPLING_REPEAT_PENALTY) SET_NUMBER(env, object, &told, repeat_penalty);
-        if (told.advised & RZ_SAMPLING_PENALTY_WINDOW) SET_NUMBER(env, object, &told, penalty_window);
+    if (t.status >= 0 && told.advised) {
+        static const choice fields[] = {{"temperature", RZ_SAMPLING_TEMPERATURE}, {"top_k", RZ_SAMPLING_TOP_K},
+                                        {"top_p", RZ_SAMPLING_TOP_P},             {"min_p", RZ_SAMPLING_MIN_P},
+                                        {"repeat_penalty", RZ_SAMPLING_REPEAT_PENALTY},
+                                        {"penalty_window", RZ_SAMPLING_PENALTY_WINDOW}, {NULL, 0}};
+        object = fields_value(env, NULL, "rz_model_sampling", &told);
+        drop_member(env, object, "advised");
+        for (const choice *one = fields; one->name; one++)
+            if (!(told.advised & one->number)) drop_member(env, object, one->name);
     }
     return task_return(&t, object);
 }
@@ -347,7 +296,7 @@ static napi_value call_meta(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     const rz_model *model = task_use(&t, arguments[0], MODEL);
-    char *key = terminated_of(&t, arguments[1], "the key"), *text;
+    char *key = terminated_of(&t, arguments[1], "key"), *text;
     size_t capacity = 64, len = 0;
     do {
         text = task_alloc(&t, capacity);
@@ -361,9 +310,9 @@ static napi_value call_hub_choose(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     size_t model_len, listing_len = 0, capacity = 4096, len = 0;
-    char *model = string_of(&t, arguments[0], "the model", &model_len), *listing = NULL, *text;
-    if (is_given(env, arguments[1])) listing = string_of(&t, arguments[1], "the listing", &listing_len);
-    uint64_t memory = uint_of(&t, arguments[2], "the free memory", (1ull << 53) - 1);
+    char *model = string_of(&t, arguments[0], "model", &model_len), *listing = NULL, *text;
+    if (is_given(env, arguments[1])) listing = string_of(&t, arguments[1], "listing", &listing_len);
+    uint64_t memory = uint_of(&t, arguments[2], "free", (1ull << 53) - 1);
     bool is_cached = false;
     napi_get_value_bool(env, arguments[3], &is_cached);
     do {
@@ -388,7 +337,7 @@ static napi_value call_adapter(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     load *l = t.data = task_alloc(&t, sizeof *l);
-    if (l && task_use(&t, arguments[0], MODEL)) l->path = terminated_of(&t, arguments[1], "the path");
+    if (l && task_use(&t, arguments[0], MODEL)) l->path = terminated_of(&t, arguments[1], "file");
     return task_start(&t, run_adapter, task_made);
 }
 
@@ -498,8 +447,8 @@ static napi_value call_embed(napi_env env, napi_callback_info info) {
         napi_valuetype type = napi_undefined;
         napi_value text = element_of(&t, arguments[1], i);
         if (text) napi_typeof(env, text, &type);
-        if (type == napi_string) e->texts[i] = string_of(&t, text, "a text", &e->text_lens[i]);
-        else e->tokens[i] = tokens_of(&t, text, "a text", &e->lengths[i]);
+        if (type == napi_string) e->texts[i] = string_of(&t, text, element_name(&t, "texts", i), &e->text_lens[i]);
+        else e->tokens[i] = tokens_of(&t, text, element_name(&t, "texts", i), &e->lengths[i]);
     }
     return task_start(&t, run_embed, finish_embed);
 }

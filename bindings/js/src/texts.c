@@ -2,6 +2,7 @@
 
 #include "internal.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,7 @@ static napi_value call_tokenize(napi_env env, napi_callback_info info) {
     task t = task_begin(env, info, arguments);
     const rz_model *model = task_use(&t, arguments[0], MODEL);
     size_t len, n = 0;
-    char *text = string_of(&t, arguments[1], "the text", &len);
+    char *text = string_of(&t, arguments[1], "text", &len);
     uint32_t flags = bool_member(&t, arguments[2], "special") ? RZ_TOKENIZE_ADD_SPECIAL : 0;
     if (bool_member(&t, arguments[2], "parse")) flags |= RZ_TOKENIZE_PARSE_SPECIAL;
     uint32_t *tokens = tokenize(&t, model, text, len, flags, &n);
@@ -59,10 +60,12 @@ static napi_value call_detokenize(napi_env env, napi_callback_info info) {
 
 static const rz_token_sequence *sequences(task *t, napi_value sampling, const char *field, size_t *n) {
     napi_value list = member_of(t, sampling, field);
-    *n = count_of(t, list, t->name);
+    char name[40];
+    snprintf(name, sizeof name, "%.39s", t->name);
+    *n = count_of(t, list, name);
     rz_token_sequence *sequences = *n ? task_alloc(t, *n * sizeof *sequences) : NULL;
     for (uint32_t i = 0; sequences && i < *n && t->status >= 0; i++)
-        sequences[i].tokens = tokens_of(t, element_of(t, list, i), t->name, &sequences[i].n_tokens);
+        sequences[i].tokens = tokens_of(t, element_of(t, list, i), element_name(t, name, i), &sequences[i].n_tokens);
     return sequences;
 }
 
@@ -72,14 +75,14 @@ static void sampler_lists(task *t, napi_value sampling, rz_sampler_params *param
     rz_logit_bias *copy = params->n_biases ? task_alloc(t, params->n_biases * sizeof *copy) : NULL;
     for (uint32_t i = 0; copy && i < params->n_biases && t->status >= 0; i++) {
         napi_value pair = element_of(t, biases, i);
-        copy[i].token = (uint32_t)uint_of(t, element_of(t, pair, 0), "the token of a bias", UINT32_MAX);
-        copy[i].bias = float_of(t, element_of(t, pair, 1), "a bias");
+        copy[i].token = (uint32_t)uint_of(t, element_of(t, pair, 0), "a token of biases", UINT32_MAX);
+        copy[i].bias = float_of(t, element_of(t, pair, 1), "a bias of biases");
     }
     params->biases = copy;
     params->n_order = count_of(t, order, "order");
     uint32_t *filters = params->n_order ? task_alloc(t, params->n_order * sizeof *filters) : NULL;
     for (uint32_t i = 0; i < params->n_order && t->status >= 0; i++)
-        filters[i] = choice_of(t, element_of(t, order, i), "a filter", RZ_FILTER_NAMES);
+        filters[i] = choice_of(t, element_of(t, order, i), element_name(t, "order", i), RZ_FILTER_NAMES);
     params->order = filters;
     params->dry_breakers = sequences(t, sampling, "dry_breakers", &params->n_dry_breakers);
     params->banned_sequences = sequences(t, sampling, "banned_sequences", &params->n_banned_sequences);
@@ -100,11 +103,11 @@ uint32_t grammar_params(task *t, napi_value grammar, uint32_t *flags, const char
     for (const choice *one = GRAMMARS; one->name; one++) {
         napi_value value = member_of(t, grammar, one->name);
         if (!value) continue;
-        if (number) task_fail(t, RZ_ERR_INVALID_ARGUMENT, "the grammar is of several kinds; it must be of one");
-        *text = string_of(t, value, "the grammar", len);
+        if (number) task_fail(t, RZ_ERR_INVALID_ARGUMENT, "grammar is of several kinds; it must be of one");
+        *text = string_of(t, value, t->name, len);
         number = one->number;
     }
-    if (!number) task_fail(t, RZ_ERR_INVALID_ARGUMENT, "the grammar is of no kind; it must be of one");
+    if (!number) task_fail(t, RZ_ERR_INVALID_ARGUMENT, "grammar is of no kind; it must be of one of jsonSchema, regex, lark, gbnf, json, choices, tools");
     *flags = bool_member(t, grammar, "whitespace") ? RZ_GRAMMAR_FLAG_WHITESPACE : 0;
     return number;
 }
@@ -113,7 +116,7 @@ const char *const *stop_params(task *t, napi_value options, size_t *n) {
     napi_value list = member_of(t, options, "stops");
     *n = count_of(t, list, "stops");
     const char **stops = task_alloc(t, *n * sizeof *stops);
-    for (uint32_t i = 0; i < *n && t->status >= 0; i++) stops[i] = terminated_of(t, element_of(t, list, i), "a stop");
+    for (uint32_t i = 0; i < *n && t->status >= 0; i++) stops[i] = terminated_of(t, element_of(t, list, i), element_name(t, "stops", i));
     return stops;
 }
 
@@ -123,7 +126,7 @@ rz_adapter *const *adapter_params(task *t, napi_value options, const float **sca
     rz_adapter **adapters = task_alloc(t, count * sizeof *adapters);
     for (uint32_t i = 0; i < count && t->status >= 0; i++)
         adapters[i] = task_use(t, element_of(t, list, i), ADAPTER);
-    *scales = floats_of(t, member_of(t, options, "scales"), "a scale", count);
+    *scales = floats_of(t, member_of(t, options, "scales"), "the scale of adapters", count);
     *n = count;
     return adapters;
 }
@@ -172,7 +175,7 @@ static napi_value call_truncate(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
     rz_cache *cache = task_use(&t, arguments[0], SESSION);
-    uint32_t len = (uint32_t)uint_of(&t, arguments[1], "the length", UINT32_MAX);
+    uint32_t len = (uint32_t)uint_of(&t, arguments[1], "length", UINT32_MAX);
     if (t.status >= 0) t.status = t.lib->rz_cache_truncate(cache, len, &t.error);
     return task_return(&t, NULL);
 }
@@ -189,7 +192,7 @@ static napi_value call_fork(napi_env env, napi_callback_info info) {
         t.made_bytes = t.uses[0].handle->external;
         if (t.made_kind == CONVERSATION) t.status = t.lib->rz_conversation_fork(pointer, &conversation, &t.error);
         else if (t.made_kind == SESSION) t.status = t.lib->rz_cache_fork(pointer, &cache, &t.error);
-        else task_fail(&t, RZ_ERR_INVALID_ARGUMENT, "it cannot be forked");
+        else task_fail(&t, RZ_ERR_INVALID_ARGUMENT, "an object is forked; it must be a session or a conversation");
         t.made = conversation ? (void *)conversation : (void *)cache;
     }
     return task_return(&t, t.status < 0 ? NULL : task_made(&t));
@@ -257,7 +260,7 @@ static napi_value call_save(napi_env env, napi_callback_info info) {
     saved *s = t.data = task_alloc(&t, sizeof *s);
     if (s && (s->pointer = task_use(&t, arguments[0], NONE))) s->kind = t.uses[0].handle->kind;
     if (s && s->kind != CONVERSATION && s->kind != SESSION && s->kind != MEDIA)
-        task_fail(&t, RZ_ERR_INVALID_ARGUMENT, "it cannot be saved");
+        task_fail(&t, RZ_ERR_INVALID_ARGUMENT, "an object is saved; it must be a session, a conversation or a medium");
     return task_start(&t, run_save, finish_save);
 }
 

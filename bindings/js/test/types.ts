@@ -52,7 +52,8 @@ export async function use(signal: AbortSignal): Promise<string> {
   const prompt = new Prompt(model, ["What is it? ", media, heard, [1]]);
   Prompt.ofChat(model, [{ role: "user", content: [{ type: "image", media }] }]);
   for await (const text of new Session(model).generate(prompt)) said += text + media.info.nRows;
-  const total: number = vector.length + devices().length + (await plan("model.gguf")).totalHost + kinds.length;
+  const can: boolean = model.info.capabilities.includes("tools") && !model.closed && model.info.pooling !== "rank";
+  const total: number = Number(can) + vector.length + devices().length + (await plan("model.gguf")).totalHost + kinds.length;
   try {
     conversation.rewind(0);
   } catch (error) {
@@ -80,6 +81,24 @@ export async function use(signal: AbortSignal): Promise<string> {
   conversation.say("Hi", { sampling: { temprature: 1 } });
   // @ts-expect-error
   conversation.say("Hi", { sampling: { order: ["top"] } });
+  // @ts-expect-error
+  new Conversation(model, { cache: { kType: "q2_k" } });
+  // @ts-expect-error
+  await Model.load("model.gguf", { quantize: "q2_k" });
+  // @ts-expect-error
+  await Model.load(5);
+  // @ts-expect-error
+  model.closed = true;
+  // @ts-expect-error
+  model.info.capabilities.includes("fly");
+  // @ts-expect-error
+  conversation.say("Hi", { draft: "guess" });
+  // @ts-expect-error
+  conversation.say("Hi", { stops: "five" });
+  // @ts-expect-error
+  conversation.reply({ grammar: { choices: "no" } });
+  // @ts-expect-error
+  new Conversation(model, { store: model });
   // @ts-expect-error
   new Conversation(model, { cache: { kType: "q9" } });
   // @ts-expect-error

@@ -1,0 +1,154 @@
+// Objects for handles of the library, what closes them, and what ends calls.
+"use strict";
+
+const { invalid, native, wrong } = require("./errors.js");
+const { functionOf } = require("./arguments.js");
+
+/** What stands behind an object: its native handle, the name of its kind, the object that it was made of, and the ends
+ * of calls under way. */
+const records = new WeakMap();
+
+/** Makes an object stand for a native handle. `owner`: the object that it was made of, which closes it too. */
+function own(object, kind, handle, owner) {
+  records.set(object, { handle, kind, owner, isClosed: false, ends: new Set() });
+  return object;
+}
+
+/** An object of a class, past the constructor. */
+const made = (type, kind, handle, owner) => own(Object.create(type.prototype), kind, handle, owner);
+
+const isA = (object, kind) => records.get(object)?.kind === kind;
+
+/** The native handle of an object, which must be of this kind, and open. */
+function handleOf(object, kind, name = kind) {
+  if (!isA(object, kind)) throw wrong(object, name, `${/^[aeiou]/.test(kind) ? "an" : "a"} ${kind[0].toUpperCase()}${kind.slice(1)}`);
+  return nativeOf(object);
+}
+
+/** The native handle of an object that is open. */
+function nativeOf(object) {
+  const record = records.get(object);
+  if (!record) throw wrong(object, "this", "an object of realizar");
+  const error = closedBy(record);
+  if (error) throw error;
+  return record.handle;
+}
+
+/** The error of something closed, or undefined. */
+function closedBy({ isClosed, kind, owner }) {
+  if (isClosed) return invalid(`the ${kind} is closed`, nativeOf);
+  const record = owner && records.get(owner);
+  return record && closedBy(record) ? invalid(`the ${record.kind} of the ${kind} is closed`, nativeOf) : undefined;
+}
+
+/** Calls `end` with an error if the object is closed, or what it was made of, until the function that it returns is
+ * called. */
+function whileOpen(object, end) {
+  const told = () => end(closedBy(records.get(object)));
+  const chain = [];
+  for (let record = records.get(object); record; record = record.owner && records.get(record.owner)) chain.push(record);
+  for (const { ends } of chain) ends.add(told);
+  return () => chain.forEach(({ ends }) => ends.delete(told));
+}
+
+class Handle {
+  /** Ends the calls that use the object, which throw "... is closed", and frees it, as do later calls of it and of what
+   * was made of it, such as the conversations of a model. Closing twice is fine. */
+  close() {
+    const record = records.get(this);
+    if (!record || record.isClosed) return;
+    record.isClosed = true;
+    for (const end of [...record.ends]) end();
+    native.close(record.handle);
+  }
+
+  /** True after `close`, and after `close` of what it was made of. */
+  get closed() {
+    const record = records.get(this);
+    return !record || closedBy(record) !== undefined;
+  }
+}
+if (Symbol.dispose) {
+  Object.defineProperty(Handle.prototype, Symbol.dispose, {
+    value() {
+      this.close();
+    },
+    configurable: true,
+    writable: true,
+  });
+}
+
+// Calls at work end with the process, which waits for its threads.
+process.once("exit", () => native.fireAll());
+
+/** A cancel that the signal fires, or the close of an object, and a function that releases it. `closed` is the error of
+ * the close. */
+function newFlag(signal, object) {
+  if (signal !== undefined && signal !== null && !(signal instanceof AbortSignal)) throw wrong(signal, "signal", "an AbortSignal");
+  signal?.throwIfAborted();
+  const cancel = native.cancel();
+  const fire = () => native.fire(cancel);
+  signal?.addEventListener("abort", fire, { once: true });
+  const flag = { cancel, closed: undefined, release: undefined };
+  const forget = object && whileOpen(object, (error) => {
+    flag.closed = error;
+    fire();
+  });
+  flag.release = () => {
+    signal?.removeEventListener("abort", fire);
+    forget?.();
+    native.close(cancel);
+  };
+  return flag;
+}
+
+/** Runs `work` with a cancel that the signal fires, or the close of an object. If one of them has ended the work, throws
+ * the reason of the signal, or that the object is closed. */
+async function cancellable(signal, object, work) {
+  const flag = newFlag(signal, object);
+  try {
+    return await work(flag.cancel);
+  } catch (error) {
+    throw error?.code === "RZ_ERR_CANCELLED" && flag.closed ? flag.closed : reasonOf(signal, error);
+  } finally {
+    flag.release();
+  }
+}
+
+/** The same for work that makes an object, with progress several times per second. An exception of `progress` ends the
+ * work. */
+async function watched({ signal, progress }, object, work) {
+  functionOf(progress, "progress");
+  return cancellable(signal, object, async (cancel) => {
+    let failed;
+    const tell = () => {
+      try {
+        const [done, total] = native.progress(cancel);
+        if (total) progress(done, total);
+      } catch (error) {
+        failed ??= { error };
+        native.fire(cancel);
+      }
+    };
+    const timer = progress && setInterval(tell, 50);
+    try {
+      const object = await work(cancel);
+      if (progress && !failed) tell();
+      if (failed) {
+        object.close();
+        throw failed.error;
+      }
+      return object;
+    } catch (error) {
+      throw failed ? failed.error : error;
+    } finally {
+      clearInterval(timer);
+    }
+  });
+}
+
+function reasonOf(signal, error) {
+  return signal?.aborted && error?.code === "RZ_ERR_CANCELLED" ? signal.reason : error;
+}
+
+module.exports = { Handle, cancellable, handleOf, isA, made, nativeOf, newFlag, own, reasonOf, watched, whileOpen };

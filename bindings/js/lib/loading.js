@@ -1,0 +1,68 @@
+// What loads need: devices, models of the Hub, memory, and the options of KV caches.
+"use strict";
+
+const hub = require("../hub.js");
+const known = require("../options.js");
+const { LOAD, WATCHED, arrayOf, check, functionOf } = require("./arguments.js");
+const { failed, native, wrong } = require("./errors.js");
+const { handleOf } = require("./handles.js");
+
+/** Devices that models can be loaded to, and those that cannot be used, with the reason. */
+function devices() {
+  return native.devices();
+}
+
+const isOfHub = (name) => typeof name === "string" && name.startsWith("hf:");
+
+/** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in the cache of the
+ * Hub's own client. A model that is complete there takes no connection. */
+async function fetchModel(model, options = {}) {
+  if (typeof model !== "string") throw wrong(model, "model", 'a string, such as "hf:owner/name"');
+  const { signal, progress } = check(options, WATCHED);
+  functionOf(progress, "progress");
+  const free = Math.max(...devices().map((device) => (device.available ? device.memoryFree : 0)));
+  try {
+    return await hub.fetchModel(model, { free, signal, progress });
+  } catch (error) {
+    if (!(error instanceof hub.Failure)) throw error;
+    throw Object.assign(failed("RZ_ERR_IO", error.message), { cause: error.cause });
+  }
+}
+
+/** The memory, in bytes, that a load and `sessions` sessions will take. Reads no weights. */
+function plan(source, options = {}) {
+  const { sessions = 1, cache, ...load } = check(options, [...LOAD, "sessions", "cache"]);
+  checkSource(source, "source");
+  return native.plan(source, { ...load, ...check(cache, known.cache, "cache"), nCaches: sessions });
+}
+
+/** Throws unless a source of a model or an encoder is a path or bytes. */
+function checkSource(source, name) {
+  if (typeof source === "string" || source instanceof Uint8Array) return;
+  throw wrong(source, name, 'a string, which is a path or "hf:owner/name", or the bytes of a file, a Uint8Array');
+}
+
+/** Options of a KV cache as the addon takes them, with its bytes for the garbage collector. */
+function opened(model, { cache, adapters, store, ...rest }) {
+  cache = check(cache, known.cache, "cache");
+  const info = model.info;
+  const capacity = cache.capacity || Math.min(info.contextLength, 8192);
+  return {
+    ...rest,
+    ...cache,
+    bytes: Math.min(4 * info.nLayers * info.nKvHeads * info.headDim * capacity, Number.MAX_SAFE_INTEGER) || 0,
+    ...adaptersOf(adapters),
+    store: store === undefined || store === null ? undefined : handleOf(store, "store"),
+  };
+}
+
+/** Adapters, or pairs of an adapter and its scale, as the addon takes them. */
+function adaptersOf(adapters) {
+  const pairs = arrayOf(adapters ?? [], "adapters", "adapters").map((adapter) => (Array.isArray(adapter) ? adapter : [adapter, 1]));
+  return {
+    adapters: pairs.map(([adapter], i) => handleOf(adapter, "adapter", `adapters[${i}]`)),
+    scales: pairs.map(([, scale = 1]) => scale),
+  };
+}
+
+module.exports = { adaptersOf, checkSource, devices, fetchModel, isOfHub, opened, plan };

@@ -1,0 +1,172 @@
+// Encoders of pictures and sounds, what they make, and prompts with it.
+"use strict";
+
+const hub = require("../hub.js");
+const { ENCODER, MEDIA, MEMBERS, WATCHED, arrayOf, bytesOf, check, idsOf } = require("./arguments.js");
+const { invalid, native, wrong } = require("./errors.js");
+const { Handle, handleOf, isA, made, nativeOf, own, watched } = require("./handles.js");
+const { checkSource, fetchModel, isOfHub } = require("./loading.js");
+const { membersOf, messagesOf, numbered } = require("./messages.js");
+
+/** The times of frames in seconds. */
+function secondsOf(times) {
+  if (times === null || typeof times !== "object" || !Number.isInteger(times.length)) throw wrong(times, "times", "an array of numbers");
+  return Float64Array.from(Array.from(times), (time, i) => {
+    if (typeof time === "number" && !Number.isNaN(time)) return time;
+    throw wrong(time, `times[${i}]`, "a number");
+  });
+}
+
+/** The vision or audio encoder of a multimodal model. Any number of calls may use it at once. */
+class Encoder extends Handle {
+  constructor() {
+    throw new TypeError("an encoder is made by Encoder.load");
+  }
+
+  /** Loads the encoder of a model: the .gguf file with the projector ("mmproj-..."), its bytes, a folder with a
+   * config.json, which may be that of the model, or the encoder of a model of the Hub. */
+  static async load(model, file, given = {}) {
+    checkSource(file, "file");
+    const { signal, progress, ...options } = check(given, [...ENCODER, ...WATCHED]);
+    const handle = handleOf(model, "model");
+    if (isOfHub(file)) file = await fetchModel(hub.choose(file).encoder, { signal, progress });
+    return watched({ signal, progress }, model, async (cancel) => made(Encoder, "encoder", await native.encoder(handle, file, options, cancel), model));
+  }
+
+  /** The memory, in bytes, that an encoder will take. Reads no weights. */
+  static async plan(model, file, given = {}) {
+    checkSource(file, "file");
+    const options = check(given, ENCODER);
+    const handle = handleOf(model, "model");
+    if (isOfHub(file)) file = await fetchModel(hub.choose(file).encoder);
+    return native.encoderPlan(handle, file, options);
+  }
+
+  get info() {
+    return native.info(nativeOf(this));
+  }
+
+  /** Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file, or from pixels, {data, width, height,
+   * format, stride}, such as an ImageData. */
+  async encode(image, given = {}) {
+    const { signal, progress, ...options } = check(given, [...MEDIA, ...WATCHED]);
+    const isFile = ArrayBuffer.isView(image);
+    const bytes = isFile ? bytesOf(image) : bytesOf(image?.data, image && typeof image === "object" ? "image.data" : "image", "the bytes of a file, or {data, width, height} with a typed array");
+    const { width, height, stride, format = "rgba8" } = image;
+    const pixels = isFile ? undefined : { width, height, stride, format };
+    return watched({ signal, progress }, this, async (cancel) =>
+      made(Media, "media", await native.encode(nativeOf(this), bytes, pixels, options, cancel)),
+    );
+  }
+
+  /** Encodes a video: `frames` {data, width, height, format}, at least two of one size, one after the other without
+   * gaps, and `times`, the time of each in seconds from its beginning. */
+  async encodeVideo(frames, times, given = {}) {
+    const { signal, progress, ...options } = check(given, [...MEDIA, ...WATCHED]);
+    const { width, height, format = "rgba8" } = frames ?? {};
+    const bytes = bytesOf(frames?.data, "frames.data"), seconds = bytesOf(secondsOf(times));
+    return watched({ signal, progress }, this, async (cancel) =>
+      made(Media, "media", await native.encodeVideo(nativeOf(this), bytes, seconds, { width, height, format }, options, cancel)),
+    );
+  }
+
+  /** Encodes sound from the bytes of a WAV, MP3, FLAC or Ogg file, or from samples, a Float32Array. Samples of several
+   * `channels` are interleaved; `rate` is samples per second of each channel. */
+  async encodeSound(sound, given = {}) {
+    const { signal, progress, channels = 1, ...others } = check(given, ["channels", "rate", "maxRows", "inSteps", ...WATCHED]);
+    const bytes = bytesOf(sound, "sound", "the bytes of a file, or samples, a Float32Array"), options = { channels, ...others };
+    if (sound instanceof Float32Array !== Boolean(options.rate)) throw invalid(sound instanceof Float32Array ? "rate is absent; it must be given with samples" : "rate is given with a file; it must be absent");
+    return watched({ signal, progress }, this, async (cancel) =>
+      made(Media, "media", await native.encodeSound(nativeOf(this), bytes, options, cancel)),
+    );
+  }
+
+  /** The info of an image of this size, without the image. For sound, `width` is the number of samples per channel at
+   * the rate of the encoder. Time and hash are zero. */
+  measure(width, height = 0, options = {}) {
+    return native.measure(nativeOf(this), width, height, check(options, MEDIA));
+  }
+}
+
+/** The encoded rows of an image, a video or a sound, which take the place of tokens in any number of prompts. */
+class Media extends Handle {
+  constructor() {
+    throw new TypeError("a medium is made by encoder.encode, Media.fromRows or Media.load");
+  }
+
+  /** A medium of rows that the caller has encoded, one after the other in a Float32Array. */
+  static fromRows(model, rows, options) {
+    const { rowDim, kind = "image", columns = 0, lines = 0 } = check(options, ["rowDim", "kind", "columns", "lines"]);
+    if (!(rows instanceof Float32Array)) throw wrong(rows, "rows", "a Float32Array");
+    const shape = { rowDim, kind, columns, lines };
+    return made(Media, "media", native.mediaOfRows(handleOf(model, "model"), bytesOf(rows, "rows"), shape));
+  }
+
+  /** Reads the medium that `save` has written. No encoder is needed. */
+  static async load(model, bytes) {
+    return made(Media, "media", await native.restoreMedia(handleOf(model, "model"), bytes));
+  }
+
+  async save() {
+    return native.save(nativeOf(this));
+  }
+
+  get info() {
+    return native.info(nativeOf(this));
+  }
+
+  /** 32 bytes that are the same for the same pixels, options and encoder: a key for caches. */
+  get hash() {
+    return this.info.hash;
+  }
+
+  /** Computes for about so many milliseconds on a medium that was made with `inSteps`. True if there is more to
+   * compute. */
+  async step(milliseconds = Infinity) {
+    if (typeof milliseconds !== "number" || Number.isNaN(milliseconds)) throw wrong(milliseconds, "milliseconds", "a number");
+    const whole = Math.min(Math.ceil(milliseconds * 1000), Number.MAX_SAFE_INTEGER);
+    return native.stepMedia(nativeOf(this), Math.max(whole, 0));
+  }
+
+  /** The rows one after the other, each of `info.rowDim` numbers. */
+  rows() {
+    return native.rowsOf(nativeOf(this));
+  }
+}
+
+/** Stands for a row of a medium in the tokens of sessions and prompts. */
+const MEDIA_TOKEN = 0xfffffffe;
+
+/** A sequence of tokens and media. */
+class Prompt extends Handle {
+  /** `parts`: media, lists of tokens, and texts. A text gets the tokens that begin a text if it is the first part.
+   * `bare`: leaves out the model's tokens around and between the rows of media. */
+  constructor(model, parts, options = {}) {
+    super();
+    const { bare = false } = check(options, ["bare"]);
+    const handle = handleOf(model, "model");
+    const taken = arrayOf(parts, "parts", "texts, tokens and media").map((part, i) => {
+      if (typeof part === "string") return model.tokenize(part, { special: i === 0 });
+      return isA(part, "media") ? nativeOf(part) : idsOf(part, `parts[${i}]`);
+    });
+    own(this, "prompt", native.prompt(handle, taken, { bare }));
+  }
+
+  /** A prompt of messages, up to where the reply begins. Their content may have parts with media: {type: "image",
+   * media}. `rest`: tools and variables, as in a conversation. */
+  static ofChat(model, messages, rest = {}) {
+    const { json, media } = numbered({ messages: messagesOf(messages), ...membersOf(check(rest, MEMBERS)) });
+    return made(Prompt, "prompt", native.chatPrompt(handleOf(model, "model"), json, media));
+  }
+
+  get length() {
+    return this.tokens.length;
+  }
+
+  /** The tokens, with MEDIA_TOKEN for each row of a medium. */
+  get tokens() {
+    return native.promptTokens(nativeOf(this));
+  }
+}
+
+module.exports = { Encoder, MEDIA_TOKEN, Media, Prompt };
