@@ -136,7 +136,7 @@ test-python: stage ## Run the tests of the Python package  [MODEL=file.gguf]
 	else \
 	    rm -rf build/python build/wheels && scripts/package build/wheels '$(STAGE)' --only wheel && \
 	    python3 -m zipfile -e build/wheels/*.whl build/python && \
-	    PYTHONPATH=build/python python3 -m unittest bindings/python/tests/test_realizar.py bindings/python/tests/test_hub.py && \
+	    PYTHONPATH=build/python python3 -m unittest discover bindings/python/tests && \
 	    tests/python-types.sh build/python; \
 	fi
 

@@ -116,46 +116,27 @@ fn block(status: &Status, begin: &str) -> String {
 const PYTHON_HEAD: &str = r#""""Exceptions: one for each status, derived from the exception that Python has for it where there is one. The build writes
 this file: `make header`."""
 
-import errno
-import re
 from typing import Dict, Type
 
 from . import _header as _c
 
 
 class Error(Exception):
-    """A call of the library failed; `code` is its status, `name` that of the status, such as "RZ_ERR_FORMAT". `needed` is
-    the capacity in tokens that would have been enough, of a ContextFull; else 0."""
+    """A call failed. `code` is its status, and `name` the name of the status, such as "RZ_ERR_FORMAT"; an error that Python finds ahead of
+    the call has both too. `system_code` is the `errno` of a FileError, else 0. `needed` is the capacity in tokens that would have been
+    enough, of a ContextFull; else 0."""
 
     code = 0
     name = ""
     system_code = 0
     needed = 0
-
-
-class Closed(Error, ValueError):
-    """Something was used after `close`."""
 "#;
 
-const PYTHON_TAIL: &str = "
-
-class _MissingFile(FileError, FileNotFoundError): ...
-
-
-def _named(message: str) -> str:
-    \"\"\"A message of the library, in which fields of its structs have the names of options.\"\"\"
-    return re.sub(r\"\\brz_[a-z]+_params\\.(\\w+)\", lambda found: found[1].replace(\"biases\", \"logit_bias\"), message)
-
-
-def error_of(code: int, name: str, message: str, system_code: int, needed: int = 0) -> Error:
-    message = _named(message)
-    is_missing = code == _c.RZ_ERR_IO and system_code == errno.ENOENT
-    error = _MissingFile(message) if is_missing else _BY_CODE.get(code, Error)(message)
-    error.code, error.name, error.system_code, error.needed = code, name, system_code, needed
-    if isinstance(error, OSError) and system_code:
-        error.errno = system_code
-    return error
-";
+const PYTHON_TAIL: &str = r#"
+for _name, _code in vars(_c).items():
+    if _name.startswith("RZ_ERR_"):
+        BY_CODE[_code].code, BY_CODE[_code].name = _code, _name
+"#;
 
 fn python(statuses: &[Status]) -> String {
     let mut text = PYTHON_HEAD.to_owned();
@@ -164,11 +145,11 @@ fn python(statuses: &[Status]) -> String {
         let doc = comment(status, "    ");
         text += &format!("\n\nclass {}(Error{base}):\n    \"\"\"{}\"\"\"\n", status.python(), doc.trim());
     }
-    text += "\n\n_BY_CODE: Dict[int, Type[Error]] = {\n";
+    text += "\n\nBY_CODE: Dict[int, Type[Error]] = {\n";
     for status in statuses {
         text += &format!("    _c.{}: {},\n", status.constant(), status.python());
     }
-    text += "}\n\n__all__ = [\n    \"Error\",\n    \"Closed\",\n";
+    text += "}\n\n__all__ = [\n    \"Error\",\n";
     for status in statuses {
         text += &format!("    \"{}\",\n", status.python());
     }

@@ -14,17 +14,18 @@ conversations, sessions and jobs go on afterwards.
 from ._conversations import Conversation, ConversationInfo, ReadOptions, ReplyOptions, step_conversations
 from . import _errors
 from ._errors import *  # noqa: F403 - each status has an exception
+from ._failures import Closed
 from ._library import library
 from ._loading import LoadOptions, Placement, Plan, PlanDevice, Progress, Source, fetch, plan
 from ._media import Encoder, EncoderInfo, EncoderOptions, EncoderPlan, Media, MediaInfo, Prompt
-from ._models import Model, ModelInfo, Phase, Work
-from ._options import ElementType, Pooling, Reasoning, Sampling
+from ._models import Capability, Model, ModelInfo, Phase, Work
+from ._options import CacheType, Filter, Pooling, Reasoning, Sampling, ElementType
 from ._runtime import Cancel, Device, Runtime, RuntimeInfo, devices
 from ._sessions import (
     Adapter, Adapters, Draft, Job, JobOptions, Sampler, Session, Store, StoreInfo, TokenLogprobs, decode_batch,
     step_jobs,
 )  # fmt: skip
-from ._texts import ChatParser, Grammar, Members, Message, Messages, Part, TextStream
+from ._texts import ChatParser, Grammar, GrammarKind, Members, Message, Messages, Part, TextStream
 from ._values import Tokens
 
 __all__ = [
@@ -32,7 +33,8 @@ __all__ = [
     "Grammar", "Job", "JobOptions", "LoadOptions", "Media", "MediaInfo", "Members", "Model", "ModelInfo", "Part", "Phase", "Placement", "Plan",
     "PlanDevice", "Prompt", "ReadOptions", "ReplyOptions", "Runtime", "RuntimeInfo", "Sampler", "Sampling", "Session", "Store",
     "StoreInfo", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices", "fetch", "plan", "step_conversations", "step_jobs",
-    "Adapters", "Draft", "ElementType", "Message", "Messages", "Pooling", "Progress", "Reasoning", "Source", "Tokens",
+    "Closed", "Adapters", "CacheType", "Capability", "Draft", "Filter", "GrammarKind", "Message", "Messages", "Pooling", "Progress", "Reasoning", "Source", "Tokens",
+    "ElementType",
 ]  # fmt: skip
 __all__ += _errors.__all__
 

@@ -2,24 +2,24 @@
 
 import ctypes
 import json
-import reprlib
 from contextlib import suppress
 from ctypes import byref, c_void_p
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union
 
 from . import _header as _c
 from . import _options as _o
-from ._errors import Busy, Cancelled, Closed, DeadlineExceeded, Error, InvalidArgument
-from ._handles import reading, use, use_all, writing
+from ._errors import Busy, Cancelled, DeadlineExceeded, Error, InvalidArgument
+from ._failures import Closed
+from ._handles import reading, use, use_all, use_or_none, writing
 from ._header import choice, whole
 from ._library import Handle, interruptible, new, sized, status
 from ._media import Media, numbered
-from ._options import ElementType, Reasoning, Sampling
+from ._options import CacheType, Reasoning, Sampling
 from ._runtime import Cancel
 from ._sessions import ENDS, Adapters, Draft, TokenLogprobs, read_logprobs, sampler_params, scales_of, set_draft, set_stops
 from ._sessions import Store
-from ._texts import Grammar, Members, Message, Part, grammar_of, read_parts, request_of, set_members
-from ._values import all_of, check_options, listed, microseconds, numbers_of, string_of
+from ._texts import Grammar, GrammarKind, Members, Message, Part, grammar_of, messages_of, read_parts, request_of, set_members
+from ._values import all_of, check_options, microseconds, numbers_of, string_of, text_of, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -75,7 +75,7 @@ class ReadOptions(TypedDict, total=False):
 class ReplyOptions(_o.ReplyOptions, total=False):
     """Options of a reply, as of `Conversation.begin`."""
 
-    grammar: Union[None, Grammar, Tuple[str, Any]]
+    grammar: Union[None, Grammar, Tuple[GrammarKind, Any]]
     whitespace: bool
     stops: Sequence[str]
     draft: Draft
@@ -97,8 +97,8 @@ class Conversation(Handle):
     _free = "rz_conversation_free"
 
     def __init__(
-        self, model: "Model", system: Optional[str] = None, *, messages: Sequence[Message] = (), capacity: int = 0, k_type: ElementType = "f16",
-        v_type: ElementType = "f16", overflow: "Literal['fail', 'forget']" = "fail", adapters: Adapters = (), store: Optional[Store] = None, cancel: Optional[Cancel] = None,
+        self, model: "Model", system: Optional[str] = None, *, messages: Sequence[Message] = (), capacity: int = 0, k_type: CacheType = "f16",
+        v_type: CacheType = "f16", overflow: "Literal['fail', 'forget']" = "fail", adapters: Adapters = (), store: Optional[Store] = None, cancel: Optional[Cancel] = None,
         **members: "Unpack[Members]",
     ) -> None:  # fmt: skip
         """Begins with a message of the system, and others. `capacity` and types as of `Model.session`. `overflow`: where messages have no
@@ -108,18 +108,18 @@ class Conversation(Handle):
         variables={...} of the template."""
         others = ("system", "messages", "capacity", "k_type", "v_type", "overflow", "adapters", "store", "cancel")
         check_options(members, Members, *others)
-        first = [] if system is None else [{"role": "system", "content": system}]
-        request, scales = request_of([*first, *listed(messages, "messages")], members), scales_of(adapters)
+        first = [] if system is None else [{"role": "system", "content": text_of(system, "system").decode()}]
+        request, scales = request_of([*first, *messages_of(messages, or_text=False)], members), scales_of(adapters)
         params = _c.rz_conversation_params(overflow=choice(overflow, "overflow", _OVERFLOWS), n_adapters=len(scales))
         params.json, params.json_len = request, len(request)
-        with use_all(adapters) as pointers:
+        with use_all(adapters, "Adapter", "adapters") as pointers:
             if len(scales):
                 params.adapters, params.scales = pointers, scales
             self._make("rz_conversation_new", model, params, capacity, k_type, v_type, store, cancel)
 
     @classmethod
     def load(
-        cls, model: "Model", file: BinaryIO, *, capacity: int = 0, k_type: ElementType = "f16", v_type: ElementType = "f16",
+        cls, model: "Model", file: BinaryIO, *, capacity: int = 0, k_type: CacheType = "f16", v_type: CacheType = "f16",
         store: Optional[Store] = None, cancel: Optional[Cancel] = None,
     ) -> "Conversation":  # fmt: skip
         """The conversation that `save` has written; it goes on as the saved one would have."""
@@ -129,16 +129,16 @@ class Conversation(Handle):
         return self
 
     def _make(
-        self, function: str, model: "Model", params: Any, capacity: int, k_type: ElementType, v_type: ElementType, store: Optional[Store],
+        self, function: str, model: "Model", params: Any, capacity: int, k_type: CacheType, v_type: CacheType, store: Optional[Store],
         cancel: Optional[Cancel], *arguments: Any,
     ) -> None:  # fmt: skip
         cache = _c.rz_cache_params(capacity=capacity, k_type=k_type, v_type=v_type)
         params.cache = ctypes.pointer(cache)
-        with use(model) as pointer, use(store) as params.store, use(cancel) as params.cancel:
+        with use(model, "Model") as pointer, use_or_none(store, "Store") as params.store, use_or_none(cancel, "Cancel") as params.cancel:
             self._own(model, new(function, pointer, byref(params), *arguments))
 
     def _own(self, model: "Model", pointer: c_void_p) -> None:
-        super().__init__(pointer)
+        super().__init__(pointer, model)
         self.model = model
         # Ends steps when a signal interrupts them.
         self._stop, self._row, self._reply = Cancel(), 1, 0
@@ -147,11 +147,11 @@ class Conversation(Handle):
         """Appends a text of this role, a message, or a list of them, whose contents may have parts with media as
         `Prompt.of_chat` takes them; nothing is computed. A picture that the template leaves out is refused by the reply."""
         if isinstance(messages, str):
-            text = messages.encode()
-            self._change("rz_conversation_add_text", string_of(role, "a role"), text, len(text))
+            text = text_of(messages, "messages")
+            self._change("rz_conversation_add_text", string_of(role, "role"), text, len(text))
         else:
-            data, found = numbered(messages if isinstance(messages, Mapping) else listed(messages, "messages"))
-            with use_all(found) as media:
+            data, found = numbered(messages if isinstance(messages, Mapping) else messages_of(messages))
+            with use_all(found, "Media", "media") as media:
                 self._change("rz_conversation_add", data, len(data), media, len(found))
 
     def _change(self, name: str, *arguments: Any) -> None:
@@ -166,7 +166,7 @@ class Conversation(Handle):
             return [Media(new("rz_conversation_media", conversation, i)) for i in range(self.info.n_media)]
 
     def begin(
-        self, sampling: Optional[Sampling] = None, *, max_tokens: int = 0, grammar: Union[None, "Grammar", Tuple[str, Any]] = None,
+        self, sampling: Optional[Sampling] = None, *, max_tokens: int = 0, grammar: Union[None, "Grammar", Tuple[GrammarKind, Any]] = None,
         whitespace: bool = False, stops: Sequence[str] = (), reasoning: Reasoning = "model", reasoning_tokens: int = 0,
         draft: "Draft" = None, draft_max: int = 0, logprobs: Optional[int] = None, keep: bool = False, resume: bool = False,
         priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None, tool_choice: Any = None,
@@ -190,13 +190,14 @@ class Conversation(Handle):
         compiled = grammar if isinstance(grammar, Grammar) else None
         if grammar is not None and not isinstance(grammar, Grammar):
             if not isinstance(grammar, (tuple, list)) or len(grammar) != 2:
-                raise InvalidArgument(f"grammar is {reprlib.repr(grammar)}; it must be a Grammar, or a pair of a kind and a text")
+                raise wrong_type(grammar, "grammar", "a Grammar, or a pair of a kind and a text")
             params.grammar_kind, params.grammar_flags, params.grammar = grammar_of(*grammar, whitespace=whitespace)
             params.grammar_len = len(params.grammar)
         set_stops(params, stops)
         set_members(params, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, variables=variables)
         stop = cancel if cancel is not None else Cancel()
-        with use(stop) as params.cancel, use(set_draft(params, draft)) as params.draft_model, use(compiled) as params.compiled_grammar:
+        with use(stop, "Cancel") as params.cancel, use_or_none(set_draft(params, draft), "Model") as params.draft_model, \
+                use_or_none(compiled, "Grammar") as params.compiled_grammar:  # fmt: skip
             self._call("rz_conversation_reply", byref(params))
         self._stop, self._row, self._reply = stop, min(logprobs or 0, self.model.info.vocab_size) + 1, self._reply + 1
 
@@ -209,7 +210,7 @@ class Conversation(Handle):
         params = _c.rz_reply_params(reasoning=reasoning, priority=priority)
         set_members(params, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, variables=variables)
         stop = cancel if cancel is not None else Cancel()
-        with use(stop) as params.cancel:
+        with use(stop, "Cancel") as params.cancel:
             self._call("rz_conversation_read", byref(params))
         self._stop, self._row, self._reply = stop, 1, self._reply + 1
 
@@ -227,7 +228,7 @@ class Conversation(Handle):
     def step(self, seconds: Optional[float] = None) -> bool:
         """Works on the reply for about so long, without a limit until it has made a token; True: there is more to do."""
         us = microseconds(seconds)
-        return bool(interruptible(lambda: self._call("rz_conversation_step", us) != _c.RZ_DONE, self._stop))
+        return bool(interruptible(lambda: self._call("rz_conversation_step", us) != _c.RZ_DONE, (self._stop, self)))
 
     def parts(self) -> List[Part]:
         """Parts of the reply that have come since this was asked last."""
@@ -260,6 +261,7 @@ class Conversation(Handle):
     def say(self, text: str, sampling: Optional[Sampling] = None, **options: "Unpack[ReplyOptions]") -> Iterator[str]:
         """A message of the user, and the content of the reply to it, piece by piece; options as of `begin`. What was said stays where
         the iteration ends early or is cancelled (`keep`); any other failure leaves the messages as they were."""
+        text_of(text, "text")
         self.add([])  # gives an unfinished reply up
         n = self.info.n_messages
         self.add(text)
@@ -310,17 +312,17 @@ class Conversation(Handle):
     def set_adapters(self, adapters: Adapters) -> None:
         """Has later replies use some adapters, or adapters with their scales, or none; they compute all again."""
         scales = scales_of(adapters)
-        with use_all(adapters) as pointers:
+        with use_all(adapters, "Adapter", "adapters") as pointers:
             self._call("rz_conversation_adapters_set", pointers, scales, len(scales))
 
     def set_store(self, store: Optional[Store]) -> None:
         """The store of later replies, or none."""
-        with use(store) as pointer:
+        with use_or_none(store, "Store") as pointer:
             self._call("rz_conversation_store_set", pointer)
 
     def set_cancel(self, cancel: Optional[Cancel]) -> None:
         """What stops all that is computed from now on, in place of the conversation's `cancel`; None: nothing."""
-        with use(cancel) as pointer:
+        with use_or_none(cancel, "Cancel") as pointer:
             self._call("rz_conversation_cancel_set", pointer)
 
     def fork(self) -> "Conversation":
@@ -358,7 +360,7 @@ def step_conversations(conversations: Sequence[Conversation], seconds: Optional[
     us, conversations = microseconds(seconds), all_of(conversations, Conversation, "conversations")
 
     def call() -> bool:
-        with use_all(conversations) as pointers:
+        with use_all(conversations, "Conversation", "conversations") as pointers:
             return status("rz_conversations_step", pointers, len(conversations), us) != _c.RZ_DONE
 
-    return bool(interruptible(call, *(conversation._stop for conversation in conversations)))
+    return bool(interruptible(call, *((conversation._stop, conversation) for conversation in conversations)))

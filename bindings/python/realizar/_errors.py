@@ -1,25 +1,20 @@
 """Exceptions: one for each status, derived from the exception that Python has for it where there is one. The build writes
 this file: `make header`."""
 
-import errno
-import re
 from typing import Dict, Type
 
 from . import _header as _c
 
 
 class Error(Exception):
-    """A call of the library failed; `code` is its status, `name` that of the status, such as "RZ_ERR_FORMAT". `needed` is
-    the capacity in tokens that would have been enough, of a ContextFull; else 0."""
+    """A call failed. `code` is its status, and `name` the name of the status, such as "RZ_ERR_FORMAT"; an error that Python finds ahead of
+    the call has both too. `system_code` is the `errno` of a FileError, else 0. `needed` is the capacity in tokens that would have been
+    enough, of a ContextFull; else 0."""
 
     code = 0
     name = ""
     system_code = 0
     needed = 0
-
-
-class Closed(Error, ValueError):
-    """Something was used after `close`."""
 
 
 class InvalidArgument(Error, ValueError):
@@ -111,7 +106,7 @@ class ResourcesRefused(Error, OSError):
     """The system cannot create a thread or another resource; the same call may succeed later."""
 
 
-_BY_CODE: Dict[int, Type[Error]] = {
+BY_CODE: Dict[int, Type[Error]] = {
     _c.RZ_ERR_INVALID_ARGUMENT: InvalidArgument,
     _c.RZ_ERR_BUSY: Busy,
     _c.RZ_ERR_OUT_OF_MEMORY: OutOfMemory,
@@ -137,7 +132,6 @@ _BY_CODE: Dict[int, Type[Error]] = {
 
 __all__ = [
     "Error",
-    "Closed",
     "InvalidArgument",
     "Busy",
     "OutOfMemory",
@@ -161,20 +155,6 @@ __all__ = [
     "ResourcesRefused",
 ]
 
-
-class _MissingFile(FileError, FileNotFoundError): ...
-
-
-def _named(message: str) -> str:
-    """A message of the library, in which fields of its structs have the names of options."""
-    return re.sub(r"\brz_[a-z]+_params\.(\w+)", lambda found: found[1].replace("biases", "logit_bias"), message)
-
-
-def error_of(code: int, name: str, message: str, system_code: int, needed: int = 0) -> Error:
-    message = _named(message)
-    is_missing = code == _c.RZ_ERR_IO and system_code == errno.ENOENT
-    error = _MissingFile(message) if is_missing else _BY_CODE.get(code, Error)(message)
-    error.code, error.name, error.system_code, error.needed = code, name, system_code, needed
-    if isinstance(error, OSError) and system_code:
-        error.errno = system_code
-    return error
+for _name, _code in vars(_c).items():
+    if _name.startswith("RZ_ERR_"):
+        BY_CODE[_code].code, BY_CODE[_code].name = _code, _name

@@ -3,37 +3,41 @@
 import ctypes
 import errno
 import io
-import reprlib
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from ctypes import c_void_p
-from typing import Any, BinaryIO, Callable, Iterable, Iterator, Optional
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, Optional, Union
 
 from . import _header as _c
-from ._errors import InvalidArgument
-from ._library import Handle, callbacks
+from ._library import Handle, callbacks, is_a
+from ._values import an, wrong_type
 
 
 class use:
-    """The pointer of a handle that may be None."""
+    """The pointer of a handle of a class; `name`: of the argument."""
 
-    def __init__(self, handle: Optional[Handle]) -> None:
-        if handle is not None and not isinstance(handle, Handle):
-            raise InvalidArgument(f"an argument is {reprlib.repr(handle)}; it must be an object of realizar")
-        self._used = handle._use() if handle is not None else None
+    def __init__(self, handle: Optional[Handle], kind: str, name: str = "") -> None:
+        if not is_a(handle, kind):
+            raise wrong_type(handle, name or kind.lower(), an(kind))
+        assert handle is not None
+        self._used = handle._use()
 
     def __enter__(self) -> Optional[int]:
-        return self._used.__enter__() if self._used else None
+        return self._used.__enter__()
 
-    def __exit__(self, *exception) -> None:  # type: ignore[no-untyped-def]
-        if self._used:
-            self._used.__exit__(*exception)
+    def __exit__(self, *exception: Any) -> None:
+        self._used.__exit__(*exception)
+
+
+def use_or_none(handle: Optional[Handle], kind: str, name: str = "") -> "Union[use, nullcontext[None]]":
+    """`use` of a handle that may be None."""
+    return nullcontext() if handle is None else use(handle, kind, name)
 
 
 @contextmanager
-def use_all(handles: Iterable[Optional[Handle]]) -> Iterator[Any]:
-    """The pointers of handles, each of which may be None."""
+def use_all(handles: Iterable[Optional[Handle]], kind: str, name: str) -> Iterator[Any]:
+    """The pointers of handles of a class, each of which may be None."""
     with ExitStack() as stack:
-        pointers = [stack.enter_context(use(handle)) for handle in handles]
+        pointers = [stack.enter_context(use_or_none(handle, kind, f"{name}[{i}]")) for i, handle in enumerate(handles)]
         yield (c_void_p * len(pointers))(*pointers)
 
 
@@ -65,7 +69,14 @@ class Transfer:
             raise self.raised
 
 
+def _check_file(file: Any, method: str) -> None:
+    if not hasattr(file, method) or isinstance(file, io.TextIOBase):
+        raise wrong_type(file, "file", f"a binary file, which has {method}")
+
+
 def reading(file: BinaryIO) -> Transfer:
+    _check_file(file, "read")
+
     def fill(out: int, n: int) -> None:
         at = 0
         while at < n:  # a raw file gives what it has
@@ -84,6 +95,8 @@ def reading(file: BinaryIO) -> Transfer:
 
 
 def writing(file: BinaryIO) -> Transfer:
+    _check_file(file, "write")
+
     def drain(data: int, n: int) -> None:
         rest = ctypes.string_at(data, n)
         while rest:  # a raw file takes what it can

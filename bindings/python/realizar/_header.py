@@ -4,8 +4,10 @@ import reprlib
 from contextlib import suppress
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int32, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p, sizeof
 from difflib import get_close_matches
+from math import isinf
 from numbers import Real
 from operator import index
+from sys import float_info
 from typing import Any, Dict, Iterable, Mapping, Set
 
 from numpy import bool_
@@ -14,6 +16,7 @@ from numpy import bool_
 # The least and the greatest of numbers that have a bound.
 RANGES = {c_uint8: (0, 0xFF), c_uint32: (0, 0xFFFFFFFF), c_uint64: (0, 0xFFFFFFFFFFFFFFFF), c_int32: (-0x80000000, 0x7FFFFFFF)}
 RANGES[c_size_t] = RANGES[c_uint64 if sizeof(c_size_t) == 8 else c_uint32]
+LARGEST = {c_float: 3.4028234663852886e38, c_double: float_info.max}
 
 
 def whole(value: Any, name: str, kind: Any = c_uint32) -> int:
@@ -27,19 +30,26 @@ def whole(value: Any, name: str, kind: Any = c_uint32) -> int:
     raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be a whole number from {least} to {most}")
 
 
-def real(value: Any, name: str) -> Any:
-    """A number that may have a fraction. A bool is not taken as 0 or 1."""
-    if isinstance(value, Real) and not isinstance(value, bool) and value == value:  # NaN differs from itself
-        return value
+def real(value: Any, name: str, kind: Any = c_double) -> float:
+    """A number that may have a fraction, and that does not become infinite in a type of C. A bool is not taken as 0 or 1."""
     from ._errors import InvalidArgument
 
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            number = float(value)
+            if isinf(number) or abs(number) <= LARGEST[kind]:  # False for NaN
+                return number
+            if number == number:
+                raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be at most {LARGEST[kind]:.7g}")
     raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be a number")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What the message for an unknown name says of one that is like it."""
+def unknown_option(name: str, known: Iterable[str]) -> TypeError:
+    """The error for a name of an option that there is not, with the name that is most like it."""
+    from ._failures import UnknownOption
+
     found = get_close_matches(name, known, 1)
-    return f"; the nearest is {found[0]}" if found else ""
+    return UnknownOption(f"the option {name} is unknown{f'; the nearest is {found[0]}' if found else ''}")
 
 
 def switch(value: Any, name: str) -> bool:
@@ -79,7 +89,7 @@ class Sized(Structure):
             name, value = "flags", self.flags | bit if switch(value, name) else self.flags & ~bit
         if name not in kinds:
             known = [*self._flags_, *(field for field in kinds if field != "struct_size" and not field.startswith("reserved"))]
-            raise TypeError(f"the option {name} is unknown{nearest(name, known)}")
+            raise unknown_option(name, known)
         kind = kinds[name]
         if name in self._choices_:
             value = choice(value, name, self._choices_[name])
@@ -88,8 +98,8 @@ class Sized(Structure):
         elif kind in RANGES:
             value = whole(value, name, kind)
             value = RZ_NONE if name in self._or_none_ and value == 0 else value
-        elif kind in (c_float, c_double):
-            value = real(value, name)
+        elif kind in LARGEST:
+            value = real(value, name, kind)
         super().__setattr__(name, value)
 
 

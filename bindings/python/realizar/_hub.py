@@ -23,7 +23,8 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 from . import _header as _c
-from ._errors import Error, FormatError, Limit, error_of
+from ._errors import Error, FormatError, Limit
+from ._failures import error_of
 from ._library import library, sized, status
 
 Told = Callable[[int, int], None]

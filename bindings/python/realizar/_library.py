@@ -7,11 +7,12 @@ import queue
 import sys
 import threading
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from ctypes import byref, c_size_t, c_void_p
-from typing import Any, Callable, Iterator, List, Optional, TypeVar
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, TypeVar
 
-from ._errors import BufferTooSmall, Closed, error_of
+from ._errors import BufferTooSmall, Cancelled, DeadlineExceeded, Error
+from ._failures import Closed, error_of
 from ._header import FUNCTIONS, RZ_ABI_VERSION, STRUCTS, rz_error, rz_layout
 
 
@@ -80,6 +81,8 @@ class _Callbacks:
         self.changed = threading.Condition()
         self.stops: "List[Callable[[], None]]" = []
         self.has_ended = False
+        # Functions at the exit are called from the last to the first: `end` ahead of the finalizers of handles.
+        weakref.finalize(self, int)
         atexit.register(self.end)
         if hasattr(os, "register_at_fork"):
             # Calls of other threads stay with the parent.
@@ -93,10 +96,14 @@ class _Callbacks:
         """The time of such a call, which `stop` has end sooner."""
         with self.changed:
             if self.has_ended:
-                raise Closed("the interpreter has ended")
+                raise SystemExit
             self.stops.append(stop)
         try:
             yield
+        except Error:
+            if self.has_ended:
+                raise SystemExit from None
+            raise
         finally:
             with self.changed:
                 self.stops.remove(stop)
@@ -107,7 +114,7 @@ class _Callbacks:
         with self.changed:
             self.has_ended = True
             for stop in self.stops:
-                with suppress(Closed):
+                with suppress(Closed, SystemExit):
                     stop()
             self.changed.wait_for(lambda: not self.stops, timeout=10)
 
@@ -121,25 +128,67 @@ _Handle = TypeVar("_Handle", bound="Handle")
 class Handle:
     """A handle of the library that is freed once: by `close`, after the calls that are using it, or when it is forgotten."""
 
-    # The function that frees it, which tells kinds of handles apart too.
+    # The function that frees it, and what it was made of, which closes it too.
     _free: str
+    _owner: "Optional[Handle]" = None
 
-    def __init__(self, pointer: c_void_p) -> None:
+    def __init__(self, pointer: c_void_p, owner: "Optional[Handle]" = None) -> None:
+        self._owner = owner
         self._state = _State(pointer.value, getattr(library, self._free))
         self._finalizer = weakref.finalize(self, self._state.close)
 
+    def __init_subclass__(cls) -> None:
+        _kinds.setdefault(cls._free, cls.__name__)
+
     def close(self) -> None:
-        """Frees what this stands for; later calls raise Closed. Closing twice is fine."""
+        """Ends calls that use it, which raise Closed within milliseconds, and frees what it stands for; so do later calls of this object
+        and of objects that were made of it, as the conversations of a model. Closing twice is fine."""
         self._finalizer()
+
+    @property
+    def closed(self) -> bool:
+        """True after `close`, and after `close` of what it was made of."""
+        return self._state.closed or self._owner is not None and self._owner.closed
+
+    def _check_open(self) -> None:
+        """Raises Closed if it is closed, with the name of what is."""
+        if self._state.closed:
+            raise _closed(f"the {type(self).__name__} is closed")
+        if self._owner is not None and self._owner.closed:
+            raise _closed(f"the {type(self._owner).__name__} of the {type(self).__name__} is closed")
 
     @contextmanager
     def _use(self) -> Iterator[int]:
         """The pointer, which stays valid meanwhile."""
-        pointer = self._state.acquire(type(self).__name__)
+        self._check_open()
+        pointer = self._state.acquire()
+        if pointer is None:
+            raise _closed(f"the {type(self).__name__} is closed")
         try:
             yield pointer
         finally:
             self._state.release()
+
+    @contextmanager
+    def _ended_by_close(self, stop: Any) -> Iterator[None]:
+        """The time of a call that `stop` ends when this is closed, or what it was made of."""
+        handles: "List[Handle]" = [self]
+        while handles[-1]._owner is not None:
+            handles.append(handles[-1]._owner)
+        end = _End(stop)
+        for handle in handles:
+            handle._state.ends.append(end)
+        try:
+            self._check_open()
+            yield
+        except (Cancelled, DeadlineExceeded):
+            if end.was_called:
+                self._check_open()
+            raise
+        finally:
+            for handle in handles:
+                handle._state.ends.remove(end)
+            end.finish()
 
     def _call(self, name: str, *arguments: Any) -> int:
         """`status` with the pointer as the first argument."""
@@ -153,18 +202,52 @@ class Handle:
         self.close()
 
 
+def _closed(message: str) -> BaseException:
+    """What is raised of something closed. The end of the interpreter closes everything, and ends threads that go on without a word."""
+    return SystemExit() if callbacks.has_ended else Closed(message)
+
+
+# The class of the handles that a function frees.
+_kinds: Dict[str, str] = {}
+
+
+def is_a(value: Any, kind: str) -> bool:
+    """Whether a value is a handle of a class, which a module below the class's own cannot import."""
+    return isinstance(value, Handle) and _kinds[value._free] == kind
+
+
+class _End:
+    """Ends a call from another thread, and takes that back after the call, because what stops it may be the caller's."""
+
+    def __init__(self, stop: Any) -> None:
+        self.stop, self.lock, self.was_called, self.is_over = stop, threading.Lock(), False, False
+
+    def __call__(self) -> None:
+        with self.lock, suppress(Closed, SystemExit):
+            if not self.is_over:
+                self.was_called = True
+                self.stop._interrupt()
+
+    def finish(self) -> None:
+        with self.lock, suppress(Closed, SystemExit):
+            self.is_over = True
+            if self.was_called:
+                self.stop._resume()
+
+
 class _State:
     def __init__(self, pointer: Optional[int], free: Callable[[int], None]) -> None:
         self.pointer, self.free = pointer, free
         # Its owner may be forgotten at any moment, also inside of a method here.
         self.lock, self.users, self.closed = threading.RLock(), 0, False
+        self.ends: List[_End] = []
 
-    def acquire(self, name: str) -> int:
+    def acquire(self) -> Optional[int]:
         with self.lock:
-            if self.closed or self.pointer is None:
-                raise Closed(f"the {name} is closed")
-            self.users += 1
-            return self.pointer
+            if not self.closed and self.pointer is not None:
+                self.users += 1
+                return self.pointer
+        return None
 
     def release(self) -> None:
         with self.lock:
@@ -175,6 +258,8 @@ class _State:
         with self.lock:
             self.closed = True
             self._free_if_unused()
+        for end in list(self.ends):
+            end()
 
     def _free_if_unused(self) -> None:
         if self.closed and self.users == 0 and self.pointer is not None:
@@ -248,10 +333,19 @@ def _start(task: _Task) -> None:
     tasks.put(task)
 
 
-def interruptible(call: Callable[[], Any], *stops: Any) -> Any:
-    """The result of a long call of the library that `stops` end. The main thread, the only one that hears signals and that only
-    between steps of the interpreter, has another thread make it: what a signal's handler raises, such as KeyboardInterrupt, ends the
-    call and then goes on. The call takes its handles by itself, because it may outlast this function."""
+def interruptible(call: Callable[[], Any], *stops: "Tuple[Any, Optional[Handle]]") -> Any:
+    """The result of a long call of the library. `stops`: what ends it, each with the handle that does so when it is closed. The main
+    thread, the only one that hears signals and that only between steps of the interpreter, has another thread make it: what a signal's
+    handler raises, such as KeyboardInterrupt, ends the call and then goes on. The call takes its handles by itself, because it may
+    outlast this function."""
+    with ExitStack() as stack:
+        for stop, handle in stops:
+            if handle is not None:
+                stack.enter_context(handle._ended_by_close(stop))
+        return _interruptible(call, [stop for stop, _ in stops])
+
+
+def _interruptible(call: Callable[[], Any], stops: Iterable[Any]) -> Any:
     if threading.current_thread() is not threading.main_thread():
         return call()
     task = _Task(call)

@@ -1,23 +1,24 @@
 """Loads: their options and files, what they will take, and models of the Hub."""
 
 import ctypes
+import io
 import os
-import reprlib
+from contextlib import suppress
 from ctypes import byref
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from . import _header as _c
-from . import _hub
 from . import _options as _o
-from ._errors import Cancelled, InvalidArgument, error_of
+from ._errors import Cancelled, InvalidArgument
+from ._failures import error_of
 from ._handles import use
 from ._header import choice, whole
-from ._library import callbacks, interruptible, status
-from ._options import ElementType
+from ._library import Handle, callbacks, interruptible, status
+from ._options import CacheType
 from ._runtime import Cancel, Runtime, devices
-from ._values import check_options, floats_of, listed, numbers_of, path_of, pointer_to, string_of, text_of, token_ids
+from ._values import all_of, check_options, floats_of, function_of, listed, numbers_of, path_of, pointer_to, string_of, text_of, token_ids, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -30,22 +31,23 @@ Progress = Callable[[int, int], Optional[bool]]
 class Watch:
     """The callbacks of a long call: progress, and the cancel that stops it."""
 
-    def __init__(self, progress: Optional[Progress], cancel: Optional[Cancel]) -> None:
+    def __init__(self, progress: Optional[Progress], cancel: Optional[Cancel], handle: Optional[Handle] = None) -> None:
+        """`handle`: ends the call when it is closed."""
+        self.handle, self.progress_of = handle, function_of(progress, "progress", "numbers done and in all")
         self.raised: List[BaseException] = []
 
         def forward(done, total, _user):  # type: ignore[no-untyped-def]
-            assert progress is not None
             if callbacks.has_ended:
                 return 1
             try:
-                return int(progress(done, total) is False)
+                return int(self.progress_of(done, total) is False)
             except BaseException as e:  # noqa: BLE001 - goes on where the call ends
                 self.raised.append(e)
                 return 1
 
-        self.progress = _c.rz_progress_callback(forward) if progress else _c.rz_progress_callback()
+        self.progress = _c.rz_progress_callback(forward) if progress is not None else _c.rz_progress_callback()
         if cancel is not None and not isinstance(cancel, Cancel):
-            raise InvalidArgument(f"cancel is {reprlib.repr(cancel)}; it must be a Cancel")
+            raise wrong_type(cancel, "cancel", "a Cancel")
         self.cancel = cancel if cancel is not None else Cancel()
 
     def run(self, params: Any, call: Callable[[Any], Any]) -> Any:
@@ -57,12 +59,16 @@ class Watch:
                 return call(byref(params))
 
         try:
-            return interruptible(made, self.cancel)
+            return interruptible(made, (self.cancel, self.handle))
         except Cancelled:
             if self.raised:
                 raise self.raised[0]
             raise
 _PLACES = numbers_of("RZ_PLACE_")
+
+
+# What names of models of the Hub begin with.
+OF_HUB = "hf:"
 
 
 class Placement(NamedTuple):
@@ -76,9 +82,7 @@ class Placement(NamedTuple):
     bytes: int = 0
 
 
-def _placed(placement: Placement) -> Any:
-    if not isinstance(placement, Placement):
-        raise InvalidArgument(f"a placement is of type {type(placement).__name__}; it must be a Placement")
+def _placed(placement: Any) -> Any:
     return _c.rz_placement(
         what=_c.RZ_PLACED_EXPERTS, place=choice(placement.place, "place", _PLACES), first_layer=placement.first_layer,
         n_layers=placement.layers, bytes=placement.bytes,
@@ -107,28 +111,28 @@ class Loading:
         check_options(options, LoadOptions)
         fields: Dict[str, Any] = dict(options)
         take = fields.pop
-        threads, runtime, placements = take("threads", 0), take("runtime", None), listed(take("placements", ()), "placements")
+        threads, runtime, placements = take("threads", 0), take("runtime", None), all_of(take("placements", ()), Placement, "placements")
         devices, shares, chat_template = take("devices", ()), listed(take("shares", ()), "shares"), take("chat_template", None)
         packed_path, tested_path = take("packed_path", None), take("tested_path", None)
         self.watch = Watch(take("progress", None), take("cancel", None))
         self.params = _c.rz_model_params(**fields)
         if runtime is not None and not isinstance(runtime, Runtime):
-            raise InvalidArgument(f"runtime is {reprlib.repr(runtime)}; it must be a Runtime")
+            raise wrong_type(runtime, "runtime", "a Runtime")
         self.is_own = runtime is None
         self.runtime = runtime if runtime is not None else Runtime(threads=threads)
         self.devices = token_ids(devices, "devices")
         if len(self.devices):
             self.params.devices, self.params.n_devices = pointer_to(self.devices), len(self.devices)
-        self.shares = floats_of(shares, "a share")
+        self.shares = floats_of(shares, "shares")
         if len(self.shares):
             if len(self.shares) != len(self.devices):
-                raise InvalidArgument(f"{len(self.shares)} shares for {len(self.devices)} devices")
+                raise InvalidArgument(f"shares has {len(self.shares)} numbers; it must have one for each of {len(self.devices)} devices")
             self.params.device_split = self.shares
         self.placements = (_c.rz_placement * len(placements))(*(_placed(placement) for placement in placements))
         if len(self.placements):
             self.params.placements, self.params.n_placements = self.placements, len(self.placements)
-        self.params.packed_path = path_of(packed_path) if packed_path is not None else None
-        self.params.tested_path = path_of(tested_path) if tested_path is not None else None
+        self.params.packed_path = path_of(packed_path, "packed_path") if packed_path is not None else None
+        self.params.tested_path = path_of(tested_path, "tested_path") if tested_path is not None else None
         if chat_template is not None:
             template = text_of(chat_template, "chat_template")
             self.params.chat_template, self.params.chat_template_len = template, len(template)
@@ -137,7 +141,7 @@ class Loading:
         """Makes a call with the parameters."""
 
         def made(params: Any) -> Any:
-            with use(self.runtime) as self.params.runtime:
+            with use(self.runtime, "Runtime") as self.params.runtime:
                 return call(params)
 
         try:
@@ -154,11 +158,14 @@ def sources_of(files: Union[Source, Mapping[str, Source]]) -> Tuple[Any, List[An
     for source, (name, file) in zip(sources, named.items()):
         source.struct_size = ctypes.sizeof(_c.rz_source)
         source.name = string_of(name, "the name of a file") if name is not None else None
-        if hasattr(file, "fileno"):
-            source.kind, source.fd = _c.RZ_SOURCE_FD, file.fileno()
+        with suppress(AttributeError, io.UnsupportedOperation):
+            source.kind, source.fd = _c.RZ_SOURCE_FD, file.fileno()  # type: ignore[union-attr]
             kept.append(file)
             continue
-        data = np.frombuffer(file, dtype=np.uint8)
+        try:
+            data = np.frombuffer(file.read() if hasattr(file, "read") else file, dtype=np.uint8)
+        except TypeError:
+            raise wrong_type(file, f"files[{name!r}]" if name else "files", "bytes, or an open binary file, or a dict of such") from None
         source.kind, source.data, source.size = _c.RZ_SOURCE_MEMORY, data.ctypes.data, data.size
         kept.append(data)
     return sources, kept
@@ -200,14 +207,14 @@ class Plan(NamedTuple):
 
 
 def plan(
-    model: Union[str, "os.PathLike[str]", Source, Mapping[str, Source]], *, sessions: int = 1, capacity: int = 0, k_type: ElementType = "f16",
-    v_type: ElementType = "f16", **options: "Unpack[LoadOptions]",
+    model: Union[str, "os.PathLike[str]", Source, Mapping[str, Source]], *, sessions: int = 1, capacity: int = 0, k_type: CacheType = "f16",
+    v_type: CacheType = "f16", **options: "Unpack[LoadOptions]",
 ) -> Plan:  # fmt: skip
     """What a model, a path or files as of Model.from_files, will take with so many sessions, before a weight is read. `options` as of
     Model."""
     check_options(options, LoadOptions, "sessions", "capacity", "k_type", "v_type")
     is_path = isinstance(model, (str, os.PathLike))
-    path = path_of(model) if is_path else None  # type: ignore[arg-type]
+    path = path_of(model, "model") if is_path else None  # type: ignore[arg-type]
     sources, kept = (None, None) if is_path else sources_of(model)  # type: ignore[arg-type]
     cache = _c.rz_cache_params(capacity=capacity, k_type=k_type, v_type=v_type)
     found = _c.rz_model_plan()
@@ -229,6 +236,13 @@ def fetch(model: str, *, progress: Optional[Callable[[int, int], Optional[bool]]
     that fits into the free memory where none is named; what has come is kept where a connection ends. `progress` gets
     bytes done and in all; the fetch stops with Cancelled where it returns False or raises, or where `cancel` fires.
     HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are heeded."""
+    if not isinstance(model, str):
+        raise wrong_type(model, "model", 'a str, such as "hf:owner/name"')
+    if cancel is not None and not isinstance(cancel, Cancel):
+        raise wrong_type(cancel, "cancel", "a Cancel")
+    function_of(progress, "progress", "numbers done and in all")
+    from . import _hub  # clients of HTTP are half of the time that an import takes
+
     raised: List[BaseException] = []
 
     def told(done: int, total: int) -> None:

@@ -2,7 +2,6 @@
 
 import builtins
 import ctypes
-import json
 import os
 from ctypes import byref, c_void_p
 from typing import (
@@ -12,16 +11,15 @@ from typing import (
 import numpy as np
 
 from . import _header as _c
-from . import _hub
 from . import _options as _o
 from ._errors import InvalidArgument
 from ._handles import reading, use, use_all, writing
-from ._header import choice, whole
+from ._header import choice, real, whole
 from ._library import Handle, interruptible, library, new, status
-from ._loading import Progress, Source, Watch, fetch, sources_of
+from ._loading import OF_HUB, Progress, Source, Watch, fetch, sources_of
 from ._runtime import Cancel
-from ._texts import Members, Messages
-from ._values import Tokens, check_options, flag_of, listed, microseconds, numbers_of, path_of, pointer_to, read_ids, token_ids
+from ._texts import Members, Messages, checked, messages_of
+from ._values import Tokens, check_options, flag_of, listed, microseconds, json_of, numbers_of, path_of, pointer_to, read_ids, shown, token_ids
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -105,7 +103,8 @@ def _pixels(image: Any, format: Optional[str]) -> Tuple[Any, Any]:
     depth = data.shape[2] if data.ndim == 3 else 1 if data.ndim == 2 else 0
     names = {1: ("gray8",), 3: ("rgb8",), 4: ("rgba8", "bgra8")}.get(depth, ())
     if data.dtype != np.uint8 or not names or format is not None and format not in names:
-        raise InvalidArgument(f"pixels {data.shape} of {data.dtype}{f' as {format}' if format else ''} are no [height][width][1, 3 or 4] of uint8")
+        shape = f"{data.dtype} {list(data.shape)}{f' as {format}' if format else ''}"
+        raise InvalidArgument(f"the pixels are {shape}; they must be uint8 [height][width] with nothing, 1, 3 or 4 bytes each")
     if data.strides[1] != depth or data.ndim == 3 and data.strides[2] != 1 or data.strides[0] < data.shape[1] * depth:
         data = np.ascontiguousarray(data)
     pixels = _c.rz_pixels(format=_PIXELS[format or names[0]], width=data.shape[1], height=data.shape[0], stride=data.strides[0])
@@ -170,10 +169,10 @@ class Encoder(Handle):
         params = encoder_params(options)
 
         def load(params: Any) -> c_void_p:
-            with use(model) as pointer:
+            with use(model, "Model") as pointer:
                 return make(pointer, params)
 
-        super().__init__(Watch(progress, cancel).run(params, load))
+        super().__init__(Watch(progress, cancel, model).run(params, load), model)
         info = _c.rz_encoder_info()
         self._call("rz_encoder_info_get", byref(info))
         told = {"projector": info.projector.decode(), "is_mutual": bool(info.is_mutual)}  # type: Dict[str, Any]
@@ -231,8 +230,9 @@ class Encoder(Handle):
 
         `min_rows`, `max_rows`: bounds on all frames together. `progress` gets pairs of frames done and in all, `cancel`
         stops it."""
+        frames, times = listed(frames, "frames"), [real(time, f"times[{i}]") for i, time in enumerate(listed(times, "times"))]
         if len(frames) != len(times):
-            raise InvalidArgument(f"{len(frames)} frames have {len(times)} times")
+            raise InvalidArgument(f"times has {len(times)} numbers; it must have one for each of {len(frames)} frames")
         made = [_pixels(frame, format) for frame in frames]
         list_, at = (_c.rz_pixels * len(made))(*(pixels for pixels, _ in made)), (ctypes.c_double * len(times))(*times)
         return self._made("rz_media_from_frames", (list_, at, len(made)), _media_params(options), progress, cancel, made)
@@ -252,7 +252,7 @@ class Encoder(Handle):
         else:
             data = np.asarray(sound)
             if data.ndim not in (1, 2) or not np.issubdtype(data.dtype, np.floating):
-                raise InvalidArgument(f"samples {data.shape} of {data.dtype} are no floats of some channels")
+                raise InvalidArgument(f"the samples are {data.dtype} {list(data.shape)}; they must be floats [samples] or [samples][channels]")
             data = np.ascontiguousarray(data, dtype=np.float32)
             channels = data.shape[1] if data.ndim == 2 else 1
             at = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
@@ -268,9 +268,10 @@ class Encoder(Handle):
             with self._use() as encoder:
                 return new(function, encoder, *arguments, params)
 
-        made = Watch(progress, cancel).run(params, call)
+        watch = Watch(progress, cancel, self)
+        made = watch.run(params, call)
         del data
-        return Media(made)
+        return Media(made, watch.cancel)
 
     def measure(self, width: int, height: int = 0, **options: "Unpack[_o.MediaOptions]") -> MediaInfo:
         """The `Media.info` that a picture of so many pixels would have, or a sound of `width` samples of a channel at
@@ -282,8 +283,11 @@ class Encoder(Handle):
 
 def _encoder_of(path: Any, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None) -> Any:
     """A path, of the encoder of a model of the Hub that of its file."""
-    of_hub = isinstance(path, str) and path.startswith(_hub.PREFIX)
-    return fetch(_hub.encoder_name(path), progress=progress, cancel=cancel) if of_hub else path
+    if not isinstance(path, str) or not path.startswith(OF_HUB):
+        return path
+    from . import _hub
+
+    return fetch(_hub.encoder_name(path), progress=progress, cancel=cancel)
 
 
 def encoder_params(options: EncoderOptions) -> Any:
@@ -305,8 +309,9 @@ class Media(Handle):
 
     _free = "rz_media_free"
 
-    def __init__(self, owned: c_void_p) -> None:
+    def __init__(self, owned: c_void_p, stop: Optional[Cancel] = None) -> None:
         super().__init__(owned)
+        self._stop = stop if stop is not None else Cancel()  # ends its steps
         info = _c.rz_media_info()
         self._call("rz_media_info_get", byref(info))
         self.info = _media_info(info)
@@ -317,10 +322,10 @@ class Media(Handle):
         `columns` times `lines` is the number of rows, for models whose positions go by both."""
         given = np.asarray(rows)
         if given.ndim != 2 or given.dtype.kind not in "fiu":
-            raise InvalidArgument(f"rows {given.shape} of {given.dtype} are no numbers [rows][row_dim]")
+            raise InvalidArgument(f"rows are {given.dtype} {list(given.shape)}; they must be numbers [rows][row_dim]")
         data = np.ascontiguousarray(given, dtype=np.float32)
         at, number = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), choice(kind, "kind", _MEDIA)
-        with use(model) as pointer:
+        with use(model, "Model") as pointer:
             shape = (*data.shape, whole(columns, "columns"), whole(lines, "lines"))
             return cls(new("rz_media_from_rows", pointer, number, at, *shape))
 
@@ -331,15 +336,15 @@ class Media(Handle):
         ids, stop = token_ids(tokens), cancel if cancel is not None else Cancel()
 
         def made() -> c_void_p:
-            with use(model) as pointer, use(stop) as flag:
+            with use(model, "Model") as pointer, use(stop, "Cancel", "cancel") as flag:
                 return new("rz_media_from_tokens", pointer, pointer_to(ids), len(ids), flag)
 
-        return cls(interruptible(made, stop))
+        return cls(interruptible(made, (stop, model)))
 
     @classmethod
     def load(cls, model: "Model", file: BinaryIO) -> "Media":
         """The medium that `save` has written; no encoder is needed."""
-        with use(model) as pointer, reading(file) as callback:
+        with use(model, "Model") as pointer, reading(file) as callback:
             return cls(new("rz_media_load", pointer, callback, None, None))
 
     def save(self, file: BinaryIO) -> None:
@@ -349,8 +354,8 @@ class Media(Handle):
 
     def step(self, seconds: Optional[float] = None) -> bool:
         """Works for about so long on a medium of `Encoder.begin`; None: to its end. True while there is more to do."""
-        with self._use() as media:
-            more = status("rz_media_step", media, microseconds(seconds)) != _c.RZ_DONE
+        us = microseconds(seconds)
+        more = bool(interruptible(lambda: self._call("rz_media_step", us) != _c.RZ_DONE, (self._stop, self)))
         info = _c.rz_media_info()
         self._call("rz_media_info_get", byref(info))
         self.info = _media_info(info)
@@ -389,7 +394,7 @@ class Prompt(Handle):
                 part = model.tokenize(part, special=not taken)
             taken.append((None, part) if isinstance(part, Media) else (token_ids(part), None))
         array = (_c.rz_part * len(taken))()
-        with use(model) as pointer, use_all(media for _, media in taken) as media:
+        with use(model, "Model") as pointer, use_all((media for _, media in taken), "Media", "parts") as media:
             for part, (ids, _), medium in zip(array, taken, media):
                 part.media = medium
                 if ids is not None:
@@ -402,10 +407,9 @@ class Prompt(Handle):
         """A prompt of messages, up to where the answer begins, whose content may have parts with media: [{"type":
         "image", "media": medium}, {"type": "text", "text": "What is this?"}]. `members` as of `Model.render`."""
         check_options(members, Members)
-        asked = [{"role": "user", "content": messages}] if isinstance(messages, str) else listed(messages, "messages")
-        request, found = numbered({"messages": asked, **members})
+        request, found = numbered({"messages": messages_of(messages), **checked(members)})
         self = cls.__new__(cls)
-        with use(model) as pointer, use_all(found) as media:
+        with use(model, "Model") as pointer, use_all(found, "Media", "media") as media:
             flags = _c.RZ_CHAT_ADD_GENERATION_PROMPT
             made = new("rz_prompt_from_chat", pointer, request, len(request), flags, media, len(found), None)
         super(Prompt, self).__init__(made)
@@ -430,8 +434,8 @@ def numbered(value: Any) -> Tuple[bytes, List[Media]]:
 
     def number(value: Any) -> int:
         if not isinstance(value, Media):
-            raise TypeError(f"{type(value).__name__} is no JSON and no medium")
+            raise TypeError(f"{shown(value)} has no JSON and is no Media")
         found.append(value)
         return len(found) - 1
 
-    return json.dumps(value, ensure_ascii=False, default=number).encode(), found
+    return json_of(value, "the conversation", number), found

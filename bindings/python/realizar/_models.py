@@ -3,7 +3,7 @@
 import ctypes
 import os
 from ctypes import byref, c_uint32, c_void_p
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, FrozenSet, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -12,50 +12,94 @@ from ._errors import BufferTooSmall, NotFound
 from ._handles import reading, use, use_all
 from ._header import choice, switch, whole
 from ._library import Handle, interruptible, library, new, sized, status
-from ._loading import Loading, LoadOptions, Source, fetch, sources_of
+from ._loading import OF_HUB, Loading, LoadOptions, Source, fetch, sources_of
 from ._media import Prompt
-from ._options import ElementType, Pooling, Sampling
+from ._options import CacheType, Pooling, Sampling
 from ._runtime import DEVICES, Cancel
 from ._sessions import Adapter, Session
-from ._texts import ChatParser, Grammar, Members, Messages, TextStream, grammar_of, request_of
-from ._values import Tokens, flag_of, listed, path_of, pointer_to, read_ids, string_of, text_of, token_ids
+from ._texts import ChatParser, Grammar, GrammarKind, Members, Messages, TextStream, grammar_of, request_of
+from ._values import Tokens, flag_of, listed, numbers_of, path_of, pointer_to, read_ids, string_of, text_of, token_ids
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+Capability = Literal["generate", "system", "tools", "reason", "switch_reasoning", "images", "audio", "video"]
+_CAPABILITIES = numbers_of("RZ_CAN_")
+_POOLINGS = numbers_of("RZ_POOLING_")
+
+
+def _given(number: int) -> Optional[int]:
+    """A number of the library, or None for the one that stands for none."""
+    return None if number == _c.RZ_NONE else number
+
+
 class ModelInfo(NamedTuple):
+    """What a model is, as its file says, and where it was loaded to."""
+
     architecture: str
+    """Family of the network, such as "llama" or "qwen3"."""
     name: str
+    """The model's own name; empty if the file gives none."""
     n_layers: int
+    """Transformer layers."""
     hidden_dim: int
+    """Width of the residual stream, and of the feed-forward blocks, in values."""
     ffn_dim: int
     n_heads: int
+    """Query heads, heads of keys and values, and the values of a head."""
     n_kv_heads: int
     head_dim: int
     vocab_size: int
+    """Number of token ids, which begin at 0, and of logits."""
     context_length: int
+    """Tokens that the model was made for."""
     device: int
+    """Index of the device; of several GPUs the first."""
     bos_token: Optional[int]
+    """The token that begins a text, and one that ends it; None if there is none."""
     eos_token: Optional[int]
     n_params: int
+    """Parameters, and bytes of weights in memory."""
     weight_bytes: int
     gpu_layers: int
+    """Layers on GPUs."""
     devices: Tuple[int, ...]
+    """GPUs that have layers, in the order of the layers, and the number of layers on each."""
     device_layers: Tuple[int, ...]
     has_chat_template: bool
+    """There is a chat template, and it writes the token that begins a text by itself."""
     template_writes_bos: bool
     n_unknown: int
     """Keys and tensors that `allow_unknown` passed over."""
     reads_source: bool
     """It writes a text of another one, with which its sessions begin: `Media.from_tokens`."""
     isa: str
-    """Instruction set of products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none."""
+    """Instruction set of matrix products on the CPU, such as "avx2" or "amx-bf16"; empty if it has none."""
+    capabilities: "FrozenSet[Capability]"
+    """What conversations may have ("system", "tools", "reason", "switch_reasoning", "images", "audio", "video"), and "generate"."""
+    embedding_dim: int
+    """Floats of the embedding of a text (`Model.embed`); 0: the model makes none."""
+    pooling: Optional[Pooling]
+    """The pooling of its embeddings; None: the file names none, so that `Model.embed` has to be told one."""
+    n_scores: int
+    """Scores of its classifier (pooling "rank"); 0: it has none."""
+    experts_host_first: int
+    """The first layer on a GPU whose experts (MoE) are on the CPU, and the number of layers up to the last one."""
+    experts_host_layers: int
+    experts_host: int
+    """Bytes of experts on the CPU, and on GPUs."""
+    experts_device: int
+    experts_copied_from: Optional[int]
+    """Steps of so many tokens or more copy the experts on the CPU to the GPU; None: no step does."""
 
 
 class Phase(NamedTuple):
+    """Calls of one kind."""
+
     count: int
     sum_ns: int
+    """Nanoseconds that all of them took together."""
 
 
 class Work(NamedTuple):
@@ -96,9 +140,9 @@ class Model(Handle):
         `progress` gets bytes done and in all, on the thread that loads, which another one than the main thread is; the load stops with
         Cancelled where it returns False or raises. `cancel` stops the load. A fetch ahead of it has both too.
         """
-        if isinstance(path, str) and path.startswith("hf:"):
+        if isinstance(path, str) and path.startswith(OF_HUB):
             path = fetch(path, progress=options.get("progress"), cancel=options.get("cancel"))
-        name = path_of(path)
+        name = path_of(path, "path", "a str, such as \"model.gguf\" or \"hf:owner/name\", or an os.PathLike")
         self._load(Loading(options), lambda params: new("rz_model_load", name, params))
 
     @classmethod
@@ -118,15 +162,19 @@ class Model(Handle):
         parts = [_c.rz_model_device() for _ in range(info.n_devices)]
         for i, part in enumerate(parts):
             self._call("rz_model_device_get", i, byref(part))
-        token = lambda id: None if id == _c.RZ_TOKEN_NONE else id
-        self.info = ModelInfo(
-            info.architecture.decode(), info.name.decode(), info.n_layers, info.hidden_dim, info.ffn_dim, info.n_heads,
-            info.n_kv_heads, info.head_dim, info.vocab_size, info.context_length, info.device, token(info.bos_token),
-            token(info.eos_token), info.n_params, info.weight_bytes, info.gpu_layers,
-            tuple(part.device for part in parts), tuple(part.n_layers for part in parts),
-            bool(info.chat_template & _c.RZ_TEMPLATE_PRESENT), bool(info.chat_template & _c.RZ_TEMPLATE_WRITES_BOS), info.n_unknown,
-            bool(info.reads_source), info.isa.decode(),
-        )  # fmt: skip
+        own = {
+            "bos_token": _given(info.bos_token), "eos_token": _given(info.eos_token),
+            "devices": tuple(part.device for part in parts), "device_layers": tuple(part.n_layers for part in parts),
+            "has_chat_template": bool(info.chat_template & _c.RZ_TEMPLATE_PRESENT),
+            "template_writes_bos": bool(info.chat_template & _c.RZ_TEMPLATE_WRITES_BOS), "reads_source": bool(info.reads_source),
+            "capabilities": frozenset(name for name, bit in _CAPABILITIES.items() if info.capabilities & bit),
+            "pooling": {number: name for name, number in _POOLINGS.items() if name != "model"}.get(info.pooling),
+            "experts_copied_from": _given(info.experts_copied_from),
+        }  # type: Dict[str, Any]  # fmt: skip
+        for name in ModelInfo._fields:
+            value = own[name] if name in own else getattr(info, name)
+            own[name] = value.decode() if isinstance(value, bytes) else value
+        self.info = ModelInfo(**own)
 
     def advised_sampling(self) -> Optional[Sampling]:
         """What the makers of the model advise for sampling, None where they do not. Only replies without `sampling`
@@ -203,7 +251,7 @@ class Model(Handle):
         request, flags = request_of(messages, members), _c.RZ_CHAT_ADD_GENERATION_PROMPT
         return read_ids(lambda *out: self._call("rz_chat_tokenize_into", request, len(request), flags, *out, None), len(request) + 64)
 
-    def grammar(self, kind: str, text: Any = "", *, whitespace: bool = False) -> "Grammar":
+    def grammar(self, kind: GrammarKind, text: Any = "", *, whitespace: bool = False) -> "Grammar":
         """A grammar for what is written: of a "json_schema", "regex", "lark", "gbnf", "json", "choices" (a list of texts), "tools" (a
         conversation). What is no text is written as JSON. `whitespace`: JSON may have some between its parts."""
         number, flags, data = grammar_of(kind, text, whitespace)
@@ -220,9 +268,9 @@ class Model(Handle):
         """A low-rank adapter: a GGUF file or a folder of PEFT."""
         name = path_of(path)
         with self._use() as model:
-            return Adapter(new("rz_adapter_load", model, name, None))
+            return Adapter(new("rz_adapter_load", model, name, None), self)
 
-    def session(self, capacity: int = 0, *, k_type: ElementType = "f16", v_type: ElementType = "f16") -> "Session":
+    def session(self, capacity: int = 0, *, k_type: CacheType = "f16", v_type: CacheType = "f16") -> "Session":
         """An empty session with room for `capacity` tokens; 0: as many as the model was made for, at most 8192."""
         params = _c.rz_cache_params(capacity=capacity, k_type=k_type, v_type=v_type)
         with self._use() as model:
@@ -242,7 +290,7 @@ class Model(Handle):
         for each text."""
         texts = listed(texts, "texts")
         prompts: Any = [text for text in texts if isinstance(text, Prompt)]
-        ids: List[Any] = [text if isinstance(text, Prompt) else token_ids(self.tokenize(text) if isinstance(text, str) else text) for text in texts]
+        ids: List[Any] = [text if isinstance(text, Prompt) else token_ids(self.tokenize(text) if isinstance(text, str) else text, f"texts[{i}]") for i, text in enumerate(texts)]
         if prompts:
             ids = prompts = [text if isinstance(text, Prompt) else Prompt(self, [text]) for text in ids]
         else:
@@ -251,13 +299,13 @@ class Model(Handle):
         params = _c.rz_embed_params(pooling=pooling, raw=not switch(normalize, "normalize"))
         rows = sum(map(len, ids)) if pooling == "none" else len(ids)
         if not ids:
-            return np.empty((0, self.info.hidden_dim), dtype=np.float32)
+            return np.empty((0, self.info.embedding_dim or self.info.hidden_dim), dtype=np.float32)
         out = np.empty(rows * self.info.hidden_dim, dtype=np.float32)
         n = ctypes.c_size_t()
         stop = cancel if cancel is not None else Cancel()
 
         def call(out: "np.ndarray") -> "np.ndarray":
-            with self._use() as model, use(stop) as flag, use_all(prompts) as pointers:
+            with self._use() as model, use(stop, "Cancel", "cancel") as flag, use_all(prompts, "Prompt", "texts") as pointers:
                 room = (out.ctypes.data, out.size, byref(n), flag)
                 if prompts:
                     status("rz_embed_prompts_into", model, byref(params), pointers, len(ids), *room)
@@ -267,7 +315,7 @@ class Model(Handle):
 
         while True:
             try:
-                return interruptible(lambda: call(out), stop)
+                return interruptible(lambda: call(out), (stop, self))
             except BufferTooSmall:
                 out = np.empty(n.value, dtype=np.float32)
 

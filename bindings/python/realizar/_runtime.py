@@ -2,16 +2,14 @@
 
 import ctypes
 import math
-import reprlib
 import time
 from ctypes import byref
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 from . import _header as _c
-from ._errors import InvalidArgument
 from ._header import whole
 from ._library import Handle, library, new, status
-from ._values import microseconds, numbers_of, pointer_to, token_ids
+from ._values import function_of, microseconds, numbers_of, pointer_to, token_ids
 
 DEVICES = numbers_of("RZ_DEVICE_")
 
@@ -111,14 +109,14 @@ class Runtime(Handle):
     def __init__(
         self, threads: int = 0, memory_limit: int = 0, cpus: Sequence[int] = (), log: Optional[Callable[[int, str], None]] = None
     ) -> None:
-        def forward(level, message, length, _user):  # type: ignore[no-untyped-def]
+        function_of(log, "log", "a level and a text")
+
+        def forward(level: int, message: Any, length: int, _user: Any) -> None:
             assert log is not None
             log(level, ctypes.string_at(message, length).decode("utf-8", "replace"))
 
         self._log = _c.rz_log_callback(forward) if log is not None else _c.rz_log_callback()
         _logs.append(self._log)
-        if log is not None and not callable(log):
-            raise InvalidArgument(f"log is {reprlib.repr(log)}; it must be a function of a level and a text")
         ids = token_ids(cpus, "cpus")
         params = _c.rz_runtime_params(threads=threads, memory_limit=memory_limit, n_cpus=len(ids), log=self._log)
         if len(ids):

@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import reprlib
 from ctypes import Array, byref, c_uint32, c_void_p
 from typing import TYPE_CHECKING, Any, BinaryIO, Iterator, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -11,14 +10,14 @@ import numpy as np
 from . import _header as _c
 from . import _options as _o
 from ._errors import Error, InvalidArgument
-from ._handles import use, use_all, writing
+from ._handles import use, use_all, use_or_none, writing
 from ._header import choice, real, whole
-from ._library import Handle, interruptible, library, new, sized, status
+from ._library import Handle, interruptible, is_a, library, new, sized, status
 from ._media import Prompt
-from ._options import ElementType, Sampling
+from ._options import CacheType, Sampling
 from ._runtime import Cancel
 from ._texts import Grammar
-from ._values import Tokens, all_of, floats_of, listed, microseconds, numbers_of, path_of, pointer_to, read_ids, string_of, token_ids
+from ._values import Tokens, all_of, floats_of, listed, microseconds, numbers_of, path_of, pointer_to, read_ids, shown, string_of, token_ids, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -43,24 +42,24 @@ class Sampler(Handle):
 
     def set_grammar(self, grammar: "Optional[Grammar]") -> None:
         """Lets it choose only what continues a text of the grammar, from its start; None: anything."""
-        with self._use() as sampler, use(grammar) as form:
+        with self._use() as sampler, use_or_none(grammar, "Grammar") as form:
             status("rz_sampler_grammar_set", sampler, form)
 
 
 def sampler_params(sampling: Sampling) -> _c.rz_sampler_params:
     if not isinstance(sampling, Sampling):
-        raise InvalidArgument(f"sampling is {reprlib.repr(sampling)}; it must be a Sampling")
+        raise wrong_type(sampling, "sampling", "a Sampling")
     order, breakers, banned = (listed(getattr(sampling, name), name) for name in ("order", "dry_breakers", "banned_sequences"))
     if not isinstance(sampling.logit_bias, Mapping):
-        raise InvalidArgument(f"logit_bias is {reprlib.repr(sampling.logit_bias)}; it must be a dict of tokens and biases")
+        raise wrong_type(sampling.logit_bias, "logit_bias", "a dict of tokens and biases")
     pairs = sampling.logit_bias.items()
-    biases = (_c.rz_logit_bias * len(pairs))(*((whole(token, "a token of logit_bias"), real(bias, "a bias of logit_bias")) for token, bias in pairs))
+    biases = (_c.rz_logit_bias * len(pairs))(*((whole(token, "a token of logit_bias"), real(bias, "a bias of logit_bias", ctypes.c_float)) for token, bias in pairs))
     scalars = {name: value for name, value in vars(sampling).items() if name not in ("logit_bias", "dry_breakers", "banned_sequences", "order")}
     params = _c.rz_sampler_params(
         **scalars, n_biases=len(biases), n_dry_breakers=len(breakers), n_banned_sequences=len(banned), n_order=len(order)
     )
     params.dry_breakers, params.banned_sequences = _sequences(breakers), _sequences(banned)
-    params.order = (c_uint32 * len(order))(*(choice(name, "a filter", _FILTERS) for name in order))
+    params.order = (c_uint32 * len(order))(*(choice(name, f"order[{i}]", _FILTERS) for i, name in enumerate(order)))
     if len(biases):
         params.biases = biases
     return params
@@ -76,7 +75,9 @@ Adapters = Union[Sequence[Adapter], Mapping[Adapter, float]]
 
 
 def scales_of(adapters: Adapters) -> Any:
-    return floats_of(adapters.values() if isinstance(adapters, Mapping) else [1.0] * len(adapters), "the scale of an adapter")
+    """The scales of adapters, each of which is checked when it is used."""
+    scales = adapters.values() if isinstance(adapters, Mapping) else [1.0] * len(listed(adapters, "adapters", "Adapter"))
+    return floats_of(scales, "the scale of adapters")
 
 
 # How next tokens are guessed, which changes nothing but the time.
@@ -84,7 +85,7 @@ Draft = Union[None, Literal["lookup", "mtp"], "Model"]
 
 
 def set_stops(params: Any, stops: Sequence[str]) -> None:
-    texts = [string_of(stop, "a stop string") for stop in listed(stops, "stops")]
+    texts = [string_of(stop, f"stops[{i}]") for i, stop in enumerate(listed(stops, "stops", "str"))]
     params.n_stops = len(texts)
     if texts:
         params.stops = (ctypes.c_char_p * len(texts))(*texts)
@@ -92,12 +93,12 @@ def set_stops(params: Any, stops: Sequence[str]) -> None:
 
 def set_draft(params: Any, draft: "Draft") -> "Optional[Model]":
     """Sets the kind of drafts; the result is the model that makes them."""
-    if isinstance(draft, Handle) and draft._free == "rz_model_free":
+    if is_a(draft, "Model"):
         params.draft = _c.RZ_DRAFT_MODEL
-        return draft
+        return draft  # type: ignore[return-value]
     drafts = {None: _c.RZ_DRAFT_NONE, "lookup": _c.RZ_DRAFT_LOOKUP, "mtp": _c.RZ_DRAFT_MTP}
-    if draft not in drafts:
-        raise InvalidArgument(f'draft is None, "lookup", "mtp" or a model, not {draft!r}')
+    if not isinstance(draft, (str, type(None))) or draft not in drafts:
+        raise InvalidArgument(f'draft is {repr(draft) if isinstance(draft, str) else shown(draft)}; it must be None, "lookup", "mtp" or a Model')
     params.draft = drafts[draft]
     return None
 
@@ -140,7 +141,7 @@ class Session(Handle):
     _free = "rz_cache_free"
 
     def __init__(self, model: "Model", owned: c_void_p) -> None:
-        super().__init__(owned)
+        super().__init__(owned, model)
         self.model = model
         # Ends calls on the session when a signal interrupts them.
         self._stop = Cancel()
@@ -186,7 +187,7 @@ class Session(Handle):
     def set_adapters(self, adapters: Adapters) -> None:
         """Has the session use some adapters, or adapters with their scales, or none; empties it."""
         scales = scales_of(adapters)
-        with self._use() as cache, use_all(adapters) as pointers:
+        with self._use() as cache, use_all(adapters, "Adapter", "adapters") as pointers:
             status("rz_cache_adapters_set", cache, pointers, scales, len(scales))
 
     def save(self, file: BinaryIO) -> None:
@@ -211,14 +212,14 @@ class Session(Handle):
         ids = None if isinstance(tokens, Prompt) else token_ids(tokens)[first:]
 
         def call() -> None:
-            with self._use() as cache, use(cancel) as flag:
+            with self._use() as cache, use_or_none(cancel, "Cancel") as flag:
                 if isinstance(tokens, Prompt):
                     with tokens._use() as prompt:
                         status("rz_prefill_prompt", cache, prompt, first, flag)
                 else:
                     status("rz_prefill", cache, pointer_to(ids), len(ids), flag)
 
-        interruptible(call, self._stop)
+        interruptible(call, (self._stop, self))
 
     def score(self, tokens: Tokens, *, cancel: Optional[Cancel] = None) -> "np.ndarray":
         """Appends tokens, as `prefill` does, and gives the logarithm of the probability of each after all before it."""
@@ -226,17 +227,17 @@ class Session(Handle):
         out = np.empty(len(ids), dtype=np.float32)
 
         def call() -> None:
-            with self._use() as cache, use(cancel) as flag:
+            with self._use() as cache, use_or_none(cancel, "Cancel") as flag:
                 at = out.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
                 status("rz_score", cache, pointer_to(ids), len(ids), at, flag)
 
-        interruptible(call, self._stop)
+        interruptible(call, (self._stop, self))
         return out
 
     def sample(self, sampler: Optional[Sampler] = None) -> int:
         """Chooses a token from the logits, the most likely one without a sampler."""
         token = c_uint32()
-        with self._use() as cache, use(sampler) as chooser:
+        with self._use() as cache, use_or_none(sampler, "Sampler") as chooser:
             status("rz_sample", cache, chooser, byref(token))
         return token.value
 
@@ -245,11 +246,11 @@ class Session(Handle):
         following, token = c_uint32(), whole(token, "token")
 
         def call() -> int:
-            with self._use() as cache, use(sampler) as chooser:
+            with self._use() as cache, use_or_none(sampler, "Sampler") as chooser:
                 status("rz_decode_token", cache, token, chooser, byref(following))
             return following.value
 
-        return int(interruptible(call, self._stop))
+        return int(interruptible(call, (self._stop, self)))
 
     def logprobs(self, k: int) -> List[Tuple[int, float]]:
         """The `k` likeliest tokens after the last one with the logarithms of their probabilities, the likeliest first."""
@@ -263,7 +264,7 @@ class Session(Handle):
         if out is None:
             out = np.empty(self.model.info.vocab_size, dtype=np.float32)
         if not isinstance(out, np.ndarray) or out.dtype != np.float32 or not out.flags.c_contiguous or not out.flags.writeable:
-            raise InvalidArgument("out is no contiguous array of float32 that can be written")
+            raise wrong_type(out, "out", "a contiguous array of float32 that can be written")
         n = ctypes.c_size_t()
         self._call("rz_logits_into", out.ctypes.data, out.size, byref(n))
         return out
@@ -320,9 +321,10 @@ class Job(Handle):
             params.tokens, params.n_tokens = pointer_to(tokens), len(tokens)
         set_stops(params, stops)
         chooser = None if isinstance(sampling, Sampling) and sampling == Sampling(seed=sampling.seed) else Sampler(sampling)
-        with use(session) as cache, use(chooser) as params.sampler, use(grammar) as params.grammar, \
-                use(cancel) as params.cancel, use(set_draft(params, draft)) as params.draft_model, use(prompt) as params.prompt:  # fmt: skip
-            super().__init__(new("rz_job_new", cache, byref(params)))
+        with use(session, "Session") as cache, use_or_none(chooser, "Sampler") as params.sampler, \
+                use_or_none(grammar, "Grammar") as params.grammar, use_or_none(cancel, "Cancel") as params.cancel, \
+                use_or_none(set_draft(params, draft), "Model") as params.draft_model, use_or_none(prompt, "Prompt") as params.prompt:  # fmt: skip
+            super().__init__(new("rz_job_new", cache, byref(params)), session)
         self.session = session
         self._row = min(logprobs or 0, session.model.info.vocab_size) + 1
 
@@ -334,7 +336,7 @@ class Job(Handle):
         def call() -> bool:
             return self._call("rz_job_step", us) != _c.RZ_DONE
 
-        return bool(interruptible(call, self.session._stop))
+        return bool(interruptible(call, (self.session._stop, self)))
 
     def text(self) -> str:
         """Text that has come since this was asked last, in whole characters, stop strings cut out."""
@@ -390,10 +392,10 @@ def step_jobs(jobs: Sequence[Job], seconds: Optional[float] = None) -> bool:
     us, jobs = microseconds(seconds), all_of(jobs, Job, "jobs")
 
     def call() -> bool:
-        with use_all(jobs) as pointers:
+        with use_all(jobs, "Job", "jobs") as pointers:
             return status("rz_jobs_step", pointers, len(jobs), us) != _c.RZ_DONE
 
-    return bool(interruptible(call, *(job.session._stop for job in jobs)))
+    return bool(interruptible(call, *((job.session._stop, job) for job in jobs)))
 
 
 def decode_batch(
@@ -401,16 +403,16 @@ def decode_batch(
 ) -> List[int]:
     """`Session.decode` for several sessions of one model, in one pass over the weights."""
     ids, sessions = token_ids(tokens), all_of(sessions, Session, "sessions")
-    choosers = list(samplers) if samplers is not None else [None] * len(sessions)
+    choosers = listed(samplers, "samplers", "Sampler") if samplers is not None else [None] * len(sessions)
     if not len(sessions) == len(ids) == len(choosers):
-        raise InvalidArgument("a batch has as many tokens and samplers as sessions")
+        raise InvalidArgument(f"tokens are {len(ids)}, and samplers {len(choosers)}; they must be as many as sessions, {len(sessions)}")
     following = np.empty(len(ids), dtype=np.uint32)
 
     def call() -> None:
-        with use_all(sessions) as caches, use_all(choosers) as chosen:
+        with use_all(sessions, "Session", "sessions") as caches, use_all(choosers, "Sampler", "samplers") as chosen:
             status("rz_decode_batch", caches, pointer_to(ids), len(ids), chosen, pointer_to(following))
 
-    interruptible(call, *(session._stop for session in sessions))
+    interruptible(call, *((session._stop, session) for session in sessions))
     return list(following.tolist())
 
 
@@ -427,6 +429,9 @@ class StoreInfo(NamedTuple):
     """Tokens that were not computed because of it."""
     n_unwritten: int
     """Prefixes that were forgotten because they could not be written, as on a full disk."""
+    memory_limit: int
+    """Ceilings in bytes on prefixes in memory, and on files."""
+    disk_limit: int
 
 
 class Store(Handle):
@@ -446,11 +451,11 @@ class Store(Handle):
         0: a tenth of what is free, at most 16 GiB."""
         params = _c.rz_store_params(min_tokens=min_tokens, memory_limit=memory_limit, max_entries=max_entries, disk_limit=disk_limit)
         params.path = None if path is None else path_of(path)
-        with use(model) as pointer:
-            super().__init__(new("rz_store_new", pointer, byref(params)))
+        with use(model, "Model") as pointer:
+            super().__init__(new("rz_store_new", pointer, byref(params)), model)
         self.model = model
 
-    def take(self, tokens: Union[Tokens, Prompt], capacity: int = 0, *, k_type: ElementType = "f16", v_type: ElementType = "f16") -> Session:
+    def take(self, tokens: Union[Tokens, Prompt], capacity: int = 0, *, k_type: CacheType = "f16", v_type: CacheType = "f16") -> Session:
         """A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
         `tokens[len(session):]` are to be appended. `capacity` and types as of `Model.session`."""
         common = c_uint32()
@@ -465,7 +470,7 @@ class Store(Handle):
 
     def put(self, session: Session) -> None:
         """Remembers the tokens that a session holds, which goes on by itself."""
-        with self._use() as store, use(session) as cache:
+        with self._use() as store, use(session, "Session") as cache:
             status("rz_store_put", store, cache)
 
     def clear(self) -> None:

@@ -1,21 +1,19 @@
 """Messages, the grammars of what is written, and replies taken apart."""
 
-import json
-import reprlib
 from ctypes import byref, c_uint32
-from typing import TYPE_CHECKING, Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union
 
 from . import _header as _c
-from ._errors import InvalidArgument
-from ._header import choice, whole
+from ._header import choice, switch, whole
 from ._library import Handle, sized
-from ._values import Tokens, check_options, flag_of, json_of, listed, numbers_of, pointer_to, token_ids
+from ._values import Tokens, check_options, flag_of, json_of, listed, numbers_of, pointer_to, text_of, token_ids, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Message = Mapping[str, Any]
 Messages = Union[str, Sequence[Message]]
+GrammarKind = Literal["json_schema", "regex", "lark", "gbnf", "json", "choices", "tools"]
 
 
 class Members(TypedDict, total=False):
@@ -28,29 +26,67 @@ class Members(TypedDict, total=False):
     response_format: Any
 
 
+def checked(members: Mapping[str, Any]) -> Dict[str, Any]:
+    """Members that are given, whose types are right."""
+    given = {name: value for name, value in members.items() if value is not None}
+    for i, tool in enumerate(listed(given.get("tools", ()), "tools", "tools")):
+        if not isinstance(tool, Mapping):
+            raise wrong_type(tool, f"tools[{i}]", "a dict")
+    for name, kinds, wanted in _TYPES:
+        if not isinstance(given.get(name, kinds[0]()), kinds):
+            raise wrong_type(given[name], name, wanted)
+    switch(given.get("parallel_tool_calls", False), "parallel_tool_calls")
+    return given
+
+
+_TYPES: Sequence[Tuple[str, Tuple[Any, ...], str]] = (
+    ("tool_choice", (str, Mapping), 'a str ("auto", "none", "required") or a dict that names a function'),
+    ("variables", (dict, Mapping), "a dict"),
+    ("response_format", (dict, Mapping), "a dict"),
+)
+
+
+def messages_of(messages: Any, or_text: bool = True) -> List[Any]:
+    """A list of messages. `or_text`: a text is one message of the user."""
+    if or_text and isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    if isinstance(messages, (str, bytes, bytearray, Mapping)) or not isinstance(messages, Iterable):
+        raise wrong_type(messages, "messages", f"{'a str or ' * or_text}a list of dicts with role and content")
+    found = list(messages)
+    for i, message in enumerate(found):
+        if not isinstance(message, Mapping):
+            raise wrong_type(message, f"messages[{i}]", "a dict with role and content")
+    return found
+
+
 def request_of(messages: Messages, members: Mapping[str, Any]) -> bytes:
-    if isinstance(messages, str):
-        messages = [{"role": "user", "content": messages}]
+    """The JSON of messages and other members of a request."""
     check_options(members, Members)
-    return json_of({"messages": listed(messages, "messages"), **members}).encode()
+    return json_of({"messages": messages_of(messages), **checked(members)}, "the conversation")
 
 
 def set_members(params: Any, **members: "Unpack[Members]") -> None:
     """Tools and variables of one reply; None: those of the conversation."""
-    given = {name: value for name, value in members.items() if value is not None}
+    given = checked(members)
     if given:
-        params.json = json_of(given).encode()
+        params.json = json_of(given, "the reply")
         params.json_len = len(params.json)
+
+
 _GRAMMARS = numbers_of("RZ_GRAMMAR_")
 _WHITESPACE = _GRAMMARS.pop("flag_whitespace")
 del _GRAMMARS["flag_best_effort"]
 
 
 def grammar_of(kind: str, text: Any = "", whitespace: bool = False) -> Tuple[int, int, bytes]:
-    number = choice(kind, "the kind of a grammar", _GRAMMARS)
+    """The kind, the flags and the text of a grammar."""
+    number = choice(kind, "the kind of grammar", _GRAMMARS)
     if kind in ("regex", "lark", "gbnf") and not isinstance(text, str):
-        raise InvalidArgument(f"the grammar is {reprlib.repr(text)}; it must be a text, because its kind is {kind}")
-    return number, flag_of(whitespace, "whitespace", _WHITESPACE), (text if isinstance(text, str) else json_of(text)).encode()
+        raise wrong_type(text, "grammar", f"a str, because its kind is {kind}")
+    if kind == "choices" and not isinstance(text, str):
+        text = [text_of(one, f"grammar[{i}]").decode() for i, one in enumerate(listed(text, "grammar", "str"))]
+    data = text_of(text, "grammar") if isinstance(text, str) else json_of(text, "grammar")
+    return number, flag_of(whitespace, "whitespace", _WHITESPACE), data
 
 
 class Grammar(Handle):

@@ -9,7 +9,6 @@ import json
 import math
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -24,67 +23,7 @@ import numpy as np
 
 import realizar
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
-STORY = os.path.join(ROOT, "tests", "data", "stories260K-f32.gguf")
-ADAPTER = os.path.join(ROOT, "tests", "data", "story-adapter.gguf")
-PROMPT = "Once upon a time"
-# The greedy text of weights that have the adapter merged in, of an independent float64 implementation.
-ADAPTED = ", there was a little girl named Lily. She loved to draw animals with her family."
-EXPECTED = ", there was a little girl named Lily. She loved to play outside in the park."
-
-
-CALLS = (
-    "{% for c in m.tool_calls or [] %}<call>{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}</call>{% endfor %}"
-)
-TOOLS = "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"
-# Texts alone; and roles, with reasoning.
-PLAIN = "{{ bos_token }}{% for m in messages %}{{ m.content or '' }}" + CALLS + "{% endfor %}" + TOOLS
-REASONS = (
-    "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}"
-    "{{ m.content or '' }}{% endfor %}{% if add_generation_prompt %}<assistant>{% if enable_thinking %}<think>{% endif %}{% endif %}"
-)
-GO = {"type": "function", "function": {"name": "go", "parameters": {
-    "type": "object", "properties": {"by": {"enum": ["car", "bus"]}}, "required": ["by"], "additionalProperties": False}}}  # fmt: skip
-DIGIT = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["n"], "additionalProperties": False}
-
-
-def chat_model(folder, template=PLAIN):
-    """The tiny model with a chat template."""
-    key, template = b"tokenizer.chat_template", template.encode() + b"{#"
-    # A multiple of 32 bytes, so that what is behind keeps its alignment.
-    template += b" " * (-(8 + len(key) + 4 + 8 + len(template) + 2) % 32) + b"#}"
-    with open(STORY, "rb") as file:
-        data = file.read()
-    entry = struct.pack("<Q", len(key)) + key + struct.pack("<IQ", 8, len(template)) + template
-    path = os.path.join(folder, "chat.gguf")
-    with open(path, "wb") as file:
-        file.write(data[:16] + struct.pack("<Q", struct.unpack("<Q", data[16:24])[0] + 1) + entry + data[24:])
-    return path
-
-
-def large_model(folder):
-    """A model of zeros that takes seconds to convert, most of it a hole in its file."""
-    text = lambda s: struct.pack("<Q", len(s)) + s.encode()
-    layers, width, vocab = 24, 2048, 64
-    numbers = {"block_count": layers, "context_length": 512, "embedding_length": width, "feed_forward_length": 8192,
-               "attention.head_count": 16, "attention.head_count_kv": 16, "vocab_size": vocab}  # fmt: skip
-    keys = [text("general.architecture") + struct.pack("<I", 8) + text("llama")]
-    keys += [text("llama." + name) + struct.pack("<II", 4, number) for name, number in numbers.items()]
-    keys.append(text("llama.attention.layer_norm_rms_epsilon") + struct.pack("<If", 6, 1e-5))
-    tensors = {"token_embd.weight": (width, vocab), "output.weight": (width, vocab), "output_norm.weight": (width,)}
-    for i in range(layers):
-        shapes = {"attn_norm": (width,), "ffn_norm": (width,), "attn_q": (width, width), "attn_k": (width, width), "attn_v": (width, width),
-                  "attn_output": (width, width), "ffn_gate": (width, 8192), "ffn_up": (width, 8192), "ffn_down": (8192, width)}  # fmt: skip
-        tensors.update({f"blk.{i}.{name}.weight": shape for name, shape in shapes.items()})
-    data, offset = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys), 0
-    for name, shape in tensors.items():
-        data += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, offset)
-        offset += 4 * int(np.prod(shape))
-    path = os.path.join(folder, "large.gguf")
-    with open(path, "wb") as file:
-        file.write(data)
-        file.truncate((len(data) + 31) // 32 * 32 + offset)
-    return path
+from support import ADAPTED, ADAPTER, DIGIT, EXPECTED, GO, PLAIN, PROMPT, REASONS, STORY, chat_model, large_model
 
 
 class Tiny(unittest.TestCase):
@@ -424,7 +363,7 @@ class Tiny(unittest.TestCase):
         prompt = realizar.Prompt(model, [[5, 9], media, [7]])
         self.assertEqual(len(prompt), 17)
         for wrong, times, message in (
-            (frames, [0, 1], "3 frames have 2 times"),
+            (frames, [0, 1], "times has 2 numbers; it must have one for each of 3 frames"),
             (frames, [0, 2, 1], "entry 2: the time"),
             ([frames[0], frames[1][:28]], [0, 1], "entry 1: it has 84 x 28 pixels"),
         ):
@@ -741,7 +680,7 @@ class Tiny(unittest.TestCase):
             self.assertEqual((len(session), bool(session)), (0, True))
         public = {name for name, value in vars(realizar).items() if getattr(value, "__module__", "").startswith("realizar")}
         public = {name for name in public if not name.startswith("_")}
-        kinds = {"Adapters", "Draft", "ElementType", "Message", "Messages", "Pooling", "Progress", "Reasoning", "Source", "Tokens"}
+        kinds = {"Adapters", "Draft", "CacheType", "Capability", "GrammarKind", "Filter", "ElementType", "Message", "Messages", "Pooling", "Progress", "Reasoning", "Source", "Tokens"}
         self.assertEqual(set(realizar.__all__), public | kinds)
         star = types.ModuleType("star")
         exec("from realizar import *", vars(star))
@@ -1004,14 +943,14 @@ sys.exit(7)
             }
             for name, calls in wrong.items():
                 for call in calls:
-                    with self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is a text; it must be a list$"):
+                    with self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is (a str|bytes); it must be a list( of .*)?$"):
                         call()
             for grammar in (("regex", ["yes", "no"]), ("gbnf", {}), "json", ("json_schema", {}, True), ("none", ""), ("best_effort", {}), 5):
                 with self.assertRaisesRegex(realizar.InvalidArgument, "it must be", msg=grammar):
                     talk.begin(grammar=grammar)
             for name, call in {
                 "k_type": lambda: model.session(k_type="q8"), "pooling": lambda: model.embed(["a"], pooling="meen"), "kind": lambda: model.work("tpu"),
-                "a filter": lambda: realizar.Sampler(realizar.Sampling(order=["top"])), "reasoning": lambda: talk.begin(reasoning=None),
+                r"order\[0\]": lambda: realizar.Sampler(realizar.Sampling(order=["top"])), "reasoning": lambda: talk.begin(reasoning=None),
             }.items():  # fmt: skip
                 with self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is .*; it must be one of "):
                     call()
@@ -1031,19 +970,19 @@ sys.exit(7)
             texts = {
                 "text": [lambda: model.tokenize(b"a"), lambda: model.tokenize(None), lambda: model.tokenize(5)],
                 "key": [lambda: model.meta(b"a")],
-                "a role": [lambda: talk.add("x", role=None)],
-                "a stop string": [lambda: talk.begin(stops=[b"a"]), lambda: session.job([1], stops=[1])],
+                "role": [lambda: talk.add("x", role=None)],
+                r"stops\[0\]": [lambda: talk.begin(stops=[b"a"]), lambda: session.job([1], stops=[1])],
             }
             for name, calls in texts.items():
                 for call in calls:
-                    with self.subTest(name), self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is of type .*; it must be a str$"):
+                    with self.subTest(name), self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is .*; it must be a str$"):
                         call()
             numbers = {
                 "temperature": [lambda: realizar.Sampler(realizar.Sampling(temperature=True)), lambda: realizar.Sampler(realizar.Sampling(temperature="1"))],
                 "a bias of logit_bias": [lambda: realizar.Sampler(realizar.Sampling(logit_bias={1: "x"}))],
-                "a share": [lambda: realizar.Model(STORY, devices=[1], shares=["x"])],
-                "the scale of an adapter": [lambda: session.set_adapters({model.adapter(ADAPTER): "1"})],
-                "a time in seconds": [lambda: talk.step(nan), lambda: talk.step("1"), lambda: talk.step(True), lambda: realizar.Cancel().deadline("1")],
+                r"shares\[0\]": [lambda: realizar.Model(STORY, devices=[1], shares=["x"])],
+                r"the scale of adapters\[0\]": [lambda: session.set_adapters({model.adapter(ADAPTER): "1"})],
+                "seconds": [lambda: talk.step(nan), lambda: talk.step("1"), lambda: talk.step(True), lambda: realizar.Cancel().deadline("1")],
             }
             for name, calls in numbers.items():
                 for call in calls:
@@ -1160,7 +1099,8 @@ sys.exit(7)
         model.close()
         with self.assertRaises(realizar.Closed):
             model.tokenize("x")
-        session.prefill([1])
+        with self.assertRaises(realizar.Closed):
+            session.prefill([1])
         session.close()
         with self.assertRaises(realizar.Closed):
             len(session)

@@ -12,6 +12,16 @@ chat.say("Hello", max_token=4)  # wrong
 chat.say("Hello", max_tokens="4")  # wrong
 chat.reply(reasoning="maybe")  # wrong
 model.session(k_type="q9")  # wrong
+model.session(k_type="q2_k")  # wrong
+realizar.Model("model.gguf", quantize="q2_k")  # wrong
+model.grammar("prose", "")  # wrong
+chat.say("Hello", grammar=("prose", ""))  # wrong
+chat.say(None)  # wrong
+chat.say("Hello", draft="guess")  # wrong
+realizar.Conversation(None)  # wrong
+realizar.Conversation(model, store=model)  # wrong
+model.info.capabilities == {"fly"} or model.info.hash  # wrong
+model.closed = True  # wrong
 model.session().generate("Once", max_tokens=2, temperature=1)  # wrong
 model.embed(["a"], pooling="men")  # wrong
 model.render("Hello", tool=[])  # wrong
