@@ -2,6 +2,7 @@ package realizar
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -251,7 +252,7 @@ func (c *Conversation) begin(ctx context.Context, handle *rz_conversation, optio
 	if options == nil {
 		options = &ReplyOptions{}
 	}
-	if err := checkDraft(options.Draft, options.DraftModel); err != nil {
+	if err := cmp.Or(over(c.scope.object), checkDraft(options.Draft, options.DraftModel)); err != nil {
 		return err
 	}
 	var pinner runtime.Pinner

@@ -44,6 +44,9 @@ func (c *Conversation) beginRead(ctx context.Context, handle *rz_conversation, o
 	if options == nil {
 		options = &ReplyOptions{}
 	}
+	if err := over(c.scope.object); err != nil {
+		return err
+	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	text, err := options.json()

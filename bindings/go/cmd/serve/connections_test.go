@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"strings"
 	"testing"
 	"time"
@@ -189,11 +190,14 @@ func TestAnEndThatIsHeldBackHasADeadline(t *testing.T) {
 		must(t, err)
 		must(t, client.(*net.TCPConn).CloseWrite())
 		want := os.ErrDeadlineExceeded
+		var other sync.WaitGroup
 		switch what {
 		case "deadline":
 			must(t, c.SetReadDeadline(time.Now().Add(3*lookEvery)))
 		case "past":
+			other.Add(1)
 			go func() {
+				defer other.Done()
 				<-c.(*connection).ended
 				if err := c.SetReadDeadline(time.Unix(1, 0)); err != nil {
 					t.Error(err)
@@ -201,7 +205,9 @@ func TestAnEndThatIsHeldBackHasADeadline(t *testing.T) {
 			}()
 		case "close":
 			want = net.ErrClosed
+			other.Add(1)
 			go func() {
+				defer other.Done()
 				<-c.(*connection).ended
 				if err := c.Close(); err != nil {
 					t.Error(err)
@@ -211,6 +217,7 @@ func TestAnEndThatIsHeldBackHasADeadline(t *testing.T) {
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, want) {
 			t.Error(what, err)
 		}
+		other.Wait() // before the end closes the connection too
 		// What is no reading ahead ends at once.
 		if what == "past" {
 			must(t, c.SetReadDeadline(time.Time{}))
