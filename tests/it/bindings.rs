@@ -34,7 +34,10 @@ const OPTIONS: [(&str, &str); 21] = [
     ("bindings/swift/Sources/Realizar/Types.swift", include_str!(concat!(env!("OUT_DIR"), "/Types.swift"))),
     ("bindings/go/types.go", include_str!(concat!(env!("OUT_DIR"), "/types.go"))),
     ("bindings/python/realizar/_errors.py", include_str!(concat!(env!("OUT_DIR"), "/_errors.py"))),
-    ("bindings/java/realizar/RealizarException.java", include_str!(concat!(env!("OUT_DIR"), "/RealizarException.java"))),
+    (
+        "bindings/java/realizar/RealizarException.java",
+        include_str!(concat!(env!("OUT_DIR"), "/RealizarException.java")),
+    ),
     ("bindings/csharp/Realizar/Status.cs", include_str!(concat!(env!("OUT_DIR"), "/Status.cs"))),
     ("bindings/swift/Sources/Realizar/Codes.swift", include_str!(concat!(env!("OUT_DIR"), "/Codes.swift"))),
     ("bindings/go/statuses.go", include_str!(concat!(env!("OUT_DIR"), "/statuses.go"))),
@@ -149,7 +152,13 @@ impl Sources {
         match self.binding {
             // In C++ callers fill in the structs themselves.
             "cpp" => has_word(&self.code, structure),
-            "java" => self.code.contains(&format!("Header.{structure}, \"{field}\"")),
+            "java" => {
+                let is_passed =
+                    |end: &str| self.code.contains(&format!("Reported.call(arena, params, Header.{structure}, {end}"));
+                let is_reported = is_passed("") && !is_passed("null, null");
+                let sets_all = || self.code.contains(&format!("Native.set(params, struct, \"{field}\""));
+                self.code.contains(&format!("Header.{structure}, \"{field}\"")) || is_reported && sets_all()
+            }
             _ => has_word(&self.code, structure) && has_word(&self.code, field),
         }
     }
@@ -216,6 +225,8 @@ fn lists_and_sources_are_read_as_they_are_meant() {
     assert!(!sources("java", "Header.rz_prefill_more(cache)").calls("rz_prefill"));
     assert!(sources("java", "Header.rz_prefill(cache)").calls("rz_prefill"));
     assert!(!sources("python", "x = 1 # rz_prefill").calls("rz_prefill"));
+    assert!(!sources("python", "    \"\"\"Calls rz_prefill,\n    rz_prefill.\"\"\"\n").calls("rz_prefill"));
+    assert!(sources("python", "    \"\"\"Calls.\"\"\"\n    rz_prefill()").calls("rz_prefill"));
     assert!(!sources("go", "rz_prefill(cache)").calls("rz_prefill"));
     // A word of underscores is the name of no constant.
     assert!(!sources("js", "_").passes(&BTreeSet::from([plain("_")]), "RZ_MODEL_PROFILE"));
@@ -311,6 +322,9 @@ fn has_word(code: &str, text: &str) -> bool {
         .any(|(at, _)| !is_word(code[..at].chars().next_back()) && !is_word(code[at + text.len()..].chars().next()))
 }
 
+/// What a comment of Python begins and ends with, if it is no line comment.
+const DOCSTRING: &str = "\"\"\"";
+
 /// Code without comments; texts that hold what begins one would be cut, which none does that names something of the
 /// header.
 fn without_comments(code: &str, is_python: bool) -> String {
@@ -320,8 +334,11 @@ fn without_comments(code: &str, is_python: bool) -> String {
         let mut rest = line;
         while !rest.is_empty() {
             if inside {
-                let Some((_, behind)) = rest.split_once("*/") else { break };
+                let end = if is_python { DOCSTRING } else { "*/" };
+                let Some((_, behind)) = rest.split_once(end) else { break };
                 (rest, inside) = (behind, false);
+            } else if is_python && rest.trim_start().starts_with(DOCSTRING) {
+                (rest, inside) = (&rest.trim_start()[DOCSTRING.len()..], true);
             } else if is_python {
                 kept.push_str(rest.split(" # ").next().unwrap_or_default());
                 break;
