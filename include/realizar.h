@@ -2764,7 +2764,8 @@ rz_job_free(rz_job *RZ_NULLABLE job);
 
 /* Prefix cache (prompt cache): keeps the KV caches of prompts for any later prompt of the model that begins with the
  * same tokens, so that a shared prefix is computed only once: across conversations, and with a folder also across
- * processes. Any number of threads may use it at once. A hit does not change results by a single bit. */
+ * processes. Any number of threads may use it at once, and empty it with rz_store_clear. A hit does not change results
+ * by a single bit. */
 typedef struct rz_store rz_store;
 
 /* Parameters of a store. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */

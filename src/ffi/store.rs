@@ -17,7 +17,8 @@ use super::structs::count;
 
 /// Prefix cache (prompt cache): keeps the KV caches of prompts for any later prompt of the model that begins with the
 /// same tokens, so that a shared prefix is computed only once: across conversations, and with a folder also across
-/// processes. Any number of threads may use it at once. A hit does not change results by a single bit.
+/// processes. Any number of threads may use it at once, and empty it with rz_store_clear. A hit does not change results
+/// by a single bit.
 pub struct rz_store(pub(super) Arc<Store>);
 
 impl Handle for rz_store {

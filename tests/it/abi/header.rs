@@ -210,7 +210,7 @@ fn callbacks_are_alike() {
         for sentence in ["thread", "return normally"] {
             assert!(doc.contains(sentence), "{name} says nothing of: {sentence}");
         }
-        let calls = ["may call the library", "must not call the library", "may not compute with the same runtime"];
+        let calls = ["may call the library", "must not call the library", "must not compute with the same runtime"];
         assert!(calls.iter().any(|calls| doc.contains(calls)), "{name} does not say whether it may call the library");
     }
 }
