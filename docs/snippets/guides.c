@@ -108,6 +108,23 @@ static rz_status stopping(const rz_model *model) {
 }
 /* --8<-- [end:stopping] */
 
+/* --8<-- [start:speculative] */
+static rz_status speculative(const rz_model *model) {
+    rz_error err;
+    rz_conversation *chat = NULL;
+    rz_conversation_info info = {.struct_size = sizeof info};
+    /* Or RZ_DRAFT_MODEL with a `draft_model`; or RZ_DRAFT_MTP with a model that was loaded with RZ_MODEL_MTP. */
+    const rz_reply_params params = {.struct_size = sizeof params, .max_tokens = 60, .draft = RZ_DRAFT_LOOKUP};
+    if (rz_conversation_new(model, NULL, &chat, &err) < 0 ||
+        rz_conversation_say(chat, "Once upon a time", &params, print, stdout, &err) < 0 ||
+        rz_conversation_info_get(chat, &info, &err) < 0)
+        failed(&err);
+    printf("\n%u of %u draft tokens accepted\n", info.accepted, info.drafted);
+    rz_conversation_free(chat);
+    return err.code;
+}
+/* --8<-- [end:speculative] */
+
 /* --8<-- [start:structured] */
 static rz_status structured(const rz_model *model) {
     static const char schema[] =
@@ -592,6 +609,7 @@ int main(int argc, char **argv) {
     RUN(options(model) < 0, 0);
     RUN(streaming(model) < 0, 0);
     RUN(stopping(model), RZ_DONE);
+    RUN(speculative(model), RZ_OK);
     RUN(structured(model) < 0, 0);
     RUN(tools(model), RZ_OK);
     RUN(embeddings(model), RZ_OK);

@@ -56,6 +56,15 @@ def stopping(model):
 # --8<-- [end:stopping]
 
 
+# --8<-- [start:speculative]
+def speculative(model):
+    chat = realizar.Conversation(model)
+    for piece in chat.say("Once upon a time", max_tokens=60, draft="lookup"):  # or draft=a small model, draft="mtp"
+        print(piece, end="")
+    print(f"\n{chat.info.accepted} of {chat.info.drafted} draft tokens accepted")
+# --8<-- [end:speculative]
+
+
 # --8<-- [start:structured]
 def structured(model):
     schema = {
@@ -250,6 +259,7 @@ def main(path, adapter, folder):
     options(model)
     streaming(model)
     stopping(model)
+    speculative(model)
     assert isinstance(structured(model)["age"], int)
     assert tools(model)["city"] in ("Paris", "Tokyo")
     assert embeddings(model) > 0.5
