@@ -8,8 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
