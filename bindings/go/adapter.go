@@ -11,7 +11,7 @@ func (m *Model) LoadAdapter(path string) (*Adapter, error) {
 		return nil, err
 	}
 	name := cString(path)
-	return made(m.held(), func(model *rz_model, out **rz_adapter, e *rz_error) int32 {
+	return made(m, func(model *rz_model, out **rz_adapter, e *rz_error) int32 {
 		return lib.rz_adapter_load(model, name, nil, out, e)
 	}, lib.rz_adapter_free, func(o *owned[*rz_adapter]) *Adapter { return &Adapter{o} })
 }
@@ -35,7 +35,7 @@ func (s *Session) SetAdapters(adapters ...ScaledAdapter) error {
 		return err
 	}
 	defer release()
-	return use(s.held(), func(cache *rz_cache, e *rz_error) int32 {
+	return use(s, func(cache *rz_cache, e *rz_error) int32 {
 		return lib.rz_cache_adapters_set(cache, unsafe.SliceData(handles), unsafe.SliceData(scales), uintptr(len(adapters)), e)
 	})
 }

@@ -90,10 +90,11 @@ func onReadAt(offset uint64, out *byte, n, user uintptr) int32 {
 }
 
 // save writes an object to w, until it is closed.
-func save[H any](object *owned[H], w io.Writer, f func(handle H, write, user uintptr, cancel *rz_cancel, e *rz_error) int32) error {
+func save[H any](of holder[H], w io.Writer, f func(handle H, write, user uintptr, cancel *rz_cancel, e *rz_error) int32) error {
 	if w == nil {
 		return missing("w")
 	}
+	object := of.held()
 	cancel, stop, err := object.watch(context.Background())
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func save[H any](object *owned[H], w io.Writer, f func(handle H, write, user uin
 	t := transfer{writer: w}
 	user, forget := keep(&t)
 	defer forget()
-	return t.instead(object.ended(use(object, func(handle H, e *rz_error) int32 {
+	return t.instead(object.ended(use(of, func(handle H, e *rz_error) int32 {
 		return f(handle, writeCallback(), user, cancel, e)
 	})))
 }

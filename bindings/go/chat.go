@@ -30,7 +30,7 @@ func (m *Model) RenderChat(transcript *Transcript) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rendered, err := sized(m.held(), 4096, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	rendered, err := sized(m, 4096, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_chat_render_into(handle, unsafe.SliceData(text), uintptr(len(text)),
 			rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, nil, e)
 	})
@@ -44,7 +44,7 @@ func (m *Model) TokenizeChat(transcript *Transcript) ([]uint32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sized(m.held(), len(text), func(handle *rz_model, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	return sized(m, len(text), func(handle *rz_model, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_chat_tokenize_into(handle, unsafe.SliceData(text), uintptr(len(text)),
 			rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, nil, e)
 	})

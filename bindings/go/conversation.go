@@ -157,6 +157,7 @@ func (c *Conversation) Close() error {
 
 // change makes one call that changes the messages.
 func (c *Conversation) change(f func(handle *rz_conversation, e *rz_error) int32) error {
+	defer runtime.KeepAlive(c)
 	handle, leave, err := c.held().enter()
 	if err != nil {
 		return err
@@ -475,7 +476,7 @@ func (c *Conversation) Parts() ([]Part, error) {
 
 // ready is Parts for who has taken the conversation.
 func (c *Conversation) ready() ([]Part, error) {
-	return partsOf(c.held(), lib.rz_conversation_next_into)
+	return partsOf(c, lib.rz_conversation_next_into)
 }
 
 // Logprobs are those of the tokens of content that are new since the last call, of a reply with ReplyOptions.Logprobs.
@@ -483,7 +484,7 @@ func (c *Conversation) Logprobs() ([]TokenLogprobs, error) {
 	if c.held() == nil {
 		return nil, missing("the conversation")
 	}
-	return logprobsOf(c.held(), c.reply.Load().width, lib.rz_conversation_logprobs_into)
+	return logprobsOf(c, c.reply.Load().width, lib.rz_conversation_logprobs_into)
 }
 
 // Messages are those from number first on: as they were added, and replies with "content", "reasoning_content",
@@ -494,7 +495,7 @@ func (c *Conversation) Messages(first int) (messages []map[string]any, err error
 	if err != nil {
 		return nil, err
 	}
-	text, err := sized(c.held(), 4096, func(handle *rz_conversation, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	text, err := sized(c, 4096, func(handle *rz_conversation, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_conversation_json_into(handle, from, out, capacity, n, e)
 	})
 	if err != nil {
@@ -509,7 +510,7 @@ func (c *Conversation) Messages(first int) (messages []map[string]any, err error
 // Fork makes a second conversation with the same past, between replies.
 func (c *Conversation) Fork() (*Conversation, error) {
 	var fork *rz_conversation
-	if err := use(c.held(), func(handle *rz_conversation, e *rz_error) int32 {
+	if err := use(c, func(handle *rz_conversation, e *rz_error) int32 {
 		status := lib.rz_conversation_fork(handle, &fork, e)
 		if status >= 0 {
 			_, _ = c.scope.acquire() // which is never closed
@@ -540,7 +541,7 @@ type ConversationInfo struct {
 func (c *Conversation) Info() (ConversationInfo, error) {
 	var info rz_conversation_info
 	info.struct_size = uint32(unsafe.Sizeof(info))
-	if err := use(c.held(), func(handle *rz_conversation, e *rz_error) int32 {
+	if err := use(c, func(handle *rz_conversation, e *rz_error) int32 {
 		return lib.rz_conversation_info_get(handle, &info, e)
 	}); err != nil {
 		return ConversationInfo{}, err

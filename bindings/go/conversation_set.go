@@ -100,7 +100,7 @@ func (c *Conversation) Stop() error {
 // Err is the error of the last reply: that with which it has failed ([EndFailed]), or why it does not go on
 // ([ConversationInfo].Stopped); else nil.
 func (c *Conversation) Err() error {
-	if err := use(c.held(), lib.rz_conversation_error); err != nil {
+	if err := use(c, lib.rz_conversation_error); err != nil {
 		return err
 	}
 	info, err := c.Info()

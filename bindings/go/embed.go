@@ -96,7 +96,7 @@ func (m *Model) embed(ctx context.Context, options *EmbedOptions, texts, tokens 
 		return nil, nil
 	}
 	params := options.params()
-	values, err := sized(m.held(), 0, func(model *rz_model, out *float32, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	values, err := sized(m, 0, func(model *rz_model, out *float32, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return f(model, &params, out, capacity, n, cancel, e)
 	})
 	if err != nil {

@@ -30,7 +30,7 @@ type Grammar struct{ grammar *owned[*rz_grammar] }
 
 // NewGrammar compiles a grammar for the vocabulary of the model.
 func (m *Model) NewGrammar(kind GrammarKind, text string, flags GrammarFlags) (*Grammar, error) {
-	return made(m.held(), func(model *rz_model, out **rz_grammar, e *rz_error) int32 {
+	return made(m, func(model *rz_model, out **rz_grammar, e *rz_error) int32 {
 		return lib.rz_grammar_new(model, uint32(kind), uint32(flags), unsafe.StringData(text),
 			uintptr(len(text)), nil, out, e)
 	}, lib.rz_grammar_free, func(o *owned[*rz_grammar]) *Grammar { return &Grammar{o} })
@@ -55,7 +55,7 @@ func (s *Sampler) SetGrammar(g *Grammar) error {
 		return err
 	}
 	defer release()
-	return use(s.held(), func(sampler *rz_sampler, e *rz_error) int32 {
+	return use(s, func(sampler *rz_sampler, e *rz_error) int32 {
 		return lib.rz_sampler_grammar_set(sampler, handle, e)
 	})
 }

@@ -152,11 +152,14 @@ func (o *owned[T]) ended(err error, contexts ...context.Context) error {
 	return err
 }
 
+func (o *owned[T]) held() *owned[T] { return o }
+
 // holder is a pointer to a struct that stands for an object of the library; held gives nil for nil and for zero structs.
 type holder[H any] interface{ held() *owned[H] }
 
 // required keeps the object of an argument alive until release.
 func required[H any, T holder[H]](argument T, name string) (handle H, release func(), err error) {
+	defer runtime.KeepAlive(argument)
 	object := argument.held()
 	if object == nil {
 		return handle, nil, missing(name)
@@ -196,7 +199,9 @@ func handlesOf[H any, T holder[H]](list []T, name string) (handles []H, release 
 }
 
 // use calls f with an object, which stays valid meanwhile.
-func use[H any](object *owned[H], f func(handle H, e *rz_error) int32) error {
+func use[H any](of holder[H], f func(handle H, e *rz_error) int32) error {
+	defer runtime.KeepAlive(of) // whose collection is the end of what it holds
+	object := of.held()
 	handle, err := object.acquire()
 	if err != nil {
 		return err
@@ -207,7 +212,7 @@ func use[H any](object *owned[H], f func(handle H, e *rz_error) int32) error {
 }
 
 // made is what stands for a new object, which f makes out of another one and free ends.
-func made[F, H, T any](from *owned[F], f func(from F, out *H, e *rz_error) int32, free func(H), stands func(*owned[H]) *T) (*T, error) {
+func made[F, H, T any](from holder[F], f func(from F, out *H, e *rz_error) int32, free func(H), stands func(*owned[H]) *T) (*T, error) {
 	var handle H
 	if err := use(from, func(from F, e *rz_error) int32 { return f(from, &handle, e) }); err != nil {
 		return nil, err

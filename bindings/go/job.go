@@ -275,7 +275,7 @@ func stepAll[H any, T stepper[H]](all []T, name string, f func(handles []H, e *r
 // Err is the error of the job: that with which it has failed ([EndFailed]), or why it does not go on
 // ([JobInfo].Stopped); else nil.
 func (j *Job) Err() error {
-	if err := use(j.held(), lib.rz_job_error); err != nil {
+	if err := use(j, lib.rz_job_error); err != nil {
 		return err
 	}
 	info, err := j.Info()
@@ -305,19 +305,18 @@ func (j *Job) Stream() iter.Seq2[string, error] {
 
 // Text is what is new since the last call, whole UTF-8, stop strings cut out.
 func (j *Job) Text() (string, error) {
-	text, err := sized(j.held(), 256, lib.rz_job_text_into)
+	text, err := sized(j, 256, lib.rz_job_text_into)
 	return string(text), err
 }
 
 // Parts are those of a reply that are new since the last call, of a job with JobOptions.Chat.
 func (j *Job) Parts() ([]Part, error) {
-	defer runtime.KeepAlive(j) // between parts, of which each call takes one
-	return partsOf(j.held(), lib.rz_job_next_into)
+	return partsOf(j, lib.rz_job_next_into)
 }
 
 // Tokens are those that are new since the last call, one that ends the text included.
 func (j *Job) Tokens() ([]uint32, error) {
-	return sized(j.held(), 64, lib.rz_job_tokens_into)
+	return sized(j, 64, lib.rz_job_tokens_into)
 }
 
 // TokenLogprobs is a token that was made, and the likeliest ones in its place, the likeliest first.
@@ -331,11 +330,11 @@ func (j *Job) Logprobs() ([]TokenLogprobs, error) {
 	if j.held() == nil {
 		return nil, missing("the job")
 	}
-	return logprobsOf(j.held(), j.width, lib.rz_job_logprobs_into)
+	return logprobsOf(j, j.width, lib.rz_job_logprobs_into)
 }
 
 // logprobsOf is the rows that an object has ready, of so many entries each.
-func logprobsOf[H any](object *owned[H], width int,
+func logprobsOf[H any](object holder[H], width int,
 	read func(handle H, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, e *rz_error) int32) (rows []TokenLogprobs, err error) {
 	var values []float32
 	tokens, err := sized(object, 64, func(handle H, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
@@ -353,7 +352,7 @@ func logprobsOf[H any](object *owned[H], width int,
 func (j *Job) Info() (JobInfo, error) {
 	var info rz_job_info
 	info.struct_size = uint32(unsafe.Sizeof(info))
-	if err := use(j.held(), func(handle *rz_job, e *rz_error) int32 { return lib.rz_job_info_get(handle, &info, e) }); err != nil {
+	if err := use(j, func(handle *rz_job, e *rz_error) int32 { return lib.rz_job_info_get(handle, &info, e) }); err != nil {
 		return JobInfo{}, err
 	}
 	return JobInfo{

@@ -165,7 +165,7 @@ func (e *Encoder) held() *owned[*rz_encoder] {
 // "hf:owner/name". It stops early when the context ends.
 func (m *Model) LoadEncoder(ctx context.Context, path string, options *EncoderOptions) (*Encoder, error) {
 	return m.withEncoder(ctx, path, options, func(name *byte, params *rz_encoder_params) (*Encoder, error) {
-		return made(m.held(), func(model *rz_model, out **rz_encoder, e *rz_error) int32 {
+		return made(m, func(model *rz_model, out **rz_encoder, e *rz_error) int32 {
 			return lib.rz_encoder_load(model, name, params, out, e)
 		}, lib.rz_encoder_free,
 			func(encoder *owned[*rz_encoder]) *Encoder { return &Encoder{encoder} })
@@ -177,7 +177,7 @@ func (m *Model) PlanEncoder(ctx context.Context, path string, options *EncoderOp
 	var p rz_encoder_plan
 	p.struct_size = uint32(unsafe.Sizeof(p))
 	_, err := m.withEncoder(ctx, path, options, func(name *byte, params *rz_encoder_params) (*Encoder, error) {
-		return nil, use(m.held(), func(model *rz_model, e *rz_error) int32 {
+		return nil, use(m, func(model *rz_model, e *rz_error) int32 {
 			return lib.rz_encoder_plan_get(model, name, nil, 0, params, &p, e)
 		})
 	})
@@ -238,7 +238,7 @@ func (e *Encoder) Close() error {
 func (e *Encoder) Info() (EncoderInfo, error) {
 	var c rz_encoder_info
 	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(e.held(), func(encoder *rz_encoder, e *rz_error) int32 { return lib.rz_encoder_info_get(encoder, &c, e) })
+	err := use(e, func(encoder *rz_encoder, e *rz_error) int32 { return lib.rz_encoder_info_get(encoder, &c, e) })
 	return EncoderInfo{
 		Projector: stringOf(c.projector[:]), Mutual: c.is_mutual != 0, RowDim: int(c.row_dim), NLayers: int(c.n_layers),
 		TileSide: int(c.tile_side), Grain: int(c.grain), MinRows: int(c.min_rows), MaxRows: int(c.max_rows),
@@ -365,7 +365,7 @@ func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
 	var forget func()
 	params.progress, params.progress_user, forget = told.tell()
 	defer forget()
-	media, err := makeMedia(e.held(), func(encoder *rz_encoder, out **rz_media, e *rz_error) int32 {
+	media, err := makeMedia(e, func(encoder *rz_encoder, out **rz_media, e *rz_error) int32 {
 		return f(encoder, &params, out, e)
 	})
 	return media, told.instead(e.held().ended(err, ctx))
@@ -379,7 +379,7 @@ func (e *Encoder) encodeInSteps(ctx context.Context, params *rz_media_params,
 		return nil, err
 	}
 	params.cancel = cancel
-	media, err := made(e.held(), func(encoder *rz_encoder, out **rz_media, e *rz_error) int32 {
+	media, err := made(e, func(encoder *rz_encoder, out **rz_media, e *rz_error) int32 {
 		return f(encoder, params, out, e)
 	}, func(media *rz_media) {
 		lib.rz_media_free(media)
@@ -394,7 +394,7 @@ func (e *Encoder) encodeInSteps(ctx context.Context, params *rz_media_params,
 	return media, ended(err, ctx)
 }
 
-func makeMedia[F any](from *owned[F], f func(from F, out **rz_media, e *rz_error) int32) (*Media, error) {
+func makeMedia[F any](from holder[F], f func(from F, out **rz_media, e *rz_error) int32) (*Media, error) {
 	return made(from, f, lib.rz_media_free,
 		func(media *owned[*rz_media]) *Media { return &Media{media, context.Background()} })
 }
@@ -411,7 +411,7 @@ func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, 
 	if err != nil {
 		return MediaInfo{}, err
 	}
-	return mediaInfo(e.held(), func(encoder *rz_encoder, out *rz_media_info, e *rz_error) int32 {
+	return mediaInfo(e, func(encoder *rz_encoder, out *rz_media_info, e *rz_error) int32 {
 		return lib.rz_media_measure(encoder, w, h, &params, out, e)
 	})
 }
@@ -427,7 +427,7 @@ func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, l
 	if counts.err != nil {
 		return nil, counts.err
 	}
-	return makeMedia(m.held(), func(model *rz_model, out **rz_media, e *rz_error) int32 {
+	return makeMedia(m, func(model *rz_model, out **rz_media, e *rz_error) int32 {
 		return lib.rz_media_from_rows(model, uint32(kind), unsafe.SliceData(rows), uintptr(len(rows)/rowDim),
 			dim, across, down, out, e)
 	})
@@ -441,7 +441,7 @@ func (m *Model) MediaFromTokens(ctx context.Context, tokens []uint32) (*Media, e
 		return nil, err
 	}
 	defer stop()
-	media, err := makeMedia(m.held(), func(model *rz_model, out **rz_media, e *rz_error) int32 {
+	media, err := makeMedia(m, func(model *rz_model, out **rz_media, e *rz_error) int32 {
 		return lib.rz_media_from_tokens(model, unsafe.SliceData(tokens), uintptr(len(tokens)), cancel, out, e)
 	})
 	return media, m.held().ended(err, ctx)
@@ -450,7 +450,7 @@ func (m *Model) MediaFromTokens(ctx context.Context, tokens []uint32) (*Media, e
 // LoadMedia reads a medium that was saved for the same model; no encoder is needed.
 func (m *Model) LoadMedia(r io.Reader) (*Media, error) {
 	return restored(r, func(read, user uintptr) (*Media, error) {
-		return makeMedia(m.held(), func(model *rz_model, out **rz_media, e *rz_error) int32 {
+		return makeMedia(m, func(model *rz_model, out **rz_media, e *rz_error) int32 {
 			return lib.rz_media_load(model, read, user, nil, out, e)
 		})
 	})
@@ -465,8 +465,7 @@ func (m *Media) held() *owned[*rz_media] {
 
 // Save writes the medium to w, for [Model.LoadMedia].
 func (m *Media) Save(w io.Writer) error {
-	defer runtime.KeepAlive(m)
-	return save(m.held(), w, lib.rz_media_save)
+	return save(m, w, lib.rz_media_save)
 }
 
 // Close frees the medium; prompts and sessions that have it go on. Closing twice is fine.
@@ -486,15 +485,15 @@ func (m *Media) Step(budget time.Duration) (more bool, err error) {
 
 // Rows are those of the medium, one behind the other, each of MediaInfo.RowDim numbers.
 func (m *Media) Rows() ([]float32, error) {
-	return sized(m.held(), 0, lib.rz_media_rows_into)
+	return sized(m, 0, lib.rz_media_rows_into)
 }
 
 // Info describes the medium.
 func (m *Media) Info() (MediaInfo, error) {
-	return mediaInfo(m.held(), lib.rz_media_info_get)
+	return mediaInfo(m, lib.rz_media_info_get)
 }
 
-func mediaInfo[H any](of *owned[H], f func(of H, out *rz_media_info, e *rz_error) int32) (MediaInfo, error) {
+func mediaInfo[H any](of holder[H], f func(of H, out *rz_media_info, e *rz_error) int32) (MediaInfo, error) {
 	var c rz_media_info
 	c.struct_size = uint32(unsafe.Sizeof(c))
 	err := use(of, func(of H, e *rz_error) int32 { return f(of, &c, e) })
@@ -531,7 +530,7 @@ func (m *Model) NewPrompt(parts []PromptPart, bare bool) (*Prompt, error) {
 	if bare {
 		flags = rz_PROMPT_BARE
 	}
-	return made(m.held(), func(model *rz_model, out **rz_prompt, e *rz_error) int32 {
+	return made(m, func(model *rz_model, out **rz_prompt, e *rz_error) int32 {
 		return lib.rz_prompt_new(model, unsafe.SliceData(list), uintptr(len(list)), flags, out, e)
 	}, lib.rz_prompt_free,
 		func(prompt *owned[*rz_prompt]) *Prompt { return &Prompt{prompt} })
@@ -549,7 +548,7 @@ func (m *Model) NewChatPrompt(transcript *Transcript, media ...*Media) (*Prompt,
 		return nil, err
 	}
 	defer release()
-	return made(m.held(), func(model *rz_model, out **rz_prompt, e *rz_error) int32 {
+	return made(m, func(model *rz_model, out **rz_prompt, e *rz_error) int32 {
 		return lib.rz_prompt_from_chat(model, unsafe.SliceData(text), uintptr(len(text)),
 			rz_CHAT_ADD_GENERATION_PROMPT, unsafe.SliceData(list), uintptr(len(list)), nil, out, e)
 	}, lib.rz_prompt_free,
@@ -563,7 +562,7 @@ func (p *Prompt) Close() error {
 
 // Len is the number of tokens, each row of a medium counted as one; 0 once it is closed.
 func (p *Prompt) Len() (n int) {
-	_ = use(p.held(), func(prompt *rz_prompt, _ *rz_error) int32 {
+	_ = use(p, func(prompt *rz_prompt, _ *rz_error) int32 {
 		n = int(lib.rz_prompt_len(prompt))
 		return rz_OK
 	})
@@ -572,7 +571,7 @@ func (p *Prompt) Len() (n int) {
 
 // Tokens are those of the prompt, with [TokenMedia] for each row of a medium.
 func (p *Prompt) Tokens() ([]uint32, error) {
-	return sized(p.held(), 0, lib.rz_prompt_tokens_into)
+	return sized(p, 0, lib.rz_prompt_tokens_into)
 }
 
 func (p *Prompt) held() *owned[*rz_prompt] {
@@ -590,7 +589,7 @@ func (s *Session) MatchPrompt(prompt *Prompt) (int, error) {
 	}
 	defer release()
 	var common uint32
-	err = use(s.held(), func(cache *rz_cache, e *rz_error) int32 {
+	err = use(s, func(cache *rz_cache, e *rz_error) int32 {
 		return lib.rz_cache_match_prompt(cache, object, &common, e)
 	})
 	return int(common), err

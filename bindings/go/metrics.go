@@ -35,7 +35,7 @@ type DeviceMetrics struct {
 func (m *Model) Metrics() (Metrics, error) {
 	var c rz_metrics
 	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(m.held(), func(handle *rz_model, e *rz_error) int32 { return lib.rz_metrics_get(handle, &c, e) })
+	err := use(m, func(handle *rz_model, e *rz_error) int32 { return lib.rz_metrics_get(handle, &c, e) })
 	phase := func(p rz_phase_metrics) Phase { return Phase{p.count, time.Duration(p.sum_ns)} }
 	return Metrics{
 		Load: phase(c.load), Tokenize: phase(c.tokenize), Prefill: phase(c.prefill),
@@ -47,7 +47,7 @@ func (m *Model) Metrics() (Metrics, error) {
 func (m *Model) DeviceMetrics(kind DeviceKind) (DeviceMetrics, error) {
 	var c rz_backend_metrics
 	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(m.held(), func(handle *rz_model, e *rz_error) int32 {
+	err := use(m, func(handle *rz_model, e *rz_error) int32 {
 		return lib.rz_backend_metrics_get(handle, uint32(kind), &c, e)
 	})
 	return DeviceMetrics{
@@ -60,7 +60,7 @@ func (m *Model) DeviceMetrics(kind DeviceKind) (DeviceMetrics, error) {
 
 // ResetMetrics sets the counters to zero.
 func (m *Model) ResetMetrics() error {
-	return use(m.held(), func(handle *rz_model, e *rz_error) int32 {
+	return use(m, func(handle *rz_model, e *rz_error) int32 {
 		lib.rz_metrics_reset(handle)
 		return rz_OK
 	})

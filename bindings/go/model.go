@@ -285,13 +285,13 @@ const NoToken uint32 = rz_TOKEN_NONE
 func (m *Model) Info() (Info, error) {
 	var c rz_model_info
 	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(m.held(), func(handle *rz_model, e *rz_error) int32 { return lib.rz_model_info_get(handle, &c, e) })
+	err := use(m, func(handle *rz_model, e *rz_error) int32 { return lib.rz_model_info_get(handle, &c, e) })
 	var devices []uint32
 	var layers []int
 	for i := uint32(0); i < c.n_devices && err == nil; i++ {
 		var device rz_model_device
 		device.struct_size = uint32(unsafe.Sizeof(device))
-		err = use(m.held(), func(handle *rz_model, e *rz_error) int32 {
+		err = use(m, func(handle *rz_model, e *rz_error) int32 {
 			return lib.rz_model_device_get(handle, i, &device, e)
 		})
 		devices, layers = append(devices, device.device), append(layers, int(device.n_layers))
@@ -316,7 +316,7 @@ func (m *Model) Info() (Info, error) {
 func (m *Model) AdvisedSampling() (*Sampling, error) {
 	var c rz_model_sampling
 	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(m.held(), func(handle *rz_model, e *rz_error) int32 { return lib.rz_model_sampling_get(handle, &c, e) })
+	err := use(m, func(handle *rz_model, e *rz_error) int32 { return lib.rz_model_sampling_get(handle, &c, e) })
 	if err != nil || c.advised == 0 {
 		return nil, err
 	}
@@ -333,7 +333,7 @@ func (m *Model) Meta(key string) (string, error) {
 		return "", err
 	}
 	name := cString(key)
-	text, err := sized(m.held(), 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	text, err := sized(m, 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_model_meta_into(handle, name, out, capacity, n, e)
 	})
 	return string(text), err
@@ -342,7 +342,7 @@ func (m *Model) Meta(key string) (string, error) {
 // MetaKeys lists the keys of the metadata in alphabetical order.
 func (m *Model) MetaKeys() (keys []string, err error) {
 	for {
-		key, err := sized(m.held(), 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		key, err := sized(m, 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 			return lib.rz_model_meta_key_into(handle, uintptr(len(keys)), out, capacity, n, e)
 		})
 		if errors.Is(err, ErrNotFound) {
@@ -362,7 +362,7 @@ func (m *Model) MetaList(key string) (elements []string, err error) {
 	}
 	name := cString(key)
 	for {
-		element, err := sized(m.held(), 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		element, err := sized(m, 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 			return lib.rz_model_meta_element_into(handle, name, uintptr(len(elements)), out, capacity, n, e)
 		})
 		if errors.Is(err, ErrNotFound) {
@@ -376,7 +376,7 @@ func (m *Model) MetaList(key string) (elements []string, err error) {
 
 // TokenBytes are the bytes of one token, which may be a part of a character.
 func (m *Model) TokenBytes(token uint32) ([]byte, error) {
-	return sized(m.held(), 64, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	return sized(m, 64, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_token_bytes_into(handle, token, out, capacity, n, nil, e)
 	})
 }
@@ -384,7 +384,7 @@ func (m *Model) TokenBytes(token uint32) ([]byte, error) {
 // IsEnd tells whether a token ends a turn or a text; false once the model is closed.
 func (m *Model) IsEnd(token uint32) bool {
 	status := rz_OK
-	_ = use(m.held(), func(handle *rz_model, _ *rz_error) int32 {
+	_ = use(m, func(handle *rz_model, _ *rz_error) int32 {
 		status = int(lib.rz_token_is_end(handle, token))
 		return rz_OK
 	})
@@ -402,10 +402,10 @@ func (m *Model) Tokenize(text string, special, parse bool) ([]uint32, error) {
 	if parse {
 		flags |= rz_TOKENIZE_PARSE_SPECIAL
 	}
-	return tokenize(m.held(), text, flags)
+	return tokenize(m, text, flags)
 }
 
-func tokenize(model *owned[*rz_model], text string, flags uint32) ([]uint32, error) {
+func tokenize(model holder[*rz_model], text string, flags uint32) ([]uint32, error) {
 	return sized(model, len(text)+2, func(handle *rz_model, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_tokenize_into(handle, unsafe.StringData(text), uintptr(len(text)), flags,
 			out, capacity, n, nil, e)
@@ -418,7 +418,7 @@ func (m *Model) Detokenize(tokens []uint32, special bool) (string, error) {
 	if special {
 		flags = rz_DETOKENIZE_SPECIAL
 	}
-	text, err := sized(m.held(), 8*len(tokens), func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	text, err := sized(m, 8*len(tokens), func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_detokenize_into(handle, unsafe.SliceData(tokens), uintptr(len(tokens)), flags,
 			out, capacity, n, e)
 	})
@@ -426,8 +426,10 @@ func (m *Model) Detokenize(tokens []uint32, special bool) (string, error) {
 }
 
 // sized calls f with a buffer that grows once to the size that f asks for.
-func sized[H, T any](object *owned[H], capacity int,
+func sized[H, T any](of holder[H], capacity int,
 	f func(handle H, out *T, capacity uintptr, n *uintptr, e *rz_error) int32) ([]T, error) {
+	defer runtime.KeepAlive(of)
+	object := of.held()
 	handle, err := object.acquire()
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 func (m *Model) LoadEncoderFrom(ctx context.Context, sources []Source, options *EncoderOptions) (encoder *Encoder, err error) {
 	err = withSources(sources, func(raw *rz_source, n uintptr) error {
 		encoder, err = m.withEncoder(ctx, "", options, func(_ *byte, params *rz_encoder_params) (*Encoder, error) {
-			return made(m.held(), func(model *rz_model, out **rz_encoder, e *rz_error) int32 {
+			return made(m, func(model *rz_model, out **rz_encoder, e *rz_error) int32 {
 				return lib.rz_encoder_load_from(model, raw, n, params, out, e)
 			}, lib.rz_encoder_free,
 				func(encoder *owned[*rz_encoder]) *Encoder { return &Encoder{encoder} })
@@ -44,7 +44,7 @@ func (c *Conversation) Media(number int) (*Media, error) {
 	if err != nil {
 		return nil, err
 	}
-	return makeMedia(c.held(), func(handle *rz_conversation, out **rz_media, e *rz_error) int32 {
+	return makeMedia(c, func(handle *rz_conversation, out **rz_media, e *rz_error) int32 {
 		return lib.rz_conversation_media(handle, n, out, e)
 	})
 }

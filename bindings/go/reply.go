@@ -38,7 +38,7 @@ func (m *Model) NewChatParser(transcript *Transcript) (*ChatParser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return made(m.held(), func(model *rz_model, out **rz_chat_parser, e *rz_error) int32 {
+	return made(m, func(model *rz_model, out **rz_chat_parser, e *rz_error) int32 {
 		return lib.rz_chat_parser_new(model, unsafe.SliceData(text), uintptr(len(text)), nil, out, e)
 	}, lib.rz_chat_parser_free, func(o *owned[*rz_chat_parser]) *ChatParser { return &ChatParser{o} })
 }
@@ -65,11 +65,11 @@ func (p *ChatParser) parts(step func(parser *rz_chat_parser, e *rz_error) int32)
 	if err := check(step(handle, &e), &e); err != nil {
 		return nil, err
 	}
-	return partsOf(p.held(), lib.rz_chat_parser_next_into)
+	return partsOf(p, lib.rz_chat_parser_next_into)
 }
 
 // partsOf is the parts that an object has ready.
-func partsOf[H any](object *owned[H],
+func partsOf[H any](object holder[H],
 	next func(handle H, kind, flags, index *uint32, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32) (parts []Part, err error) {
 	for {
 		var kind, flags, index uint32

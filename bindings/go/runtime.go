@@ -76,14 +76,14 @@ func (r *Runtime) SetThreads(n int) error {
 	if err != nil {
 		return err
 	}
-	return use(r.held(), func(handle *rz_runtime, e *rz_error) int32 {
+	return use(r, func(handle *rz_runtime, e *rz_error) int32 {
 		return lib.rz_runtime_threads_set(handle, threads, e)
 	})
 }
 
 // SetMemoryLimit changes the ceiling on memory in bytes; 0: none. It may be below what is in use, which stays.
 func (r *Runtime) SetMemoryLimit(bytes uint64) error {
-	return use(r.held(), func(handle *rz_runtime, e *rz_error) int32 {
+	return use(r, func(handle *rz_runtime, e *rz_error) int32 {
 		return lib.rz_runtime_memory_limit_set(handle, bytes, e)
 	})
 }
@@ -100,7 +100,7 @@ type RuntimeInfo struct {
 func (r *Runtime) Info() (RuntimeInfo, error) {
 	var c rz_runtime_info
 	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(r.held(), func(handle *rz_runtime, e *rz_error) int32 {
+	err := use(r, func(handle *rz_runtime, e *rz_error) int32 {
 		return lib.rz_runtime_info_get(handle, &c, e)
 	})
 	return RuntimeInfo{int(c.threads), c.memory_used, c.memory_peak, c.memory_limit}, err

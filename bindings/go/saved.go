@@ -3,14 +3,12 @@ package realizar
 import (
 	"io"
 	"reflect"
-	"runtime"
 	"unsafe"
 )
 
 // Save writes the session to w, for [Model.LoadSession]: its tokens and what the model remembers of them.
 func (s *Session) Save(w io.Writer) error {
-	defer runtime.KeepAlive(s)
-	return save(s.held(), w, lib.rz_cache_save)
+	return save(s, w, lib.rz_cache_save)
 }
 
 // LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have. Zero in
@@ -21,7 +19,7 @@ func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, err
 		return nil, err
 	}
 	return restored(r, func(read, user uintptr) (*Session, error) {
-		return makeSession(m.held(), func(model *rz_model, cache **rz_cache, e *rz_error) int32 {
+		return makeSession(m, func(model *rz_model, cache **rz_cache, e *rz_error) int32 {
 			return lib.rz_cache_load(model, &params, read, user, nil, cache, e)
 		})
 	})
@@ -29,8 +27,7 @@ func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, err
 
 // Save writes the conversation to w, for [Model.LoadConversation]: its messages and what the model remembers of them.
 func (c *Conversation) Save(w io.Writer) error {
-	defer runtime.KeepAlive(c)
-	return save(c.held(), w, lib.rz_conversation_save)
+	return save(c, w, lib.rz_conversation_save)
 }
 
 // LoadConversation reads a conversation that was saved with the same model. It goes on as that one would have. Of the
@@ -48,13 +45,13 @@ func (m *Model) LoadConversation(r io.Reader, options *ConversationOptions) (*Co
 
 // Tokens are those in the session.
 func (s *Session) Tokens() ([]uint32, error) {
-	return sized(s.held(), 0, lib.rz_cache_tokens_into)
+	return sized(s, 0, lib.rz_cache_tokens_into)
 }
 
 // Match is how many of the first of some tokens the session need not compute again.
 func (s *Session) Match(tokens []uint32) (int, error) {
 	var common uint32
-	err := use(s.held(), func(cache *rz_cache, e *rz_error) int32 {
+	err := use(s, func(cache *rz_cache, e *rz_error) int32 {
 		return lib.rz_cache_match(cache, unsafe.SliceData(tokens), uintptr(len(tokens)), &common, e)
 	})
 	return int(common), err
@@ -67,14 +64,14 @@ func (s *Session) Shift(keep, drop int) error {
 	if counts.err != nil {
 		return counts.err
 	}
-	return use(s.held(), func(cache *rz_cache, e *rz_error) int32 {
+	return use(s, func(cache *rz_cache, e *rz_error) int32 {
 		return lib.rz_cache_shift(cache, first, gone, e)
 	})
 }
 
 // Release gives the memory of the session back and keeps its tokens. The next call computes them again.
 func (s *Session) Release() error {
-	return use(s.held(), lib.rz_cache_release)
+	return use(s, lib.rz_cache_release)
 }
 
 // Logprob is a token and the natural logarithm of its probability.
@@ -89,14 +86,14 @@ func (s *Session) Logprobs(k int) ([]Logprob, error) {
 		return nil, err
 	}
 	var n uintptr
-	if err := use(s.held(), func(cache *rz_cache, e *rz_error) int32 {
+	if err := use(s, func(cache *rz_cache, e *rz_error) int32 {
 		return lib.rz_logits_into(cache, nil, 0, &n, e)
 	}); err != nil {
 		return nil, err
 	}
 	k = min(k, int(n)) // of the vocabulary
 	tokens, logprobs := make([]uint32, k), make([]float32, k)
-	if err := use(s.held(), func(cache *rz_cache, e *rz_error) int32 {
+	if err := use(s, func(cache *rz_cache, e *rz_error) int32 {
 		return lib.rz_top_logprobs(cache, uint32(k), unsafe.SliceData(tokens),
 			unsafe.SliceData(logprobs), &n, e)
 	}); err != nil {

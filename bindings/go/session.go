@@ -3,6 +3,7 @@ package realizar
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"unsafe"
 )
 
@@ -36,7 +37,7 @@ func (m *Model) NewSession(options *SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return makeSession(m.held(), func(model *rz_model, cache **rz_cache, e *rz_error) int32 {
+	return makeSession(m, func(model *rz_model, cache **rz_cache, e *rz_error) int32 {
 		return lib.rz_cache_new(model, &params, cache, e)
 	})
 }
@@ -49,15 +50,17 @@ func (s *Session) held() *owned[*rz_cache] {
 }
 
 // makeSession makes a session of what is left of a model.
-func makeSession(model *owned[*rz_model],
+func makeSession(model holder[*rz_model],
 	f func(model *rz_model, cache **rz_cache, e *rz_error) int32) (*Session, error) {
 	return keeping(model, f, lib.rz_cache_free,
 		func(model *owned[*rz_model], cache *owned[*rz_cache]) *Session { return &Session{model, cache} })
 }
 
 // keeping makes something of what is left of a model, and keeps that alive: Close of the model ends it for others only.
-func keeping[H, T any](model *owned[*rz_model], f func(model *rz_model, out *H, e *rz_error) int32, free func(H),
+func keeping[H, T any](of holder[*rz_model], f func(model *rz_model, out *H, e *rz_error) int32, free func(H),
 	stands func(model *owned[*rz_model], object *owned[H]) *T) (*T, error) {
+	defer runtime.KeepAlive(of)
+	model := of.held()
 	handle, err := model.acquire()
 	if err != nil {
 		return nil, err
@@ -93,7 +96,7 @@ func (s *Session) Fork() (*Session, error) {
 
 // Len is the number of tokens in the session; 0 once it is closed.
 func (s *Session) Len() (n int) {
-	_ = use(s.held(), func(cache *rz_cache, _ *rz_error) int32 {
+	_ = use(s, func(cache *rz_cache, _ *rz_error) int32 {
 		n = int(lib.rz_cache_len(cache))
 		return rz_OK
 	})
@@ -102,7 +105,7 @@ func (s *Session) Len() (n int) {
 
 // Capacity is the number of tokens that there is room for; 0 once it is closed.
 func (s *Session) Capacity() (n int) {
-	_ = use(s.held(), func(cache *rz_cache, _ *rz_error) int32 {
+	_ = use(s, func(cache *rz_cache, _ *rz_error) int32 {
 		n = int(lib.rz_cache_capacity(cache))
 		return rz_OK
 	})
@@ -115,7 +118,7 @@ func (s *Session) Truncate(n int) error {
 	if err != nil {
 		return err
 	}
-	return use(s.held(), func(cache *rz_cache, e *rz_error) int32 {
+	return use(s, func(cache *rz_cache, e *rz_error) int32 {
 		return lib.rz_cache_truncate(cache, length, e)
 	})
 }
@@ -143,7 +146,7 @@ func (s *Session) append(ctx context.Context, f func(cache *rz_cache, cancel *rz
 		return err
 	}
 	defer stop()
-	return s.held().ended(use(s.held(), func(cache *rz_cache, e *rz_error) int32 { return f(cache, cancel, e) }), ctx)
+	return s.held().ended(use(s, func(cache *rz_cache, e *rz_error) int32 { return f(cache, cancel, e) }), ctx)
 }
 
 // Sample chooses a token from the current logits.
@@ -166,13 +169,13 @@ func (s *Session) choose(sampler *Sampler,
 	}
 	defer release()
 	var token uint32
-	err = use(s.held(), func(cache *rz_cache, e *rz_error) int32 { return f(cache, chooser, &token, e) })
+	err = use(s, func(cache *rz_cache, e *rz_error) int32 { return f(cache, chooser, &token, e) })
 	return token, err
 }
 
 // Logits are those after the last token, one for each entry of the vocabulary.
 func (s *Session) Logits() ([]float32, error) {
-	return sized(s.held(), 0, lib.rz_logits_into)
+	return sized(s, 0, lib.rz_logits_into)
 }
 
 // DecodeBatch is [Session.Decode] for several sessions of one model in one pass over the weights: tokens[i] is appended

@@ -48,7 +48,7 @@ func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 		defer pinner.Unpin()
 		pinner.Pin(params.path)
 	}
-	return keeping(m.held(), func(model *rz_model, out **rz_store, e *rz_error) int32 {
+	return keeping(m, func(model *rz_model, out **rz_store, e *rz_error) int32 {
 		return lib.rz_store_new(model, &params, out, e)
 	}, lib.rz_store_free,
 		func(model *owned[*rz_model], store *owned[*rz_store]) *Store { return &Store{model, store} })
@@ -80,12 +80,12 @@ func (s *Store) Put(session *Session) error {
 		return err
 	}
 	defer release()
-	return use(s.held(), func(store *rz_store, e *rz_error) int32 { return lib.rz_store_put(store, cache, e) })
+	return use(s, func(store *rz_store, e *rz_error) int32 { return lib.rz_store_put(store, cache, e) })
 }
 
 // Clear forgets all prefixes, and removes the files of the model from the folder.
 func (s *Store) Clear() error {
-	return use(s.held(), lib.rz_store_clear)
+	return use(s, lib.rz_store_clear)
 }
 
 // StoreInfo is the state of a store.
@@ -101,7 +101,7 @@ type StoreInfo struct {
 func (s *Store) Info() (StoreInfo, error) {
 	var info rz_store_info
 	info.struct_size = uint32(unsafe.Sizeof(info))
-	err := use(s.held(), func(store *rz_store, e *rz_error) int32 { return lib.rz_store_info_get(store, &info, e) })
+	err := use(s, func(store *rz_store, e *rz_error) int32 { return lib.rz_store_info_get(store, &info, e) })
 	return StoreInfo{
 		Entries: int(info.n_entries), Files: int(info.n_files), MemoryBytes: info.memory_bytes, DiskBytes: info.disk_bytes,
 		Hits: info.hits, Misses: info.misses, ReusedTokens: info.reused_tokens,

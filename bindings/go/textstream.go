@@ -15,19 +15,19 @@ func (t *TextStream) held() *owned[*rz_textstream] {
 
 // NewTextStream makes a stream whose first token begins a text.
 func (m *Model) NewTextStream() (*TextStream, error) {
-	return made(m.held(), lib.rz_textstream_new, lib.rz_textstream_free, func(o *owned[*rz_textstream]) *TextStream { return &TextStream{o} })
+	return made(m, lib.rz_textstream_new, lib.rz_textstream_free, func(o *owned[*rz_textstream]) *TextStream { return &TextStream{o} })
 }
 
 // Follow puts tokens ahead of those to come, such as a prompt, without their text.
 func (t *TextStream) Follow(tokens []uint32) error {
-	return use(t.held(), func(handle *rz_textstream, e *rz_error) int32 {
+	return use(t, func(handle *rz_textstream, e *rz_error) int32 {
 		return lib.rz_textstream_follow(handle, unsafe.SliceData(tokens), uintptr(len(tokens)), e)
 	})
 }
 
 // Push adds a token and returns the text that is complete with it, often none.
 func (t *TextStream) Push(token uint32) (string, error) {
-	text, err := sized(t.held(), 256, func(handle *rz_textstream, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	text, err := sized(t, 256, func(handle *rz_textstream, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_textstream_push_into(handle, token, out, capacity, n, e)
 	})
 	return string(text), err
@@ -35,7 +35,7 @@ func (t *TextStream) Push(token uint32) (string, error) {
 
 // Flush ends the text and returns the rest of it.
 func (t *TextStream) Flush() (string, error) {
-	text, err := sized(t.held(), 256, lib.rz_textstream_flush_into)
+	text, err := sized(t, 256, lib.rz_textstream_flush_into)
 	return string(text), err
 }
 
