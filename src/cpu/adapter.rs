@@ -1,4 +1,4 @@
-//! Low-rank adapters on the CPU: their factors, packed as weights are.
+//! LoRA adapters on the CPU: their factors, packed like weights.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -18,14 +18,14 @@ pub struct CpuAdapter {
     packed: Pages,
     bytes: usize,
     matrices: Vec<(WeightMatrix, Range<usize>)>,
-    /// By the product that they stand beside.
+    /// Sorted by the product that each is added to.
     products: Vec<LowRank>,
-    /// A number that tells it from adapters of this model with other factors.
+    /// Number that distinguishes adapters of this model with different factors.
     digest: u64,
 }
 
 impl CpuBackend {
-    /// Packs the factors of an adapter of this model. `host_bytes`: the ceiling on their bytes.
+    /// Packs the factors of an adapter of this model; `host_bytes` limits their size.
     pub fn load_adapter(
         &self,
         sources: &[&dyn MatrixSource],
@@ -62,7 +62,7 @@ impl CpuAdapter {
         self.bytes as u64
     }
 
-    /// The products that are added to another one.
+    /// Returns the low-rank products that are added to a product.
     pub fn beside(&self, beside: Beside) -> &[LowRank] {
         let start = self.products.partition_point(|product| product.beside < beside);
         let n = self.products[start..].partition_point(|product| product.beside == beside);

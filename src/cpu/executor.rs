@@ -1,5 +1,5 @@
-//! The steps of a program on the CPU. Owns the activations and all other memory of a step, so that no op allocates.
-//! Relies on `Program::check` for shapes.
+//! Executes the steps of a program on the CPU. Owns the activations and all other memory of a step, so that no op
+//! allocates. Relies on `Program::check` for shapes.
 
 mod execute;
 
@@ -32,32 +32,32 @@ use crate::graph::step_budget::StepBudget;
 pub struct CpuExecutor {
     backend: Arc<CpuBackend>,
     program: Arc<Program>,
-    /// Threads for which there is scratch.
+    /// Number of threads for which scratch is allocated.
     threads: usize,
-    /// True for each op that is a sum which the next op normalises: both are one pass over memory.
+    /// True for each op that is a sum normalized by the next op: both are one pass over memory.
     residual_norms: Vec<bool>,
-    /// The team that computes, while a step advances.
+    /// The team that computes, while a step runs.
     team: Option<Team>,
-    /// A step was begun and not ended.
+    /// True while a step has begun and not ended.
     open: bool,
-    /// Another step has waited for the threads during this one.
+    /// True if another step has waited for the threads during this one.
     was_waited_for: bool,
-    /// The ops of the step that are left, and the place in the first of them.
+    /// Remaining ops of the step; next, the position in the first of them.
     ops: Range<usize>,
     cursor: OpCursor,
-    /// Seconds that a chunk of each op has lately taken, of one row, of few and of many.
+    /// Expected seconds for a chunk of each op, from recent runs: for one row, few rows and many rows.
     expected: [Vec<f32>; 3],
     tensors: StepTensors,
-    /// `[rows]`, of the tokens that the activations have rows for.
+    /// `[rows]`, of the tokens in the activations; next, their slots.
     positions: Vec<u32>,
     slots: Vec<u32>,
-    /// The same, or empty.
+    /// M-RoPE positions of the tokens, or empty; next, spans.
     turns: Vec<[u32; 3]>,
     spans: Vec<[u32; 2]>,
     /// Rotary tables, by `RopeTable`.
     angles: Vec<Angles>,
     products: MatmulWorkspace,
-    /// One for each shape of heads.
+    /// One entry per shape of heads.
     attention: Vec<(Heads, AttentionScratch)>,
     /// `[max_outputs, vocab]`
     logits: Floats,
@@ -69,10 +69,10 @@ pub struct CpuExecutor {
     max_tokens: usize,
 }
 
-/// The place in an op that is divided into chunks.
+/// The position in an op that is split into chunks.
 #[derive(Default)]
 struct OpCursor {
-    /// Groups of products, or experts, that are done.
+    /// Number of completed groups of products, or experts.
     parts: usize,
     products: ProductCursor,
 }
@@ -134,7 +134,7 @@ impl CpuExecutor {
         })
     }
 
-    /// False where the pool has got more threads than there is scratch for.
+    /// False if the pool now has more threads than there is scratch for.
     pub fn fits_threads(&self) -> bool {
         self.threads >= self.backend.pool.threads()
     }
@@ -225,8 +225,8 @@ impl CpuExecutor {
         Ok(true)
     }
 
-    /// Has the threads for the next chunk, after other steps where this one has had its turn; false where `budget` ends
-    /// the wait.
+    /// Acquires the threads for the next chunk, after other steps if this one has used up its time. Returns false if
+    /// `budget` ends the wait.
     fn has_turn(&mut self, budget: &StepBudget) -> Result<bool> {
         if self.team.as_ref().is_some_and(Team::is_over) {
             self.was_waited_for = true;
@@ -238,8 +238,8 @@ impl CpuExecutor {
         Ok(self.team.is_some())
     }
 
-    /// Does `n` items of other work on the threads of the step; false, and none is done, where `budget` ends the wait
-    /// for them.
+    /// Executes `n` items of other work on the threads of the step. Returns false, without executing any, if `budget`
+    /// ends the wait for the threads.
     pub fn share(&mut self, n: usize, budget: &StepBudget, item: &(dyn Fn(usize) + Sync)) -> Result<bool> {
         let has_turn = self.has_turn(budget)?;
         if let Some(team) = self.team.take() {
@@ -249,7 +249,7 @@ impl CpuExecutor {
         Ok(has_turn)
     }
 
-    /// Logits of output `i` of the last step.
+    /// Returns the logits of output `i` of the last step.
     fn output(&self, i: usize) -> Result<&[f32]> {
         if i >= self.outputs {
             return Err(Error::invalid(format!("output {i} does not exist; the step has {}", self.outputs)));
@@ -258,14 +258,14 @@ impl CpuExecutor {
         Ok(&self.logits[i * vocab..(i + 1) * vocab])
     }
 
-    /// Number of rows that activations have now.
+    /// Current number of rows of the activations.
     pub fn rows(&self) -> usize {
         self.tensors.n
     }
 }
 
 impl OpenStep for CpuExecutor {
-    /// Arg-max of the logits of output `i`.
+    /// Returns the argmax of the logits of output `i`.
     fn token(&mut self, i: usize) -> Result<u32> {
         Ok(elementwise::argmax(self.backend.isa, self.output(i)?) as u32)
     }
@@ -313,18 +313,18 @@ impl OpenStep for CpuExecutor {
     }
 }
 
-/// The adapters of a sequence of the step.
+/// Returns the adapters of a sequence of the step.
 fn adapters<S: Sequences<CpuSequence> + ?Sized>(sequences: &S, i: u32) -> &AdapterSet<CpuAdapter> {
     &sequences.get(i as usize).expect("`begin` has looked").adapters
 }
 
-/// The heads that an attention works on.
+/// Returns the head shape of an attention op.
 fn heads(program: &Program, layer: KvLayerId, q: TensorId) -> Heads {
     let KvLayer { n_kv_heads: kv, head_dim: dim, value_dim, is_latent, .. } = program.kv_layers[layer.0 as usize];
     Heads { queries: program.width(q) / dim, kv, dim, value_dim, is_latent }
 }
 
-/// True where op `i` is a sum whose norm follows it, and the norm's result replaces the summand.
+/// True if op `i` is a sum followed by its norm, and the norm's result overwrites the summand.
 fn is_residual_norm(program: &Program, i: usize) -> bool {
     match program.ops[i..] {
         [Op::Add { x, delta, .. }, Op::Norm { x: input, out, .. }, ..] => {

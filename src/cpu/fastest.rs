@@ -1,6 +1,6 @@
-//! The instruction set of a process: where the machine has several that may be the fastest, that which takes the least
-//! time for a product, measured once. All have the same bits, so that no result depends on the choice. One with
-//! products in BF16 has other bits, and is measured where a caller lets a model use it.
+//! The instruction set of a process: if the machine has several candidates, the one with the fastest matrix product,
+//! measured once. All candidates are bit-identical, so that results do not depend on the choice. An instruction set
+//! with products in BF16 is not, and is measured only if a caller allows a model to use it.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use super::matmul::plan::{MatmulJob, MatmulWorkspace};
 use crate::error::{Result, try_filled};
 use crate::quant;
 
-/// Shape of the product, which takes some hundred microseconds with AVX2.
+/// Shape of the measured product, which takes some hundred microseconds with AVX2.
 const ROWS: usize = 256;
 const COLS: usize = 1024;
 const TOKENS: usize = 32;
-/// Tokens of a prompt, which share weights in BF16.
+/// Number of tokens of a prompt, for which BF16 products reuse weights.
 const PROMPT: usize = 256;
-/// Products of each instruction set, in turns; the first wake a unit of the processor up.
+/// Number of products per instruction set, interleaved; the first ones wake up a processor unit.
 const ROUNDS: usize = 6;
 
 /// Returns the fastest instruction set of this machine.
@@ -33,17 +33,17 @@ pub fn fastest() -> Isa {
     })
 }
 
-/// Returns the instruction set with products in BF16, where there is one that reads prompts faster than `fastest`.
+/// Returns the instruction set with products in BF16 if its prefill is faster than that of `fastest`.
 pub fn fastest_in_bf16() -> Option<Isa> {
     static FOUND: OnceLock<Option<Isa>> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        // Of two alike the later one is taken, whose sums are exact.
+        // On a tie the later candidate, `fastest`, is taken: its sums are exact.
         let candidates = [Isa::in_bf16().last().copied()?, fastest()];
         measure(&candidates, PROMPT).ok().filter(|found| found.is_in_bf16())
     })
 }
 
-/// Returns the instruction set that takes the least time for a product of packed weights with some tokens.
+/// Returns the instruction set with the fastest product of packed weights with some tokens.
 fn measure(candidates: &[Isa], tokens: usize) -> Result<Isa> {
     let matrix = WeightMatrix::packed(quant::Q4_K, ROWS, COLS)?;
     let (weights, x) =
@@ -57,8 +57,8 @@ fn measure(candidates: &[Isa], tokens: usize) -> Result<Isa> {
     }))
 }
 
-/// Returns the last of those whose least time is not a sixteenth more than the least of all: the later ones are faster
-/// where this product says nothing.
+/// Returns the last candidate whose least time is within a sixteenth of the overall least: later ones are usually
+/// faster in ways that this product does not show.
 fn choose(candidates: &[Isa], mut time: impl FnMut(Isa) -> Duration) -> Isa {
     let mut least = [Duration::MAX; Isa::MOST];
     for _ in 0..ROUNDS {
@@ -83,7 +83,7 @@ mod tests {
         if first != last {
             assert_eq!(choose(&[first, last], |isa| micros(isa, [100, 120])), first);
             assert_eq!(choose(&[first, last], |isa| micros(isa, [100, 104])), last);
-            // A slow start of one is not its speed.
+            // A slow start must not count.
             let mut calls = 0;
             let starts = |isa| {
                 calls += 1;

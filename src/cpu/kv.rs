@@ -1,10 +1,9 @@
-//! The key-value cache in memory: for each layer and head the panels of keys, then the panels of values, as
-//! `kernels::attention::kv_storage::Storage` describes them. A head of a layer is contiguous, so that attention streams
-//! it.
+//! The KV cache in memory: per layer and head the panels of keys, then the panels of values, in the formats of
+//! `kernels::attention::kv_storage::Storage`. A head of a layer is contiguous, so that attention streams it.
 //!
-//! Memory is mapped, not allocated: pages that no position has touched cost nothing, and read as zeros. A fork shares
-//! the mapping; whoever writes to a chunk of positions that another may read copies that chunk into a mapping of its
-//! own first.
+//! Memory is mapped, not allocated: untouched pages cost nothing and read as zeros. A fork shares the mapping
+//! copy-on-write: a write to a chunk of positions that another cache may read first copies the chunk into the writer's
+//! own mapping.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -24,10 +23,10 @@ use crate::os::Pages;
 use crate::quant;
 use crate::tensor::DType;
 
-// A chunk of attention never wraps around the end of a ring.
+// A chunk of attention must not wrap around the end of a ring buffer.
 const _: () = assert!(RING_ALIGN.is_multiple_of(CHUNK));
 
-/// Offsets and strides of a cache, in bytes.
+/// Offsets and strides of a KV cache, in bytes.
 #[derive(Debug)]
 struct KvLayout {
     key_storage: Storage,
@@ -41,30 +40,30 @@ struct LayerLayout {
     n_heads: usize,
     head_dim: usize,
     value_dim: usize,
-    /// Rows are rotated where their storage is.
+    /// True if rows are rotated, provided that their storage rotates.
     rotates: bool,
-    /// Bytes of a panel of keys.
+    /// Size of a panel of keys in bytes.
     key_panel: usize,
-    /// Bytes of a panel of values, divided by its positions; 0 where values are parts of keys.
+    /// Size of a panel of values in bytes, divided by its positions; 0 if values are part of the keys.
     value_bytes: usize,
     start: usize,
-    /// Keys; where these are a ring, a later one takes the place of the one so many before it.
+    /// Number of keys. In a ring buffer, key `i` overwrites key `i - kept`.
     kept: usize,
     is_ring: bool,
     /// Number of positions that share a key.
     pool: usize,
-    /// All keys of a head; its values follow.
+    /// Bytes of all keys of a head; its values follow.
     keys: usize,
-    /// Keys and values of a head.
+    /// Bytes of the keys and values of a head.
     head: usize,
-    /// The number of its first chunk among those of all layers.
+    /// Index of the layer's first chunk among the chunks of all layers.
     first_chunk: usize,
 }
 
 fn storage(dtype: DType) -> Result<Storage> {
     match dtype {
         quant::F32 => Ok(Storage::F32),
-        // 16 bits a number, but integers with scales, which multiply faster.
+        // 16 bits per number, but integers with scales, which multiply faster.
         quant::F16 => Ok(Storage::I16),
         quant::Q8_0 => Ok(Storage::I8),
         quant::Q4_0 => Ok(Storage::I4),
@@ -76,7 +75,7 @@ fn storage(dtype: DType) -> Result<Storage> {
 }
 
 impl KvLayout {
-    /// The layout of some layers of a sequence and their bytes.
+    /// Returns the layout of some layers of a sequence and its size in bytes.
     fn new(spec: &SequenceSpec) -> Result<(KvLayout, usize)> {
         let (key_storage, value_storage) = (storage(spec.k_type)?, storage(spec.v_type)?);
         let too_large = || Error::invalid(format!("the size of a cache overflows: {spec:?}"));
@@ -119,23 +118,24 @@ impl KvLayout {
 }
 
 impl LayerLayout {
-    /// The offset of a head.
+    /// Returns the offset of a head.
     fn head(&self, head: usize) -> usize {
         assert!(head < self.n_heads);
         self.start + head * self.head
     }
 
-    /// The keys that are stored with some positions.
+    /// Returns the keys that are stored with some positions.
     fn keys_of(&self, positions: Range<usize>) -> Range<usize> {
         positions.start / self.pool..positions.end / self.pool
     }
 
-    /// The parts of all heads in the order of memory.
+    /// Returns the parts of all heads in memory order.
     fn parts(&self) -> impl Iterator<Item = (usize, KvPart)> + use<> {
         (0..self.n_heads).flat_map(|head| [(head, KvPart::Keys), (head, KvPart::Values)])
     }
 
-    /// The chunks that hold positions, the first a multiple of 32, and the place in each; part by part.
+    /// Returns the chunks that hold `positions`, with the byte range in each, part by part. The first position must be
+    /// a multiple of 32.
     fn runs(self, positions: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
         self.parts().flat_map(move |(head, part)| {
             let positions = positions.clone();
@@ -148,7 +148,8 @@ impl LayerLayout {
         })
     }
 
-    /// The panels of a part of a head that hold some positions, which do not wrap around the end of a ring.
+    /// Returns the byte range of the panels of a part of a head that hold some positions, which must not wrap around
+    /// the end of a ring buffer.
     fn place(&self, head: usize, part: KvPart, positions: Range<usize>) -> Range<usize> {
         let start = self.head(head);
         let (start, lanes, panel) = match part {
@@ -162,23 +163,23 @@ impl LayerLayout {
 /// The mapping that holds `CHUNK` positions of a layer.
 #[derive(Clone, Default)]
 enum Chunk {
-    /// Nothing was written yet.
+    /// Nothing is written yet.
     #[default]
     Empty,
     Own,
-    /// That of another cache too, at the same offsets.
+    /// In the mapping of another cache, at the same offsets.
     Shared(Arc<Pages>),
 }
 
-/// The cache of one sequence.
+/// The KV cache of one sequence.
 pub struct CpuKv {
     spec: SequenceSpec,
     layout: Arc<KvLayout>,
-    /// Held by forks too, from which it is then only read.
+    /// Mapping of this cache; read-only while forks hold it too.
     memory: Arc<Pages>,
     /// `[layer][chunk]`
     chunks: Vec<Chunk>,
-    /// `[layer]`, the ranges of keys and values that are not finite, which the integers cannot represent.
+    /// `[layer]`: ranges of keys and values with infinity or NaN, which integers cannot represent.
     nans: Arc<[NanRange]>,
 }
 
@@ -200,24 +201,24 @@ impl CpuKv {
         &self.spec
     }
 
-    /// Memory that a cache of this shape takes, in bytes.
+    /// Returns the size of a cache of this shape in bytes.
     pub fn bytes_of(spec: &SequenceSpec) -> Result<u64> {
         Ok(KvLayout::new(spec)?.1 as u64)
     }
 
-    /// Memory set aside, in bytes.
+    /// Reserved memory in bytes.
     pub fn bytes(&self) -> u64 {
         self.memory.len() as u64
     }
 
-    /// Memory that one more position of capacity takes, in bytes; rings do not grow.
+    /// Returns the bytes for one more position of capacity; ring buffers do not grow.
     pub fn token_bytes(&self) -> u64 {
         let whole = self.layout.layers.iter().filter(|l| !l.is_ring);
         whole.map(|l| (l.n_heads * (l.key_panel / LANES + l.value_bytes)).div_ceil(l.pool) as u64).sum()
     }
 
-    /// The memory of its positions, in pieces: the address of a mapping, a number in it, and the bytes. Forks have
-    /// those in common that they share; a mapping lasts as long as somebody has a piece of it.
+    /// Returns the memory of the positions in pieces: the address of a mapping, an index in it, and bytes. Pieces
+    /// shared with forks compare equal; mappings are reference-counted.
     pub fn pieces(&self) -> impl Iterator<Item = (usize, usize, u64)> {
         self.layout.layers.iter().flat_map(move |l| {
             let token = l.n_heads * (l.key_panel / LANES + l.value_bytes);
@@ -233,8 +234,7 @@ impl CpuKv {
         })
     }
 
-    /// A cache with positions `0..len` and the same capacity, which shares their memory until one of the two writes to
-    /// it.
+    /// Returns a cache with positions `0..len` and the same capacity. The two caches share memory copy-on-write.
     pub fn fork(&self, len: usize) -> Result<CpuKv> {
         if len > self.spec.capacity {
             return Err(Error::invalid(format!("a fork has {len} positions; the cache has {}", self.spec.capacity)));
@@ -253,7 +253,7 @@ impl CpuKv {
         Ok(fork)
     }
 
-    /// The memory of the cache, in which the chunks of a layer that hold keys `positions` may be written.
+    /// Returns the memory of the cache, with the chunks of a layer that hold keys `positions` made writable.
     fn own(&mut self, layer: usize, positions: Range<usize>) -> Result<&mut [u8]> {
         if Arc::get_mut(&mut self.memory).is_none() {
             let fresh = Arc::new(map("the key-value cache", self.memory.len())?);
@@ -268,7 +268,8 @@ impl CpuKv {
             let place = first % l.kept;
             let chunk = std::mem::replace(&mut self.chunks[l.first_chunk + place / CHUNK], Chunk::Own);
             if let Chunk::Shared(from) = chunk {
-                // What stands after the positions to be written is forgotten, but in a ring it is what came before.
+                // Entries after the positions to be written are discarded; in a ring buffer they are earlier keys,
+                // which are kept.
                 let used = if l.is_ring { CHUNK } else { positions.start.saturating_sub(first) };
                 let used = place..(place + used).min(l.kept);
                 for (head, part) in l.parts() {
@@ -280,8 +281,8 @@ impl CpuKv {
         Ok(memory)
     }
 
-    /// Hands the bytes of positions of a layer, the first a multiple of 32, to `write`: part by part, in an order that
-    /// does not depend on the capacity.
+    /// Passes the bytes of positions of a layer to `write`, part by part, in an order that does not depend on the
+    /// capacity. The first position must be a multiple of 32.
     pub fn save(
         &self,
         layer: usize,
@@ -312,19 +313,20 @@ impl CpuKv {
         }
     }
 
-    /// The address of the mapping that holds a chunk of a layer: that of another cache too where they share the chunk.
+    /// Returns the address of the mapping that holds a chunk of a layer; caches that share the chunk return the same
+    /// address.
     pub fn memory(&self, layer: usize, chunk: usize) -> usize {
         let l = &self.layout.layers[layer];
         self.mapping(l.first_chunk + chunk * CHUNK % l.kept / CHUNK).as_ptr().addr()
     }
 
-    /// True where the values of a layer are parts of its keys.
+    /// True if the values of a layer are part of its keys.
     pub fn is_latent(&self, layer: usize) -> bool {
         self.spec.layers[layer].is_latent
     }
 
-    /// The positions of a head from `from` on, a multiple of 32, up to the end of their chunk; no values where they are
-    /// parts of keys.
+    /// Returns the positions of a head from `from`, a multiple of 32, to the end of their chunk; no values if they are
+    /// part of the keys.
     pub fn cached(&self, layer: usize, head: usize, from: usize) -> KvView<'_> {
         assert!(from.is_multiple_of(BLOCK) && from <= self.spec.capacity);
         let l = &self.layout.layers[layer];
@@ -341,7 +343,8 @@ impl CpuKv {
         }
     }
 
-    /// Returns the range of positions of a layer, from the first to the last one whose key or value is not finite.
+    /// Returns the range of positions of a layer from the first to the last with an infinity or NaN in its key or
+    /// value.
     pub fn nan(&self, layer: usize) -> Range<usize> {
         self.nans[layer].get()
     }
@@ -354,8 +357,8 @@ impl CpuKv {
         self.layout.value_storage
     }
 
-    /// Stores the key and the value of a position, `[n_kv_heads, head_dim]` and `[n_kv_heads, value_dim]`; no value
-    /// where it is a part of the key. Where positions share keys, these are counted here and below.
+    /// Stores the key and the value of a position, `[n_kv_heads, head_dim]` and `[n_kv_heads, value_dim]`; no value if
+    /// it is part of the key. If positions share keys, `position` counts keys, here and below.
     pub fn write(&mut self, isa: Isa, layer: usize, position: usize, key: &[f32], value: &[f32]) -> Result<()> {
         let shape = self.spec.layers[layer];
         let values = if shape.is_latent { 0 } else { shape.value_width() };
@@ -374,14 +377,14 @@ impl CpuKv {
     pub fn writer(&mut self, layer: usize, positions: Range<usize>) -> Result<KvWriter<'_>> {
         assert!(positions.end <= self.spec.capacity);
         let (layout, nans) = (self.layout.clone(), self.nans.clone());
-        // Positions from there on are forgotten.
+        // Positions from `positions.start` on are discarded.
         nans[layer].truncate(positions.start);
         let memory = DisjointSlice::new(self.own(layer, positions.clone())?);
         Ok(KvWriter { layout, layer, positions, memory, nans })
     }
 }
 
-/// Which half of the cache.
+/// A half of a head: keys or values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KvPart {
     Keys,
@@ -401,7 +404,7 @@ impl KvWriter<'_> {
     /// Stores `row`, the key or value of a head at a position.
     ///
     /// # Safety
-    /// Nobody else uses the same part of the same head meanwhile.
+    /// The same part of the same head must not be in use elsewhere.
     pub unsafe fn write(&self, isa: Isa, head: usize, part: KvPart, position: usize, row: &[f32]) {
         let l = &self.layout.layers[self.layer];
         let dim = if part == KvPart::Keys { l.head_dim } else { l.value_dim };
@@ -411,13 +414,14 @@ impl KvWriter<'_> {
             row
         } else {
             self.nans[self.layer].add(position);
-            // Replaced by zeros, so that their product with a weight of 0 is 0.
+            // Infinity and NaN are replaced by zeros, so that their product with a weight of 0 is 0.
             finite = row.iter().map(|x| if x.is_finite() { *x } else { 0.0 }).collect();
             &finite
         };
         let position = position % l.kept;
         let range = l.place(head, part, position..position + 1);
-        // SAFETY: the range lies within this part of this head, which is the caller's alone.
+        // SAFETY: the range lies within this part of this head, which is not in use elsewhere by this function's
+        // contract.
         let bytes = unsafe { self.memory.slice_mut(range) };
         let storage = if part == KvPart::Keys { self.layout.key_storage } else { self.layout.value_storage };
         if !storage.is_rotated() {
@@ -464,7 +468,7 @@ fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f
     }
 }
 
-/// Stores one value at position `place` of a panel; the dimensions that pad its last vector stay zero.
+/// Stores one value at position `place` of a panel; padding dimensions of its last vector stay zero.
 fn write_value(isa: Isa, storage: Storage, panel: &mut [u8], place: usize, row: &[f32]) {
     let dims = padded(row.len());
     let bytes = storage.value_bytes(row.len());
@@ -484,17 +488,17 @@ fn write_value(isa: Isa, storage: Storage, panel: &mut [u8], place: usize, row: 
     }
 }
 
-/// Some 32 numbers of a key or value.
+/// A block of 32 numbers of a key or value.
 struct BlockPlace {
     part: KvPart,
     position: usize,
-    /// Numbers of the whole key or value.
+    /// Number of dimensions of the whole key or value.
     dim: usize,
-    /// Number of the block in it.
+    /// Index of the block in the key or value.
     block: usize,
 }
 
-/// Stores a block of a key or value in the panel of bytes of its position.
+/// Stores a block of a key or value in the byte panel of its position.
 fn write_block(isa: Isa, storage: Storage, panel: &mut [u8], place: BlockPlace, x: &[f32]) {
     let BlockPlace { part, position, dim, block } = place;
     let each = if storage == Storage::I8 { 4 } else { 8 };
@@ -517,7 +521,7 @@ fn write_block(isa: Isa, storage: Storage, panel: &mut [u8], place: BlockPlace, 
     };
     panel[scale_at..][..2].copy_from_slice(&scale.to_le_bytes());
     for (i, &code) in codes.iter().enumerate() {
-        // The number's place among those of a lane, and the lane.
+        // The index of the number within a lane, and the lane.
         let (number, lane) = if part == KvPart::Keys { (i, lane) } else { (place, i) };
         let byte = &mut panel[start + number / each * unit + 4 * lane + number % 4];
         *byte = match (storage, number % each / 4) {
@@ -553,7 +557,7 @@ mod tests {
         assert!(matches!(CpuKv::new(&self::spec(16, 64, quant::Q4_1, quant::F16)), Err(Error::Unsupported(_))));
     }
 
-    /// Writes of a fork do not reach its origin, nor the other way round, in whole caches and in rings.
+    /// Writes to a fork do not affect its origin, or vice versa, in full caches and in ring buffers.
     #[test]
     fn a_fork_and_its_origin_see_their_own_writes() {
         const CAPACITY: usize = 1500;
@@ -577,7 +581,7 @@ mod tests {
                     kv.write(Isa::Scalar, layer, p, &row, &row).unwrap();
                 }
             };
-            // The bytes of the positions up to `len` that are left where those up to `written` were written.
+            // The bytes of the positions up to `len` that are left after positions up to `written` were written.
             let bytes = |kv: &CpuKv, written: usize, len: usize| {
                 let mut all = Vec::new();
                 let first = written.saturating_sub(kv.layout.layers[0].kept).next_multiple_of(32);
@@ -609,7 +613,7 @@ mod tests {
             };
             same(&origin, &[(0..700, 0), (700..1440, 1)], 1440, 1440);
             same(&fork, &[(0..700, 0), (700..960, 2), (960..1280, 4)], 1280, 1280);
-            // A rewind: its ring has lost what the tokens up to 700 took the place of.
+            // A rewind: the ring buffer has lost what the tokens up to 700 overwrote.
             same(&second, &[(0..512, 0), (512..544, 3)], 700, 544);
             drop((origin, fork));
             same(&third, &[(0..700, 0), (700..960, 2)], 960, 960);

@@ -1,5 +1,5 @@
-//! Loading of weights: the place of each matrix in one mapping, and the pieces in which threads read and pack it. Its
-//! workers are joined before a load returns, whatever its end.
+//! Loading of weights: the location of each matrix in one mapping, and the parts that threads read and pack. All worker
+//! threads are joined before a load returns, whether it succeeds or fails.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -18,20 +18,21 @@ use crate::graph::op::Weight;
 use crate::graph::program::Program;
 use crate::graph::weights::{MatrixSource, Progress};
 
-/// Bytes of a file that a thread reads and packs at a time: large enough for a disk, small enough for its cache.
+/// Bytes of a file that a thread reads and packs at a time: large enough for a disk, small enough for the thread's
+/// cache.
 const PIECE: usize = 512 << 10;
 
-/// Returns the rows of a piece: whole row panels, because a panel is packed at once.
+/// Returns the number of rows of a piece: whole row panels, because a panel is packed at once.
 fn piece_rows(matrix: &WeightMatrix) -> usize {
     (PIECE / (matrix.row_bytes() * PANEL_ROWS).max(1)).max(1) * PANEL_ROWS
 }
 
-/// A number that tells some rows of a file's matrix from others. Those of all pieces are added up, in any order.
+/// Returns a digest of some rows of a matrix in a file. The digests of all pieces are added up, in any order.
 fn digest(weight: usize, rows: &Range<usize>, raw: &[u8]) -> u64 {
     XxHash64::oneshot((weight as u64) << 40 ^ rows.start as u64, raw)
 }
 
-/// The sum of the digests of mapped matrices; `mapped(i)` returns matrix `i` and its bytes if it is mapped.
+/// Returns the sum of the digests of mapped matrices; `mapped(i)` returns matrix `i` and its bytes if it is mapped.
 pub fn digest_mapped<'a>(
     pool: &Arc<Pool>,
     n: usize,
@@ -45,7 +46,7 @@ pub fn digest_mapped<'a>(
     };
     let of_matrix = |weight: usize| pieces(weight).into_iter().flatten().fold(0u64, u64::wrapping_add);
     let all = || (0..n).fold(0u64, |sum, weight| sum.wrapping_add(of_matrix(weight)));
-    // Threads of the host may wait in a step for this digest.
+    // The host's threads may be waiting in a step for this digest.
     if pool.is_of_host() || (0..n).all(|weight| mapped(weight).is_none()) {
         return all();
     }
@@ -56,29 +57,29 @@ pub fn digest_mapped<'a>(
     };
     match Workers::with(pool, |workers| workers.for_each(n, add)) {
         Ok(()) => sum.into_inner(),
-        // Without threads, or memory for them, the caller computes it.
+        // If there are no threads, or no memory for them, the caller computes it.
         Err(_) => all(),
     }
 }
 
-/// Number of pieces for each thread between two reports of progress.
+/// Number of pieces per thread between two progress reports.
 const PIECES_PER_REPORT: usize = 8;
 
 /// Alignment of packed matrices: a cache line.
 const ALIGN: usize = 64;
 
-/// A matrix and its bytes in the packed mapping, none where it stays in the file.
+/// A matrix and its byte range in the packed mapping, empty if the matrix stays in the file.
 pub struct PlannedMatrix {
     pub matrix: WeightMatrix,
     pub range: Range<usize>,
 }
 
-/// Plans the place of each source, and returns the bytes of all.
+/// Plans the location of each source; returns the locations and the size of the mapping in bytes.
 pub fn plan(programs: &[&Program], sources: &[&dyn MatrixSource]) -> Result<(Vec<PlannedMatrix>, usize)> {
     plan_each(sources, |i| programs.iter().all(|program| program.is_table(Weight(i as u32))))
 }
 
-/// `plan` for matrices of which a function tells whether rows are looked up in them.
+/// As `plan`; `is_table(i)` returns whether rows are looked up in matrix `i`.
 pub fn plan_each(
     sources: &[&dyn MatrixSource],
     is_table: impl Fn(usize) -> bool,
@@ -95,7 +96,7 @@ pub fn plan_each(
     Ok((planned, end))
 }
 
-/// Returns the matrix that a source becomes, and its bytes in the packed mapping.
+/// Returns the matrix of a source, and its size in the packed mapping in bytes.
 fn plan_matrix(source: &dyn MatrixSource, is_table: bool) -> Result<(WeightMatrix, usize)> {
     let (dtype, rows, cols) = (source.dtype(), source.rows(), source.cols());
     let Some(mapped) = source.mapped() else {
@@ -117,13 +118,13 @@ fn plan_matrix(source: &dyn MatrixSource, is_table: bool) -> Result<(WeightMatri
     Ok((matrix, 0))
 }
 
-/// Bytes that a thread holds of a file while it packs them.
+/// Returns the staging bytes of a file per packing thread.
 pub fn staging(planned: &[PlannedMatrix]) -> usize {
     let packed = planned.iter().filter(|place| !place.range.is_empty());
     packed.map(|p| piece_rows(&p.matrix).min(p.matrix.rows) * p.matrix.row_bytes()).max().unwrap_or(0)
 }
 
-/// Matrices of a file, and for each its packed form and place.
+/// Matrices of a file, with the packed form and location of each.
 #[derive(Clone, Copy)]
 pub struct PackPlan<'a> {
     pub isa: Isa,
@@ -131,8 +132,8 @@ pub struct PackPlan<'a> {
     pub planned: &'a [PlannedMatrix],
 }
 
-/// Reads matrices on all threads, piece by piece, and packs each piece straight into its place. Returns the sum of the
-/// digests of all.
+/// Reads matrices on all threads, piece by piece, and packs each piece directly into its location. Returns the sum of
+/// all digests.
 pub fn pack(pool: &Arc<Pool>, plan: PackPlan, mapping: &mut [u8], progress: &mut Progress) -> Result<u64> {
     let total: u64 = plan.planned.iter().map(|place| place.range.len() as u64).sum();
     progress(0, total)?;
@@ -142,7 +143,7 @@ pub fn pack(pool: &Arc<Pool>, plan: PackPlan, mapping: &mut [u8], progress: &mut
     }
 }
 
-/// `pack` on some threads, each of which holds `staging` bytes of a file.
+/// As `pack`, on some threads, each of which holds `staging` bytes of a file.
 fn pack_on(
     workers: &Workers,
     plan: PackPlan,
@@ -177,18 +178,18 @@ fn pack_on(
         }
         let pack = |thread, (i, source, place, rows): &(usize, &dyn MatrixSource, &PlannedMatrix, Range<usize>)| {
             let PlannedMatrix { matrix, range: place } = place;
-            // SAFETY: a thread does not begin a piece within another.
+            // SAFETY: a thread does not begin a piece within another one.
             let staged = &mut unsafe { staged.slice_mut(thread..thread + 1) }[0];
             let raw = &mut staged[..rows.len() * matrix.row_bytes()];
             let range = matrix.range(rows.clone());
-            // SAFETY: pieces are of different rows, and `plan` gives matrices different places.
+            // SAFETY: pieces have different rows, and `plan` gives matrices disjoint locations.
             let out = unsafe { mapping.slice_mut(place.start + range.start..place.start + range.end) };
             source.read(rows.clone(), raw)?;
             digests.fetch_add(digest(*i, rows, raw), Ordering::Relaxed);
             matrix.pack(isa, raw, out);
             Ok(())
         };
-        // For each wave, so that steps on the host's threads have turns between them.
+        // One call per wave, so that steps on the host's threads can run in between.
         workers.for_each(wave.len(), |thread, i| pack(thread, &wave[i]))?;
         done += wave.iter().map(|(_, _, place, rows)| place.matrix.range(rows.clone()).len() as u64).sum::<u64>();
         progress(done, total)?;

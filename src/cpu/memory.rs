@@ -1,4 +1,4 @@
-//! Numbers and bytes in pages of their own: zeroed, and without memory where nothing has been written.
+//! Numbers and bytes in separately mapped pages: zeroed, and untouched pages take no memory.
 #![allow(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use crate::error::{Error, Result, check_memory};
 use crate::os::Pages;
 
-/// Number of bytes from which huge pages are asked for.
+/// Size in bytes from which huge pages are requested.
 const HUGE: usize = 4 << 20;
 
 /// Maps `bytes` zeros.
@@ -15,7 +15,7 @@ pub fn map(what: &'static str, bytes: usize) -> Result<Pages> {
     Pages::new(bytes).map_err(|_| Error::OutOfMemory { what, bytes: bytes as u64 })
 }
 
-/// Maps memory that will be read again and again, in huge pages where the system has them.
+/// Maps memory that is read repeatedly, in huge pages if the system has them.
 pub fn map_huge(what: &'static str, bytes: usize) -> Result<Pages> {
     let memory = map(what, bytes)?;
     if bytes >= HUGE {
@@ -47,7 +47,7 @@ impl Floats {
         &mut self.memory[..bytes]
     }
 
-    /// `new` for values that every step reads or writes all of, in huge pages where the system has them.
+    /// As `new`, for values that every step reads or writes completely, in huge pages if the system has them.
     pub fn huge(what: &'static str, len: usize) -> Result<Floats> {
         let bytes = len.checked_mul(size_of::<f32>()).ok_or(Error::OutOfMemory { what, bytes: u64::MAX })?;
         Ok(Floats { memory: map_huge(what, bytes)?, len })
@@ -72,7 +72,7 @@ impl DerefMut for Floats {
 
 /// Views aligned bytes as floats.
 pub fn as_f32_mut(bytes: &mut [u8]) -> &mut [f32] {
-    // SAFETY: every bit pattern is an f32; bytes that are not aligned are not among them.
+    // SAFETY: every bit pattern is an f32; unaligned bytes are excluded.
     let (before, floats, after) = unsafe { bytes.align_to_mut() };
     assert!(before.is_empty() && after.is_empty());
     floats
@@ -85,7 +85,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Allocates `bytes` zeros; `None` is a length that overflowed.
+    /// Allocates `bytes` zeros; `None` means that the length overflowed.
     pub fn new(what: &'static str, bytes: Option<usize>) -> Result<Lines> {
         let len = bytes.ok_or(Error::OutOfMemory { what, bytes: u64::MAX })?;
         Ok(Lines { memory: map(what, len)?, len })

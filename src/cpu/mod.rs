@@ -1,8 +1,8 @@
 //! The CPU backend: weights packed into one mapping, and the threads and kernels that work on them.
 //!
-//! This file owns the memory of a model: matrices, vectors and rotary tables. `load` reads and packs weights, `exec`
-//! executes ops, `kv` lays out caches, `thread` is the only place that starts threads, `kernels` the only one that
-//! knows instruction sets, `fastest` chooses one.
+//! This file owns the memory of a model: matrices, vectors and rotary tables. `load` reads and packs weights,
+//! `executor` executes ops, `kv` lays out KV caches, only `threads` starts threads, only `kernels` depends on
+//! instruction sets, and `fastest` selects one.
 #![allow(unsafe_code)]
 
 pub mod adapter;
@@ -51,17 +51,17 @@ pub struct CpuBackend {
     packed: PackedWeights,
     packed_bytes: usize,
     staging_bytes: usize,
-    /// Matrices, vectors and rotary tables, by `Weight`, `Vector` and `RopeTable`.
+    /// Matrices, indexed by `Weight`; next, vectors by `Vector` and rotary tables by `RopeTable`.
     matrices: Vec<StoredMatrix>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
-    /// Digest of the packed matrices, and that of all weights once somebody has asked.
+    /// Digest of the packed matrices; next, of all weights, computed on first use.
     packed_digest: u64,
     digest: OnceLock<u64>,
     unwritten: Option<Error>,
 }
 
-/// A matrix and the place of its bytes.
+/// A matrix and the location of its bytes.
 struct StoredMatrix {
     matrix: WeightMatrix,
     place: WeightBytes,
@@ -116,12 +116,12 @@ impl PackedWeights {
     }
 }
 
-/// Bytes of memory of this machine in all, and free; 0 where unknown.
+/// Returns the bytes of memory of this machine: total and free; 0 if unknown.
 pub fn memory() -> [u64; 2] {
     os::memory()
 }
 
-/// Describes this machine for listings.
+/// Returns the description of this machine for listings.
 pub fn device(isa: Isa) -> DeviceInfo {
     let [memory_total, memory_free] = memory();
     DeviceInfo {
@@ -135,7 +135,7 @@ pub fn device(isa: Isa) -> DeviceInfo {
     }
 }
 
-/// The bytes a second at which the threads of a pool read memory, measured once for each number of them.
+/// Returns the bytes per second at which the threads of a pool read memory, measured once per number of threads.
 pub fn read_rate(pool: &Arc<Pool>) -> Result<f64> {
     const BYTES: usize = 64 << 20;
     static MEASURED: Mutex<Vec<(usize, f64)>> = Mutex::new(Vec::new());
@@ -168,18 +168,18 @@ pub struct CpuLoad<'a> {
     pub options: &'a LoadOptions<'a>,
     /// Number that identifies the files of the weights, for the file of packed weights.
     pub files: u64,
-    /// Ceiling on weights in memory, in bytes.
+    /// Maximum size of weights in memory, in bytes.
     pub host_bytes: u64,
 }
 
 impl<'a> CpuLoad<'a> {
-    /// A load with a caller's options and without a ceiling.
+    /// Returns a load with a caller's options and no limit on memory.
     pub fn new(pool: &'a Arc<Pool>, isa: Isa, options: &'a LoadOptions<'a>) -> CpuLoad<'a> {
         CpuLoad { pool, isa, options, files: 0, host_bytes: u64::MAX }
     }
 }
 
-/// Returns the packed file that was found, and the system's error if there is one.
+/// Returns the packed file if found, or else the system's error, if any.
 fn or_io(found: Result<Option<PackedFile>>) -> Result<(Option<PackedFile>, Option<Error>)> {
     match found {
         Err(e @ Error::Io { .. }) => Ok((None, Some(e))),
@@ -188,7 +188,7 @@ fn or_io(found: Result<Option<PackedFile>>) -> Result<(Option<PackedFile>, Optio
 }
 
 impl CpuBackend {
-    /// Brings the weights of some programs to the CPU.
+    /// Loads the weights of some programs to the CPU.
     pub fn load(
         load: CpuLoad,
         programs: &[&Program],
@@ -206,9 +206,9 @@ impl CpuBackend {
             Some((path, stamp)) => PackedFile::open(path, stamp, bytes, weights_follow.then_some(pool)),
             None => Ok(None),
         };
-        // A file that cannot be read or written costs memory and the time to pack, but fails no load.
+        // A packed file that cannot be read or written costs memory and packing time, but does not fail the load.
         let (mut found, mut unwritten) = or_io(find())?;
-        // Memory beside the weights that last, to which those that go to a file do not belong.
+        // Memory in addition to the weights; weights written to a file do not stay in memory.
         let mut staging_bytes = 0;
         let (mut packed, mut packed_digest) = (memory::map("weights", 0)?, 0);
         if found.is_none() {
@@ -266,7 +266,7 @@ impl CpuBackend {
         })
     }
 
-    /// The reason why the packed weights are not in a file, although a file was requested.
+    /// Returns the reason why the packed weights are not in a file although one was requested.
     pub fn unwritten(&self) -> Option<&Error> {
         self.unwritten.as_ref()
     }
@@ -275,7 +275,7 @@ impl CpuBackend {
         &self.info
     }
 
-    /// Bytes held for weights.
+    /// Bytes of memory for weights.
     pub fn weight_bytes(&self) -> u64 {
         self.packed_bytes as u64 + self.vector_bytes()
     }
@@ -284,14 +284,13 @@ impl CpuBackend {
         self.vectors.iter().map(|v| 4 * v.len() as u64).sum()
     }
 
-    /// Name of the instruction set of its products.
+    /// Name of the instruction set of the backend's products.
     pub fn isa(&self) -> &'static str {
         self.isa.name()
     }
 
-    /// A number that tells these weights from others, as their files have them, whether they are packed or mapped, and
-    /// from themselves with products in BF16.
-    /// Mapped ones are read as a whole for it, once.
+    /// Returns a number that identifies these weights as their files have them, whether packed or mapped; products in
+    /// BF16 change the number. Reads all mapped weights once.
     pub fn digest(&self) -> u64 {
         *self.digest.get_or_init(|| {
             let mut hash = XxHash64::with_seed(0);
@@ -322,12 +321,12 @@ impl CpuBackend {
         })
     }
 
-    /// Bytes that are held beside weights while they are packed.
+    /// Bytes of memory, in addition to the weights, while they are packed.
     pub fn staging_bytes(&self) -> u64 {
         self.staging_bytes as u64
     }
 
-    /// A matrix and its bytes.
+    /// Returns a matrix and its bytes.
     fn matrix(&self, weight: Weight) -> (WeightMatrix, &[u8]) {
         let held = &self.matrices[weight.0 as usize];
         let bytes = match &held.place {
@@ -338,12 +337,13 @@ impl CpuBackend {
         (held.matrix, bytes)
     }
 
-    /// A matrix as it was in its file; of 16-bit floats that were packed, those of products.
+    /// Returns a matrix with the values of its file, except that packed 16-bit floats have the values that products
+    /// use.
     pub fn source(&self, weight: Weight) -> HeldMatrix<'_> {
         HeldMatrix { backend: self, weight }
     }
 
-    /// Bytes of a matrix, in memory or in a file.
+    /// Returns the size of a matrix in bytes, in memory or in a file.
     pub fn bytes_of(&self, weight: Weight) -> u64 {
         let bytes = match &self.matrices[weight.0 as usize].place {
             WeightBytes::Packed(range) => range,
@@ -357,13 +357,13 @@ impl CpuBackend {
         (0..self.matrices.len() as u32).map(|weight| self.source(Weight(weight))).collect()
     }
 
-    /// All weights, of which `matrices` are `sources`.
+    /// Returns all weights; `matrices` are the result of `sources`.
     pub fn weights<'a>(&self, matrices: &'a [HeldMatrix]) -> Weights<'a> {
         let matrices = matrices.iter().map(|matrix| matrix as &dyn MatrixSource).collect();
         Weights { matrices, vectors: self.vectors.clone(), ropes: self.ropes.clone() }
     }
 
-    /// A matrix whose bytes need not be there, as where a load is planned.
+    /// Returns the shape of a matrix, whose bytes may be missing, as during the planning of a load.
     fn shape(&self, weight: Weight) -> WeightMatrix {
         self.matrices[weight.0 as usize].matrix
     }

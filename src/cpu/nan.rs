@@ -1,13 +1,13 @@
-//! NaN and infinity on their way from weights to results. Integers have neither, so keys, values and queries are
-//! checked before they are converted to integers: a row of attention is NaN if its query is not finite, or if a key or
-//! value that it attends to is not finite. Products with a NaN weight may be infinite.
+//! NaN and infinity from weights to results. Integers represent neither, so keys, values and queries are checked before
+//! they are converted to integers: a row of attention is NaN if its query, or a key or value that it attends to, has an
+//! infinity or NaN. Products with a NaN weight may be infinite.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// True if one of some values is NaN.
 pub fn has_nan(x: &[f32]) -> bool {
-    // Without a branch for each value, so that compilers make vectors of them.
+    // No branch per value, so that compilers vectorize the loop.
     x.chunks(1024).any(|x| x.iter().fold(0, |any, x| any | u32::from(x.is_nan())) != 0)
 }
 
@@ -16,8 +16,8 @@ pub fn all_finite(x: &[f32]) -> bool {
     x.chunks(1024).all(|x| x.iter().fold(0, |any, x| any | u32::from(!x.is_finite())) == 0)
 }
 
-/// The range of positions of one layer of a sequence, from the first to the last one whose key or value is not finite.
-/// Several threads may add positions.
+/// The range of positions of one layer of a sequence from the first to the last with an infinity or NaN in its key or
+/// value. Several threads may add positions.
 pub struct NanRange {
     first: AtomicUsize,
     end: AtomicUsize,
@@ -36,7 +36,7 @@ impl NanRange {
         self.end.fetch_max(position + 1, Ordering::Relaxed);
     }
 
-    /// Forgets positions from `len` on.
+    /// Discards positions from `len` on.
     pub fn truncate(&self, len: usize) {
         let Range { start, end } = self.get();
         if len < end {
@@ -45,7 +45,7 @@ impl NanRange {
         }
     }
 
-    /// The range, empty if there is none.
+    /// Returns the range, empty if there is none.
     pub fn get(&self) -> Range<usize> {
         self.first.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed)
     }

@@ -1,11 +1,11 @@
-//! The workers of a step that is open, as its ops get them.
+//! The workers of an open step, as its ops use them.
 
 use std::ops::Deref;
 
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result};
 
-/// The team of the open step while an op runs. A panic gives the pool back to its other users.
+/// The team of the open step while an op runs. A panic returns the pool to its other users.
 pub struct OpenTeam<'a>(&'a mut Option<Team>);
 
 /// Returns the team of the open step.

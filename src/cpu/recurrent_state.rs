@@ -1,5 +1,5 @@
-//! Recurrent states of one sequence in memory: buffers, each with the values of all layers. Which of them stands for
-//! which number of tokens, `checkpoints` knows.
+//! Recurrent states of one sequence in memory: buffers, each with the state of all layers. `checkpoints` maps buffers
+//! to numbers of tokens.
 
 use super::memory::Floats;
 use crate::error::{Error, Result, try_vec};
@@ -8,13 +8,13 @@ use crate::graph::sequence_spec::RECURRENT_BUFFERS;
 
 /// The buffers of a sequence.
 pub struct CpuRecurrent {
-    /// The place of each memory, by `RecurrentId`, and the end of the last.
+    /// Offset of each recurrent state, by `RecurrentId`, and the end of the last.
     starts: Vec<usize>,
     buffers: Vec<Floats>,
 }
 
 impl CpuRecurrent {
-    /// Maps zeros; pages that no step has reached cost nothing.
+    /// Maps zeros; untouched pages cost nothing.
     pub fn new(recurrent: &[usize]) -> Result<CpuRecurrent> {
         let mut starts = try_vec("recurrent states", recurrent.len() + 1)?;
         let mut end = 0usize;
@@ -32,12 +32,12 @@ impl CpuRecurrent {
         Ok(CpuRecurrent { starts, buffers })
     }
 
-    /// Memory set aside, in bytes.
+    /// Reserved memory in bytes.
     pub fn bytes(&self) -> u64 {
         self.buffers.iter().map(|b| 4 * b.len() as u64).sum()
     }
 
-    /// A memory in the buffer that a step reads and in another one that it writes.
+    /// Returns a recurrent state in the buffer that a step reads and in the one that it writes.
     pub fn step(&mut self, memory: RecurrentId, from: usize, to: usize) -> Result<(&[f32], &mut [f32])> {
         let range = match self.starts.get(memory.0 as usize..=memory.0 as usize + 1) {
             Some(&[start, end]) => start..end,
@@ -60,7 +60,7 @@ impl CpuRecurrent {
         }
     }
 
-    /// An empty one of the same shape.
+    /// Returns an empty one of the same shape.
     pub fn like(&self) -> Result<CpuRecurrent> {
         let mut buffers = try_vec("recurrent states", self.buffers.len())?;
         for buffer in &self.buffers {
@@ -69,7 +69,7 @@ impl CpuRecurrent {
         Ok(CpuRecurrent { starts: self.starts.clone(), buffers })
     }
 
-    /// The recurrent states in a buffer as bytes; none where the sequence has none.
+    /// Returns the recurrent states in a buffer as bytes; empty if the sequence has none.
     pub fn bytes_of(&self, buffer: usize) -> &[u8] {
         self.buffers.get(buffer).map_or(&[], |buffer| buffer.as_bytes())
     }

@@ -1,4 +1,4 @@
-//! What the CPU keeps of one sequence: keys and values, recurrent state, and the adapters of its steps.
+//! The CPU state of one sequence: KV cache, recurrent state, and the adapters of its steps.
 
 use super::adapter::CpuAdapter;
 use super::kv::CpuKv;
@@ -8,7 +8,7 @@ use crate::graph::adapter_set::AdapterSet;
 use crate::graph::sequence_spec::SequenceSpec;
 
 pub struct CpuSequence {
-    /// `None` once it was released: all tokens are to be computed again, in another one.
+    /// `None` after release: all tokens must be recomputed in another sequence.
     kv: Option<CpuKv>,
     pub recurrent: CpuRecurrent,
     /// Adapters of every step of the sequence.
@@ -16,7 +16,7 @@ pub struct CpuSequence {
 }
 
 impl CpuSequence {
-    /// Maps zeros; pages that no step has reached cost nothing.
+    /// Maps zeros; untouched pages cost nothing.
     pub fn new(spec: &SequenceSpec) -> Result<CpuSequence> {
         let (kv, recurrent) = (Some(CpuKv::new(spec)?), CpuRecurrent::new(&spec.recurrent)?);
         Ok(CpuSequence { kv, recurrent, adapters: AdapterSet::default() })
@@ -30,12 +30,12 @@ impl CpuSequence {
         self.kv.as_mut()
     }
 
-    /// Memory set aside, in bytes.
+    /// Reserved memory in bytes.
     pub fn bytes(&self) -> u64 {
         self.kv().map_or(0, CpuKv::bytes) + self.recurrent.bytes()
     }
 
-    /// A copy of the first `len` positions and of some buffers of recurrent state.
+    /// Returns a copy of the first `len` positions and of some buffers of recurrent state.
     pub fn fork(&self, len: usize, buffers: impl Iterator<Item = usize>) -> Result<CpuSequence> {
         let kv = self.kv().map(|kv| kv.fork(len)).transpose()?;
         let mut recurrent = self.recurrent.like()?;
@@ -43,7 +43,7 @@ impl CpuSequence {
         Ok(CpuSequence { kv, recurrent, adapters: self.adapters.clone() })
     }
 
-    /// Gives the memory back and keeps the adapters.
+    /// Frees the memory and keeps the adapters.
     pub fn release(&mut self) -> Result<()> {
         self.recurrent = CpuRecurrent::new(&[])?;
         self.kv = None;

@@ -11,7 +11,7 @@ use crate::error::{Result, try_vec};
 use crate::graph::op::TensorId;
 use crate::graph::program::{Program, TensorSpec};
 
-/// Values below which an op is done before another thread has noticed it.
+/// Number of values below which an op is done before another thread has noticed it.
 pub const SMALL: usize = 16 * 1024;
 
 /// The activations of a step.
@@ -19,7 +19,7 @@ pub struct StepTensors {
     program: Arc<Program>,
     /// `[max_tokens, width]`
     pub buffers: Vec<Floats>,
-    /// Rows of the step.
+    /// Number of rows of the step.
     pub n: usize,
 }
 
@@ -45,7 +45,7 @@ impl StepTensors {
         (&mut self.buffers[buffer][..self.n * width], width)
     }
 
-    /// Activations that live together, and so lie in different buffers.
+    /// Returns activations that are live at the same time, and therefore in different buffers.
     pub fn disjoint<const N: usize>(&mut self, tensors: [TensorId; N]) -> [Rows<'_>; N] {
         let specs = tensors.map(|tensor| self.spec(tensor));
         let buffers = self.buffers.get_disjoint_mut(specs.map(|spec| spec.buffer));
@@ -56,7 +56,7 @@ impl StepTensors {
         })
     }
 
-    /// `disjoint`, with no rows for those that are not there.
+    /// As `disjoint`, with no rows for missing activations.
     pub fn disjoint_of<const N: usize>(&mut self, tensors: [Option<TensorId>; N]) -> [Rows<'_>; N] {
         let specs = tensors.map(|tensor| tensor.map(|tensor| self.spec(tensor)));
         let mut rows = [const { None }; N];
@@ -72,7 +72,7 @@ impl StepTensors {
 /// `[n, width]` and the width.
 pub type Rows<'a> = (&'a mut [f32], usize);
 
-/// Calls `row(t, a[t], b[t])` for every row of two arrays, on all threads where that is worth it.
+/// Calls `row(t, a[t], b[t])` for every row of two arrays, on all threads if there is enough work.
 pub fn each_row(team: &Team, a: Rows, b: Rows, row: impl Fn(usize, &mut [f32], &mut [f32]) + Sync) {
     let ((a, width_a), (b, width_b)) = (a, b);
     let n = a.len().checked_div(width_a).unwrap_or(0);

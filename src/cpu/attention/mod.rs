@@ -1,10 +1,9 @@
 //! The loops of attention: the division of queries and keys among the threads. `kernels::attention` has the arithmetic.
 //!
-//! Queries that share a head of the cache are computed together, and tokens in tiles, so that each row of the cache is
-//! read once for all of them: those of one sequence, and those of sequences that share memory, as forks do, whose
-//! chunks are read once as far as they are the same. A tile goes through its segments in order, or, where there are too
-//! few tiles for the threads, segments are spread over the threads and joined in the same order. Either way each result
-//! is the same sequence of operations.
+//! Queries that share a KV head are computed together, and tokens in tiles, so that each row of the KV cache is read
+//! once for all of them. A tile may contain tokens of several sequences that share memory, as forks do; shared chunks
+//! are read once. A tile processes its segments in order. If there are too few tiles for the threads, segments are
+//! spread over the threads and merged in the same order. Either way each result is the same sequence of operations.
 #![allow(unsafe_code)]
 
 mod nan;
@@ -32,9 +31,10 @@ use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result};
 
-/// Computes `out = softmax(scale * Q K^T) V` from the cursor of the scratch on; true when all is done. `positions` and
-/// `sequences` are `[n]`, tokens of a sequence side by side; `q` is `[n, queries * dim]`, `out` `[n, queries *
-/// value_dim]`, `sums` `[n, queries]` or empty: see `op::Half`. The source holds every position up to a token's own.
+/// Computes `out = softmax(scale * Q K^T) V` from the cursor of the scratch on; returns true when all is done.
+/// `positions` and `sequences` are `[n]`, with the tokens of a sequence adjacent; `q` is `[n, queries * dim]`, `out`
+/// `[n, queries * value_dim]`, `sums` `[n, queries]` or empty: see `op::Half`. The source must hold every position up
+/// to each token's own.
 pub fn attend(
     team: &Team,
     isa: Isa,
@@ -60,10 +60,11 @@ pub fn attend(
     let per_thread = DisjointSlice::new(per_thread);
     let products: usize = tiles.iter().map(|t| t.tokens * t.sees.len() * heads.queries * heads.dim).sum();
     let pairs = tiles.len() * heads.kv;
-    // The threads of the scratch, because those of the team may change between chunks of the op.
+    // The thread count of the scratch, because the team's may change between chunks of the op.
     if pairs >= 2 * threads || products <= SMALL || partials.is_empty() {
         let execute = |share: usize, i: usize| {
-            // The last tiles see most; those that are left when other threads are done should be short.
+            // Last tiles first: they see the most keys, and the work that is left when other threads are done should be
+            // short.
             let tile = &tiles[tiles.len() - 1 - i / heads.kv];
             // SAFETY: a share runs on one thread at a time.
             let scratch = &mut unsafe { per_thread.slice_mut(share..share + 1) }[0];
@@ -104,7 +105,7 @@ pub fn attend(
     cursor.ends(true)
 }
 
-/// The arguments that all tiles of a call share.
+/// The common arguments of all tiles of a call.
 struct AttentionPass<'a, S> {
     isa: Isa,
     heads: Heads,
@@ -127,7 +128,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         self.spans(tile).iter().flat_map(|span| span.tokens.clone())
     }
 
-    /// Computes one tile and one head of the cache, from its queries to its output.
+    /// Computes one tile and one KV head, from queries to output.
     fn attend_tile(&self, tile: &QueryTile, kv: usize, scratch: &mut TileScratch) {
         let dims = padded(self.heads.value_dim);
         let rows = self.gather_queries(tile, kv, scratch);
@@ -142,7 +143,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         (scratch.all, scratch.segment) = (all, segment);
     }
 
-    /// Executes tasks on all threads, then joins their results in order.
+    /// Executes tasks on all threads, then merges their results in order.
     fn attend_segments(
         &self,
         team: &Team,
@@ -159,7 +160,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
             // SAFETY: a share runs on one thread at a time.
             let scratch = &mut unsafe { per_thread.slice_mut(share..share + 1) }[0];
             let rows = self.gather_queries(&tiles[tile], kv, scratch);
-            // SAFETY: every task has a slot of its own.
+            // SAFETY: every task has its own slot.
             let partial = &mut unsafe { slots.slice_mut(i..i + 1) }[0];
             self.attend_segment(&tiles[tile], kv, segment, rows, scratch, partial);
         });
@@ -176,14 +177,15 @@ impl<S: KvSource> AttentionPass<'_, S> {
         }
     }
 
-    /// Resets the rows of a tile to those that have seen no key but the sink of their head, or those of another layer.
+    /// Resets the rows of a tile to rows that have seen no key except the attention sink of their head, or to the
+    /// results of another layer.
     fn begin(&self, tile: &QueryTile, kv: usize, rows: usize, all: &mut PartialBuffer) {
         let (d, dims) = (self.heads.value_dim, padded(self.heads.value_dim));
         all.clear(rows, dims);
         if self.scoring.goes_on {
-            // A tile without keys in this layer has no segments, and leaves what is there.
+            // A tile without keys in this layer has no segments and leaves these results unchanged.
             for (r, at) in self.rows_of(tile, kv).enumerate() {
-                // SAFETY: this head of this token belongs to this tile and head of the cache alone.
+                // SAFETY: this head of this token belongs only to this tile and KV head.
                 let (out, sums) =
                     unsafe { (self.out.slice_mut(at * d..(at + 1) * d), self.sums.slice_mut(at..at + 1)) };
                 all.values[r * dims..][..d].copy_from_slice(out);
@@ -234,14 +236,14 @@ impl<S: KvSource> AttentionPass<'_, S> {
         }
     }
 
-    /// Returns the heads of the tokens of a tile that read head `kv`, counted through all tokens.
+    /// Returns the query heads of the tokens of a tile that read KV head `kv`, counted across all tokens.
     fn rows_of(&self, tile: &QueryTile, kv: usize) -> impl Iterator<Item = usize> {
         let (sharing, queries) = (self.heads.sharing(kv), self.heads.queries);
         self.tokens(tile).flat_map(move |token| sharing.clone().map(move |head| token * queries + head))
     }
 
-    /// Copies the queries of a tile that read head `kv`, multiplied by the scale, in the form that the keys need.
-    /// Returns their number.
+    /// Copies the queries of a tile that read KV head `kv`, multiplied by the scale, in the form that the keys need.
+    /// Returns the number of queries.
     fn gather_queries(&self, tile: &QueryTile, kv: usize, scratch: &mut TileScratch) -> usize {
         let d = self.heads.dim;
         let sharing = self.heads.sharing(kv);
@@ -258,8 +260,8 @@ impl<S: KvSource> AttentionPass<'_, S> {
         rows
     }
 
-    /// Computes the partial results of the queries of spans over a chunk whose memory these share; false where they see
-    /// none of it.
+    /// Computes the partial results of the queries of spans over a chunk that the spans share. Returns false if the
+    /// chunk is masked for all of them.
     fn attend_chunk(
         &self,
         spans: &[Span],
@@ -310,7 +312,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         let (d, dims) = (self.heads.value_dim, padded(self.heads.value_dim));
         let rotates = self.source.value_storage(self.spans(tile)[0].sequence).is_rotated() && !self.heads.is_latent;
         for (r, at) in self.rows_of(tile, kv).enumerate() {
-            // SAFETY: this head of this token belongs to this tile and head of the cache alone.
+            // SAFETY: this head of this token belongs only to this tile and KV head.
             let out = unsafe { self.out.slice_mut(at * d..(at + 1) * d) };
             if self.sums.len() > 0 && !self.scoring.goes_on {
                 // SAFETY: as above.
@@ -326,7 +328,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
     }
 }
 
-/// Writes queries times `scale` from row `first` of `rows` on, in the form that keys of `storage` need.
+/// Writes queries times `scale` from row `first` of `rows`, in the form that keys of `storage` need.
 fn prepare(
     isa: Isa,
     heads: Heads,
@@ -352,8 +354,8 @@ fn prepare(
     quantize_bytes(isa, floats, d, scale, first, rows, &mut scratch.bytes);
 }
 
-/// The query of a token, a cache in memory of the caller, and the token's own key and value, which stand after the
-/// cached ones.
+/// The query of a token, a KV cache in the caller's memory, and the token's own key and value, which follow the cached
+/// ones.
 #[derive(Clone, Copy)]
 pub struct GqaInputs<'a> {
     /// `[queries * dim]`
@@ -366,8 +368,7 @@ pub struct GqaInputs<'a> {
     pub current_v: &'a [f32],
 }
 
-/// Computes the attention of one token; `out` is `[queries * dim]`. Lengths that do not fit together are
-/// `InvalidArgument`.
+/// Computes the attention of one token; `out` is `[queries * dim]`. Inconsistent lengths are `InvalidArgument`.
 pub fn attention_gqa(
     team: &Team,
     isa: Isa,

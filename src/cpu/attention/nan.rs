@@ -1,4 +1,4 @@
-//! Makes the rows of an attention result NaN that must be NaN, whatever the integer arithmetic computed for them.
+//! Sets rows of an attention result to NaN if they must be NaN, because integer arithmetic does not propagate it.
 #![allow(unsafe_code)]
 
 use super::plan::{Scoring, keys_of, visible};
@@ -8,11 +8,11 @@ use crate::cpu::nan::all_finite;
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 
-/// Number of values that one thread checks before another one would have started.
+/// Number of values that one thread checks before another one could have started.
 const SMALL: usize = 32 * 1024;
 
-/// Writes NaN to each row of `out` and `sums` whose query is not finite, or that attends to a key or value that is not
-/// finite. Takes the arguments of `attend` and must run after it.
+/// Writes NaN to each row of `out` and `sums` whose query, or a key or value that it attends to, has an infinity or
+/// NaN. Takes the arguments of `attend` and must run after it.
 pub fn carry_nan<'c>(
     team: &Team,
     scoring: &Scoring,

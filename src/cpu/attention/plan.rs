@@ -1,5 +1,5 @@
 //! The division of attention: tokens into spans of one sequence and tiles of spans that read the same memory, positions
-//! into chunks and segments that begin at fixed places.
+//! into chunks and segments with fixed boundaries.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -8,18 +8,18 @@ use crate::cpu::kernels::attention::CHUNK;
 use crate::cpu::matmul::plan::OpChunk;
 use crate::graph::op::Mask;
 
-/// Most query rows of a tile: whole blocks of registers, and scratch that fits in the second-level cache beside a chunk
-/// of keys and values.
+/// Maximum number of query rows of a tile: whole register blocks, and scratch that fits in the L2 cache together with a
+/// chunk of keys and values.
 pub(super) const TILE_ROWS: usize = 96;
 
-/// Query rows beyond which a chunk that several sequences share costs about its products alone.
+/// Number of query rows from which on the cost of a shared chunk is dominated by its products.
 const ENOUGH_ROWS: usize = 24;
 
-/// Number of chunks in a segment: large enough that a thread reads keys and values in long runs, small enough that
-/// threads share a context of some hundred tokens.
+/// Number of chunks in a segment: large enough for long sequential reads of keys and values, small enough that threads
+/// can divide a context of some hundred tokens.
 pub(super) const SEGMENT: usize = 2;
 
-/// Number of products of queries and keys up to which one thread is done before another has started.
+/// Number of query-key products below which one thread is done before another has started.
 pub(super) const SMALL: usize = 32 * 1024;
 
 /// The heads of a layer.
@@ -31,22 +31,22 @@ pub struct Heads {
     pub dim: usize,
     /// Width of a value.
     pub value_dim: usize,
-    /// True where values are the first numbers of their keys.
+    /// True if values are the first numbers of their keys.
     pub is_latent: bool,
 }
 
 impl Heads {
-    /// Keys and values of one width.
+    /// Returns heads whose keys and values have the same width.
     pub const fn new(queries: usize, kv: usize, dim: usize) -> Heads {
         Heads { queries, kv, dim, value_dim: dim, is_latent: false }
     }
 
-    /// Returns the query heads that read head `kv` of the cache: query head i reads `i * kv / queries`.
+    /// Returns the query heads that read KV head `kv`: query head i reads `i * kv / queries`.
     pub fn sharing(self, kv: usize) -> Range<usize> {
         (kv * self.queries).div_ceil(self.kv)..((kv + 1) * self.queries).div_ceil(self.kv)
     }
 
-    /// Returns the largest number of query heads that read one head of the cache.
+    /// Returns the largest number of query heads per KV head.
     pub(super) fn most_sharing(self) -> usize {
         self.queries.div_ceil(self.kv)
     }
@@ -67,12 +67,12 @@ pub struct Scoring<'a> {
     pub spans: &'a [[u32; 2]],
     /// Number of positions that share a key.
     pub pool: usize,
-    /// True where the results and sums of another layer are gone on from.
+    /// True if the pass continues from the results and sums of another layer.
     pub goes_on: bool,
 }
 
 impl Scoring<'_> {
-    /// All earlier keys by their products with the query, times a factor.
+    /// Scores all earlier keys by their products with the query, times `scale`.
     pub fn new(scale: f32) -> Self {
         let (slopes, distances, sinks, among) = (None, None, None, None);
         let (pool, goes_on, mask) = (1, false, Mask::Causal);
@@ -85,24 +85,23 @@ impl Scoring<'_> {
 pub(super) struct Span {
     pub tokens: Range<usize>,
     pub sequence: u32,
-    /// Positions of the sequence, with those of the step.
+    /// Number of positions of the sequence, including this step's.
     pub len: usize,
-    /// Positions that any of them sees.
+    /// Positions that any of the tokens sees.
     pub sees: Range<usize>,
 }
 
-/// Spans that are computed together: of several sequences only where these share the memory of the first chunk that
-/// they see.
+/// Spans that are computed together. Spans of several sequences must share the memory of the first chunk that they see.
 #[derive(Clone, Debug)]
 pub(super) struct QueryTile {
     pub spans: Range<usize>,
-    /// Their number.
+    /// Number of tokens.
     pub tokens: usize,
-    /// Positions that any of them sees.
+    /// Positions that any of the tokens sees.
     pub sees: Range<usize>,
 }
 
-/// A segment of positions of one head of the cache, for the queries of a tile.
+/// A segment of positions of one KV head, for the queries of a tile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentTask {
     pub tile: usize,
@@ -110,19 +109,19 @@ pub(super) struct SegmentTask {
     pub segment: usize,
 }
 
-/// Products in a short chunk of attention, for each thread.
+/// Number of products in a short chunk of attention, per thread.
 const OP_CHUNK_PRODUCTS: usize = 4 << 20;
 
-/// The place in an attention: the number of its parts that are done.
+/// Progress of an attention: the number of parts that are done.
 #[derive(Default)]
 pub struct AttendCursor {
     pub done: usize,
-    /// The chunk that a call computes.
+    /// Length of the chunk that a call computes.
     pub op_chunk: OpChunk,
 }
 
 impl AttendCursor {
-    /// Takes the next of `parts` parts of about the same length.
+    /// Takes the next of `parts` parts of similar length.
     pub(super) fn take(&mut self, parts: usize, products: usize, threads: usize) -> Range<usize> {
         let each = products / parts.max(1) + 1;
         let taken = threads.saturating_mul((self.op_chunk.of(OP_CHUNK_PRODUCTS) / each).max(1));
@@ -131,7 +130,7 @@ impl AttendCursor {
         start..self.done
     }
 
-    /// Goes back to the first part where all are done, which it returns.
+    /// Resets the cursor to the first part if `all` parts are done; returns `all`.
     pub(super) fn ends(&mut self, all: bool) -> bool {
         if all {
             self.done = 0;
@@ -140,8 +139,8 @@ impl AttendCursor {
     }
 }
 
-/// Divides the tokens into spans and these into tiles, at least two parts a thread where there is enough. `memory`: as
-/// `KvSource::memory`.
+/// Divides the tokens into spans, and spans into tiles, at least two parts per thread if there is enough work. `memory`
+/// is as in `KvSource::memory`.
 pub(super) fn divide(
     heads: Heads,
     scoring: &Scoring,
@@ -166,7 +165,7 @@ pub(super) fn divide(
             spans.push(Span { tokens, sequence, len, sees });
         }
     }
-    // Sequences that share a beginning become neighbours, and among them those that share more.
+    // Sequences with a common prefix become neighbors, ordered by the length of the prefix.
     spans.sort_unstable_by(|a, b| by_memory(memory, a, b));
 
     let longest = spans.iter().map(|span| segments(&span.sees).len()).max().unwrap_or(1);
@@ -206,7 +205,7 @@ fn by_memory(memory: &impl Fn(u32, usize) -> usize, a: &Span, b: &Span) -> Order
     of_sequences.then(a.tokens.start.cmp(&b.tokens.start))
 }
 
-/// True where two spans begin with the same memory.
+/// True if two spans begin with the same memory.
 fn shares_first(memory: &impl Fn(u32, usize) -> usize, a: &Span, b: &Span) -> bool {
     let first = chunks(&a.sees).start;
     first == chunks(&b.sees).start && memory(a.sequence, first) == memory(b.sequence, first)
@@ -217,7 +216,7 @@ pub(super) fn keys_of(position: u32, pool: usize) -> usize {
     (position as usize + 1) / pool
 }
 
-/// Returns the keys of `len` that token `t` of the step, at `position`, sees.
+/// Returns the keys of `len` that are visible to token `t` of the step, at `position`.
 pub(super) fn visible(scoring: &Scoring, t: usize, position: u32, len: usize) -> Range<usize> {
     let end = keys_of(position, scoring.pool);
     let span =
@@ -235,8 +234,8 @@ pub(super) fn visible(scoring: &Scoring, t: usize, position: u32, len: usize) ->
     }
 }
 
-/// Returns which of the chosen positions, in ascending order and -1 behind them, lie in 256 positions from `from` on, a
-/// bit for each.
+/// Returns a bit mask of the selected positions among the 256 positions from `from` on. `chosen` is in ascending order,
+/// padded with -1.
 pub(super) fn bits(chosen: &[f32], from: usize) -> [u64; CHUNK / 64] {
     let mut bits = [0; CHUNK / 64];
     let chosen = &chosen[..chosen.partition_point(|position| *position >= 0.0)];
@@ -247,12 +246,12 @@ pub(super) fn bits(chosen: &[f32], from: usize) -> [u64; CHUNK / 64] {
     bits
 }
 
-/// Returns the numbers of the chunks that hold some positions.
+/// Returns the indices of the chunks that hold some positions.
 pub(super) fn chunks(sees: &Range<usize>) -> Range<usize> {
     sees.start / CHUNK..sees.end.div_ceil(CHUNK)
 }
 
-/// Returns the numbers of the segments that hold some positions.
+/// Returns the indices of the segments that hold some positions.
 pub(super) fn segments(sees: &Range<usize>) -> Range<usize> {
     sees.start / (CHUNK * SEGMENT)..sees.end.div_ceil(CHUNK * SEGMENT)
 }

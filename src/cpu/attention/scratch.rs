@@ -1,4 +1,4 @@
-//! The memory of attention, allocated once for a number of tokens and threads.
+//! Scratch memory of attention, allocated once for a number of tokens and threads.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use crate::cpu::kernels::attention::{CHUNK, ChunkScratch, Partial, Seen};
 use crate::cpu::kernels::quantize::{QuantizedBytes, QuantizedRows};
 use crate::error::{Error, Result, try_filled, try_vec};
 
-/// Memory for attention with up to some number of tokens.
+/// Scratch memory for attention over a limited number of tokens.
 pub struct AttentionScratch {
     pub(super) heads: Heads,
     pub(super) per_thread: Vec<TileScratch>,
-    /// Results of segments that are joined after all are there.
+    /// Results of segments, merged after all are computed.
     pub(super) partials: Vec<PartialBuffer>,
     pub(super) joined: PartialBuffer,
     pub(super) spans: Vec<Span>,
@@ -24,7 +24,7 @@ pub struct AttentionScratch {
 
 /// Memory of one thread for one tile.
 pub(super) struct TileScratch {
-    /// `[rows, dim]`, multiplied by the scale, for keys of floats; `integers` and `bytes` for keys of integers.
+    /// `[rows, dim]`, multiplied by the scale, for float keys; `integers` and `bytes` are for integer keys.
     pub floats: Vec<f32>,
     pub integers: QuantizedRows,
     pub bytes: QuantizedBytes,
@@ -33,13 +33,13 @@ pub(super) struct TileScratch {
     pub chunk: PartialBuffer,
     pub segment: PartialBuffer,
     pub all: PartialBuffer,
-    /// A chunk of what a source converts.
+    /// Space for a chunk that a source converts.
     pub converted: Vec<f32>,
-    /// Positions that are chosen, and their scores.
+    /// Selected positions and their scores.
     pub best: Vec<(f32, u32)>,
 }
 
-/// The memory of a `Partial`.
+/// Owned memory of a `Partial`.
 #[derive(Default)]
 pub(super) struct PartialBuffer {
     pub peaks: Vec<f32>,
@@ -62,7 +62,7 @@ impl PartialBuffer {
         }
     }
 
-    /// Resets rows to those that have seen no key.
+    /// Resets rows to rows that have seen no key.
     pub fn clear(&mut self, rows: usize, dims: usize) {
         self.peaks[..rows].fill(f32::NEG_INFINITY);
         self.sums[..rows].fill(0.0);
@@ -71,7 +71,7 @@ impl PartialBuffer {
 }
 
 impl AttentionScratch {
-    /// Allocates for up to `max_tokens` tokens; `converts` where a source converts keys and values.
+    /// Allocates for up to `max_tokens` tokens; `converts` must be true for a source that converts keys and values.
     pub fn new(heads: Heads, max_tokens: usize, threads: usize, converts: bool) -> Result<AttentionScratch> {
         let Heads { queries, kv, dim, value_dim, is_latent } = heads;
         if [queries, kv, dim, value_dim].contains(&0) || kv > queries {
@@ -97,7 +97,7 @@ impl AttentionScratch {
                 best: Vec::new(),
             });
         }
-        // Enough that the barrier after so many segments costs little.
+        // Enough segments that the barrier after them costs little.
         let waiting = if threads > 1 { 8 * threads } else { 0 };
         let mut partials = try_vec("attention scratch", waiting)?;
         for _ in 0..waiting {
@@ -115,7 +115,7 @@ impl AttentionScratch {
         })
     }
 
-    /// Allocates for a choice of up to `top` positions of a token.
+    /// Allocates for a selection of up to `top` positions per token.
     pub fn with_choice(mut self, top: usize) -> Result<AttentionScratch> {
         for scratch in &mut self.per_thread {
             scratch.best = try_vec("chosen positions", top.saturating_add(CHUNK))?;

@@ -1,5 +1,5 @@
-//! The choice of the positions that a token attends to, by the scores of an indexer: see `op::Select`. A token's row
-//! depends on that token and the cache alone.
+//! The selection of the positions that a token attends to (sparse attention), by the scores of an indexer: see
+//! `op::Select`. A token's row depends only on that token and the KV cache.
 #![allow(unsafe_code)]
 
 use std::cmp::Ordering;
@@ -17,9 +17,9 @@ use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 use crate::graph::op::Groups;
 
-/// The tokens of a step that choose positions.
+/// The tokens of a step that select positions.
 pub struct SelectRows<'a> {
-    /// Position and sequence of each token. `[n]`
+    /// `[n]`, position of each token; next, its sequence.
     pub positions: &'a [u32],
     pub sequences: &'a [u32],
     /// `[n, queries * dim]`
@@ -28,8 +28,8 @@ pub struct SelectRows<'a> {
     pub weights: &'a [f32],
 }
 
-/// Writes the chosen positions of each token, `[n, top]`, from the cursor of the scratch on; true when all is done. The
-/// source holds every position up to a token's own, and `pool` of them share a key.
+/// Writes the selected positions of each token, `[n, top]`, from the cursor of the scratch on; returns true when all is
+/// done. The source must hold every position up to each token's own; `pool` positions share a key.
 pub fn select<'c>(
     team: &Team,
     isa: Isa,
@@ -65,7 +65,7 @@ pub fn select<'c>(
             rank(isa, heads, source, token, Choice { groups, top }, scratch);
         }
         if !all_finite(queries) || !all_finite(weights) || source.nan(sequences[t]).start < len {
-            // Attention to these keys makes its results NaN.
+            // Attention to these keys gives NaN.
             return out.fill(f32::NAN);
         }
         out.fill(-1.0);
@@ -78,24 +78,24 @@ pub fn select<'c>(
     cursor.ends(taken.end == n)
 }
 
-/// A token for which groups of keys are chosen.
+/// A token for which groups of keys are selected.
 struct RankedToken<'a> {
     sequence: u32,
-    /// Number of its keys.
+    /// Number of the token's keys.
     len: usize,
     queries: &'a [f32],
     /// A weight for each query.
     weights: &'a [f32],
 }
 
-/// What is chosen of the keys of a token.
+/// The parameters of the selection.
 struct Choice {
     groups: Groups,
-    /// Positions that the chosen groups have together.
+    /// Number of positions in all selected groups.
     top: usize,
 }
 
-/// Leaves the best groups of the keys of a token in ascending order.
+/// Leaves the best groups of a token's keys in ascending order.
 fn rank<'c>(
     isa: Isa,
     heads: Heads,
@@ -115,7 +115,7 @@ fn rank<'c>(
     };
     let (size, top) = (groups.size(), top / groups.size());
     let mut scores = [0.0; CHUNK];
-    // The best key of the block at hand.
+    // The best score of the current block.
     let mut peak = f32::NEG_INFINITY;
     for from in (0..len).step_by(CHUNK) {
         let n = CHUNK.min(len - from);
@@ -148,7 +148,7 @@ fn rank<'c>(
     best.sort_unstable_by_key(|(_, position)| *position);
 }
 
-/// Orders from the greatest score to the least; of equal ones the first position comes first.
+/// Orders from the greatest score to the least, then by position.
 fn by_score(a: &(f32, u32), b: &(f32, u32)) -> Ordering {
     b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
 }

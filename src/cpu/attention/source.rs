@@ -1,4 +1,4 @@
-//! The keys and values that attention reads: the caches of a batch, or memory of the caller.
+//! The keys and values that attention reads: the KV caches of a batch, or the caller's memory.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -16,18 +16,18 @@ pub trait KvSource: Sync {
     /// Returns the format of the keys of a sequence.
     fn key_storage(&self, sequence: u32) -> Storage;
 
-    /// Returns the format of its values, unless they are parts of keys.
+    /// Returns the format of the values of a sequence, unless they are part of the keys.
     fn value_storage(&self, sequence: u32) -> Storage;
 
-    /// Returns a number of the memory that holds a chunk of a sequence: the same for two sequences where they share it.
+    /// Returns an identifier of the memory that holds a chunk of a sequence; equal for two sequences that share it.
     fn memory(&self, sequence: u32, chunk: usize) -> usize;
 
-    /// Returns positions `from..to`, at most `CHUNK`, of a head of a sequence; `from` is a multiple of 32. `converted`
-    /// is memory for a chunk of keys and values in f32, for sources in another order.
+    /// Returns positions `from..to`, at most `CHUNK`, of a head of a sequence; `from` must be a multiple of 32.
+    /// `converted` is memory for a chunk of keys and values in f32, for sources with another layout.
     fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, converted: &'a mut [f32]) -> KvView<'a>;
 }
 
-/// A layer of the caches that a function returns for sequences.
+/// A layer of KV caches, which a function returns by sequence.
 pub struct LayerSource<'c, F: Fn(u32) -> &'c CpuKv> {
     isa: Isa,
     cache: F,
@@ -39,12 +39,13 @@ impl<'c, F: Fn(u32) -> &'c CpuKv> LayerSource<'c, F> {
         LayerSource { isa, cache, layer }
     }
 
-    /// Returns the range of a sequence's keys that contains all keys that are not finite.
+    /// Returns the range of a sequence's keys that contains all keys with an infinity or NaN.
     pub(super) fn nan(&self, sequence: u32) -> Range<usize> {
         (self.cache)(sequence).nan(self.layer)
     }
 
-    /// Returns the keys of the one head of a sequence, from position `from`, a multiple of 32, to the end of its chunk.
+    /// Returns the keys of the only head of a sequence, from position `from`, a multiple of 32, to the end of its
+    /// chunk.
     pub(super) fn keys(&self, sequence: u32, from: usize) -> KvView<'c> {
         (self.cache)(sequence).cached(self.layer, 0, from)
     }
@@ -76,7 +77,7 @@ impl<'c, F: Fn(u32) -> &'c CpuKv + Sync> KvSource for LayerSource<'c, F> {
     }
 }
 
-/// A cache in memory of the caller, with the current position apart.
+/// A KV cache in the caller's memory, with a separate current position.
 pub(super) struct PlainCache<'a> {
     pub isa: Isa,
     pub heads: Heads,
@@ -110,7 +111,7 @@ impl KvSource for PlainCache<'_> {
         };
         let (panels, rows) = converted.split_at_mut(CHUNK * dim);
         for (panel, from) in panels.chunks_exact_mut(LANES * dim).zip(positions.clone().step_by(LANES)) {
-            // Lanes after the last position repeat it; no query sees them.
+            // Lanes after the last position repeat it; they are masked.
             let keys = std::array::from_fn(|i| row(self.keys, self.current_key, (from + i).min(positions.end - 1)));
             elementwise::transpose(self.isa, &keys, panel);
         }

@@ -1,4 +1,4 @@
-//! Attention beside one in f64 over the numbers that caches hold.
+//! Attention compared to attention in f64 over the stored (quantized) keys and values.
 #![cfg(test)]
 
 use std::ops::Range;
@@ -34,8 +34,8 @@ fn values(n: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// The numbers that a row becomes where so many of them share a scale, and their scales: 1 where there is none. Rows of
-/// bytes are those of the quantizer, whose codes have tests of their own.
+/// Returns the values of a stored row with one scale per `block` numbers, and their scales; the scale is 1 if there is
+/// none. Byte rows come from the quantizer, which has its own tests.
 fn stored(dtype: DType, row: &[f32], block: usize, rotates: bool) -> Vec<(f64, f64)> {
     let codes: fn(Isa, &[f32], &mut [u8]) -> u16 = match dtype {
         quant::F32 => return row.iter().map(|&x| (f64::from(x), 1.0)).collect(),
@@ -58,7 +58,7 @@ fn stored(dtype: DType, row: &[f32], block: usize, rotates: bool) -> Vec<(f64, f
     out
 }
 
-/// The numbers that a row becomes where so many of them share a scale, whose largest becomes the integer `peak`.
+/// Returns the values of a row with one scale per `block` numbers, whose largest becomes the integer `peak`.
 fn rounded(row: &[f32], block: usize, peak: f32) -> Vec<(f64, f64)> {
     row.chunks(block)
         .flat_map(|block| {
@@ -69,7 +69,7 @@ fn rounded(row: &[f32], block: usize, peak: f32) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The inverse of the rotation, in f64; what each number is off by at most adds up.
+/// The inverse rotation in f64; the maximum errors of the numbers add up.
 fn rotated_back(row: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let part = 1 << row.len().trailing_zeros();
     let number = |i: usize| {
@@ -86,7 +86,7 @@ struct Case<'a> {
     k_type: DType,
     v_type: DType,
     scoring: Scoring<'a>,
-    /// Tokens before the first of those that are looked at.
+    /// Number of tokens before the first checked one.
     past: usize,
     n: usize,
 }
@@ -98,7 +98,7 @@ impl Case<'_> {
     fn keys(&self) -> Vec<f32> {
         values(self.len() * self.heads.kv * self.heads.dim, 1)
     }
-    /// Without those that are parts of keys.
+    /// Values that are not part of keys.
     fn values(&self) -> Vec<f32> {
         let stored = if self.heads.is_latent { 0 } else { self.heads.value_dim };
         values(self.len() * self.heads.kv * stored, 2)
@@ -107,16 +107,16 @@ impl Case<'_> {
         values(self.n * self.heads.queries * self.heads.dim, 3)
     }
 
-    /// Attention in f64 over keys and values as they are stored, and how far from it the rounding of weights to 16 bits
-    /// can lead: with values of `quant::F16`, 32 positions share a scale, and each weight times the scale of its value
-    /// is off by half a quant at most. With values of bytes that is so for each 32 dimensions, with weights of 8 bits.
+    /// Attention in f64 over the stored keys and values, and the maximum deviation due to 16-bit weights: with
+    /// `quant::F16` values, 32 positions share a scale, and each weight times the scale of its value is off by at most
+    /// half a quant. With 8-bit and 4-bit values the same holds per 32 dimensions, with 8-bit weights.
     fn oracle(&self) -> Vec<(f64, f64)> {
         let Heads { queries, kv, dim, value_dim, is_latent } = self.heads;
         let rows = |dtype, x: &[f32], dim, block| -> Vec<Vec<(f64, f64)>> {
             x.chunks(dim).map(|row| stored(dtype, row, block, !is_latent)).collect()
         };
         let k = rows(self.k_type, &self.keys(), dim, BLOCK);
-        // All dimensions of a value of 16 bits share a scale.
+        // All dimensions of a 16-bit value share a scale.
         let block = if self.v_type == quant::F16 { value_dim } else { BLOCK };
         let v = match is_latent {
             true => k.iter().map(|row| row[..value_dim].iter().map(|(x, _)| (*x, 1.0)).collect()).collect(),
@@ -125,7 +125,7 @@ impl Case<'_> {
         let v_type = if is_latent { quant::F32 } else { self.v_type };
         let is_bytes = |dtype| [quant::Q8_0, quant::Q4_0].contains(&dtype);
         let weight_peak = if is_bytes(v_type) { 127.0 } else { 8191.0 };
-        // Queries are rounded where keys are integers.
+        // Queries are quantized if keys are integers.
         let mut queries_of = self.queries();
         if is_bytes(self.k_type) && !is_latent {
             rotate(Isa::Scalar, &mut queries_of, dim);
@@ -192,7 +192,7 @@ impl Case<'_> {
         out
     }
 
-    /// The tokens in pieces, each written to the cache just before it attends.
+    /// Runs the tokens in pieces, each written to the KV cache just before it attends.
     fn run(&self, isa: Isa, threads: usize, piece: usize) -> Vec<f32> {
         let Heads { queries, kv, dim, value_dim, is_latent } = self.heads;
         let spec = spec(2, self.heads, self.len(), self.k_type, self.v_type);
@@ -239,7 +239,7 @@ impl Case<'_> {
             let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect::<Vec<_>>();
             let got = bits(got);
             let pieces = [(2, self.n), (3, self.n), (1, 1), (2, 1), (3, 1), (2, 7), (1, 64), (3, 64)];
-            // A step has all tokens that another one of it sees.
+            // If tokens of a step see later ones, the step must contain all of them.
             let whole = if self.scoring.mask.is_causal() { pieces.len() } else { 2 };
             for &(threads, piece) in &pieces[..whole] {
                 assert!(got == bits(self.run(isa, threads, piece)), "{name}: {threads} threads, pieces of {piece}");
@@ -379,8 +379,8 @@ fn scores_far_apart() {
     assert!(got.iter().zip(&expected).all(|(&a, &(b, _))| (f64::from(a) - b).abs() < 1e-3));
 }
 
-/// Error against attention in f64 over keys and values that nothing has rounded, relative to the result: of caches of
-/// 16 bits, and of arithmetic without an error over halves.
+/// Returns errors against attention in f64 over unrounded keys and values, relative to the result: of 16-bit caches,
+/// and of exact arithmetic over half-precision values.
 fn errors(heads: Heads, n: usize, q: &[f32], k: &[f32], v: &[f32]) -> [f64; 2] {
     let wide = |x: &[f32]| -> Vec<f64> { x.iter().map(|&x| f64::from(x)).collect() };
     let halves = |x: &[f32]| -> Vec<f64> { x.iter().map(|&x| f16::from_f32(x).to_f64()).collect() };
@@ -416,12 +416,12 @@ fn errors(heads: Heads, n: usize, q: &[f32], k: &[f32], v: &[f32]) -> [f64; 2] {
 fn integers_stand_uneven_weights_and_dimensions() {
     let (n, shape) = (1000, heads(1, 1, 64));
     let q = values(64, 11);
-    // Times the error of halves. An outlier of 100 leaves numbers around 1 steps of 100 / 8191, where halves have
-    // 2^-11; but halves of the outlier itself are 2^-4 apart, so that they gain little from that.
+    // Maximum ratio to the error of half precision. An outlier of 100 leaves numbers around 1 with steps of 100 / 8191,
+    // while halves have 2^-11; but halves of the outlier itself are 2^-4 apart, so they gain little from that.
     for (sink, outlier, most) in [(0.0, 0.0, 1.0), (8.0, 0.0, 1.0), (0.0, 100.0, 2.5), (8.0, 100.0, 2.5)] {
         let (mut k, mut v) = (values(64 * n, 12), values(64 * n, 13));
         if sink != 0.0 {
-            // As much weight as e^8 others have, and hardly a value.
+            // Weighs as much as e^8 others, with almost no value.
             let square: f32 = q.iter().map(|q| q * q).sum();
             for i in 0..64 {
                 k[i] = q[i] / square * 8.0 * sink;
@@ -487,10 +487,10 @@ fn many_sequences_in_one_batch() {
     }
 }
 
-/// The writes to a cache, in their order: positions, and the number of the text whose rows they got.
+/// The writes to a cache, in order: positions, and the index of the text whose rows were written.
 type History = Vec<(Range<usize>, u64)>;
 
-/// A cache that is written and forked, and what was written.
+/// A KV cache that is written and forked, with its history.
 struct Branch {
     cache: CpuKv,
     history: History,
@@ -517,7 +517,7 @@ impl Branch {
         Branch { cache: self.cache.fork(len).unwrap(), history: before.filter(|(p, _)| !p.is_empty()).collect() }
     }
 
-    /// A cache to which the same was written and which shares nothing.
+    /// Returns a cache with the same history that shares no memory.
     fn apart(&self) -> Branch {
         self.history.iter().fold(Branch::new(self.cache.spec()), |new, (p, who)| new.write(p.clone(), *who))
     }
@@ -527,14 +527,14 @@ impl Branch {
     }
 }
 
-/// A tree of forks of several depths, with one text that has nothing to do with it, in an order that mixes them.
+/// Returns a tree of forks of several depths and one unrelated text, in mixed order.
 fn tree(spec: &SequenceSpec) -> Vec<Branch> {
     let root = Branch::new(spec).write(0..700, 1);
     let low = root.fork(700).write(700..701, 2);
     let mid = root.fork(700).write(700..1290, 3);
     let high = mid.fork(1290).write(1290..1291, 4);
     let higher = mid.fork(1290).write(1290..1600, 5);
-    // A ring has lost the positions before a rewind.
+    // A ring buffer has lost the positions before a rewind.
     let back = if spec.layers[0].window == 0 { 300 } else { 700 };
     let back = root.fork(back).write(back..back + 3, 6);
     let other = Branch::new(spec).write(0..900, 8);
@@ -542,7 +542,7 @@ fn tree(spec: &SequenceSpec) -> Vec<Branch> {
     vec![higher, other.write(900..902, 7), low, mid.write(1290..1291, 10), back, twin, high, root.write(700..703, 11)]
 }
 
-/// A source that counts what is read of another.
+/// A source that counts the reads of another source.
 struct Counted<'a, S>(&'a S, AtomicUsize);
 
 impl<S: KvSource> KvSource for Counted<'_, S> {
@@ -561,8 +561,9 @@ impl<S: KvSource> KvSource for Counted<'_, S> {
     }
 }
 
-/// Checks that the last tokens of branches, `n` of each, get together what each gets alone in memory of its own, which
-/// `apart` has, on one thread and on several, with pauses. Returns the chunks read on one thread, together and alone.
+/// Checks that the last tokens of branches, `n` per branch, have the same results in one batch as separately in
+/// unshared memory (`apart`), on one thread and on several, with pauses. Returns the number of chunks read on one
+/// thread: batched and separately.
 fn check_together(heads: Heads, branches: &[Branch], apart: &[Branch], scoring: &Scoring, n: usize) -> [usize; 2] {
     let isa = Isa::detect();
     let attend_all = |caches: &[&Branch], threads: usize| {
@@ -641,7 +642,7 @@ fn a_shared_chunk_is_read_once_for_all() {
     let heads = heads(6, 2, 32);
     let spec = spec(1, heads, 2000, quant::F16, quant::F16);
     let root = Branch::new(&spec).write(0..1100, 1);
-    // Four chunks that twenty forks share and one of each its own, for two heads.
+    // Four chunks shared by twenty forks and one chunk per fork, for two heads.
     let forks: Vec<Branch> = (0..20).map(|i| root.fork(1100).write(1100..1101, 2 + i)).collect();
     let apart: Vec<Branch> = forks.iter().map(Branch::apart).collect();
     assert_eq!(check_together(heads, &forks, &apart, &FULL, 1), [2 * (4 + 20), 2 * 5 * 20]);

@@ -1,5 +1,5 @@
-//! The execution of each op, which is the specification of its formula. Ops with little to do run on the caller alone:
-//! a fork costs more than they do.
+//! The execution of each op, which is the specification of its formula. Small ops run only on the caller: a fork costs
+//! more than they do.
 #![allow(unsafe_code)]
 
 use super::{CpuExecutor, OpCursor, adapters, heads};
@@ -25,7 +25,8 @@ use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::{MEDIA_ROW, Sequences, SequencesMut, StepInputs};
 
 impl CpuExecutor {
-    /// Executes an op, or, where time counts, the next chunk of a long one; true when all of it is done.
+    /// Executes an op, or, if the step has a time limit, the next chunk of a long one; returns true when the op is
+    /// done.
     // One arm per op, so that a new op does not compile without one.
     pub(super) fn execute(
         &mut self,
@@ -172,7 +173,7 @@ impl CpuExecutor {
         Ok(true)
     }
 
-    /// Rows of a table, by the tokens or the positions of the step, or rows of media.
+    /// Copies rows of a table, by the tokens or the positions of the step, or rows of media embeddings.
     fn embed(&mut self, inputs: &StepInputs, table: Weight, index: Index, scale: f32, out: TensorId) -> Result<()> {
         let (isa, (matrix, bytes)) = (self.backend.isa, self.backend.matrix(table));
         let row = |t: usize| match index {
@@ -194,7 +195,7 @@ impl CpuExecutor {
         Ok(())
     }
 
-    /// `gate = activation(gate) * up`, or without `up`.
+    /// Computes `gate = activation(gate) * up`, or without `up`.
     fn activate(&mut self, gate: TensorId, up: Option<TensorId>, activation: Activation) -> Result<()> {
         let (isa, team) = (self.backend.isa, team(&mut self.team)?);
         match up {
@@ -221,7 +222,7 @@ impl CpuExecutor {
         Ok(())
     }
 
-    /// Products of one input, six at a time; true when all are done.
+    /// Computes products of one input, six at a time; returns true when all are done.
     fn project_all(
         &mut self,
         x: TensorId,
@@ -229,7 +230,7 @@ impl CpuExecutor {
         sequences: &dyn Sequences<CpuSequence>,
     ) -> Result<bool> {
         let mut groups = projections.chunks(6).skip(self.cursor.parts);
-        // By number, because the jobs of a product live on the stack.
+        // One arm per number, because the jobs of a product live on the stack.
         let done = match groups.next().unwrap_or_default() {
             [a] => self.project(x, &[*a])?,
             [a, b] => self.project(x, &[*a, *b])?,
@@ -251,7 +252,7 @@ impl CpuExecutor {
         Ok(all_done)
     }
 
-    /// Multiplies each row by what its position is worth.
+    /// Multiplies each row by a factor of its position.
     fn scale_by_position(&mut self, x: TensorId, slope: f32, length: u64, offset: u64) -> Result<()> {
         let (isa, positions) = (self.backend.isa, &self.positions);
         each(&*team(&mut self.team)?, self.tensors.get(x), |t, x| {
@@ -262,7 +263,8 @@ impl CpuExecutor {
         Ok(())
     }
 
-    /// Products of the outputs with the matrix of logits, or the next chunk of them; true when all are done.
+    /// Computes products of the outputs with the output head, or the next chunk of them; returns true when all are
+    /// done.
     fn multiply_head(
         &mut self,
         x: TensorId,
@@ -288,7 +290,7 @@ impl CpuExecutor {
         Ok(true)
     }
 
-    /// Scales the logits of the outputs, and bounds them.
+    /// Scales the logits of the outputs, and applies the softcap.
     fn shape_logits(&mut self, scale: f32, softcap: f32) -> Result<()> {
         let (isa, team) = (self.backend.isa, team(&mut self.team)?);
         let logits = &mut self.logits[..self.outputs * self.program.vocab];
@@ -300,7 +302,8 @@ impl CpuExecutor {
         Ok(())
     }
 
-    /// `x += scale * out; out = norm(x)`: the sum and its norm in one pass, the summand lying where the result goes.
+    /// Computes `x += scale * out; out = norm(x)`: the sum and its norm in one pass, with the summand in the result's
+    /// buffer.
     pub(super) fn residual_norm(&mut self, x: TensorId, scale: f32, norm: &Norm, out: TensorId) -> Result<()> {
         let (isa, norm) = (self.backend.isa, WeightedNorm::new(&self.backend, norm));
         let [x, out] = self.tensors.disjoint([x, out]);
@@ -312,7 +315,7 @@ impl CpuExecutor {
         Ok(())
     }
 
-    /// `N` products of one input.
+    /// Computes `N` products of one input.
     fn project<const N: usize>(&mut self, input: TensorId, projections: &[Projection; N]) -> Result<bool> {
         let CpuExecutor { backend, team: open, tensors, products, cursor, .. } = self;
         let (n, cols) = (tensors.n, tensors.width(input));
@@ -385,7 +388,7 @@ impl CpuExecutor {
             let positions = &inputs.positions[tokens.clone()];
             let keys = &keys[tokens.start * key_width..tokens.end * key_width];
             let values = &values[tokens.start * value_width..tokens.end * value_width];
-            // The few keys that others share are written one by one.
+            // The few keys that share positions are written one by one.
             if keys.len() <= SMALL / 8 || pool > 1 {
                 let ends = |position: u32| (position as usize + 1).is_multiple_of(pool);
                 for (i, &position) in positions.iter().enumerate().filter(|(_, position)| ends(**position)) {
@@ -394,7 +397,7 @@ impl CpuExecutor {
                 }
                 continue;
             }
-            // Ascending within a sequence.
+            // Positions are ascending within a sequence.
             let writer = cache.writer(layer, positions[0] as usize..positions[positions.len() - 1] as usize + 1)?;
             let of_head = if value_width > 0 { 2 } else { 1 };
             team.for_each(of_head * n_heads, |i| {
@@ -405,7 +408,7 @@ impl CpuExecutor {
                 };
                 for (&position, row) in positions.iter().zip(rows.chunks(width)) {
                     let row = &row[head * dim..][..dim];
-                    // SAFETY: a part of a head is one item, and items go to one thread each.
+                    // SAFETY: a part of a head is one item, and each item runs on one thread.
                     unsafe { writer.write(isa, head, part, position as usize, row) };
                 }
             });
@@ -468,7 +471,7 @@ impl CpuExecutor {
     }
 }
 
-/// Goes on with the outputs' values alone of a list, which may be empty.
+/// Keeps only the outputs' values of a list, which may be empty.
 fn keep<T: Copy>(rows: &mut Vec<T>, outputs: &[u32]) {
     if !rows.is_empty() {
         (0..).zip(outputs).for_each(|(to, &from)| rows[to] = rows[from as usize]);
@@ -476,7 +479,7 @@ fn keep<T: Copy>(rows: &mut Vec<T>, outputs: &[u32]) {
     rows.truncate(outputs.len());
 }
 
-/// True where the capacity of the caches is above a bound; those of a step are all on one side of it.
+/// True if the capacity of the KV caches is above a bound; all caches of a step are on one side of it.
 fn is_longer_than<S: Sequences<CpuSequence> + ?Sized>(sequences: &S, above: usize) -> bool {
     let mut all = (0..sequences.len()).filter_map(|i| sequences.get(i).and_then(CpuSequence::kv));
     all.any(|kv| kv.spec().capacity > above)

@@ -1,4 +1,4 @@
-//! The activation functions on one row, alone and as gates. Each public function checks lengths, then runs the same
+//! The activation functions on one row, ungated and as gates. Each public function checks lengths, then runs the same
 //! code for every instruction set.
 #![allow(unsafe_code)]
 
@@ -71,7 +71,7 @@ fn glu_lanes<S: Simd>(s: S, activation: Activation, gate: &mut [f32], up: &[f32]
     }
 }
 
-/// Computes `x = x * sigmoid(gate)`, where each value of `gate` is the factor of as many values of `x`.
+/// Computes `x = x * sigmoid(gate)`; each value of `gate` applies to `x.len() / gate.len()` values of `x`.
 pub fn gate(isa: Isa, x: &mut [f32], gate: &[f32]) {
     assert!(!gate.is_empty() && x.len().is_multiple_of(gate.len()));
     dispatch!(isa, gate_lanes(x: &mut [f32], gate: &[f32]))
@@ -122,7 +122,7 @@ impl<S: Simd> Unary<S> for Sigmoid {
     }
 }
 
-/// See `Activation::SignedRoot`. Lanes are taken one by one: `Simd` has no square root.
+/// See `Activation::SignedRoot`. Scalar code per lane: `Simd` has no square root.
 #[derive(Clone, Copy)]
 struct SignedRoot;
 impl<S: Simd> Unary<S> for SignedRoot {
@@ -194,7 +194,7 @@ impl<S: Simd> Unary<S> for GeluErf {
         for c in [-1.453_152, 1.421_413_8, -0.284_496_72, 0.254_829_6, 0.0] {
             p = s.fma(p, t, s.splat(c));
         }
-        // Probability of lying beyond |x| on one side.
+        // One-sided tail probability at |x|.
         let tail = s.mul(s.mul(s.splat(0.5), p), exp(s, s.sub(zero, s.mul(z, z))));
         s.sub(s.max(zero, x), s.mul(distance, tail))
     }
@@ -229,8 +229,8 @@ impl<S: Simd> Unary<S> for Relu2 {
     }
 }
 
-/// The gates with limits: `min(g * sigmoid(slope * g), most) * (min(max(up, -limit), limit) + shift)` for
-/// `g = min(gate, highest)`.
+/// Gates with limits: `min(g * sigmoid(slope * g), most) * (min(max(up, -limit), limit) + shift)` for `g = min(gate,
+/// highest)`.
 #[derive(Clone, Copy)]
 struct Clamped<V> {
     highest: V,
@@ -238,7 +238,7 @@ struct Clamped<V> {
     limit: V,
     slope: V,
     shift: V,
-    /// The `up` of an activation without one.
+    /// Value of `up` for an activation without a gate.
     no_up: V,
 }
 impl<V: Copy> Clamped<V> {
@@ -266,7 +266,7 @@ impl<V: Copy> Clamped<V> {
 impl<S: Simd> Binary<S> for Clamped<S::F> {
     #[inline(always)]
     fn at(self, s: S, gate: S::F, up: S::F) -> S::F {
-        // The operand that may be NaN stands last, where it is kept.
+        // The operand that may be NaN comes last, so that NaN is kept.
         let g = s.min(self.highest, gate);
         let u = s.max(s.sub(s.splat(0.0), self.limit), s.min(self.limit, up));
         let g = s.min(self.most, times_sigmoid(s, g, s.mul(g, self.slope)));
@@ -284,7 +284,7 @@ impl<S: Simd> Unary<S> for Clamped<S::F> {
 #[derive(Clone, Copy)]
 struct TanhSwiglu<V> {
     most: V,
-    /// `None`: `up` as it is.
+    /// Limit of `|up|`; `None`: unlimited.
     limit: Option<V>,
 }
 impl<V: Copy> TanhSwiglu<V> {
@@ -340,15 +340,15 @@ impl<S: Simd> Unary<S> for Xielu<S::F> {
         let (above, below) = (s.max(x, zero), s.min(x, zero));
         let power = s.min(below, self.eps);
         let bent = s.add(exp_beyond_line(s, power), s.sub(power, below));
-        // 0 for all but the smallest numbers above 0.
+        // 1 for x <= 0, and 0 for x > 0 except the smallest numbers.
         let is_below = s.sub(one, s.min(one, s.max(zero, s.mul(x, s.splat(1e38)))));
         let fall = s.mul(self.fall, s.mul(bent, is_below));
         s.fma(s.mul(self.rise, above), above, s.fma(self.slope, x, fall))
     }
 }
 
-/// Computes `e^x - 1 - x` for `x <= 0`: near 0 by its series, because the difference would lose its digits, beyond that
-/// by what is added to the value at -1/2.
+/// Returns `e^x - 1 - x` for `x <= 0`. Near 0 by its series, because the difference would cancel; further from 0 by the
+/// difference from the value at -1/2.
 #[inline(always)]
 fn exp_beyond_line<S: Simd>(s: S, x: S::F) -> S::F {
     let edge = s.splat(-0.5);
@@ -387,7 +387,7 @@ mod tests {
         let mut x: Vec<f32> = (-4000..=4000).map(|i| i as f32 * 0.01).collect();
         x.extend([-1000.0, 1000.0, 0.0, -0.0]);
         let up = vec![0.5f32; x.len()];
-        // The complementary error function by its integral, Simpson's rule.
+        // The complementary error function by its integral, with Simpson's rule.
         let tail = |z: f64| {
             let (steps, end) = (2000, z + 8.0);
             let h = (end - z) / steps as f64;
@@ -431,7 +431,7 @@ mod tests {
             (Activation::SwigluThenClamped(1.5), 1.0, &|g, u| silu(g).min(1.5) * u.clamp(-1.5, 1.5)),
         ];
         for (activation, no_up, f) in clamped {
-            // Limits are numbers of 32 bits.
+            // Limits are 32-bit floats.
             let expected: Vec<f64> = x.iter().zip(&up).map(|(&g, &u)| f(f64::from(g), f64::from(u))).collect();
             check(&expected, 1e-6, |isa| apply(x.clone(), |x| glu(isa, activation, x, &up)));
             let expected: Vec<f64> = x.iter().map(|&g| f(f64::from(g), no_up)).collect();
@@ -458,7 +458,7 @@ mod tests {
             check(&expected, 1e-7, |isa| apply(x.to_vec(), |x| multiply_each(isa, x, gate)));
         }
         let expected: Vec<f64> = x.iter().map(|&x| 30.0 * (f64::from(x) * 2.0 / 30.0).tanh()).collect();
-        // The error of the hyperbolic tangent is absolute.
+        // The error of tanh is absolute.
         check(&expected, 30.0 * 2e-7, |isa| apply(x.clone(), |x| softcap(isa, x, 2.0, 30.0)));
     }
 }

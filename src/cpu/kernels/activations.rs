@@ -1,42 +1,41 @@
-//! The activations as integers: owns how a token's values are rounded and laid out before they are multiplied with
-//! quantized weights.
+//! Quantized activations: owns how a token's values are rounded and laid out before the product with quantized weights.
 //!
-//! Columns are cut into groups of 32. For each group, the integers and factors of some tokens lie one token after the
-//! other; each begins with the integers in the order of the columns, followed by the fields of `offset`.
+//! Columns are split into groups of 32. Within each group the tokens follow one another; each token has its integers in
+//! the order of the columns, followed by the fields of `offset`.
 #![allow(unsafe_code)]
 
 use super::simd::{GROUP, LANES, Simd};
 
 /// Byte offsets of the factors after the integers of a token.
 pub mod offset {
-    /// f32: step of the integers.
+    /// f32: scale of the integers.
     pub const SCALE: usize = 32;
     /// i32: -64 times the sum of the integers, for weights that are stored with a zero point.
     pub const ZERO: usize = 36;
-    /// f32: step times sum, the factor of the weights' mins.
+    /// f32: scale times sum, the factor of the weights' mins.
     pub const MIN: usize = 40;
-    /// `ZERO` of both halves of the group; where `SUMS_OF_16_BITS`, two i16 a half instead: -4 times the sums of the
-    /// first and the last two integers of each four.
+    /// `ZERO` of both halves of the group. If `SUMS_OF_16_BITS`, two i16 per half instead: -4 times the sums of the
+    /// first and the last two integers of every four.
     pub const ZERO_HALVES: usize = 44;
     /// `MIN` of both halves of the group.
     pub const MIN_HALVES: usize = 52;
-    /// `SCALE` after integers of 16 bits, which have no other factor.
+    /// `SCALE` after 16-bit integers, which have no other factor.
     pub const SCALE_I16: usize = 64;
 }
 
-/// The integer type that activations have where they are multiplied with a format's weights.
+/// The type of activations in products with a format's weights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InputType {
     /// 8 bits, for block formats.
     I8,
-    /// 14 bits in 16, for weights of floats of 16 and 8 bits.
+    /// 14 bits in 16, for weights of 16-bit and 8-bit floats.
     I16,
-    /// BF16, columns `k` and `k + 16` of a group side by side, for all weights where products are in BF16.
+    /// BF16, columns `k` and `k + 16` of a group paired, for all weights of BF16 products.
     Bf16,
 }
 
 impl InputType {
-    /// Returns the bytes of a token in a group.
+    /// Returns the size of a token in a group in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             InputType::I8 => 60,
@@ -45,7 +44,7 @@ impl InputType {
         }
     }
 
-    /// Returns the offset of the step, which BF16 does not have.
+    /// Returns the offset of the scale, which BF16 does not have.
     pub const fn scale(self) -> usize {
         match self {
             InputType::I8 => offset::SCALE,
@@ -53,7 +52,7 @@ impl InputType {
         }
     }
 
-    /// Returns the number of vectors of weights that a row panel has in a group.
+    /// Returns the number of weight vectors of a row panel in a group.
     pub const fn registers(self) -> usize {
         match self {
             InputType::I8 => 8,
@@ -62,18 +61,18 @@ impl InputType {
     }
 }
 
-/// Factor of the sums of activations that zero points are subtracted by: the zero point of 7 bits, the largest.
+/// Factor of the sums of activations that correct for zero points: the 7-bit zero point, the largest.
 pub const ZERO_STEP: i32 = 64;
 
-/// The same of sums of 16 bits: the zero point of 3 bits, the smallest.
+/// The same for 16-bit sums: the 3-bit zero point, the smallest.
 pub const PAIR_ZERO_STEP: i16 = 4;
 
-/// Largest integer of 16 bits: 32 products of two of them stay below 2^31.
+/// Largest 16-bit integer: 32 products of two of them stay below 2^31.
 const I16_MAX: f32 = 8191.0;
 
-/// Quantizes the values of one token, number `t` of `n` side by side: for each 32 values `scale = max |x| / 127` and `q
-/// = round(x / scale)`, ties to even. A value that is not finite makes the products of its group so. The factors of the
-/// halves of groups are written only where `halves`.
+/// Quantizes the values of token `t` of `n` adjacent tokens: per 32 values, `scale = max |x| / 127` and `q = round(x /
+/// scale)`, ties to even. An infinity or NaN makes the products of its group infinite or NaN. Writes the factors of the
+/// halves of groups only if `halves`.
 #[inline(always)]
 pub fn quantize_i8<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize, halves: bool) {
     assert!(t < n);
@@ -85,7 +84,7 @@ pub fn quantize_i8<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize,
         let inverse = s.splat(inverse);
         let (words, sums) = s.pack_bytes(s.to_i32(s.mul(a, inverse)), s.to_i32(s.mul(b, inverse)));
         let out = &mut out[bytes * t..][..bytes];
-        // SAFETY: the words are 32 of at least 60 bytes.
+        // SAFETY: the first 32 of at least 60 bytes.
         unsafe { out.as_mut_ptr().cast::<[u32; 8]>().write_unaligned(words) }
         let mut put = |at: usize, value: [u8; 4]| out[at..at + 4].copy_from_slice(&value);
         put(offset::SCALE, scale.to_ne_bytes());
@@ -103,7 +102,7 @@ pub fn quantize_i8<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize,
     }
 }
 
-/// Computes the factors of the zero point of a half of a group for sums of 16 bits, the first in the low half.
+/// Returns the zero-point factors of a half of a group for 16-bit sums, the first in the low half.
 #[inline(always)]
 fn pair_sums(words: &[u32]) -> i32 {
     let mut sums = [0i16; 2];
@@ -139,9 +138,9 @@ pub fn quantize_i16<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize
     }
 }
 
-/// Computes the step of integers of at most `most` for values of at most `max`, and its inverse.
+/// Returns the scale of integers of at most `most` for values of at most `max`, and its inverse.
 #[inline(always)]
 fn scale_and_inverse(max: f32, most: f32) -> (f32, f32) {
-    // The inverse of so small a maximum could overflow, and the group is negligible beside other values.
+    // The inverse of such a small maximum could overflow, and the group is negligible compared to other values.
     if max < 1e-30 { (0.0, 0.0) } else { (max * (1.0 / most), most / max) }
 }

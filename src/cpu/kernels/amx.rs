@@ -1,13 +1,13 @@
-//! AMX beside AVX-512: products of block formats with many tokens in tiles of sixteen tokens by sixteen rows. All else
-//! is that of AVX-512 with VBMI. Instructions are those of Intel's Software Developer's Manual, volume 2, chapter 8
-//! ("AMX").
+//! AMX on top of AVX-512: products of block formats with many tokens in tiles of sixteen tokens by sixteen rows. All
+//! other kernels are the AVX-512 VBMI ones. The instructions are from Intel's Software Developer's Manual, volume 2,
+//! chapter 8 ("AMX").
 //!
 //! The rows of a panel are the columns of a tile, and the bytes of a group are in the order that `tdpbssd` reads. Its
-//! sums are exact, so that results have the bits of all other instruction sets. Tiles hold weights without their zero
-//! points, so that no sum is corrected: scales take more time than tiles.
+//! sums are exact, so that results are bit-identical to all other instruction sets. Tiles hold weights without their
+//! zero points, so that sums need no correction: scaling takes more time than tiles.
 //!
-//! Tiles and vectors are different units of a processor. The sums of a run are computed in parts between parts of the
-//! scales of the run before, near enough to each other for the processor to execute both at once.
+//! Tiles and vectors are different execution units. Parts of the tile sums of a run alternate with parts of the vector
+//! scaling of the previous run, close enough for the processor to execute both at once.
 #![allow(unsafe_code)]
 #![cfg(target_arch = "x86_64")]
 
@@ -26,23 +26,23 @@ use super::weight_group;
 
 /// Row panels of a tile of weights.
 pub(super) const PANELS: usize = 2;
-/// Tokens in a tile of the processor, and tiles of tokens.
+/// Tokens in a tile of the processor; next, the number of tiles of tokens.
 pub(super) const TILE_TOKENS: usize = 16;
 const TOKEN_TILES: usize = 2;
-/// Most tokens of a product: all eight tiles hold their operands and sums.
+/// Maximum number of tokens of a product: all eight tiles hold its operands and sums.
 pub(super) const MANY_TOKENS: usize = TOKEN_TILES * TILE_TOKENS;
-/// Most tokens of a product by vectors, of integers of 16 bits.
+/// Maximum number of tokens of a vector product of 16-bit integers.
 const FEW: usize = 4;
-/// Products of tiles along the columns in a run, each a group or a half of one: the sums of two runs leave room for
-/// weights and activations in a first-level cache.
+/// Products of tiles along the columns in a run, each over a group or half of one. The sums of two runs leave space for
+/// weights and activations in the L1 cache.
 const RUN: usize = 2;
 
-/// The token of AMX with tiles of integers and of BF16, beside those of AVX-512 with VBMI and of its BF16.
+/// The token of AMX with integer and BF16 tiles, in addition to AVX-512 with VBMI and BF16.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Amx<T>(PhantomData<T>);
 
 impl Amx<Processor> {
-    /// Returns the token where the processor has the instruction set and, by `is_allowed`, the process may use it.
+    /// Returns the token if the processor has the instruction set and, by `is_allowed`, the process may use it.
     pub fn detect(is_allowed: fn() -> bool) -> Option<Self> {
         const TILES_INT8_AND_BF16: u32 = 3 << 24 | 1 << 22;
         Avx512Vnni::<true>::detect().filter(|_| is_x86_feature_detected!("avx512bf16"))?;
@@ -61,14 +61,14 @@ impl Amx<Processor> {
     }
 }
 
-/// The kernels of vectors for a type of weights, which tiles take a part of.
+/// The vector kernels for a weight type, part of whose work the tiles replace.
 pub(super) trait Base {
     type Kind: Kind;
     const VECTORS: BlockKernels;
 }
 
-/// Finds the constant `BLOCKS` of `$tiled` for the kernels of vectors of an element type, as `block_kernels`; those of
-/// `vbmi` where it has some.
+/// Finds the constant `BLOCKS` of `$tiled` for the vector kernels of an element type, as `block_kernels`; prefers the
+/// kernels of `vbmi`.
 macro_rules! tiled_kernels {
     ($dtype:expr, $tiled:ident, $blocks:ident, $grouped:ident) => {
         match $dtype {
@@ -82,8 +82,8 @@ macro_rules! tiled_kernels {
 }
 pub(super) use tiled_kernels;
 
-/// Instantiates the kernels with the tiles `$tiles` as `KERNELS`. All else is that of the modules `plain` and `vbmi`,
-/// whose vectors have the token `$token`.
+/// Instantiates the kernels with the tiles `$tiles` as `KERNELS`. Everything else is from the modules `plain` and
+/// `vbmi`, whose vectors have the token `$token`.
 macro_rules! instantiate_tiles {
     ($tiles:ty, $token:expr, $(#[$enable:meta])*) => {
         use std::marker::PhantomData;
@@ -125,7 +125,7 @@ macro_rules! instantiate_tiles {
             let gemm = const { plain::Packed::<W>::FLOATS.gemm };
             for t in (0..tokens).step_by(gemm.len()) {
                 let few = gemm.len().min(tokens - t);
-                // SAFETY: the same contract; token `t` has its part of values and results.
+                // SAFETY: the same contract; token `t` has its own values and results.
                 unsafe {
                     let (x, out) = (x.add(x_stride * t), out.add(PANEL_ROWS * PANELS * t));
                     gemm[few - 1](w, n, few, x, x_stride, out, first)
@@ -143,11 +143,11 @@ macro_rules! instantiate_tiles {
             const VECTORS: BlockKernels = Self::BLOCKS;
         }
 
-        /// A place for the constants of a type of weights.
+        /// Namespace for the constants of a weight type.
         struct Tiled<B>(PhantomData<B>);
 
         impl<B: Base> Tiled<B> {
-            // Without zero points kinds differ in no more than this.
+            // Without zero points kinds differ only in these properties.
             const PRODUCT: TileProduct = match (B::Kind::INPUT, B::Kind::SUBS, B::Kind::MIN) {
                 (InputType::I16, ..) => product::<codec::Int16>,
                 (_, 1, false) => product::<codec::Wide>,
@@ -198,10 +198,10 @@ pub(super) mod on_processor {
     }
 }
 
-/// Takes the zero points off `groups` groups of one row panel of a tile, whose bytes become signed.
+/// Subtracts the zero points from `groups` groups of one row panel of a tile, whose bytes become signed.
 ///
 /// # Safety
-/// `tile` points to the panel's first vector in a tile of `PANELS` panels, which has so many groups.
+/// `tile` must point to the panel's first vector in a tile of `PANELS` panels and `groups` groups.
 #[inline(always)]
 unsafe fn take_zero_off<S: Simd, K: Kind>(s: S, mut tile: *mut u8, groups: usize) {
     let (zero, registers) = const { (weight_group::zero_of_tile::<S, K>(), K::INPUT.registers()) };
@@ -217,24 +217,24 @@ unsafe fn take_zero_off<S: Simd, K: Kind>(s: S, mut tile: *mut u8, groups: usize
     }
 }
 
-/// Bytes of the integer sums of a tile, `[token][row]`, and of those of a part of a run.
+/// Bytes of the integer sums of a tile, `[token][row]`; next, of a part of a run.
 const SUMS_OF_TILE: usize = 4 * PANEL_ROWS * TILE_TOKENS;
 const SUMS_OF_PART: usize = SUMS_OF_TILE * PANELS;
-/// Number of parts of a run: for each product along the columns one for each tile of tokens.
+/// Number of parts of a run: for each product along the columns, one per tile of tokens.
 const PARTS: usize = RUN * TOKEN_TILES;
 
-/// Integer sums of two runs, part after part, and results so far, `[token][panel][row]`. Aligned, because a vector in
-/// two cache lines takes twice the time.
+/// Integer sums of two runs, part after part, and the results so far, `[token][panel][row]`. Aligned, because a vector
+/// that straddles two cache lines takes twice the time.
 #[repr(C, align(64))]
 struct Scratch {
     sums: [[[u8; SUMS_OF_PART]; PARTS]; 2],
     results: [[[f32; PANEL_ROWS]; PANELS]; MANY_TOKENS],
 }
 
-/// Computes `gemm::gemm` of up to `MANY_TOKENS` tokens.
+/// Computes `gemm::gemm` for up to `MANY_TOKENS` tokens.
 ///
 /// # Safety
-/// As for `gemm::gemm`, with `tokens` in place of `N`.
+/// As for `gemm::gemm`, with `tokens` instead of `N`.
 #[inline(always)]
 unsafe fn multiply<S: Simd, K: Kind, T: Tiles>(
     s: S,
@@ -247,7 +247,7 @@ unsafe fn multiply<S: Simd, K: Kind, T: Tiles>(
     out: *mut f32,
     stride: usize,
 ) {
-    // SAFETY: the same contract; token `t` has its part of activations and results. In `scratch` results of all tokens
+    // SAFETY: the same contract; token `t` has its own activations and results. In `scratch` the results of all tokens
     // are written before they are read.
     unsafe {
         if matches!(K::INPUT, InputType::I16) {
@@ -279,10 +279,11 @@ unsafe fn multiply<S: Simd, K: Kind, T: Tiles>(
     }
 }
 
-/// Adds products to `results`. Between the parts of a run the sums of the run before are scaled, some tokens at a time.
+/// Adds products to `results`. Between the parts of a run, the sums of the previous run are scaled for some tokens at a
+/// time.
 ///
 /// # Safety
-/// As for `multiply`; `sums` and `results` are those of a `Scratch`, which has the results of all tokens.
+/// As for `multiply`; `sums` and `results` must point into a `Scratch` that holds the results of all tokens.
 #[inline(always)]
 unsafe fn multiply_tiles<S: Simd, K: Kind, T: Tiles>(
     s: S,
@@ -293,17 +294,17 @@ unsafe fn multiply_tiles<S: Simd, K: Kind, T: Tiles>(
     sums: *mut u8,
     results: *mut f32,
 ) {
-    // A product is one of a group or of a half of it, whose columns are counted by fours.
+    // A product covers a group or half of one, whose columns are counted in fours.
     let (quads, bytes, groups_of_run) = const { (8 / K::SUBS, K::INPUT.bytes(), RUN / K::SUBS) };
     let (tile_group, x_group) = (const { weight_group::tile_bytes::<K>() * PANELS }, bytes * tokens);
-    // SAFETY: groups below `n`, halves, panels and tokens below `tokens` are inside tile, activations and results by
-    // this function's contract. Only sums that tiles have written are read.
+    // SAFETY: groups below `n`, halves, panels and tokens below `tokens` are in bounds of tile, activations and results
+    // by this function's contract. Only sums that tiles have written are read.
     unsafe {
         let mut tiles = T::new(&Config::new(tokens, quads));
         for run in 0..=n.div_ceil(groups_of_run) {
             let of_run = |run: usize| sums.add(SUMS_OF_PART * PARTS * (run % 2));
             let (written, read) = (of_run(run), of_run(run + 1));
-            // Nothing comes before the first run.
+            // Nothing precedes the first run.
             let (mut part, mut t) = (0, if run == 0 { tokens } else { 0 });
             while part < PARTS || t < tokens {
                 let (product, token_tile) = (RUN * run + part / TOKEN_TILES, part % TOKEN_TILES);
@@ -331,11 +332,10 @@ unsafe fn multiply_tiles<S: Simd, K: Kind, T: Tiles>(
     }
 }
 
-/// Multiplies the tiles of weights at `w` with a tile of tokens at `x`. The tiles of weights are those that are loaded
-/// for the first tile of tokens.
+/// Multiplies the weight tiles at `w` with a token tile at `x`. The weight tiles are loaded for the first token tile.
 ///
 /// # Safety
-/// As for `Tiles`; `sums` has room for the sums of both panels.
+/// As for `Tiles`; `sums` must have space for the sums of both panels.
 #[inline(always)]
 unsafe fn multiply_tile<T: Tiles>(
     tiles: &mut T,
@@ -368,7 +368,7 @@ unsafe fn multiply_tile<T: Tiles>(
     }
 }
 
-/// Adds the sums of a run, scaled, to the results of `N` tokens; returns `N`.
+/// Adds the scaled sums of a run to the results of `N` tokens; returns `N`.
 ///
 /// # Safety
 /// As for `gemm::add_sums`.
@@ -388,8 +388,8 @@ unsafe fn add_scaled<S: Simd, K: Kind, const N: usize>(
     N
 }
 
-/// The first of two tiles of weights, `[four columns][row][column of the four]`. Ahead of them lie those of sums,
-/// `[token][row]`, two panels for each tile of tokens, and those of activations, `[token][column]`.
+/// The first of two weight tiles, `[four columns][row][column of the four]`. Tiles 0 to 3 hold sums, `[token][row]`,
+/// two panels per token tile; tiles 4 and 5 hold activations, `[token][column]`.
 pub(super) const WEIGHTS: usize = 6;
 
 /// The operand of `ldtilecfg`.
@@ -398,18 +398,18 @@ pub struct Config {
     palette: u8,
     start_row: u8,
     reserved: [u8; 14],
-    /// Bytes of a row of each tile.
+    /// Row size of each tile in bytes.
     row_bytes: [u16; 16],
     rows: [u8; 16],
 }
 
 impl Config {
-    /// Gives tiles their shapes for `4 * quads` columns.
+    /// Returns the tile shapes for `4 * quads` columns.
     pub(super) fn new(tokens: usize, quads: usize) -> Config {
         let mut config = Config { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
         let first = tokens.min(TILE_TOKENS);
         let mut shape = |tile: usize, rows: usize, bytes: usize| {
-            // Tiles without rows have no bytes either.
+            // Tiles without rows must have a row size of 0.
             (config.rows[tile], config.row_bytes[tile]) = (rows as u8, if rows > 0 { bytes as u16 } else { 0 });
         };
         for (i, rows) in [first, tokens - first].into_iter().enumerate() {
@@ -422,10 +422,10 @@ impl Config {
     }
 }
 
-/// The instructions on tiles, as methods with the numbers of tiles.
+/// The tile instructions as methods, with tile numbers as parameters.
 ///
 /// # Safety
-/// Methods need what their instructions do: shapes that fit, and memory of as many rows, `stride` bytes apart.
+/// Shapes must fit together, and memory must hold as many rows as the tile, `stride` bytes apart.
 #[allow(clippy::missing_safety_doc)]
 pub trait Tiles {
     /// Executes `ldtilecfg`.
@@ -436,8 +436,8 @@ pub trait Tiles {
     unsafe fn load<const TILE: usize>(&mut self, from: *const u8, stride: usize);
     /// Executes `tdpbssd`: adds the dot products of rows of `A` with columns of four bytes of `B`, signed, to `SUM`.
     unsafe fn dot<const SUM: usize, const A: usize, const B: usize>(&mut self);
-    /// Executes `tdpbf16ps`: adds the dot products of rows of `A` with columns of pairs of `B`, in BF16, to `SUM`. The
-    /// first elements of pairs and the second ones are summed apart, and denormal numbers count as 0.
+    /// Executes `tdpbf16ps`: adds the BF16 dot products of rows of `A` with columns of pairs of `B` to `SUM`. The first
+    /// elements of pairs and the second ones are summed separately, and denormals count as 0.
     unsafe fn dot_bf16<const SUM: usize, const A: usize, const B: usize>(&mut self);
     /// Executes `tilestored`.
     unsafe fn store<const TILE: usize>(&mut self, to: *mut u8, stride: usize);
@@ -445,11 +445,11 @@ pub trait Tiles {
     unsafe fn release(self);
 }
 
-/// The tiles of the processor.
+/// The hardware tiles of the processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Processor;
 
-/// Wraps an instruction, whose order among others is kept.
+/// Wraps an instruction; the assembler statement is volatile, so that instructions keep their order.
 macro_rules! instruction {
     ($($code:tt)*) => {
         // SAFETY: by the contract of `Tiles`; a token of `Amx<Processor>` proves the instruction set.
@@ -489,7 +489,7 @@ impl Tiles for Processor {
     }
 }
 
-/// The scalar twin of the tiles, by the manual's pseudocode, beside scalar vectors.
+/// Scalar emulation of the tiles, by the manual's pseudocode, with scalar vectors.
 #[cfg(test)]
 pub mod twin {
     use super::{Amx, Config, MatmulKernels, PhantomData, Tiles};
@@ -507,7 +507,7 @@ pub mod twin {
     }
 
     impl Amx<Twin> {
-        /// The token of the twin, which needs no detection.
+        /// The token of the emulation, which needs no detection.
         pub const TOKEN: Self = Amx(PhantomData);
 
         /// Returns the matrix kernels.
@@ -524,7 +524,7 @@ pub mod twin {
             let (Some(&rows), Some(&row_bytes)) = (rows.first_chunk(), row_bytes.first_chunk()) else { unreachable!() };
             assert!(rows.iter().all(|&n| n <= 16) && row_bytes.iter().all(|&n| n <= 64));
             assert!(rows.iter().zip(&row_bytes).all(|(&rows, &bytes)| (rows == 0) == (bytes == 0)));
-            // The bytes of a tile before it is written are not to be relied on.
+            // The bytes of an unwritten tile are undefined; this pattern exposes their use.
             Twin { tiles: [[[0xa5; 64]; 16]; 8], rows, row_bytes }
         }
         unsafe fn zero<const TILE: usize>(&mut self) {

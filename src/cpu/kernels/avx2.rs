@@ -9,12 +9,12 @@ use super::simd::{Codebook, EXPONENT, INVERSE_POWER, LANES, LEAST_POWER, PAIR_ST
 use super::small::Small;
 use super::table::MatmulKernels;
 
-/// The token of AVX2, FMA and F16C, and with `VNNI` of AVX-VNNI.
+/// The token of AVX2, FMA and F16C, and, if `VNNI`, of AVX-VNNI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Avx2<const VNNI: bool>(());
 
 impl<const VNNI: bool> Avx2<VNNI> {
-    /// Returns the token where the processor has the instruction set.
+    /// Returns the token if the processor has the instruction set.
     pub fn detect() -> Option<Self> {
         let base =
             is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
@@ -44,7 +44,7 @@ mod plain {
         #[target_feature(enable = "avx2,fma,f16c")]
     );
 }
-/// The kernels that multiply by dot products, and with them the bytes of wide formats; all else is as without VNNI.
+/// The kernels that multiply by dot products, including the bytes of wide formats; everything else is as without VNNI.
 mod vnni {
     use super::{Avx2, plain};
     use crate::cpu::kernels::activations;
@@ -78,12 +78,12 @@ macro_rules! run {
     };
 }
 
-/// Computes `acc + a . b` over two i16. From intrinsics the compiler would make a product and a sum of `vpdpwssd`, and
-/// would order many sums so that they need more registers than there are.
+/// Returns `acc + a . b` over two i16. The compiler would split the intrinsic `vpdpwssd` into a product and a sum, and
+/// would order many sums so that registers spill.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn dot_pairs<const VNNI: bool>(mut acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
-    // SAFETY: operations on registers; callers that set `VNNI` hold a token of AVX-VNNI.
+    // SAFETY: register operations; callers that set `VNNI` hold a token of AVX-VNNI.
     unsafe {
         if VNNI {
             asm!(
@@ -103,11 +103,11 @@ fn dot_pairs<const VNNI: bool>(mut acc: __m256i, a: __m256i, b: __m256i) -> __m2
     acc
 }
 
-/// Computes `acc + w . x` over four bytes, in assembly for the same reason.
+/// Returns `acc + w . x` over four bytes, in assembly for the same reason.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn dot_bytes(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
-    // SAFETY: operations on registers.
+    // SAFETY: register operations.
     unsafe {
         asm!(
             "vpmaddubsw {product}, {w}, {x}",
@@ -121,12 +121,12 @@ fn dot_bytes(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
     acc
 }
 
-/// Computes `acc + w . x` over four signed bytes, as products of the magnitudes of `w` with `x` of its signs: 128 *
-/// 127, twice, fits in 16 bits.
+/// Returns `acc + w . x` over four signed bytes: the magnitudes of `w` times `x` with the signs of `w`. Two products of
+/// 128 * 127 fit in 16 bits.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn dot_signed_bytes(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
-    // SAFETY: operations on registers.
+    // SAFETY: register operations.
     unsafe {
         asm!(
             "vpsignb {product}, {x}, {w}",
@@ -141,11 +141,11 @@ fn dot_signed_bytes(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
     acc
 }
 
-/// Computes `sum + w[0] * x[0] + w[1] * x[1]` over two bytes.
+/// Returns `sum + w[0] * x[0] + w[1] * x[1]` over two bytes.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn add_products(mut sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
-    // SAFETY: operations on registers.
+    // SAFETY: register operations.
     unsafe {
         asm!(
             "vpmaddubsw {product}, {w}, {x}",
@@ -157,7 +157,7 @@ fn add_products(mut sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
     sum
 }
 
-/// Computes the sum of eight lanes: lane i + lane i + 4, then i + 2, i + 1.
+/// Returns the sum of eight lanes: lane i + lane i + 4, then i + 2, i + 1.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub fn sum8(a: __m256) -> f32 {
@@ -166,7 +166,7 @@ pub fn sum8(a: __m256) -> f32 {
     _mm_cvtss_f32(_mm_add_ss(a, _mm_movehdup_ps(a)))
 }
 
-/// Computes the largest of eight lanes.
+/// Returns the largest of eight lanes.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub fn max8(a: __m256) -> f32 {
@@ -278,7 +278,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     }
     #[inline(always)]
     fn ternary_digit(self, v: Self::I, power: u8) -> Self::I {
-        // A byte in the upper half of 16 bits: the low product drops what is beyond 256, the high one leaves the digit.
+        // A byte in the upper half of 16 bits: the low product drops multiples of 256, the high one leaves the digit.
         macro_rules! digits {
             ($bytes:expr) => {
                 _mm256_mulhi_epu16(_mm256_mullo_epi16($bytes, _mm256_set1_epi16(power.into())), _mm256_set1_epi16(3))
@@ -312,7 +312,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
             for i in 0..2 {
                 run! {
                     let p = codebook.codewords.as_ptr().cast();
-                    // Words are parted within 128 bits, so that lanes 0 1 4 5 come with lanes 2 3 6 7.
+                    // Unpacking words works within 128 bits, so that lanes 0 1 4 5 come with lanes 2 3 6 7.
                     let index = _mm256_permute4x64_epi64::<0b11_01_10_00>(index[i]);
                     let a = _mm256_i32gather_epi64::<8>(p, _mm256_castsi256_si128(index));
                     let b = _mm256_i32gather_epi64::<8>(p, _mm256_extracti128_si256::<1>(index));
@@ -342,7 +342,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
             if VNNI {
                 [_mm256_dpbusd_avx_epi32(acc[0], w[0], x), _mm256_dpbusd_avx_epi32(acc[1], w[1], x)]
             } else {
-                // Seven bits times a signed byte, twice, fits in 16 bits.
+                // Two products of seven bits and a signed byte fit in 16 bits.
                 [dot_bytes(acc[0], w[0], x), dot_bytes(acc[1], w[1], x)]
             }
         }
@@ -399,7 +399,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     }
     #[inline(always)]
     unsafe fn load_pairs(self, p: *const u8) -> Self::Pairs {
-        // SAFETY: 64 bytes by contract.
+        // SAFETY: 64 bytes by this function's contract.
         unsafe { self.load_bytes(p) }
     }
     #[inline(always)]
@@ -448,8 +448,8 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     }
     #[inline(always)]
     fn small<const M: u32>(self, v: Self::I) -> Self::I {
-        // Neither shifts of 16 bits by different amounts nor tables of them: factors and offsets by tables of bytes. No
-        // closure, which may stay a call.
+        // AVX2 has neither 16-bit shifts by different amounts nor 16-bit tables: factors and offsets come from byte
+        // tables. A macro, because a closure may not be inlined.
         macro_rules! look_up {
             ($table:expr, $index:expr) => {{
                 let table: &[u8; 16] = $table;
@@ -459,7 +459,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         macro_rules! integers {
             ($v:expr) => {
                 if const { Small::<M>::INDEX == 13 } {
-                    // Eight indices, so that a table holds words: `i` is the low byte of one, `8 + i` the high byte.
+                    // Eight indices, so that a table holds words: index `i` finds the low byte, `8 + i` the high byte.
                     let [offsets, factors] = &Small::<M>::EIGHT;
                     let index = _mm256_and_si256($v, _mm256_set1_epi16(-1 << 13));
                     let index = _mm256_mulhi_epu16(index, _mm256_set1_epi16(0x0101 << 3));

@@ -1,4 +1,4 @@
-//! AVX-512 with VNNI: the sixteen lanes are one register. With VBMI as well, codebooks are looked up without gathers.
+//! AVX-512 with VNNI: the sixteen lanes are one register. With VBMI, codebooks are looked up without gathers.
 #![allow(unsafe_code)]
 #![cfg(target_arch = "x86_64")]
 
@@ -10,12 +10,12 @@ use super::simd::{Codebook, EXPONENT, INVERSE_POWER, LANES, LEAST_POWER, PAIR_ST
 use super::small::Small;
 use super::table::MatmulKernels;
 
-/// The token of AVX-512 F, BW, DQ, VL and VNNI, of AVX2, FMA and F16C, and with `VBMI` of VBMI.
+/// The token of AVX-512 F, BW, DQ, VL and VNNI, of AVX2, FMA and F16C, and, if `VBMI`, of VBMI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Avx512Vnni<const VBMI: bool>(pub(super) ());
 
 impl<const VBMI: bool> Avx512Vnni<VBMI> {
-    /// Returns the token where the processor has the instruction set.
+    /// Returns the token if the processor has the instruction set.
     pub fn detect() -> Option<Self> {
         let base = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -40,7 +40,7 @@ impl<const VBMI: bool> Avx512Vnni<VBMI> {
 }
 
 // Two panels by four tokens: eight integer sums, their scaled halves and eight results in 32 registers, and six loads
-// for every eight dot products.
+// per eight dot products.
 pub(super) mod plain {
     use super::Avx512Vnni;
     use crate::cpu::kernels::table::instantiate;
@@ -52,7 +52,7 @@ pub(super) mod plain {
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
     );
 }
-/// The formats that VBMI makes faster; all else is as without it.
+/// The formats that VBMI accelerates; everything else is as without it.
 pub(super) mod vbmi {
     use super::{Avx512Vnni, plain};
     use crate::cpu::kernels::codec_iq;
@@ -91,8 +91,8 @@ macro_rules! run {
 }
 
 impl<const VBMI: bool> Avx512Vnni<VBMI> {
-    /// Reads, for byte `n` of each lane, the coordinate of codeword `index[n] % N` in each of four planes. A table of
-    /// 128 bytes in two registers is one instruction, so that larger ones are looked up in parts.
+    /// Returns, for byte `n` of each lane, the coordinate of codeword `index[n] % N` in each of four planes. One
+    /// instruction looks up a table of 128 bytes in two registers; larger tables are looked up in parts.
     #[inline(always)]
     fn look_up<const N: usize>(self, planes: [&[u8; N]; 4], index: [__m512i; 4]) -> [__m512i; 4] {
         assert!(N == 256 || N == 512);
@@ -146,11 +146,11 @@ impl<const VBMI: bool> Avx512Vnni<VBMI> {
     }
 }
 
-/// Computes `acc + a . b` over two i16 by `vpdpwssd`, of whose intrinsic the compiler would make a product and a sum.
+/// Returns `acc + a . b` over two i16 by `vpdpwssd`; the compiler would split its intrinsic into a product and a sum.
 #[target_feature(enable = "avx512f,avx512vnni")]
 #[inline]
 fn dot_pairs(mut acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
-    // SAFETY: an operation on registers of this function's instruction set.
+    // SAFETY: a register operation of this function's instruction set.
     unsafe {
         asm!(
             "vpdpwssd {}, {}, {}",
@@ -237,7 +237,7 @@ impl<const VBMI: bool> Simd for Avx512Vnni<VBMI> {
     }
     #[inline(always)]
     fn ternary_digit(self, v: __m512i, power: u8) -> __m512i {
-        // A byte in the upper half of 16 bits: the low product drops what is beyond 256, the high one leaves the digit.
+        // A byte in the upper half of 16 bits: the low product drops multiples of 256, the high one leaves the digit.
         run! {
             let (power, three) = (_mm512_set1_epi16(power.into()), _mm512_set1_epi16(3));
             let even = _mm512_mullo_epi16(_mm512_slli_epi16::<8>(v), power);
@@ -314,7 +314,7 @@ impl<const VBMI: bool> Simd for Avx512Vnni<VBMI> {
     }
     #[inline(always)]
     unsafe fn load_pairs(self, p: *const u8) -> __m512i {
-        // SAFETY: 64 bytes by contract.
+        // SAFETY: 64 bytes by this function's contract.
         unsafe { self.load_bytes(p) }
     }
     #[inline(always)]
@@ -352,7 +352,7 @@ impl<const VBMI: bool> Simd for Avx512Vnni<VBMI> {
             let shifts = _mm512_broadcast_i32x4(_mm_loadu_si128(Small::<M>::SHIFTS.as_ptr().cast()));
             let offsets = _mm512_broadcast_i64x4(_mm256_loadu_si256(Small::<M>::OFFSETS.as_ptr().cast()));
             let mantissa = _mm512_and_si512(v, _mm512_set1_epi16(Small::<M>::MANTISSA as i16));
-            // Without the mask the compiler would make provision for shifts of more than 15 bits.
+            // Without the mask the compiler would handle shifts of more than 15 bits.
             let shift = _mm512_and_si512(_mm512_shuffle_epi8(shifts, index), _mm512_set1_epi16(15));
             _mm512_add_epi16(_mm512_srlv_epi16(mantissa, shift), _mm512_permutexvar_epi16(index, offsets))
         }
@@ -439,7 +439,7 @@ impl<const VBMI: bool> Simd for Avx512Vnni<VBMI> {
     #[inline(always)]
     fn transpose(self, r: [__m512; LANES]) -> [__m512; LANES] {
         run! {
-            // Within each quarter of the registers, four rows by four columns; then the quarters.
+            // First within each quarter of the registers, four rows by four columns; then across the quarters.
             let mut u = r;
             for i in (0..LANES).step_by(4) {
                 let low = [_mm512_unpacklo_ps(r[i], r[i + 1]), _mm512_unpacklo_ps(r[i + 2], r[i + 3])];

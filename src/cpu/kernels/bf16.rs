@@ -1,12 +1,12 @@
-//! Products in BF16 by the tiles of AMX, for callers who ask for them: their bits are others than those of all other
-//! kernels. Weights of any block format are unpacked as for vectors and become BF16 in the tile; activations are BF16
-//! as well, and results are F32. Instructions are those of Intel's Software Developer's Manual, volume 2, "TDPBF16PS".
+//! BF16 products with AMX tiles, if requested: their results are not bit-identical to other kernels. Weights of any
+//! block format are unpacked as for vectors and converted to BF16 in the tile; activations are BF16 as well, and
+//! results are F32. The instructions are from Intel's Software Developer's Manual, volume 2, "TDPBF16PS".
 //!
-//! A single token goes through tiles too. Each row of a tile is summed by itself, so that a result depends neither on
-//! the number of tokens beside it nor on the columns of a tile.
+//! A single token uses tiles too. Each row of a tile is summed separately, so that a result depends neither on the
+//! other tokens of the batch nor on the columns of a tile.
 #![allow(unsafe_code)]
 #![cfg(target_arch = "x86_64")]
-// Loops over registers are written over indices, which unroll.
+// Loops over registers iterate over indices, so that they unroll.
 #![allow(clippy::needless_range_loop)]
 
 use std::arch::x86_64::*;
@@ -22,17 +22,16 @@ use super::weight_group::{self, TileGroup, WeightGroup};
 
 /// Number of vectors of a row panel in a group: columns `k` and `k + PAIRS` of sixteen rows each.
 const PAIRS: usize = GROUP / 2;
-/// Bytes of a row panel in a group, and of a token.
+/// Size of a row panel in a group in bytes; next, of a token.
 const PANEL_BYTES: usize = 64 * PAIRS;
 const TOKEN_BYTES: usize = InputType::Bf16.bytes();
 
-/// Vectors that are rounded to BF16.
+/// Vectors that can be rounded to BF16.
 pub trait RoundBf16: Simd {
-    /// Rounds to nearest even, `low` into the low and `high` into the high 16 bits of each lane; what is less than the
-    /// least normal number becomes 0.
+    /// Rounds to nearest even, `low` into the low and `high` into the high 16 bits of each lane. Denormals become 0.
     ///
     /// # Safety
-    /// With AVX-512 the processor has its BF16 instructions.
+    /// With AVX-512, the processor must have its BF16 instructions.
     unsafe fn bf16_pairs(self, low: Self::F, high: Self::F) -> Self::I;
 }
 
@@ -55,8 +54,8 @@ impl RoundBf16 for Avx512Vnni<false> {
     }
 }
 
-/// Instantiates the kernels with the tiles `$tiles` as `KERNELS`, whose vectors have the token `$token`. All else is
-/// that of `amx`.
+/// Instantiates the kernels with the tiles `$tiles` as `KERNELS`, whose vectors have the token `$token`. Everything
+/// else is from `amx`.
 macro_rules! instantiate_bf16 {
     ($tiles:ty, $token:expr, $(#[$enable:meta])*) => {
         use std::marker::PhantomData;
@@ -97,7 +96,7 @@ macro_rules! instantiate_bf16 {
             unsafe { bf16::quantize($token, x, out, n, t) }
         }
 
-        /// A place for the constants of a type of weights.
+        /// Namespace for the constants of a weight type.
         struct Rounded<B>(PhantomData<B>);
 
         impl<B: Base> Rounded<B> {
@@ -134,25 +133,25 @@ pub mod on_processor {
     );
 }
 
-/// Returns the bytes of a row panel in a group of a tile, which are integers and scales before they are BF16.
+/// Returns the size in bytes of a row panel in a group of a tile, which holds integers and scales before BF16.
 pub const fn tile_bytes<K: Kind>() -> usize {
     let unpacked = weight_group::tile_bytes::<K>();
     if unpacked > PANEL_BYTES { unpacked } else { PANEL_BYTES }
 }
 
 /// Multiplies the integers of `groups` groups of one row panel of a tile by their scales and rounds them to BF16, in
-/// place: from the last group to the first where groups grow, and from the first to the last where they shrink.
+/// place: from the last group to the first if groups grow, from the first to the last if they shrink.
 ///
 /// # Safety
-/// `tile` points to the panel's first vector in a tile of `PANELS` panels, which has so many groups of `tile_bytes`.
-/// The processor has what `RoundBf16` needs.
+/// `tile` must point to the panel's first vector in a tile of `PANELS` panels and `groups` groups of `tile_bytes`. The
+/// processor must have the instructions that `RoundBf16` needs.
 #[inline(always)]
 pub unsafe fn expand<S: RoundBf16, K: Kind>(s: S, tile: *mut u8, groups: usize) {
     let unpacked = const { weight_group::tile_bytes::<K>() };
     let zero = const { weight_group::zero_of_tile::<S, K>() };
     for i in 0..groups {
         let group = if unpacked > PANEL_BYTES { i } else { groups - 1 - i };
-        // SAFETY: the group's vectors, by this function's contract. All are read before one is written.
+        // SAFETY: the group's vectors, by this function's contract. All reads come before the first write.
         unsafe {
             let weights = TileGroup::<K, PANELS>(tile.add(unpacked * PANELS * group), PhantomData);
             let mut quants = [s.splat_i32(0); 16];
@@ -189,15 +188,15 @@ pub unsafe fn expand<S: RoundBf16, K: Kind>(s: S, tile: *mut u8, groups: usize) 
 /// Returns the integers of a column of a vector, sixteen rows.
 #[inline(always)]
 fn column<S: Simd, K: Kind>(s: S, vector: S::I, column: usize) -> S::I {
-    // `GROUP / bits` columns share a lane of 32 bits.
+    // `GROUP / bits` columns share a 32-bit lane.
     let bits = const { K::INPUT.registers() };
     s.shift(s.shift(vector, 32 - (bits * (column + 1)) as i32), bits as i32 - 32)
 }
 
-/// Rounds the values of one token to BF16, number `t` of `n` side by side.
+/// Rounds the values of token `t` of `n` adjacent tokens to BF16.
 ///
 /// # Safety
-/// The processor has what `RoundBf16` needs.
+/// The processor must have the instructions that `RoundBf16` needs.
 #[inline(always)]
 pub unsafe fn quantize<S: RoundBf16>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize) {
     assert!(t < n);
@@ -211,10 +210,10 @@ pub unsafe fn quantize<S: RoundBf16>(s: S, x: &[f32], out: &mut [u8], n: usize, 
     }
 }
 
-/// Computes the sums of `gemm::gemm` of up to `MANY_TOKENS` tokens, from a tile of BF16.
+/// Computes the sums of `gemm::gemm` for up to `MANY_TOKENS` tokens, from a BF16 tile.
 ///
 /// # Safety
-/// As for `gemm::gemm`, with `tokens` in place of `N`, and for `Tiles`.
+/// As for `gemm::gemm`, with `tokens` instead of `N`, and for `Tiles`.
 #[inline(always)]
 pub unsafe fn multiply<T: Tiles>(
     tile: *const u8,
@@ -226,8 +225,8 @@ pub unsafe fn multiply<T: Tiles>(
     out: *mut f32,
     stride: usize,
 ) {
-    /// Repeats `$body` for each tile of tokens, with the number of the first of its tiles of sums, one a panel, and
-    /// with its first token.
+    /// Repeats `$body` for each token tile, with the number of its first sum tile (one per panel) and with its first
+    /// token.
     macro_rules! token_tiles {
         ($sums:ident $t:ident $body:block) => {
             token_tiles!(@ $sums 0 $t 0 $body);
@@ -242,8 +241,8 @@ pub unsafe fn multiply<T: Tiles>(
         }};
     }
     debug_assert!((1..=MANY_TOKENS).contains(&tokens));
-    // SAFETY: groups, activations and results of panels and tokens are inside by this function's contract, and shapes
-    // those of `Config`.
+    // SAFETY: groups, activations and results of panels and tokens are in bounds by this function's contract, and
+    // shapes are those set by `Config`.
     unsafe {
         let mut tiles = T::new(&Config::new(tokens, PAIRS));
         token_tiles!(SUMS token {
@@ -275,7 +274,7 @@ pub unsafe fn multiply<T: Tiles>(
     }
 }
 
-/// The scalar twin.
+/// The kernels on emulated tiles.
 #[cfg(test)]
 pub mod on_twin {
     use half::bf16 as Bf16;

@@ -1,7 +1,7 @@
-//! The decoders of the packed block formats: sixteen rows of one block, in the order of `packed`, become eight vectors
-//! of bytes for every 32 columns, and their scales and mins.
+//! Decoders of the packed block formats: sixteen rows of one block, in the order of `packed`, become eight vectors of
+//! bytes per 32 columns, and their scales and mins.
 #![allow(unsafe_code)]
-// Loops over registers are written over indices, which unroll.
+// Loops over registers iterate over indices, so that they unroll.
 #![allow(clippy::needless_range_loop)]
 
 use super::activations::InputType;
@@ -9,20 +9,20 @@ use super::float::{self, Float};
 use super::simd::Simd;
 use crate::quant::{fp4, iq::IQ4_VALUES};
 
-/// The properties of a format on which the arithmetic depends. A value is `scale * (q - zero)`, or `scale * q + min`
-/// where `MIN`.
+/// The properties of a format on which the arithmetic depends. A value is `scale * (q - zero)`, or `scale * q + min` if
+/// `MIN`.
 pub trait Kind {
     const INPUT: InputType = InputType::I8;
-    /// Number of scales for 32 columns of a row: 1 or 2.
+    /// Number of scales per 32 columns of a row: 1 or 2.
     const SUBS: usize;
     const MIN: bool;
-    /// True for signed bytes that need all eight bits; their zero point is that of the instruction set.
+    /// True for signed bytes that need all eight bits; their zero point is `Simd::WIDE_ZERO`.
     const WIDE: bool;
     /// Number of bits of the bytes.
     const BITS: u32;
-    /// Zero point of the bytes in a tile, and of a codec's or more; 0 where there are mins.
+    /// Zero point of the bytes in a tile, at least the codec's; 0 if there are mins.
     const ZERO: i32 = if Self::MIN { 0 } else { 1 << (Self::BITS - 1) };
-    /// Number of dot products of four bytes with activations of -127 to 127 whose halves can be added in 16 bits.
+    /// Number of dot products of four bytes with activations of -127 to 127 that can be added in 16-bit halves.
     const RUN: usize = match Self::BITS {
         ..=4 => 8 / Self::SUBS,
         5 => 4,
@@ -58,7 +58,7 @@ kinds! {
     WideMin 1 true true 8
 }
 
-/// The kind of integers of 16 bits.
+/// The kind of 16-bit integers.
 pub struct Int16;
 impl Kind for Int16 {
     const INPUT: InputType = InputType::I16;
@@ -68,25 +68,25 @@ impl Kind for Int16 {
     const BITS: u32 = 16;
 }
 
-/// A block format, sixteen rows side by side.
+/// A block format, sixteen rows interleaved.
 pub trait Codec {
     /// Groups of 32 columns in a block: 1, 2, 4 or 8.
     const GROUPS: usize = 8;
     /// Bytes of sixteen rows of a block.
     const BYTES: usize;
-    /// Selects a copy of the code for each group of a block; of no use where look-ups take most of the time.
+    /// True if the code is copied for each group of a block; useless if look-ups dominate.
     const UNROLL: bool = true;
     type Kind: Kind;
-    /// Zero point of the bytes, a power of two; 0 where the kind has mins or an offset of its own.
+    /// Zero point of the bytes, a power of two; 0 if the kind has mins or its own offset.
     const ZERO: i32 = 0;
-    /// Place of the scale, where the block has one; a min follows it.
+    /// Byte offset of the scale, if the block has one; a min follows it.
     const SCALE: usize = 0;
 
-    /// Reads the scales of the sub-blocks in order, and the mins where there are any: one of each for the whole block,
-    /// unless a format has them otherwise.
+    /// Reads the scales of the sub-blocks in order, and the mins if any. By default one scale (and min) covers the
+    /// whole block.
     ///
     /// # Safety
-    /// `p` points to `BYTES` readable bytes.
+    /// `p` must point to `BYTES` readable bytes.
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
         // SAFETY: inside the block.
@@ -99,14 +99,14 @@ pub trait Codec {
     }
 
     /// Decodes the bytes of 32 columns, columns `4 j .. 4 j + 4` to vector `j`, or 16-bit integers of 16 columns, two
-    /// to a vector. `scale` is that of `scales` for them.
+    /// per vector. `scale` is the columns' result of `scales`.
     ///
     /// # Safety
-    /// `p` points to `BYTES` readable bytes; `b < GROUPS`, or `b < 2 * GROUPS` for 16-bit integers.
+    /// `p` must point to `BYTES` readable bytes; `b < GROUPS`, or `b < 2 * GROUPS` for 16-bit integers.
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, scale: S::F) -> [S::I; 8];
 }
 
-/// Computes `$value` for each `$j` of eight, without a closure, which the compiler might compile outside of the
+/// Evaluates `$value` for each `$j` of eight. A macro, because the compiler might compile a closure outside of the
 /// functions that enable the instruction set.
 macro_rules! eight {
     ($s:ident, $j:ident => $value:expr) => {{
@@ -126,7 +126,7 @@ unsafe fn nibbles<S: Simd>(s: S, p: *const u8) -> [S::I; 8] {
     eight!(s, j => unsafe { s.field(s.load_bytes(p.add(64 * (j % 4))), if j < 4 { 0 } else { 4 }, 15) })
 }
 
-/// Adds a fifth bit from a plane whose byte holds that bit of vectors 0 to 7.
+/// Adds a fifth bit from a plane, each byte of which holds the bit for vectors 0 to 7.
 #[inline(always)]
 unsafe fn fifth_bits<S: Simd>(s: S, p: *const u8, q: [S::I; 8]) -> [S::I; 8] {
     // SAFETY: 64 bytes by the callers' contract.
@@ -134,7 +134,7 @@ unsafe fn fifth_bits<S: Simd>(s: S, p: *const u8, q: [S::I; 8]) -> [S::I; 8] {
     eight!(s, j => s.or(q[j], s.field(plane, j as i32 - 4, 16)))
 }
 
-/// Decodes eight vectors at `p` to a field of each byte.
+/// Decodes a bit field of each byte of eight vectors at `p`.
 #[inline(always)]
 unsafe fn fields<S: Simd>(s: S, p: *const u8, shift: i32, mask: u8) -> [S::I; 8] {
     // SAFETY: 512 bytes by the callers' contract.
@@ -146,11 +146,11 @@ fn or8<S: Simd>(s: S, a: [S::I; 8], b: [S::I; 8]) -> [S::I; 8] {
     eight!(s, j => s.or(a[j], b[j]))
 }
 
-/// Scales of sub-blocks as bytes, sixteen rows each.
+/// Scales of sub-blocks as bytes, sixteen rows per sub-block.
 #[repr(align(64))]
 struct ScaleBytes([u8; 256]);
 
-/// Formats of one group of columns with one scale, by their kinds, bytes and zero points.
+/// Defines formats of one group of columns with one scale, by kind, bytes and zero point.
 macro_rules! single_groups {
     ($($name:ident $kind:ident $bytes:literal $zero:literal |$s:ident, $p:ident| $quants:expr)*) => {$(
         pub struct $name;
@@ -178,7 +178,7 @@ single_groups! {
     Iq4Nl Wide 288 0 |s, p| iq4(s, p.add(32))
 }
 
-/// Decodes nibbles to the values of the formats with four bits that are not linear.
+/// Decodes nibbles to the values of the nonlinear four-bit formats.
 #[inline(always)]
 unsafe fn iq4<S: Simd>(s: S, p: *const u8) -> [S::I; 8] {
     // SAFETY: 256 bytes by the callers' contract.
@@ -262,7 +262,7 @@ impl Codec for Q6K {
     }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
-        // Halves of 128 columns: 64 bytes of low nibbles, 32 bytes of high pairs of bits.
+        // Halves of 128 columns: 64 bytes of low nibbles, 32 bytes of high bit pairs.
         let (half, quarter) = (b / 4, b % 4);
         // SAFETY: `half < 2`, so that both are inside the block.
         unsafe {
@@ -315,7 +315,7 @@ impl Codec for Q3K {
         // SAFETY: inside the block; the array holds 256 bytes.
         unsafe {
             let d = s.load_f16(p.add(1728));
-            // Sixteen 6-bit scales with an offset of 32: low nibbles in eight bytes, high pairs of bits in four.
+            // Sixteen 6-bit scales with an offset of 32: low nibbles in eight bytes, high bit pairs in four.
             let (a, b, c) = (s.load_bytes(p.add(1536)), s.load_bytes(p.add(1600)), s.load_bytes(p.add(1664)));
             s.store_bytes(sc, s.add_bytes(s.or(s.field(a, 0, 15), s.field(c, -4, 48)), 224));
             s.store_bytes(sc.add(64), s.add_bytes(s.or(s.field(b, 0, 15), s.field(c, -2, 48)), 224));
@@ -343,8 +343,8 @@ impl Codec for Iq4Xs {
 
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // 6-bit scales with an offset of 32: the nibbles of four bytes, and pairs of bits in a 16-bit word a row.
-        // SAFETY: inside the block.
+        // 6-bit scales with an offset of 32: nibbles in four bytes, and bit pairs in one 16-bit word per row. SAFETY:
+        // inside the block.
         unsafe {
             let d = s.load_f16(p);
             let mut bytes = [[0u8; 16]; 8];
@@ -376,7 +376,7 @@ impl Codec for Mxfp4 {
 
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // Arrays of fixed length and indices, so that the compiler makes vectors of it.
+        // Arrays of fixed length and indices, so that the compiler vectorizes the loop.
         let mut halves = [0f32; 16];
         // SAFETY: inside the block.
         let bytes = unsafe { p.cast::<[u8; 16]>().read() };
@@ -403,7 +403,7 @@ impl Codec for Nvfp4 {
 
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // Arrays of fixed length and indices, for the reason that `Mxfp4` has.
+        // Arrays of fixed length and indices, so that the compiler vectorizes the loop.
         let mut halves = [0u16; 64];
         // SAFETY: inside the block.
         let bytes = unsafe { p.cast::<[u8; 64]>().read() };
@@ -411,13 +411,13 @@ impl Codec for Nvfp4 {
             halves[i] = fp4::small_scale(bytes[i]);
         }
         for i in 0..4 {
-            // Half of the scale, because the values are doubled. SAFETY: sixteen of 16 bits.
+            // Half of the scale, because the values are doubled. SAFETY: sixteen 16-bit values.
             scale[i] = s.mul(unsafe { s.load_f16(halves.as_ptr().add(16 * i).cast()) }, s.splat(128.0));
         }
     }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
-        // Two words for each 16 columns, the first eight of which are in the low nibbles.
+        // Two words per 16 columns; low nibbles hold the first eight columns.
         eight!(s, j => {
             let (word, shift) = (4 * b + 2 * (j / 4) + j % 2, if j % 4 < 2 { 0 } else { 4 });
             // SAFETY: `b < 2`, so that this is inside the block.
@@ -426,7 +426,7 @@ impl Codec for Nvfp4 {
     }
 }
 
-/// Factors that bring a digit of base 3 to the front.
+/// Factors that move a base-3 digit to the front.
 const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
 
 pub struct Tq1_0;
@@ -438,7 +438,8 @@ impl Codec for Tq1_0 {
 
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
-        // Runs of 32 columns have one digit of 32 bytes, then runs of 16 one of 16, and the last runs of four.
+        // First 32 bytes hold one digit per run of 32 columns, then 16 bytes one per run of 16, and the last bytes one
+        // per run of four.
         eight!(s, j => {
             let (byte, digit) = match (b, j) {
                 (0..5, _) => (64 * j, b),
@@ -461,7 +462,8 @@ impl Codec for Ptq1_0 {
 
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
-        // Runs of 16 columns have one digit of 16 bytes, then runs of 8 one of 8, and the last runs of two one of two.
+        // First 16 bytes hold one digit per run of 16 columns, then 8 bytes one per run of 8, and the last bytes one
+        // per run of two.
         eight!(s, j => {
             let column = 32 * b + 4 * j;
             if column < 120 {
@@ -474,7 +476,7 @@ impl Codec for Ptq1_0 {
             } else {
                 let (mut bytes, digit) = ([0u8; 64], (column - 120) / 2);
                 for (i, byte) in bytes.iter_mut().enumerate() {
-                    // SAFETY: 32 bytes after the words, two a row.
+                    // SAFETY: 32 bytes after the words, two per row.
                     *byte = unsafe { *p.add(384 + 2 * (i / 4) + i % 2) }.wrapping_mul(POWERS[digit + i % 4 / 2]);
                 }
                 // SAFETY: 64 bytes.
@@ -499,7 +501,7 @@ impl Codec for Q1_0 {
     }
 }
 
-/// Values of two bits, `GROUPS` times 32 under one scale.
+/// Two-bit values, `GROUPS` groups of 32 under one scale.
 pub struct PairBlocks<const GROUPS: usize>;
 impl<const GROUPS: usize> Codec for PairBlocks<GROUPS> {
     type Kind = Offset4;
@@ -528,8 +530,8 @@ impl Codec for Tq2_0 {
     }
 }
 
-/// Floats of 8 bits, 32 columns to a block: `q = w / scale` in 14 bits, where `scale` is the least power of two with
-/// which the largest of the 32 fits.
+/// 8-bit floats, 32 columns per block: `q = w / scale` in 14 bits; `scale` is the smallest power of two with which the
+/// largest of the 32 values fits.
 pub struct F8Blocks;
 impl Codec for F8Blocks {
     type Kind = Int16;

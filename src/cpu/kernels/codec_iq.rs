@@ -1,14 +1,14 @@
-//! The decoders of formats whose integers are indices into a codebook (`quant::iq`): each row's codewords are read,
-//! then signs or an offset are applied. All bytes have their zero point at 64, about which signs reflect them.
+//! Decoders of the formats whose integers are codebook indices (`quant::iq`): each row's codewords are read, then signs
+//! or an offset are applied. All bytes have their zero point at 64; signs reflect them about it.
 #![allow(unsafe_code)]
-// Loops over registers are written over indices, which unroll.
+// Loops over registers iterate over indices, so that they unroll.
 #![allow(clippy::needless_range_loop)]
 
 use super::codec::{Codec, Offset7, OffsetHalves7, eight};
 use super::simd::{Codebook, Simd};
 use crate::quant::iq_grids as grids;
 
-/// Zero point of bytes of 7 bits, above the largest value.
+/// Zero point of 7-bit values, above the largest value.
 const ZERO: i32 = 64;
 
 static IQ2_XXS: Codebook<8, 256> = codebook(&grids::IQ2_XXS);
@@ -16,7 +16,7 @@ static IQ2_XS: Codebook<8, 512> = codebook(&grids::IQ2_XS);
 static IQ2_S: Codebook<8, 1024> = codebook(&grids::IQ2_S);
 static IQ3_XXS: Codebook<4, 256> = codebook(&grids::IQ3_XXS);
 static IQ3_S: Codebook<4, 512> = codebook(&grids::IQ3_S);
-/// Codewords of eight times the values less 1, so that the offsets of -1/8 and 1/8 are integers.
+/// Codewords of eight times the value minus 1, so that the offsets of -1/8 and 1/8 are integers.
 static IQ1: Codebook<8, 2048> = codebook(&eightfold(&grids::IQ1));
 
 /// Adds the zero point to the codewords of a grid.
@@ -44,23 +44,23 @@ const fn eightfold<const N: usize>(points: &[[i8; 8]; N]) -> [[u8; 8]; N] {
     out
 }
 
-/// Bits of a byte of signs that belong to the first and the last four of eight columns.
+/// Bits of a sign byte for the first and the last four of eight columns.
 const SIGNS: [u32; 2] = [0x0804_0201, 0x8040_2010];
 
-/// Reflects bytes about their zero, with a byte of signs for each eight columns.
+/// Reflects bytes about their zero point, with one sign byte per eight columns.
 #[inline(always)]
 fn signed<S: Simd>(s: S, q: [S::I; 8], signs: S::I) -> [S::I; 8] {
     eight!(s, j => s.reflect(q[j], s.spread(signs, j / 2), SIGNS[j % 2]))
 }
 
-/// Reads the codewords of two times four indices.
+/// Reads the codewords of four plus four indices.
 #[inline(always)]
 fn codewords4<S: Simd, const N: usize>(s: S, table: &Codebook<4, N>, first: [S::I; 4], last: [S::I; 4]) -> [S::I; 8] {
     let (first, last) = (s.codewords4(table, first), s.codewords4(table, last));
     eight!(s, j => if j < 4 { first[j] } else { last[j - 4] })
 }
 
-/// Adds the eighth sign to bytes of seven, which makes the number of negative values even.
+/// Adds the eighth sign to bytes of seven, so that the number of negative values is even.
 #[inline(always)]
 fn even_signs<S: Simd>(s: S, seven: S::I) -> S::I {
     const ONES: [i8; 16] = [0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4];
@@ -68,7 +68,7 @@ fn even_signs<S: Simd>(s: S, seven: S::I) -> S::I {
     s.or(seven, s.field(ones, -7, 128))
 }
 
-/// Decodes the bytes of signs of a word that holds four times seven of them.
+/// Decodes the sign bytes of a word that holds four times seven signs.
 #[inline(always)]
 fn signs_of_word<S: Simd>(s: S, word: S::I) -> S::I {
     let low = s.or(s.bits(word, 0, 0x7f), s.bits(word, -1, 0x7f00));
@@ -82,7 +82,7 @@ fn bytes<S: Simd>(s: S, word: S::I) -> [S::I; 4] {
     [s.bits(word, 0, 255), s.bits(word, 8, 255), s.bits(word, 16, 255), s.bits(word, 24, 255)]
 }
 
-/// Computes `d * (2 n + 1)`, `n` being the bits of `mask` after a shift to the right.
+/// Returns `d * (2 n + 1)`; `n` is the word shifted right by `shift` and masked by `mask`.
 #[inline(always)]
 fn odd<S: Simd>(s: S, d: S::F, word: S::I, shift: i32, mask: u32) -> S::F {
     s.mul(d, s.to_f32(s.or(s.bits(word, shift - 1, 2 * mask), s.splat_i32(1))))
@@ -91,17 +91,17 @@ fn odd<S: Simd>(s: S, d: S::F, word: S::I, shift: i32, mask: u32) -> S::F {
 /// Reads the scale of a block, times a power of two.
 ///
 /// # Safety
-/// `p` points to 32 readable bytes.
+/// `p` must point to 32 readable bytes.
 #[inline(always)]
 unsafe fn d<S: Simd>(s: S, p: *const u8, factor: f32) -> S::F {
     // SAFETY: the same contract.
     s.mul(unsafe { s.load_f16(p) }, s.splat(factor))
 }
 
-/// Reads sixteen scales of 4 bits, in two words at `p`.
+/// Reads sixteen 4-bit scales, in two words at `p`.
 ///
 /// # Safety
-/// `p` points to 128 readable bytes.
+/// `p` must point to 128 readable bytes.
 #[inline(always)]
 unsafe fn sixteen_scales<S: Simd>(s: S, d: S::F, p: *const u8, scale: &mut [S::F; 16]) {
     for i in 0..16 {
@@ -248,7 +248,7 @@ impl Codec for Iq3S {
     }
 }
 
-/// Computes 2 in each byte, or 0 where bit `bit` of byte `n` is set, which turns the offset -1/8 of `IQ1` into 1/8.
+/// Returns 2 in each byte, or 0 if bit `bit` of byte `n` is set; adding 2 changes the offset -1/8 of `IQ1` to 1/8.
 #[inline(always)]
 fn positive<S: Simd>(s: S, v: S::I, n: usize, bit: i32) -> S::I {
     const TWO: [i8; 16] = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -297,7 +297,7 @@ impl Codec for Iq1M {
         // SAFETY: inside the block; both arrays hold what is written and read.
         unsafe {
             let words = [s.load_bytes(p.add(768)), s.load_bytes(p.add(832))];
-            // The upper four bits of each 16 are those of `d`.
+            // The upper four bits of each 16 belong to `d`.
             let low = s.or(s.bits(words[0], 12, 0xf), s.bits(words[0], 24, 0xf0));
             let high = s.or(s.bits(words[1], 4, 0xf00), s.bits(words[1], 16, 0xf000));
             let (mut wide, mut halves) = ([0u32; 16], [0u16; 16]);

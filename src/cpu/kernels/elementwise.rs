@@ -1,6 +1,5 @@
-//! The elementwise ops on one row: norms, sums, rotary embedding, transposition, arg-max, and the loops of all
-//! functions of one and of two values. Each public function checks lengths, then runs the same code for every
-//! instruction set.
+//! Elementwise ops on one row: norms, sums, RoPE, transposition, argmax, and the loops of all unary and binary
+//! functions. Each public function checks lengths, then runs the same code for every instruction set.
 #![allow(unsafe_code)]
 
 use super::simd::{LANES, Simd};
@@ -17,7 +16,7 @@ fn add_scaled_lanes<S: Simd>(s: S, x: &mut [f32], delta: &[f32], scale: f32) {
     zip(s, AddTimes(s.splat(scale)), x, delta);
 }
 
-/// Computes `x = x / sqrt(mean(x^2) + eps) * weight`, the weight 1 where absent.
+/// Computes `x = x / sqrt(mean(x^2) + eps) * weight`; a missing weight is 1.
 pub fn rms_norm(isa: Isa, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
     assert!(weight.is_none_or(|weight| weight.len() == x.len()));
     dispatch!(isa, rms_norm_lanes(x: &mut [f32], weight: Option<&[f32]>, eps: f32))
@@ -36,7 +35,7 @@ fn times_both<S: Simd>(s: S, x: &mut [f32], factor: f32, weight: Option<&[f32]>)
     }
 }
 
-/// Computes `x = (x - mean) / sqrt(var + eps) * weight`, the weight 1 where absent.
+/// Computes `x = (x - mean) / sqrt(var + eps) * weight`; a missing weight is 1.
 pub fn layer_norm(isa: Isa, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
     assert!(weight.is_none_or(|weight| weight.len() == x.len()));
     dispatch!(isa, layer_norm_lanes(x: &mut [f32], weight: Option<&[f32]>, eps: f32));
@@ -69,7 +68,7 @@ fn multiply_lanes<S: Simd>(s: S, x: &mut [f32], y: &[f32]) {
     zip(s, TimesBoth(s.splat(1.0)), x, y);
 }
 
-/// Computes the mean of `groups` parts of `x`, which lie one after the other.
+/// Computes the mean of `groups` adjacent parts of `x`.
 pub fn mean(isa: Isa, x: &[f32], groups: usize, out: &mut [f32]) {
     assert!(groups > 0 && x.len() == groups * out.len());
     let (first, others) = x.split_at(out.len());
@@ -101,14 +100,14 @@ fn dot_lanes<S: Simd>(s: S, x: &[f32], y: &[f32]) -> f32 {
     lanes.iter().sum()
 }
 
-/// Computes `x = x * by`, where each value of `by` is the factor of as many values of `x`.
+/// Computes `x = x * by`; each value of `by` multiplies `x.len() / by.len()` values of `x`.
 pub fn multiply_each(isa: Isa, x: &mut [f32], by: &[f32]) {
     assert!(!by.is_empty() && x.len().is_multiple_of(by.len()));
     let each = x.len() / by.len();
     x.chunks_exact_mut(each).zip(by).for_each(|(x, by)| scale(isa, x, *by));
 }
 
-/// Computes `x *= sqrt(mean(like^2) / max(mean(x^2), 1e-5))`, for each part of `x` that is as long as `like`.
+/// Computes `x *= sqrt(mean(like^2) / max(mean(x^2), 1e-5))` for each part of `x` of the length of `like`.
 pub fn rescale(isa: Isa, x: &mut [f32], like: &[f32]) {
     assert!(!like.is_empty() && x.len().is_multiple_of(like.len()));
     dispatch!(isa, rescale_lanes(x: &mut [f32], like: &[f32]))
@@ -140,7 +139,8 @@ fn threshold_lanes<S: Simd>(s: S, x: &mut [f32], deviations: f32) {
     map(s, Above(s.splat(deviations * variance.sqrt())), x);
 }
 
-/// Takes the mean from each value. Returns the variance, of the differences, because the mean may be far larger.
+/// Subtracts the mean from each value. Returns the variance, computed from the differences, because the mean may be far
+/// larger.
 #[inline(always)]
 fn centre<S: Simd>(s: S, x: &mut [f32]) -> f32 {
     let mean = sum_of(s, Itself, x) / x.len() as f32;
@@ -148,19 +148,19 @@ fn centre<S: Simd>(s: S, x: &mut [f32]) -> f32 {
     mean_square_lanes(s, x)
 }
 
-/// Computes `x = min(max(x, low), high)`, NaN where x is.
+/// Computes `x = min(max(x, low), high)`; NaN stays NaN.
 pub fn clamp(isa: Isa, x: &mut [f32], low: f32, high: f32) {
     dispatch!(isa, clamp_lanes(x: &mut [f32], low: f32, high: f32))
 }
 
 #[inline(always)]
 fn clamp_lanes<S: Simd>(s: S, x: &mut [f32], low: f32, high: f32) {
-    // Adding this to the result turns a bound of -0 into +0; for other bounds it changes nothing.
+    // Adding `zero` to the result changes a bound of -0 to +0; for other bounds it changes nothing.
     let zero = if low == 0.0 || high == 0.0 { 0.0 } else { -0.0 };
     map(s, Clamp { low: s.splat(low), high: s.splat(high), zero: s.splat(zero) }, x);
 }
 
-/// Rotates dimension `i` of a head with `i + n`, where `n` is the length of `cos` and `sin`.
+/// Rotates dimension `i` of a head with `i + n`; `n` is the length of `cos` and `sin`.
 pub fn rope_halves(isa: Isa, head: &mut [f32], cos: &[f32], sin: &[f32]) {
     assert!(cos.len() == sin.len() && 2 * cos.len() <= head.len());
     dispatch!(isa, rope_halves_lanes(head: &mut [f32], cos: &[f32], sin: &[f32]))
@@ -180,8 +180,8 @@ fn rope_halves_lanes<S: Simd>(s: S, head: &mut [f32], cos: &[f32], sin: &[f32]) 
     }
 }
 
-/// Rotates dimension `2i` of a head with `2i + 1`. `cos` holds each cosine twice, `sin` each sine negated and then as
-/// it is.
+/// Rotates dimension `2i` of a head with `2i + 1`. `cos` holds each cosine twice, `sin` each sine first negated, then
+/// unchanged.
 pub fn rope_adjacent(isa: Isa, head: &mut [f32], cos: &[f32], sin: &[f32]) {
     assert!(cos.len() == sin.len() && cos.len() <= head.len() && cos.len().is_multiple_of(2));
     dispatch!(isa, rope_adjacent_lanes(head: &mut [f32], cos: &[f32], sin: &[f32]))
@@ -197,7 +197,7 @@ fn rope_adjacent_lanes<S: Simd>(s: S, head: &mut [f32], cos: &[f32], sin: &[f32]
     }
 }
 
-/// Computes `out[j][i] = rows[i][j]`, `out` being `[n][16]` for rows of n.
+/// Computes `out[j][i] = rows[i][j]`; `out` is `[n][16]` for rows of n.
 pub fn transpose(isa: Isa, rows: &[&[f32]; LANES], out: &mut [f32]) {
     assert!(rows.iter().all(|row| row.len() * LANES == out.len()));
     dispatch!(isa, transpose_lanes(rows: &[&[f32]; LANES], out: &mut [f32]))
@@ -217,10 +217,10 @@ fn transpose_lanes<S: Simd>(s: S, rows: &[&[f32]; LANES], out: &mut [f32]) {
     }
 }
 
-/// Finds the index of the largest value, the lowest where several are equal; NaN is never the largest. 0 for an empty
+/// Returns the index of the largest value, the lowest index among equals; NaN is never the largest. 0 for an empty
 /// slice.
 pub fn argmax(isa: Isa, x: &[f32]) -> usize {
-    /// Long enough that finding the peak is a matter of loads, short enough that the second look is in cache.
+    /// Long enough that finding the peak is bound by loads, short enough that the second pass hits the cache.
     const CHUNK: usize = 1024;
     let mut best = (f32::NEG_INFINITY, 0);
     for (i, chunk) in x.chunks(CHUNK).enumerate() {
@@ -243,7 +243,7 @@ fn peak_lanes<S: Simd>(s: S, x: &[f32]) -> f32 {
     let (groups, rest) = x.as_chunks::<{ 4 * LANES }>();
     for group in groups {
         for (peak, x) in peaks.iter_mut().zip(group.as_chunks().0) {
-            // The operand that may be NaN stands first, where it is dropped.
+            // The operand that may be NaN comes first, so that NaN is dropped.
             *peak = s.max(s.load(x), *peak);
         }
     }
@@ -255,13 +255,13 @@ fn peak_lanes<S: Simd>(s: S, x: &[f32]) -> f32 {
     s.max_lane(s.max(s.max(peaks[0], peaks[1]), s.max(peaks[2], peaks[3])))
 }
 
-/// A function of one value, in lanes. A trait rather than closures, which would not be compiled for the
-/// instruction set of the function around them.
+/// A unary function in lanes. A trait, because closures would not be compiled for the instruction set of the
+/// surrounding function.
 pub(super) trait Unary<S: Simd>: Copy {
     fn at(self, s: S, x: S::F) -> S::F;
 }
 
-/// A function of two values.
+/// A binary function.
 pub(super) trait Binary<S: Simd>: Copy {
     fn at(self, s: S, x: S::F, y: S::F) -> S::F;
 }
@@ -288,7 +288,7 @@ pub(super) fn zip<S: Simd>(s: S, f: impl Binary<S>, x: &mut [f32], y: &[f32]) {
     }
 }
 
-/// The sum of a function that is 0 at 0. Four partial sums hide the latency of the addition.
+/// Returns the sum of a function that is 0 at 0. Four partial sums hide the latency of the addition.
 #[inline(always)]
 fn sum_of<S: Simd>(s: S, f: impl Unary<S>, x: &[f32]) -> f32 {
     let mut sums = [s.splat(0.0); 4];
@@ -358,7 +358,7 @@ struct Clamp<V> {
 impl<S: Simd> Unary<S> for Clamp<S::F> {
     #[inline(always)]
     fn at(self, s: S, x: S::F) -> S::F {
-        // The operand that may be NaN stands last, where it is kept.
+        // The operand that may be NaN comes last, so that NaN is kept.
         s.add(s.max(self.low, s.min(self.high, x)), self.zero)
     }
 }
@@ -388,7 +388,7 @@ pub(super) mod tests {
 
     const LENGTHS: [usize; 10] = [1, 2, 7, 15, 16, 17, 64, 65, 172, 577];
 
-    /// Checks that `f` is near the oracle on every instruction set and that all have the same bits.
+    /// Checks that `f` is close to the expected values on every instruction set, and bit-identical on all of them.
     pub fn check(expected: &[f64], tolerance: f64, f: impl Fn(Isa) -> Vec<f32>) {
         let scalar = f(Isa::Scalar);
         for (i, (&got, &expected)) in scalar.iter().zip(expected).enumerate() {

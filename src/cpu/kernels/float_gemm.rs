@@ -1,6 +1,6 @@
-//! Products of float weights with float activations, for F32 and for rows that are no whole number of groups.
+//! Products of float weights with float activations, for F32 and for rows that are not a whole number of groups.
 #![allow(unsafe_code)]
-// Loops over registers are written over indices, which unroll.
+// Loops over registers iterate over indices, so that they unroll.
 #![allow(clippy::needless_range_loop)]
 
 use super::float::Float;
@@ -8,20 +8,21 @@ use super::gemm::{load_results, store_results};
 use super::prefetch;
 use super::simd::{PANEL_ROWS, Simd};
 
-/// Number of row panels of float weights that are multiplied with one token at once: enough chains of sums to hide the
-/// latency of a fused multiply-add.
+/// Number of row panels of float weights that are multiplied with one token at once: enough accumulator chains to hide
+/// the latency of a fused multiply-add.
 pub const FLOAT_PANELS: usize = 4;
 /// The columns of some row panels of float weights.
 pub type FloatPanels = [*const u8; FLOAT_PANELS];
 
-/// Number of bytes ahead of its use at which a weight is prefetched.
+/// Prefetch distance of weights in bytes.
 const PREFETCH: usize = 2048;
 
-/// Multiplies `R` row panels of float weights with `N` tokens, `x_stride` values apart, over `n` columns: sets the
-/// results where `first`, adds to them otherwise. Results lie token by token, `R` panels each.
+/// Multiplies `R` row panels of float weights with `N` tokens, `x_stride` values apart, over `n` columns. Sets the
+/// results if `first`, otherwise adds to them. Results lie token by token, `R` panels each.
 ///
 /// # Safety
-/// The first `R` pointers of `w` point to `16 n` weights each, each token has `n` values, `out` points to the results.
+/// The first `R` pointers of `w` must point to `16 n` weights each, each token must have `n` values, and `out` must
+/// point to the results.
 #[inline(always)]
 pub unsafe fn multiply<S: Simd, T: Float, const R: usize, const N: usize>(
     s: S,
@@ -32,7 +33,7 @@ pub unsafe fn multiply<S: Simd, T: Float, const R: usize, const N: usize>(
     out: *mut f32,
     first: bool,
 ) {
-    // SAFETY: results, weights and values are inside by this function's contract.
+    // SAFETY: results, weights and values are in bounds by this function's contract.
     unsafe {
         let mut acc = load_results::<S, R, N>(s, out, first);
         for k in 0..n {

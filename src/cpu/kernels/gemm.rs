@@ -1,13 +1,13 @@
-//! The loops of matrix products with quantized activations: `gemv` multiplies packed weights with a few tokens,
-//! `unpack` and `gemm` unpack them once into a tile in the first-level cache for many. Relies on `codec` for the
+//! The loops of matrix products with quantized activations. `gemv` multiplies packed weights with a few tokens. For
+//! many tokens `unpack` and `gemm` unpack the weights once into a tile in the L1 cache. Relies on `codec` for the
 //! weights and on `activations` for the tokens.
 //!
-//! Rows lie in lanes, sixteen rows to a panel. Every result is built in the same order by either loop: for each group
-//! of 32 columns `acc += isum * (scale * x_scale)`, or `acc += (isum0 * scale0 + isum1 * scale1) * x_scale` where its
-//! halves have scales of their own, then `acc += x_min * min` for each min. `isum` is an exact integer, and every
-//! product is fused with the sum to its left.
+//! Rows lie in SIMD lanes, sixteen rows per panel. Both loops compute every result in the same order: for each group of
+//! 32 columns `acc += isum * (scale * x_scale)`, or, if the halves of a group have their own scales, `acc += (isum0 *
+//! scale0 + isum1 * scale1) * x_scale`, then `acc += x_min * min` for each min. `isum` is an exact integer, and every
+//! product is fused with the preceding sum.
 #![allow(unsafe_code)]
-// Loops over registers are written over indices, which unroll.
+// Loops over registers iterate over indices, so that they unroll.
 #![allow(clippy::needless_range_loop)]
 
 use std::marker::PhantomData;
@@ -21,21 +21,20 @@ use super::simd::{PANEL_ROWS, Simd};
 use super::weight_group::RegisterGroup;
 use super::weight_group::{TileGroup, WeightGroup, tile_bytes, woven};
 
-/// Computes the first value of an integer sum, which makes up for the zero point of the weights, from a token's
-/// activations.
+/// Returns the initial value of an integer sum: the zero-point correction, from a token's activations.
 #[inline(always)]
 unsafe fn start<S: Simd, K: Kind>(s: S, x: *const u8, half: usize, zero: i32) -> S::I {
     if zero == 0 {
         return s.splat_i32(0);
     }
     if S::SUMS_OF_16_BITS && K::SUBS == 2 {
-        // SAFETY: the callers' activations hold it.
+        // SAFETY: the activations hold this value, by the callers' contract.
         let pair = unsafe { read(x, offset::ZERO_HALVES + 4 * half) };
         let sums = s.sum_products(s.splat_i32(0), s.splat_i32(pair));
         return s.shift(sums, zero.trailing_zeros() as i32 - PAIR_ZERO_STEP.trailing_zeros() as i32);
     }
     let at = if K::SUBS == 1 { offset::ZERO } else { offset::ZERO_HALVES + 4 * half };
-    // SAFETY: the callers' activations hold it.
+    // SAFETY: the activations hold this value, by the callers' contract.
     let minus_64_sums = s.splat_i32(unsafe { read(x, at) });
     let shift = zero.trailing_zeros() as i32 - ZERO_STEP.trailing_zeros() as i32;
     if shift == 0 { minus_64_sums } else { s.shift(minus_64_sums, shift) }
@@ -57,8 +56,8 @@ unsafe fn read<T: Copy>(p: *const u8, offset: usize) -> T {
 }
 
 /// Repeats `$body` for each constant `$i` of 0..16 below the constant `$n`, unrolled, so that shifts and offsets are
-/// constants; the compiler does not unroll loops with inline assembly in them. Where one of `$t` does not unroll, it is
-/// a loop.
+/// constants: the compiler does not unroll loops that contain inline assembly. Expands to a loop if one of `$t` does
+/// not unroll.
 macro_rules! unroll {
     ($($t:ident)*, $i:ident < $n:expr, $body:block) => {
         if const { true $(&& $t::UNROLL)* } {
@@ -76,17 +75,16 @@ macro_rules! unroll {
 }
 pub(super) use unroll;
 
-/// Number of bytes ahead of its use at which `gemv` prefetches a packed weight into the first- and the second-level
-/// cache. Processors have fewer buffers for lines on their way to the first.
+/// Prefetch distances of `gemv` in bytes, into the L1 and the L2 cache. Processors have fewer line fill buffers for L1.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const GEMV_PREFETCH: [usize; 2] = [2048, 8192];
-/// Number of bytes ahead at which `unpack`, whose run of columns is short, prefetches a packed weight.
+/// Prefetch distance of `unpack` in bytes; its run of columns is short.
 const UNPACK_PREFETCH: usize = 4096;
 
 /// Calls `prefetch` for the lines of group `b` of the block at `w`.
 #[inline(always)]
 fn prefetch_block<Q: Codec>(w: *const u8, b: usize, prefetch: impl Fn(*const u8)) {
-    // Without the fence the compiler gathers all prefetches of a loop at its end, where they come at once and late.
+    // Without the fence the compiler moves all prefetches of a loop to its end: all at once and too late.
     compiler_fence(Ordering::SeqCst);
     let lines = Q::BYTES.div_ceil(64);
     for line in b * lines / Q::GROUPS..(b + 1) * lines / Q::GROUPS {
@@ -103,7 +101,7 @@ pub(super) fn prefetch_ahead(p: *const u8) {
     prefetch::next(p.wrapping_add(next));
 }
 
-/// Adds the products of a group of one row panel with the tokens of a `gemv`.
+/// Adds the products of one group of one row panel with the tokens of a `gemv`.
 ///
 /// # Safety
 /// As for `add_group`.
@@ -120,8 +118,8 @@ pub(super) unsafe fn add_tokens<S: Simd, K: Kind, W: WeightGroup<S>, const N: us
         if N <= 4 {
             return add_group::<S, K, W, 1, N>(s, w, x, acc);
         }
-        // Four at a time: with more, the compiler moves all products of a block after its loads, which then go through
-        // memory.
+        // Four tokens at a time: with more, the compiler moves all products of a block after its loads, which then
+        // spill.
         unroll!(S, i < N / 4, {
             let acc = std::array::from_mut(&mut acc[0].as_chunks_mut::<4>().0[i]);
             add_group::<S, K, W, 1, 4>(s, w, x.add(K::INPUT.bytes() * 4 * i), acc);
@@ -132,7 +130,7 @@ pub(super) unsafe fn add_tokens<S: Simd, K: Kind, W: WeightGroup<S>, const N: us
 /// Adds the products of a group of `R` row panels with `N` tokens to `acc`.
 ///
 /// # Safety
-/// `w` is readable and `x` points to the group's activations of `N` tokens.
+/// `w` must be readable, and `x` must point to the group's activations of `N` tokens.
 #[inline(always)]
 unsafe fn add_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const N: usize>(
     s: S,
@@ -140,7 +138,7 @@ unsafe fn add_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const N
     x: *const u8,
     acc: &mut [[S::F; N]; R],
 ) {
-    // The first half's sums times their scales.
+    // Sums of the first half times their scales.
     let mut scaled = [[s.splat(0.0); N]; R];
     // SAFETY: the same contract.
     unsafe {
@@ -155,7 +153,8 @@ unsafe fn add_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const N
     }
 }
 
-/// Adds the integer sums of a half of a group, times its scales, to `acc`, or the first half's to `scaled`.
+/// Multiplies the integer sums of half `half` of a group by its scales. The first half's result goes to `scaled`, the
+/// last one's to `acc`.
 ///
 /// # Safety
 /// As for `add_group`.
@@ -212,18 +211,18 @@ unsafe fn add_mins<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const N:
     }
 }
 
-/// True where sums of 16 bits are those of a half of a group and begin with what the zero point takes off. They may
-/// wrap on the way, and fit at the end: at most 32 * 127 * 8. For one token that costs more than it saves.
+/// True if 16-bit sums cover one half of a group and start with the zero-point correction. Such sums may wrap in
+/// between, and fit at the end: at most 32 * 127 * 8. For one token this costs more than it saves.
 const fn begins_with_zero_point<S: Simd, K: Kind>(zero: i32, tokens: usize) -> bool {
     let fits = zero > 0 && zero <= 32 && (1 << K::BITS) - zero <= 32;
     S::SUMS_OF_16_BITS && K::SUBS == 2 && fits && tokens > 1
 }
 
-/// Computes the integer sums of products of a half of a group, or of all of it where there are no halves.
+/// Returns the integer sums of products of a half of a group, or of the whole group if it has no halves.
 ///
 /// # Safety
 /// As for `add_group`.
-// One piece: all of it works on sums that stay in registers.
+// One function, because all of it works on sums that stay in registers.
 #[inline(always)]
 unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const N: usize>(
     s: S,
@@ -232,15 +231,15 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
     half: usize,
 ) -> [[S::I; N]; R] {
     let (registers, bytes) = const { (K::INPUT.registers(), K::INPUT.bytes()) };
-    // A single chain of sums would wait for itself; integers may be added in any order. Pairs have the longer latency,
-    // but 2 and 3 are the sizes of instruction sets without registers for more chains.
-    // Without dot products a chain is one of additions, which wait for one cycle, and more sums would not fit.
+    // A single accumulator chain is limited by latency. Pair products have the longer latency, but `R * N * SUBS` of 2
+    // or 3 occurs on instruction sets that lack registers for more chains. Without dot-product instructions the latency
+    // of a chain is one cycle per addition.
     let chains = match (K::INPUT, R * N * K::SUBS) {
         (InputType::I8, 2..) if S::SUMS_OF_16_BITS => 1,
         (_, 1) | (InputType::I8, 2..4) | (InputType::I16, 4..) => 2,
         _ => 1,
     };
-    // With sums of 16 bits, `other` holds those of a run.
+    // With 16-bit sums, `other` holds the sums of a run.
     let zero_in_run = const { begins_with_zero_point::<S, K>(W::ZERO, N) };
     let run = match (zero_in_run, S::SUMS_OF_16_BITS) {
         (true, _) => registers / K::SUBS,
@@ -251,7 +250,7 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
     unsafe {
         let mut sum = [[s.splat_i32(0); N]; R];
         let mut other = [[s.splat_i32(0); N]; R];
-        // No closure, which may stay a call.
+        // A macro, because a closure may not be inlined.
         macro_rules! start {
             ($t:expr) => {
                 start::<S, K>(s, x.wrapping_add(bytes * $t), half, const { W::ZERO })
@@ -305,7 +304,7 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
                 }
             };
         }
-        // By hand only where the compiler does not do it: many copies take it minutes.
+        // Manual unrolling only if the compiler does not unroll: many copies take minutes to compile.
         if const { S::SUMS_OF_16_BITS || matches!(K::INPUT, InputType::I16) } {
             unroll!(S, j < K::INPUT.registers() / K::SUBS, {
                 column!(half * (registers / K::SUBS) + j);
@@ -326,8 +325,8 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
     }
 }
 
-/// Computes the sums of products of a half of a woven group, or of all of it where there are no halves. An odd last
-/// token is its own partner.
+/// Returns the sums of products of a half of a woven group, or of the whole group if it has no halves. The last token
+/// of an odd number is paired with itself.
 ///
 /// # Safety
 /// As for `add_group`.
@@ -340,7 +339,7 @@ unsafe fn woven_sums<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const 
 ) -> [[S::I; N]; R] {
     let (bytes, columns) = const { (K::INPUT.bytes(), K::INPUT.registers() / K::SUBS) };
     let partner = |t: usize| (t + 1).min(N - 1);
-    // Element t holds the sums of tokens t and t + 1, for even t.
+    // For even t, element t holds the sums of tokens t and t + 1.
     let mut two = [[[s.splat_i32(0); 2]; N]; R];
     unroll!(S, pair < K::INPUT.registers() / K::SUBS / 2, {
         let j = half * columns + 2 * pair;
@@ -371,10 +370,10 @@ unsafe fn woven_sums<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const 
     sum
 }
 
-/// Reads the results of `R` row panels of `N` tokens, one token after the other, or returns zeros.
+/// Reads the results of `R` row panels of `N` tokens, token by token, or returns zeros if `zero`.
 ///
 /// # Safety
-/// `out` points to that many values where it is read.
+/// Unless `zero`, `out` must point to that many values.
 #[inline(always)]
 pub unsafe fn load_results<S: Simd, const R: usize, const N: usize>(
     s: S,
@@ -393,10 +392,10 @@ pub unsafe fn load_results<S: Simd, const R: usize, const N: usize>(
     acc
 }
 
-/// Writes what `load_results` reads, with tokens `stride` values apart.
+/// Writes results in the layout of `load_results`, except that tokens are `stride` values apart.
 ///
 /// # Safety
-/// Every row of every token at `out` is writable.
+/// Every row of every token at `out` must be writable.
 #[inline(always)]
 pub unsafe fn store_results<S: Simd, const R: usize, const N: usize>(
     s: S,
@@ -412,11 +411,11 @@ pub unsafe fn store_results<S: Simd, const R: usize, const N: usize>(
     }
 }
 
-/// Multiplies `n` packed blocks of one row panel with `N` tokens, with results as in `gemm`; for instruction sets with
-/// registers.
+/// Multiplies `n` packed blocks of one row panel with `N` tokens, with results as in `gemm`, on instruction sets with
+/// SIMD registers.
 ///
 /// # Safety
-/// `w` points to `n` blocks, `x` to the activations of `N` tokens in their groups, `sum` and `out` to results.
+/// `w` must point to `n` blocks, `x` to the activations of `N` tokens in their groups, `sum` and `out` to results.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
@@ -429,7 +428,7 @@ pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
     out: *mut f32,
     stride: usize,
 ) {
-    // SAFETY: results, blocks and activations are inside by this function's contract.
+    // SAFETY: results, blocks and activations are in bounds by this function's contract.
     unsafe {
         let mut acc = load_results::<S, 1, N>(s, sum, first);
         for _ in 0..n {
@@ -448,10 +447,10 @@ pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
     }
 }
 
-/// Decodes group `b` of a block, in as many vectors as its kind has.
+/// Decodes group `b` of a block into the number of vectors that its kind has.
 ///
 /// # Safety
-/// `w` points to a block.
+/// `w` must point to a block.
 #[inline(always)]
 unsafe fn quants_of_group<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, scale: &[S::F; 16]) -> [S::I; 16] {
     let mut quants = [s.splat_i32(0); 16];
@@ -469,7 +468,7 @@ unsafe fn quants_of_group<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, scale
 /// Writes the integers of a group of one row panel to a tile of `R` panels.
 ///
 /// # Safety
-/// `tile` points to the panel's first vector of the group.
+/// `tile` must point to the panel's first vector of the group.
 #[inline(always)]
 pub unsafe fn store_quants<S: Simd, K: Kind, const R: usize>(s: S, mut quants: [S::I; 16], tile: *mut u8) {
     let registers = const { K::INPUT.registers() };
@@ -484,18 +483,18 @@ pub unsafe fn store_quants<S: Simd, K: Kind, const R: usize>(s: S, mut quants: [
     }
 }
 
-/// Unpacks `n` blocks of one row panel into a tile of `R` panels, whose groups of 32 columns hold `R` times the kind's
-/// vectors of integers, then `R` of f32 scales for each sub-block, then the mins likewise. `tile` points to the panel's
-/// first vector.
+/// Unpacks `n` blocks of one row panel into a tile of `R` panels. Per group of 32 columns a tile holds `R` times the
+/// kind's integer vectors, then `R` vectors of f32 scales for each sub-block, then the mins likewise. `tile` points to
+/// the panel's first vector.
 ///
 /// # Safety
-/// `w` points to `n` blocks, `tile` to a tile of their groups.
+/// `w` must point to `n` blocks, `tile` to a tile of their groups.
 #[inline(always)]
 pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, n: usize, mut tile: *mut u8) {
     let registers = const { Q::Kind::INPUT.registers() };
     for _ in 0..n {
         let (mut scale, mut min) = ([s.splat(0.0); 16], [s.splat(0.0); 16]);
-        // SAFETY: block and groups are inside by this function's contract.
+        // SAFETY: block and groups are in bounds by this function's contract.
         unsafe {
             Q::scales(s, w, &mut scale, &mut min);
             unroll!(S Q, b < Q::GROUPS, {
@@ -520,12 +519,12 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
     }
 }
 
-/// Multiplies a tile of `R` row panels and `n` groups of 32 columns with `N` tokens and adds the results of earlier
-/// columns unless these are the `first`. Results lie token by token, `R` panels each: the earlier ones at `sum`, the
-/// new ones at `out`, `stride` values from one token to the next. In `x` these tokens lie among `tokens`.
+/// Multiplies a tile of `R` row panels and `n` groups of 32 columns with `N` of the `tokens` tokens in `x`. Unless
+/// `first`, adds the results of earlier columns at `sum`. Results lie token by token, `R` panels each; at `out` tokens
+/// are `stride` values apart.
 ///
 /// # Safety
-/// `tile` points to `n` groups of a tile made by `unpack`, `x` to the activations of `N` tokens in them, `sum` and
+/// `tile` must point to `n` groups of a tile made by `unpack`, `x` to the activations of `N` tokens in them, `sum` and
 /// `out` to results.
 #[inline(always)]
 pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
@@ -539,13 +538,13 @@ pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
     out: *mut f32,
     stride: usize,
 ) {
-    // Lines of the next tokens' results, which may be far apart in memory.
+    // Cache lines of the next tokens' results, which may be far apart in memory.
     for t in N..2 * N {
         for r in 0..R {
             prefetch::near(out.wrapping_add(t * stride + PANEL_ROWS * r).cast());
         }
     }
-    // SAFETY: results, groups and activations are inside by this function's contract.
+    // SAFETY: results, groups and activations are in bounds by this function's contract.
     unsafe {
         let mut acc = load_results::<S, R, N>(s, sum, first);
         for _ in 0..n {
@@ -557,13 +556,13 @@ pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
     }
 }
 
-/// Adds the products of `n` groups of a tile of `R` row panels with `N` tokens to `results`, which lie token by token,
-/// from integer sums that need no correction. The first group's of the first token begin at `x` and `sums`; groups are
-/// `x_stride` bytes apart. The sums of each token are those of sixteen rows; `sub_stride` bytes lie between those of
-/// groups or their halves, `panel_stride` between those of panels.
+/// Adds the products of `n` groups of a tile of `R` row panels with `N` tokens to `results`, token by token, from
+/// integer sums that need no correction. `x` and `sums` point to the first group of the first token; groups are
+/// `x_stride` bytes apart in `x`. `sums` holds sixteen rows per token; groups (or their halves) are `sub_stride` bytes
+/// apart, panels `panel_stride` bytes.
 ///
 /// # Safety
-/// `tile`, `x`, `sums` and `results` point to all these groups, activations, sums and results.
+/// `tile`, `x`, `sums` and `results` must point to all these groups, activations, sums and results.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub unsafe fn add_sums<S: Simd, K: Kind, const R: usize, const N: usize>(
@@ -578,7 +577,7 @@ pub unsafe fn add_sums<S: Simd, K: Kind, const R: usize, const N: usize>(
     results: *mut f32,
 ) {
     let mut acc = [[[s.splat(0.0); 1]; R]; N];
-    // SAFETY: groups, activations, sums and results are inside by this function's contract.
+    // SAFETY: groups, activations, sums and results are in bounds by this function's contract.
     unsafe {
         for t in 0..N {
             acc[t] = load_results::<S, R, 1>(s, results.add(PANEL_ROWS * R * t), false);

@@ -1,6 +1,6 @@
 //! The decoder of `quant::grouped`: one for all of these formats, whose parameters are known at run time.
 #![allow(unsafe_code)]
-// Loops over registers are written over indices, which unroll.
+// Loops over registers iterate over indices, so that they unroll.
 #![allow(clippy::needless_range_loop)]
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -19,9 +19,9 @@ use super::weight_group::tile_bytes;
 use crate::quant::grouped::{Code, Grouped, Number, Offset};
 use crate::tensor::DType;
 
-/// The kinds of grouped codes.
+/// The kinds of grouped formats.
 pub enum GroupedKind {
-    /// Integers of at most 4 bits, `codec::Min4`: more of their products can be added in 16 bits.
+    /// Integers of at most 4 bits, `codec::Min4`: more of their products fit a 16-bit sum.
     Four,
     /// Integers of 5 bits, `codec::Min5`.
     Five,
@@ -33,7 +33,7 @@ pub enum GroupedKind {
     Floats,
 }
 
-/// The kind of a type, if it is one of these.
+/// Returns the kind of a type; `None` for other types.
 pub fn kind(dtype: DType) -> Option<GroupedKind> {
     Some(match Grouped::of(dtype)?.code {
         Code::Int(..=4) => GroupedKind::Four,
@@ -44,8 +44,8 @@ pub fn kind(dtype: DType) -> Option<GroupedKind> {
     })
 }
 
-/// Runs `$run` with the code as a constant, of those of the kind `$K`. Where the decoders of several meet in a loop,
-/// places and shifts are numbers at run time, and the integers of a group move through memory.
+/// Runs `$run` with the code as a constant, for codes of the kind `$K`. In a loop shared by the decoders of several
+/// codes, offsets and shifts would be run-time values, and the integers of a group would move through memory.
 macro_rules! for_code {
     ($K:ty, $code:expr, $run:ident) => {
         match $code {
@@ -69,7 +69,7 @@ macro_rules! for_code {
 /// Unpacks `n` groups of 32 columns, whole blocks, as `gemm::unpack` does.
 ///
 /// # Safety
-/// `dtype` is of the kind `K`, `w` points to packed blocks of it and `tile` to a tile of their groups.
+/// `dtype` must be of the kind `K`, `w` must point to packed blocks of it and `tile` to a tile of their groups.
 #[inline(always)]
 pub unsafe fn unpack<S: Simd, K: Kind, const R: usize>(s: S, dtype: DType, w: *const u8, n: usize, tile: *mut u8) {
     let Some(grouped) = Grouped::of(dtype) else { return };
@@ -82,7 +82,7 @@ pub unsafe fn unpack<S: Simd, K: Kind, const R: usize>(s: S, dtype: DType, w: *c
     for_code!(K, grouped.code, unpack);
 }
 
-/// Computes `unpack`.
+/// Implements `unpack`.
 ///
 /// # Safety
 /// As for `unpack`.
@@ -96,7 +96,7 @@ unsafe fn unpack_blocks<S: Simd, K: Kind, const R: usize>(
 ) {
     let groups = grouped.columns / GROUP;
     for _ in 0..n / groups {
-        // SAFETY: blocks and their groups are inside by this function's contract.
+        // SAFETY: blocks and their groups are in bounds by this function's contract.
         unsafe {
             let (scale, min) = numbers(s, grouped, w);
             for b in 0..groups {
@@ -117,7 +117,7 @@ unsafe fn unpack_blocks<S: Simd, K: Kind, const R: usize>(
 /// Multiplies `n` groups of 32 columns, whole blocks of one row panel, with `N` tokens, as `gemm::gemv` does.
 ///
 /// # Safety
-/// `dtype` is of the kind `K`; all else as for `gemm::gemv`.
+/// `dtype` must be of the kind `K`; otherwise as for `gemm::gemv`.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 pub unsafe fn gemv<S: Simd, K: Kind, const N: usize>(
@@ -141,7 +141,7 @@ pub unsafe fn gemv<S: Simd, K: Kind, const N: usize>(
     for_code!(K, grouped.code, multiply);
 }
 
-/// Computes `gemv`.
+/// Implements `gemv`.
 ///
 /// # Safety
 /// As for `gemv`.
@@ -159,7 +159,7 @@ unsafe fn gemv_blocks<S: Simd, K: Kind, const N: usize>(
     stride: usize,
 ) {
     let groups = grouped.columns / GROUP;
-    // SAFETY: results, blocks and activations are inside by this function's contract.
+    // SAFETY: results, blocks and activations are in bounds by this function's contract.
     unsafe {
         let mut acc = load_results::<S, 1, N>(s, sum, first);
         for _ in 0..n / groups {
@@ -186,10 +186,10 @@ fn codes_at(grouped: Grouped, b: usize) -> usize {
     PANEL_ROWS * (grouped.scale.bytes() + grouped.offset_bytes() + grouped.chunk_bytes() * b)
 }
 
-/// Decodes a group: integers, scale and min, where those of its block are given.
+/// Decodes a group to its integers, scale and min, given the scale and min of its block.
 ///
 /// # Safety
-/// `codes` points to the codes of 32 columns.
+/// `codes` must point to the codes of 32 columns.
 #[inline(always)]
 unsafe fn group<S: Simd, K: Kind>(
     s: S,
@@ -208,7 +208,7 @@ unsafe fn group<S: Simd, K: Kind>(
             (InputType::I16, code) => (indices(s, code, codes), s.mul(scale, s.splat(1.0 / steps(code))), min),
             (_, Code::Int(8)) => {
                 let mut quants = integers::<S, 8>(s, codes);
-                // Half of the codes become negative, which the min makes up for.
+                // Half of the codes become negative; the min compensates.
                 for j in 0..8 {
                     quants[j] = s.wide(s.add_bytes(quants[j], 128));
                 }
@@ -230,10 +230,10 @@ unsafe fn group<S: Simd, K: Kind>(
     }
 }
 
-/// Reads the scales of a block, and the mins, with which a value is `scale * q + min`.
+/// Reads the scales and mins of a block; a value is `scale * q + min`.
 ///
 /// # Safety
-/// `p` points to a block.
+/// `p` must point to a block.
 #[inline(always)]
 unsafe fn numbers<S: Simd>(s: S, grouped: Grouped, p: *const u8) -> (S::F, S::F) {
     // SAFETY: inside the block.
@@ -254,7 +254,7 @@ unsafe fn numbers<S: Simd>(s: S, grouped: Grouped, p: *const u8) -> (S::F, S::F)
 /// Reads sixteen numbers.
 ///
 /// # Safety
-/// `p` points to them.
+/// `p` must point to sixteen numbers.
 #[inline(always)]
 unsafe fn load<S: Simd>(s: S, number: Number, p: *const u8) -> S::F {
     // SAFETY: by this function's contract.
@@ -267,21 +267,21 @@ unsafe fn load<S: Simd>(s: S, number: Number, p: *const u8) -> S::F {
     }
 }
 
-/// Decodes codes of 32 columns, columns `4 j .. 4 j + 4` to vector `j` of eight.
+/// Decodes the codes of 32 columns, columns `4 j .. 4 j + 4` to vector `j` of eight.
 ///
 /// # Safety
-/// `p` points to the codes.
+/// `p` must point to the codes.
 #[inline(always)]
 unsafe fn integers<S: Simd, const BITS: usize>(s: S, p: *const u8) -> [S::I; 16] {
     let mut out = [s.splat_i32(0); 16];
     macro_rules! add_plane {
         ($bits:literal) => {
             if const { BITS & $bits != 0 } {
-                // Wider planes come first and have the lower bits.
+                // Wider planes come first and hold the lower bits.
                 let (first, at) = const { (64 * (BITS & !(2 * $bits - 1)), BITS & !(2 * $bits - 1)) };
                 let mask = const { ((1u32 << $bits) - 1) << (BITS & !(2 * $bits - 1)) };
                 for j in 0..8 {
-                    // SAFETY: a plane has so many words.
+                    // SAFETY: a plane has this many words.
                     let word = unsafe { s.load_bytes(p.add(first + 64 * (j * $bits / 8))) };
                     out[j] = s.or(out[j], s.field(word, (j * $bits % 8) as i32 - at as i32, mask as u8));
                 }
@@ -295,7 +295,7 @@ unsafe fn integers<S: Simd, const BITS: usize>(s: S, p: *const u8) -> [S::I; 16]
     out
 }
 
-/// The integer that stands for 1 in a table: one with which all values are integers, or the largest.
+/// Returns the integer that represents 1 in a table: one that makes all values integers, or the largest.
 const fn steps(code: Code) -> f32 {
     match code {
         Code::Fp4 => 192.0,
@@ -303,7 +303,7 @@ const fn steps(code: Code) -> f32 {
     }
 }
 
-/// The integers of a table, their low and their high bytes.
+/// Returns the integers of a table: their low bytes and their high bytes.
 const fn bytes_of(code: Code) -> [[i8; 16]; 2] {
     let (mut bytes, mut i) = ([[0; 16]; 2], 0);
     while i < 16 {
@@ -319,10 +319,10 @@ const fn bytes_of(code: Code) -> [[i8; 16]; 2] {
     bytes
 }
 
-/// Decodes codes of 32 columns that are indices into a table, two columns to a vector.
+/// Decodes codes of 32 columns that are table indices, two columns per vector.
 ///
 /// # Safety
-/// `p` points to the codes.
+/// `p` must point to the codes.
 #[inline(always)]
 unsafe fn indices<S: Simd>(s: S, code: Code, p: *const u8) -> [S::I; 16] {
     let table = match code {
@@ -342,17 +342,17 @@ unsafe fn indices<S: Simd>(s: S, code: Code, p: *const u8) -> [S::I; 16] {
     out
 }
 
-/// Decodes floats of 32 columns, two columns to a vector, and their power of two.
+/// Decodes the floats of 32 columns, two columns per vector, and their power of two.
 ///
 /// # Safety
-/// `p` points to the codes.
+/// `p` must point to the codes.
 #[inline(always)]
 unsafe fn floats<S: Simd>(s: S, p: *const u8) -> ([S::I; 16], S::F) {
     let (mut values, mut max) = ([s.splat(0.0); GROUP], s.splat_i32(0));
     for column in 0..GROUP {
         let mut bytes = [0u8; PANEL_ROWS];
         for (row, byte) in bytes.iter_mut().enumerate() {
-            // SAFETY: 512 bytes, four columns of a row together.
+            // SAFETY: 512 bytes, four columns of a row adjacent.
             *byte = unsafe { *p.add(64 * (column / 4) + 4 * row + column % 4) };
         }
         // SAFETY: sixteen bytes.

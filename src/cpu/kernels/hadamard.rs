@@ -1,5 +1,5 @@
-//! The rotation of keys, queries and values ahead of their rounding to few bits: the normalised Hadamard transform,
-//! which spreads an outlier over all dimensions, changes no product of two vectors, and is its own inverse.
+//! The rotation of keys, queries and values before their quantization to few bits: the normalized Hadamard transform.
+//! It spreads an outlier over all dimensions, preserves dot products, and is its own inverse.
 
 use super::{Isa, dispatch};
 
@@ -13,7 +13,7 @@ pub fn rotate(isa: Isa, x: &mut [f32], dim: usize) {
     dispatch!(isa, rotate_lanes(x: &mut [f32], part: usize));
 }
 
-/// Compiled for the instruction set; sums of two numbers round alike on all of them.
+/// Compiled for the instruction set; sums of two numbers round identically on all of them.
 #[inline(always)]
 fn rotate_lanes<S>(_: S, x: &mut [f32], part: usize) {
     let odd = !part.trailing_zeros().is_multiple_of(2);
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
     use crate::cpu::kernels::quantize::tests::values;
 
-    /// The matrix by its definition: the sign of an element is the parity of the bits that its row and column share.
+    /// The matrix by its definition: the sign of an element is the parity of the common bits of row and column.
     #[test]
     fn rotations_are_hadamard_transforms() {
         for (dim, part) in [(1, 1), (18, 2), (64, 64), (80, 16), (96, 32), (128, 128), (768, 256)] {

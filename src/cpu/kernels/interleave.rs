@@ -1,11 +1,11 @@
-//! The transposition of words by which weights are packed, with the registers that every x86-64 has. Elsewhere the
-//! caller moves them one by one.
+//! Transposition of words for packing weights, with the registers of every x86-64. On other processors the caller moves
+//! words one by one.
 #![allow(unsafe_code)]
 
 use super::PANEL_ROWS;
 
-/// Writes words of sixteen rows, which begin `stride` bytes apart in `rows`, one row beside the other: word 0 of all
-/// rows, then word 1. Returns the bytes of a row that are done, of as many as `out` holds sixteen times.
+/// Interleaves the words of sixteen rows, which begin `stride` bytes apart in `rows`: word 0 of all rows, then word 1,
+/// and so on until `out` is full. Returns the number of bytes per row that are done.
 #[cfg(target_arch = "x86_64")]
 pub fn interleave_words(rows: &[u8], stride: usize, out: &mut [u8]) -> usize {
     use std::arch::x86_64::*;

@@ -1,9 +1,9 @@
-//! Transcendental functions of sixteen lanes, from the operations of `Simd` alone, so that all instruction sets compute
-//! the same bits.
+//! Transcendental functions of sixteen lanes, built only from operations of `Simd`, so that all instruction sets are
+//! bit-identical.
 
 use super::simd::Simd;
 
-/// Computes `2^x` for x up to 127, within 1 ulp where the result is normal, 0 below.
+/// Returns `2^x` for x up to 127, within 1 ulp if the result is normal, 0 below.
 #[inline(always)]
 pub fn exp2<S: Simd>(s: S, x: S::F) -> S::F {
     let x = s.max(s.splat(-127.0), x);
@@ -11,7 +11,7 @@ pub fn exp2<S: Simd>(s: S, x: S::F) -> S::F {
     s.scale_by_power(exp2_fraction(s, s.sub(x, n)), n)
 }
 
-/// Computes `e^x` within 2 ulp where the result is normal; 0 below, `e^88` above.
+/// Returns `e^x`, within 2 ulp if the result is normal; 0 below, `e^88` above.
 #[inline(always)]
 pub fn exp<S: Simd>(s: S, x: S::F) -> S::F {
     // log2(e) in two parts, so that the fraction keeps its precision for large x.
@@ -24,8 +24,8 @@ pub fn exp<S: Simd>(s: S, x: S::F) -> S::F {
     s.scale_by_power(exp2_fraction(s, fraction), n)
 }
 
-/// Computes `2^f` for |f| <= 1/2 by the polynomial of degree 6 with the least relative error (2e-9) among those that
-/// are exact at 0.
+/// Returns `2^f` for |f| <= 1/2 by the polynomial of degree 6 with the least relative error (2e-9) among those that are
+/// exact at 0.
 #[inline(always)]
 fn exp2_fraction<S: Simd>(s: S, f: S::F) -> S::F {
     let mut p = s.splat(1.535_336_2e-4);
@@ -35,7 +35,7 @@ fn exp2_fraction<S: Simd>(s: S, f: S::F) -> S::F {
     p
 }
 
-/// Computes `tanh(x)` with an absolute error below 2e-7.
+/// Returns `tanh(x)` with an absolute error below 2e-7.
 #[inline(always)]
 pub fn tanh<S: Simd>(s: S, x: S::F) -> S::F {
     let one = s.splat(1.0);
@@ -43,7 +43,7 @@ pub fn tanh<S: Simd>(s: S, x: S::F) -> S::F {
     s.sub(one, s.div(s.splat(2.0), s.add(e, one)))
 }
 
-/// Computes `ln(1 + e^x)` within 4 ulp where `e^x` is a normal number.
+/// Returns `ln(1 + e^x)`, within 4 ulp if `e^x` is normal.
 #[inline(always)]
 pub fn softplus<S: Simd>(s: S, x: S::F) -> S::F {
     let zero = s.splat(0.0);

@@ -1,6 +1,6 @@
-//! Inner loops, written once over `simd::Simd` and compiled for each instruction set. Owns the choice of the
+//! Inner loops, written once over `simd::Simd` and compiled for each instruction set. Owns the selection of the
 //! instruction set: a value of `Isa` other than `Scalar` exists only for a set that was detected on this machine, and
-//! tables of kernels are reached through such a value only.
+//! kernel tables are reachable only through such a value.
 #![allow(unsafe_code)]
 
 pub(super) mod activation_functions;
@@ -40,10 +40,10 @@ use self::{amx::Amx, avx2::Avx2, avx512vnni::Avx512Vnni};
 #[cfg(target_arch = "x86_64")]
 use crate::os;
 
-/// An instruction set that this machine has.
+/// An instruction set of this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Isa {
-    /// Plain Rust; the twin that the others are compared with.
+    /// Plain Rust; the reference for the other instruction sets.
     Scalar,
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2<false>),
@@ -61,33 +61,33 @@ pub enum Isa {
     /// The same, with products in BF16.
     #[cfg(target_arch = "x86_64")]
     AmxBf16(Amx<amx::Processor>),
-    /// The scalar twins of both.
+    /// Scalar emulation of AMX; next, with products in BF16.
     #[cfg(all(test, target_arch = "x86_64"))]
     AmxTwin(Amx<amx::twin::Twin>),
     #[cfg(all(test, target_arch = "x86_64"))]
     AmxBf16Twin(Amx<amx::twin::Twin>),
     #[cfg(target_arch = "aarch64")]
     Neon(Neon<BASE>),
-    /// With the dot product instructions.
+    /// With the dot-product instructions.
     #[cfg(target_arch = "aarch64")]
     NeonDotprod(Neon<DOTPROD>),
-    /// With the matrix instructions for integers too.
+    /// Also with the integer matrix instructions.
     #[cfg(target_arch = "aarch64")]
     NeonI8mm(Neon<I8MM>),
 }
 
 impl Isa {
-    /// Most instruction sets of a machine.
+    /// Maximum number of instruction sets of a machine.
     pub const MOST: usize = 8;
 
-    /// Finds the instruction set of this machine that is likely to be the fastest, but never AMX, which has lost to
-    /// AVX-512 where it was measured, and which the system grants to the whole process, whose signal handlers then need
-    /// more stack.
+    /// Returns the instruction set of this machine that is likely to be the fastest. Never AMX: AMX measured slower
+    /// than AVX-512, and the system grants it to the whole process, whose signal handlers then need more stack.
     pub fn detect() -> Isa {
         Isa::common().last().copied().unwrap_or(Isa::Scalar)
     }
 
-    /// Lists those that may be the fastest, the likely ones last. AMX is one where the process has it without asking.
+    /// Lists the candidates for the fastest instruction set, the likely ones last. Includes AMX if the process already
+    /// has permission.
     pub fn candidates() -> Vec<Isa> {
         let mut isas = Isa::common();
         #[cfg(target_arch = "x86_64")]
@@ -98,7 +98,8 @@ impl Isa {
         isas
     }
 
-    /// Lists those of this machine whose products are in BF16 and have other bits. Asks the system for AMX.
+    /// Lists the instruction sets of this machine with products in BF16, which are not bit-identical to the others.
+    /// Requests AMX from the system.
     pub fn in_bf16() -> Vec<Isa> {
         let isas: &[Option<Isa>] = &[
             #[cfg(all(test, target_arch = "x86_64"))]
@@ -109,7 +110,7 @@ impl Isa {
         isas.iter().flatten().copied().collect()
     }
 
-    /// Tells whether products are in BF16.
+    /// True if products are in BF16.
     pub fn is_in_bf16(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -120,7 +121,7 @@ impl Isa {
         }
     }
 
-    /// Lists every instruction set of this machine whose products have the same bits.
+    /// Lists every instruction set of this machine whose products are bit-identical.
     pub fn available() -> Vec<Isa> {
         let more: &[Option<Isa>] = &[
             #[cfg(all(test, target_arch = "x86_64"))]
@@ -131,7 +132,7 @@ impl Isa {
         Isa::common().into_iter().chain(more.iter().flatten().copied()).collect()
     }
 
-    /// Lists the instruction sets of this machine but AMX, slowest first.
+    /// Lists the instruction sets of this machine except AMX, slowest first.
     fn common() -> Vec<Isa> {
         let isas = [
             Some(Isa::Scalar),
@@ -153,7 +154,7 @@ impl Isa {
         isas.into_iter().flatten().collect()
     }
 
-    /// Names the instruction set for listings.
+    /// Returns the name of the instruction set for listings.
     pub fn name(self) -> &'static str {
         match self {
             Isa::Scalar => "scalar",
@@ -213,7 +214,7 @@ impl Isa {
 }
 
 /// Runs `body(token, args...)` compiled for the instruction set in `isa`. The extensions VNNI, VBMI, AMX, dot products
-/// and I8MM serve matrix products only and share the code of their base.
+/// and I8MM apply to matrix products only and share the code of their base.
 macro_rules! dispatch {
     ($isa:expr, $body:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?) => {{
         use $crate::cpu::kernels::{self, Isa};

@@ -1,4 +1,4 @@
-//! NEON: the sixteen lanes are four registers. With the dot product instruction a dot product is one instruction a
+//! NEON: the sixteen lanes are four registers. With the dot-product extension a dot product is one instruction per
 //! register, without it five; with the matrix instruction of FEAT_I8MM one instruction serves two tokens.
 #![allow(unsafe_code)]
 #![cfg(target_arch = "aarch64")]
@@ -17,12 +17,12 @@ pub const DOTPROD: u8 = 1;
 /// Extension of `Neon`: dot products, and products of two rows with two columns.
 pub const I8MM: u8 = 2;
 
-/// The token of NEON with conversions of FP16, which every AArch64 processor has, and with an extension.
+/// The token of NEON with FP16 conversions, which every AArch64 processor has, and with an extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Neon<const EXTENSION: u8>(());
 
 impl<const EXTENSION: u8> Neon<EXTENSION> {
-    /// Returns the token where the processor has the instruction set.
+    /// Returns the token if the processor has the instruction set.
     pub fn detect() -> Option<Self> {
         let dotprod = EXTENSION < DOTPROD || is_aarch64_feature_detected!("dotprod");
         let i8mm = EXTENSION < I8MM || is_aarch64_feature_detected!("i8mm");
@@ -67,7 +67,7 @@ mod dotprod {
         #[target_feature(enable = "neon,dotprod")]
     );
 }
-// Two pairs of tokens share each load of weights: sixteen integer sums, results that go through memory once a group.
+// Two pairs of tokens share each load of weights: sixteen integer sums; results go through memory once per group.
 mod i8mm {
     use super::{I8MM, Neon};
     use crate::cpu::kernels::table::instantiate;
@@ -88,7 +88,7 @@ macro_rules! run {
     };
 }
 
-/// Computes `$value` for each register `$i`, as an expression of a method of `Simd`.
+/// Evaluates `$value` for each register `$i`, as an expression of a method of `Simd`.
 macro_rules! four {
     ($i:ident => $value:expr) => {
         // SAFETY: `self` proves the instruction set; pointers are used within the method's contract.
@@ -118,7 +118,7 @@ macro_rules! four {
 impl<const EXTENSION: u8> Simd for Neon<EXTENSION> {
     type I = [int32x4_t; 4];
     type F = [float32x4_t; 4];
-    /// The first numbers of eight lanes, their second ones, and those of the other eight.
+    /// The first numbers of eight lanes, then their second ones, then the same for the other eight lanes.
     type Pairs = [int16x8_t; 4];
     const WIDE_ZERO: i32 = 0;
     const ACCUMULATORS: usize = 6;
@@ -186,7 +186,7 @@ impl<const EXTENSION: u8> Simd for Neon<EXTENSION> {
     fn ternary_digit(self, v: Self::I, power: u8) -> Self::I {
         four!(i => {
             let v = vmulq_u8(vreinterpretq_u8_s32(v[i]), vdupq_n_u8(power));
-            // A comparison that holds is -1.
+            // A true comparison is -1.
             let minus = vaddq_u8(vcgtq_u8(v, vdupq_n_u8(85)), vcgtq_u8(v, vdupq_n_u8(170)));
             vreinterpretq_s32_s8(vnegq_s8(vreinterpretq_s8_u8(minus)))
         })
@@ -295,7 +295,7 @@ impl<const EXTENSION: u8> Simd for Neon<EXTENSION> {
     }
     #[inline(always)]
     unsafe fn load_pairs(self, p: *const u8) -> Self::Pairs {
-        // SAFETY: 64 bytes by contract.
+        // SAFETY: 64 bytes by this function's contract.
         unsafe {
             let (low, high) = (vld2q_s16(p.cast()), vld2q_s16(p.add(32).cast()));
             [low.0, low.1, high.0, high.1]
@@ -344,7 +344,7 @@ impl<const EXTENSION: u8> Simd for Neon<EXTENSION> {
         four!(i => {
             let v = vreinterpretq_u16_s32(v[i]);
             let index = vshlq_u16(v, vdupq_n_s16(-(Small::<M>::INDEX as i16)));
-            // A shift looks at the low byte alone; offsets are looked up byte by byte.
+            // A shift uses only the low byte; offsets are looked up byte by byte.
             let shift = vqtbl1q_u8(vld1q_u8(Small::<M>::SHIFTS.as_ptr()), vreinterpretq_u8_u16(index));
             let shift = vnegq_s16(vreinterpretq_s16_u8(shift));
             let bytes = vmlaq_n_u16(vdupq_n_u16(0x0100), index, 0x0202);
@@ -474,7 +474,7 @@ impl<const EXTENSION: u8> Simd for Neon<EXTENSION> {
     }
     #[inline(always)]
     unsafe fn load_powers(self, p: *const u8) -> Self::F {
-        // SAFETY: 16 bytes by contract.
+        // SAFETY: 16 bytes by this function's contract.
         unsafe {
             let v = vld1q_u8(p);
             let (low, high) = (vmovl_u8(vget_low_u8(v)), vmovl_high_u8(v));
@@ -489,7 +489,7 @@ impl<const EXTENSION: u8> Simd for Neon<EXTENSION> {
     }
     #[inline(always)]
     unsafe fn load_u8(self, p: *const u8) -> Self::F {
-        // SAFETY: 16 bytes by contract.
+        // SAFETY: 16 bytes by this function's contract.
         unsafe {
             let v = vld1q_u8(p);
             let (low, high) = (vmovl_u8(vget_low_u8(v)), vmovl_high_u8(v));
@@ -503,7 +503,7 @@ impl<const EXTENSION: u8> Simd for Neon<EXTENSION> {
     }
     #[inline(always)]
     unsafe fn load_i8(self, p: *const u8) -> Self::F {
-        // SAFETY: 16 bytes by contract.
+        // SAFETY: 16 bytes by this function's contract.
         unsafe {
             let v = vld1q_s8(p.cast());
             let (low, high) = (vmovl_s8(vget_low_s8(v)), vmovl_high_s8(v));

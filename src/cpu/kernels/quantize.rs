@@ -1,5 +1,4 @@
-//! Rounding of rows to integers with scales, for the key-value cache and for attention. Owns the types whose scale is
-//! the largest magnitude over the largest integer; activations of matrix products are in `activations`.
+//! Quantization of rows for the KV cache and for attention. `activations` quantizes the activations of matrix products.
 #![allow(unsafe_code)]
 
 use half::bf16;
@@ -9,7 +8,7 @@ use super::{Isa, dispatch};
 use crate::cpu::kernels::attention::kv_storage::BLOCK;
 use crate::error::{Result, try_filled};
 
-/// Quantizes at most 32 values with one scale: `x = scale * code`, where codes are integers within -127..=127 in two's
+/// Quantizes at most 32 values with one scale: `x = scale * code`; codes are integers within -127..=127 in two's
 /// complement. Returns the bits of the scale, a bf16.
 pub fn quantize_to_bytes(isa: Isa, x: &[f32], codes: &mut [u8]) -> u16 {
     assert!(x.len() <= BLOCK && x.len() == codes.len());
@@ -28,12 +27,12 @@ fn quantize_to_bytes_lanes<S: Simd>(s: S, x: &[f32], codes: &mut [u8]) -> u16 {
     scale.to_bits()
 }
 
-/// Scales of 4 bits that are tried, relative to the one that makes the largest magnitude -8: where it stands alone, a
-/// smaller one rounds the others better.
+/// Candidate scales for 4 bits, relative to the scale that makes the largest magnitude -8. If that magnitude is an
+/// outlier, a smaller scale rounds the other values better.
 const FACTORS: [f32; 6] = [1.0, 0.95, 0.9, 0.85, -1.1, 1.05];
 
-/// Quantizes at most 32 values with one scale, that of `FACTORS` with the least sum of squared errors: `x = scale *
-/// (code - 8)`, codes below 16. Returns the bits of the scale, a bf16, which may be negative.
+/// Quantizes at most 32 values with the scale of `FACTORS` that has the least sum of squared errors: `x = scale * (code
+/// - 8)`, codes below 16. Returns the bits of the scale, a bf16, which may be negative.
 pub fn quantize_to_nibbles(isa: Isa, x: &[f32], codes: &mut [u8]) -> u16 {
     assert!(x.len() <= BLOCK && x.len() == codes.len());
     dispatch!(isa, quantize_to_nibbles_lanes(x: &[f32], codes: &mut [u8]) -> u16)
@@ -57,7 +56,7 @@ fn quantize_to_nibbles_lanes<S: Simd>(s: S, x: &[f32], codes: &mut [u8]) -> u16 
             errors = s.fma(error, error, errors);
         }
         let error = s.sum(errors);
-        // The first where no error is a number.
+        // Takes the first scale if all errors are NaN.
         if error < least || best == bf16::ZERO {
             (best, least) = (scale, error);
         }
@@ -95,7 +94,7 @@ pub(super) fn quantize_i16_lanes<S: Simd>(s: S, x: &[f32], quants: &mut [i16]) -
     scale
 }
 
-/// Quantizes as `quantize_i16` to half `side` of each pair, in the byte order of the machine; the other half is kept.
+/// Quantizes as `quantize_i16` to half `side` of each pair, in native byte order; the other half is unchanged.
 pub fn quantize_i16_beside(isa: Isa, x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32 {
     assert!(x.len() <= pairs.len() && side < 2);
     dispatch!(isa, quantize_i16_beside_lanes(x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32)
@@ -114,46 +113,46 @@ fn quantize_i16_beside_lanes<S: Simd>(s: S, x: &[f32], pairs: &mut [[u8; 4]], si
     scale
 }
 
-/// Largest integer of 8 bits.
+/// Largest 8-bit integer.
 pub const I8_PEAK: f32 = 127.0;
 
-/// Largest integer of 16 bits with which the sum of 32 products stays within an i32.
+/// Largest 16-bit integer for which a sum of 32 products fits an i32.
 pub const I16_PEAK: f32 = 8191.0;
 
-/// Computes the scale with which the largest of some values becomes the integer `peak`, and its inverse, or 0 where
-/// that would overflow.
+/// Returns the scale with which the largest magnitude becomes the integer `peak`, and its inverse, or 0 if the inverse
+/// would overflow.
 #[inline(always)]
 fn scale_for<S: Simd>(s: S, x: &[f32], peak: f32) -> (f32, f32) {
     let scale = peak_of(s, x) / peak;
     (scale, inverse_of(scale))
 }
 
-/// Computes `1 / scale`, or 0 where that would overflow.
+/// Returns `1 / scale`, or 0 on overflow.
 fn inverse_of(scale: f32) -> f32 {
     if scale.abs() > f32::MIN_POSITIVE { 1.0 / scale } else { 0.0 }
 }
 
-/// Computes the largest magnitude, at most 2^40, so that neither products of scales overflow nor stale entries of a
-/// cache times a weight of zero are not zero.
+/// Returns the largest magnitude, at most 2^40. The limit keeps products of scales finite, so that stale cache entries
+/// times a weight of zero are zero.
 #[inline(always)]
 fn peak_of<S: Simd>(s: S, x: &[f32]) -> f32 {
     let mut largest = s.splat(0.0);
     for x in x.chunks(LANES) {
         let v = s.load_slice(x);
-        // The operand that may be NaN stands first, where it is dropped.
+        // The operand that may be NaN comes first, so that NaN is dropped.
         largest = s.max(s.max(v, s.sub(s.splat(0.0), v)), largest);
     }
     s.max_lane(largest).min((1u64 << 40) as f32)
 }
 
-/// Computes `x * inverse`, within `least..=most`.
+/// Returns `x * inverse`, clamped to `least..=most`.
 #[inline(always)]
 fn quants_of<S: Simd>(s: S, x: S::F, inverse: f32, least: f32, most: f32) -> S::F {
-    // The operand that may be NaN stands first, where it is dropped.
+    // The operand that may be NaN comes first, so that NaN is dropped.
     s.min(s.max(s.mul(x, s.splat(inverse)), s.splat(least)), s.splat(most))
 }
 
-/// Rows of 16-bit integers; each 32 of a row share a scale.
+/// Rows of 16-bit integers; every 32 integers of a row share a scale.
 pub struct QuantizedRows {
     /// `[blocks][rows]`
     pub(super) quants: Vec<[i16; BLOCK]>,
@@ -172,7 +171,7 @@ impl QuantizedRows {
     }
 }
 
-/// Quantizes `factor * x`, where `x` is `[n, d]`, to rows `first..first + n` of `rows`.
+/// Quantizes `factor * x`, with `x` of shape `[n, d]`, to rows `first..first + n` of `rows`.
 pub fn quantize_rows(isa: Isa, x: &[f32], d: usize, factor: f32, first: usize, rows: usize, out: &mut QuantizedRows) {
     assert!(first + x.len() / d <= rows && rows * d.div_ceil(BLOCK) <= out.scales.len());
     dispatch!(
@@ -205,13 +204,13 @@ fn quantize_rows_lanes<S: Simd>(
     }
 }
 
-/// Rows of 8-bit integers; each 32 of a row share a scale.
+/// Rows of 8-bit integers; every 32 integers of a row share a scale.
 pub struct QuantizedBytes {
     /// `[blocks][rows]`, four integers in the bytes of each word.
     pub(super) quants: Vec<[i32; BLOCK / 4]>,
     /// `[blocks][rows]`
     pub(super) scales: Vec<f32>,
-    /// `[blocks][rows]`, of the integers.
+    /// `[blocks][rows]`, sums of the integers.
     pub(super) sums: Vec<i32>,
 }
 
@@ -226,7 +225,7 @@ impl QuantizedBytes {
         })
     }
 
-    /// Borrows `n` blocks from number `first` on.
+    /// Borrows `n` blocks from block `first` on.
     #[inline(always)]
     pub(super) fn rows(&mut self, first: usize, n: usize) -> BytesMut<'_> {
         let range = first..first + n;
@@ -235,7 +234,7 @@ impl QuantizedBytes {
     }
 }
 
-/// Some blocks of bytes.
+/// Some blocks of 8-bit integers.
 pub(super) struct BytesMut<'a> {
     quants: &'a mut [[i32; BLOCK / 4]],
     scales: &'a mut [f32],
@@ -243,7 +242,7 @@ pub(super) struct BytesMut<'a> {
 }
 
 impl BytesMut<'_> {
-    /// Stores block `i` of `x`, whose largest magnitude is `peak` and none of which is NaN; its sum where `SUM`.
+    /// Stores block `i` from `x`, with largest magnitude `peak` and without NaN; also its sum if `SUM`.
     #[inline(always)]
     pub(super) fn set<S: Simd, const SUM: bool>(&mut self, s: S, i: usize, x: [S::F; BLOCK / LANES], peak: f32) {
         let scale = peak * (1.0 / I8_PEAK);
@@ -257,7 +256,7 @@ impl BytesMut<'_> {
     }
 }
 
-/// Quantizes `factor * x` as `quantize_rows` does, to bytes.
+/// As `quantize_rows`, to 8 bits.
 pub fn quantize_bytes(isa: Isa, x: &[f32], d: usize, factor: f32, first: usize, rows: usize, out: &mut QuantizedBytes) {
     assert!(first + x.len() / d <= rows && rows * d.div_ceil(BLOCK) <= out.scales.len());
     dispatch!(
@@ -280,7 +279,7 @@ fn quantize_bytes_lanes<S: Simd>(
         for (block, x) in x.chunks(BLOCK).enumerate() {
             let (low, high) = x.split_at(x.len().min(LANES));
             let (peak, i) = (peak_of(s, x), block * rows + first + r);
-            // What is beyond the peak, or no number, stays within it.
+            // Values beyond the peak and NaN are clamped.
             let low = quants_of(s, s.load_slice(low), 1.0, -peak, peak);
             let high = quants_of(s, s.load_slice(high), 1.0, -peak, peak);
             out.rows(i, 1).set::<S, true>(s, 0, [low, high], peak);
@@ -293,7 +292,7 @@ fn quantize_bytes_lanes<S: Simd>(
 pub(super) mod tests {
     use super::*;
 
-    /// Reproducible values around 0, most of them small.
+    /// Returns reproducible values around 0, most of them small.
     pub fn values(n: usize, seed: u64) -> Vec<f32> {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         (0..n)
@@ -325,7 +324,7 @@ pub(super) mod tests {
         }
     }
 
-    /// The numbers of codes of bytes and of nibbles, and their scale.
+    /// Returns the values of 8-bit or 4-bit codes, and their scale.
     fn decoded(isa: Isa, bits: u32, x: &[f32]) -> (Vec<f32>, f32) {
         let mut codes = vec![0xff; x.len()];
         if bits == 8 {
@@ -346,7 +345,7 @@ pub(super) mod tests {
             let all: Vec<_> = Isa::available().into_iter().map(|isa| decoded(isa, bits, &x)).collect();
             assert!(all.iter().all(|one| *one == all[0]), "{bits} bits, {n} numbers");
             let error = |y: &[f32]| x.iter().zip(y).map(|(x, y)| (x - y) * (x - y)).sum::<f32>();
-            // Rounding with the scale of the largest magnitude, that of GGUF's type.
+            // Rounding with the scale of the largest magnitude, as GGUF's types do.
             let signed = x.iter().fold(0f32, |m, &x| if x.abs() > m.abs() { x } else { m });
             let scale = bf16::from_f32(if bits == 8 { peak / 127.0 } else { signed / -8.0 }).to_f32();
             let (least, most) = if bits == 8 { (-127.0, 127.0) } else { (-8.0, 7.0) };

@@ -1,9 +1,9 @@
-//! The recurrences on the tokens of one sequence: causal convolutions, the gated delta rule, the selective scan, the
-//! one of RWKV. Each function advances some channels or columns through all tokens, token after token, so that results
-//! do not depend on where a prompt is cut, while the state that they need stays in the first-level cache.
+//! The recurrences on the tokens of one sequence: causal convolution, gated delta rule, selective scan and RWKV's
+//! recurrence. Each function advances some channels or columns through all tokens, token by token, so that results do
+//! not depend on how a prompt is split, while the recurrent state stays in the L1 cache.
 //!
-//! Lanes are channels of a convolution, columns of a matrix of the delta rule, channels of a scan. A matrix lies in
-//! blocks of sixteen lanes, row after row in a block.
+//! Lanes are channels of a convolution, columns of a delta-rule matrix, channels of a scan. A matrix lies in blocks of
+//! sixteen lanes, row after row within a block.
 #![allow(unsafe_code)]
 
 use super::activation_functions::times_sigmoid;
@@ -13,10 +13,10 @@ use super::{Isa, dispatch};
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::graph::program::{MAX_KEY_DIM, MAX_TAPS};
 
-/// Number of blocks that are advanced together.
+/// Number of blocks that are processed together.
 pub const TILE: usize = 2;
 
-/// Some columns of a matrix with a row for each token.
+/// Some columns of a matrix with one row per token.
 #[derive(Clone, Copy)]
 pub struct Columns<'a> {
     pub values: &'a [f32],
@@ -25,14 +25,14 @@ pub struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// `len` columns of token `t`.
+    /// Returns `len` columns of token `t`.
     #[inline(always)]
     fn row(&self, t: usize, len: usize) -> &'a [f32] {
         &self.values[t * self.width + self.first..][..len]
     }
 }
 
-/// Columns that are written.
+/// Writable columns.
 pub struct ColumnsMut<'a> {
     pub values: &'a DisjointSlice<'a, f32>,
     pub width: usize,
@@ -41,16 +41,16 @@ pub struct ColumnsMut<'a> {
 
 impl<'a> ColumnsMut<'a> {
     /// # Safety
-    /// Nobody else uses these columns.
+    /// These columns must not be in use elsewhere.
     #[inline(always)]
     unsafe fn row(&self, t: usize, len: usize) -> &'a mut [f32] {
         let start = t * self.width + self.first;
-        // SAFETY: the caller's.
+        // SAFETY: these columns are not in use elsewhere by this function's contract.
         unsafe { self.values.slice_mut(start..start + len) }
     }
 }
 
-/// Some channels of a convolution; `width` of them in all.
+/// Some of the `width` channels of a convolution.
 pub struct ConvChannels<'a> {
     pub n: usize,
     pub taps: usize,
@@ -60,7 +60,7 @@ pub struct ConvChannels<'a> {
     pub kernel: &'a [f32],
     pub bias: Option<&'a [f32]>,
     pub silu: bool,
-    /// `[taps - 1, width]`: the inputs ahead of the first token, and the place of those ahead of the next step's.
+    /// `[taps - 1, width]`: inputs before the first token; next, inputs before the next step's first token.
     pub from: &'a [f32],
     pub to: &'a DisjointSlice<'a, f32>,
     /// `[n, width]`
@@ -70,7 +70,7 @@ pub struct ConvChannels<'a> {
 /// Convolves in place.
 ///
 /// # Safety
-/// Nobody else uses these channels of `to` and `x`.
+/// These channels of `to` and `x` must not be in use elsewhere.
 pub unsafe fn conv(isa: Isa, c: &ConvChannels) {
     assert!(c.taps <= MAX_TAPS && c.kernel.len() == c.taps * c.width && c.channels.end <= c.width);
     match c.taps {
@@ -89,7 +89,7 @@ fn conv_any<S: Simd>(s: S, c: &ConvChannels) {
     conv_lanes::<S, MAX_TAPS>(s, c);
 }
 
-/// Convolves with `T` taps, of which those ahead of the kernel's are 0.
+/// Convolves with `T` taps; those before the kernel's taps are 0.
 #[inline(always)]
 fn conv_lanes<S: Simd, const T: usize>(s: S, c: &ConvChannels) {
     let (none, zero) = (T - c.taps, s.splat(0.0));
@@ -105,7 +105,7 @@ fn conv_lanes<S: Simd, const T: usize>(s: S, c: &ConvChannels) {
         let bias = c.bias.map_or(zero, |bias| s.load_slice(&bias[first..][..len]));
         for t in 0..c.n {
             let at = t * c.width + first;
-            // SAFETY: these channels are the caller's alone, as `conv` demands.
+            // SAFETY: these channels are not in use elsewhere by `conv`'s contract.
             let row = unsafe { c.x.slice_mut(at..at + len) };
             inputs[T - 1] = s.load_slice(row);
             let mut sum = bias;
@@ -123,19 +123,19 @@ fn conv_lanes<S: Simd, const T: usize>(s: S, c: &ConvChannels) {
     }
 }
 
-/// Some columns of the matrix of one head: `TILE` blocks or one.
+/// `TILE` blocks, or one, of columns of the matrix of one head.
 pub struct DeltaColumns<'a> {
     pub n: usize,
     pub key_dim: usize,
     pub q: Columns<'a>,
     pub k: Columns<'a>,
     pub v: Columns<'a>,
-    /// A value for the head, or one for each row.
+    /// One value for the head, or one per row.
     pub dt: Columns<'a>,
     pub per_row: bool,
     pub beta: Columns<'a>,
     pub rate: f32,
-    /// `[blocks, key_dim, 16]`: ahead of the first token, and the place of what is after the last.
+    /// `[blocks, key_dim, 16]`: the state before the first token; next, after the last.
     pub from: &'a [f32],
     pub to: &'a mut [f32],
     pub out: ColumnsMut<'a>,
@@ -144,7 +144,7 @@ pub struct DeltaColumns<'a> {
 /// Computes `S = exp(rate dt) S; S += k (beta (v - S^T k))^T; out = S^T q` for each token.
 ///
 /// # Safety
-/// Nobody else uses these columns of `out`.
+/// These columns of `out` must not be in use elsewhere.
 pub unsafe fn delta_rule(isa: Isa, d: &mut DeltaColumns) {
     let block = d.key_dim * LANES;
     assert!(d.key_dim <= MAX_KEY_DIM && d.from.len() == d.to.len());
@@ -176,14 +176,14 @@ fn delta_tile_per_row<S: Simd>(s: S, d: &mut DeltaColumns) {
     delta_lanes::<S, TILE, true>(s, d);
 }
 
-/// The key of a token as rows of S see it: decays of the rows, and their products with the key.
+/// Decay factors of the rows of S for a token; next, their products with the token's key.
 struct DecayedKey {
     decay: [f32; MAX_KEY_DIM],
     key: [f32; MAX_KEY_DIM],
 }
 
 impl DecayedKey {
-    /// Computes the decays of token `t`: one for each row, or one that stands in front.
+    /// Computes the decay factors of token `t`: one per row, or one at index 0.
     #[inline(always)]
     fn set<S: Simd, const PER_ROW: bool>(&mut self, s: S, d: &DeltaColumns, t: usize) {
         let rate = s.splat(d.rate);
@@ -203,7 +203,7 @@ impl DecayedKey {
         }
     }
 
-    /// The key by which rows are multiplied before they decay.
+    /// Returns the key to multiply with the rows before they decay.
     #[inline(always)]
     fn key<'a, const PER_ROW: bool>(&'a self, d: &DeltaColumns<'a>, t: usize) -> &'a [f32] {
         if PER_ROW { &self.key[..d.key_dim] } else { d.k.row(t, d.key_dim) }
@@ -219,7 +219,7 @@ fn delta_lanes<S: Simd, const BLOCKS: usize, const PER_ROW: bool>(s: S, d: &mut 
     let new = || DecayedKey { decay: [0.0; MAX_KEY_DIM], key: [0.0; MAX_KEY_DIM] };
     let (mut now, mut next) = (new(), new());
     now.set::<S, PER_ROW>(s, d, 0);
-    // S^T k of the token at hand, before S decays where one factor serves all rows.
+    // S^T k of the current token; if one decay factor applies to all rows, with S before its decay.
     let mut dots = [zero; BLOCKS];
     for (i, key) in now.key::<PER_ROW>(d, 0).iter().enumerate() {
         for (b, dot) in dots.iter_mut().enumerate() {
@@ -236,7 +236,7 @@ fn delta_lanes<S: Simd, const BLOCKS: usize, const PER_ROW: bool>(s: S, d: &mut 
             *delta = s.mul(beta, s.sub(s.load_slice(v), seen));
         }
         dots = [zero; BLOCKS];
-        // The last token's are the first of the next step.
+        // After the last token the same token again; the result is unused.
         let following = (t + 1).min(d.n - 1);
         next.set::<S, PER_ROW>(s, d, following);
         let (k, q, coming) = (d.k.row(t, rows), d.q.row(t, rows), next.key::<PER_ROW>(d, following));
@@ -254,7 +254,7 @@ fn delta_lanes<S: Simd, const BLOCKS: usize, const PER_ROW: bool>(s: S, d: &mut 
                 dots[b] = s.fma(row, coming, dots[b]);
             }
         }
-        // SAFETY: these columns are the caller's alone, as `delta_rule` demands.
+        // SAFETY: these columns are not in use elsewhere by `delta_rule`'s contract.
         let out = unsafe { d.out.row(t, BLOCKS * LANES) };
         for (out, sum) in out.chunks_mut(LANES).zip(sums) {
             s.store_slice(sum, out);
@@ -264,14 +264,14 @@ fn delta_lanes<S: Simd, const BLOCKS: usize, const PER_ROW: bool>(s: S, d: &mut 
     }
 }
 
-/// Some channels of a scan that read one group: `TILE` blocks or one.
+/// `TILE` blocks, or one, of channels of a scan that read one group.
 pub struct ScanChannels<'a> {
     pub n: usize,
     pub state: usize,
-    /// Channels of a head.
+    /// Channels per head.
     pub head_dim: usize,
     pub x: Columns<'a>,
-    /// The values of all heads.
+    /// Values of all heads.
     pub dt: Columns<'a>,
     pub b: Columns<'a>,
     pub c: Columns<'a>,
@@ -280,7 +280,7 @@ pub struct ScanChannels<'a> {
     pub per_state: bool,
     /// `[heads]`
     pub skip: &'a [f32],
-    /// `[blocks, state, 16]`: ahead of the first token, and the place of what is after the last.
+    /// `[blocks, state, 16]`: the state before the first token; next, after the last.
     pub from: &'a [f32],
     pub to: &'a mut [f32],
     pub out: ColumnsMut<'a>,
@@ -289,7 +289,7 @@ pub struct ScanChannels<'a> {
 /// Computes `h = exp(rate dt) h + dt x b^T; out = h c + skip x` for each token.
 ///
 /// # Safety
-/// Nobody else uses these channels of `out`.
+/// These channels of `out` must not be in use elsewhere.
 pub unsafe fn scan(isa: Isa, c: &mut ScanChannels) {
     assert_eq!(c.from.len(), c.to.len());
     match (c.from.len() == c.state * LANES, c.per_state) {
@@ -320,7 +320,7 @@ fn scan_tile_per_state<S: Simd>(s: S, c: &mut ScanChannels) {
     scan_lanes::<S, TILE, true>(s, c);
 }
 
-/// The values of sixteen channels from `channel` on, of which `head_dim` share one.
+/// Returns the values of sixteen channels from `channel` on; `head_dim` channels share one value.
 #[inline(always)]
 fn of_heads<S: Simd>(s: S, values: &[f32], head_dim: usize, channel: usize) -> S::F {
     if head_dim == 1 {
@@ -379,7 +379,7 @@ fn scan_lanes<S: Simd, const BLOCKS: usize, const PER_STATE: bool>(s: S, c: &mut
                 sums[b] = s.fma(row, read, sums[b]);
             }
         }
-        // SAFETY: these channels are the caller's alone, as `scan` demands.
+        // SAFETY: these channels are not in use elsewhere by `scan`'s contract.
         let out = unsafe { c.out.row(t, BLOCKS * LANES) };
         for (out, sum) in out.chunks_mut(LANES).zip(sums) {
             s.store_slice(sum, out);
@@ -388,10 +388,10 @@ fn scan_lanes<S: Simd, const BLOCKS: usize, const PER_STATE: bool>(s: S, c: &mut
     }
 }
 
-/// Some columns of the matrix of one head of RWKV: `TILE` blocks or one.
+/// `TILE` blocks, or one, of columns of the matrix of one head of RWKV.
 pub struct WkvColumns<'a> {
     pub n: usize,
-    /// Rows of the matrix.
+    /// Number of rows of the matrix.
     pub dim: usize,
     pub r: Columns<'a>,
     pub k: Columns<'a>,
@@ -401,7 +401,7 @@ pub struct WkvColumns<'a> {
     pub moved: Option<[Columns<'a>; 2]>,
     pub before: bool,
     pub fades: bool,
-    /// `[blocks, dim, 16]`: ahead of the first token, and the place of what is after the last.
+    /// `[blocks, dim, 16]`: the state before the first token; next, after the last.
     pub from: &'a [f32],
     pub to: &'a mut [f32],
     pub out: ColumnsMut<'a>,
@@ -410,7 +410,7 @@ pub struct WkvColumns<'a> {
 /// Computes `S = diag(w) S + b (S^T a)^T + k v^T; out = S^T r` for each token.
 ///
 /// # Safety
-/// Nobody else uses these columns of `out`.
+/// These columns of `out` must not be in use elsewhere.
 pub unsafe fn wkv(isa: Isa, w: &mut WkvColumns) {
     let block = w.dim * LANES;
     assert!(w.dim <= MAX_KEY_DIM && w.dim.is_multiple_of(LANES) && w.from.len() == w.to.len());
@@ -476,7 +476,7 @@ fn wkv_lanes<S: Simd, const BLOCKS: usize>(s: S, w: &mut WkvColumns) {
                 sums[b] = s.fma(if w.before { old } else { row }, r, sums[b]);
             }
         }
-        // SAFETY: these columns are the caller's alone, as `wkv` demands.
+        // SAFETY: these columns are not in use elsewhere by `wkv`'s contract.
         let out = unsafe { w.out.row(t, BLOCKS * LANES) };
         for (out, sum) in out.chunks_mut(LANES).zip(sums) {
             s.store_slice(sum, out);
@@ -490,7 +490,7 @@ mod tests {
     use super::*;
     use crate::cpu::kernels::quantize::tests::values;
 
-    /// Checks that every instruction set computes the same bits.
+    /// Checks that all instruction sets are bit-identical.
     fn check(f: impl Fn(Isa) -> Vec<f32>) {
         let expected = f(Isa::Scalar);
         assert!(expected.iter().all(|x| x.is_finite()) && expected.iter().any(|x| *x != 0.0));

@@ -1,5 +1,5 @@
-//! The scalar twin of every instruction set: plain Rust on arrays of lanes. The other instruction sets agree with it to
-//! the last bit; where a machine has none of them, it runs the model.
+//! The scalar implementation of every kernel: plain Rust on arrays of lanes. All other instruction sets are
+//! bit-identical to it; it runs the model on machines without any of them.
 #![allow(unsafe_code)]
 
 use half::{bf16, f16};
@@ -16,7 +16,7 @@ mod plain {
     instantiate!(Scalar, 1 panels, gemv tokens, gemm tokens 1 2 3 4,);
 }
 
-/// Two panels, as tiles have, for the twin of AMX.
+/// Two panels, as in AMX tiles, for the AMX emulation.
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(super) mod pairs {
     use super::Scalar;
@@ -50,13 +50,13 @@ fn lanes(v: Bytes) -> [i32; LANES] {
 }
 
 /// # Safety
-/// `p` points to `N` readable values.
+/// `p` must point to `N` readable values.
 unsafe fn read<T: Copy, const N: usize>(p: *const u8) -> [T; N] {
     // SAFETY: by this function's contract.
     unsafe { p.cast::<[T; N]>().read_unaligned() }
 }
 
-// Methods are called, not inlined: copies in the kernels of all formats would be half of the library, and no faster.
+// Methods are not inlined: copies in the kernels of all formats would be half of the library, and no faster.
 impl Simd for Scalar {
     type I = [i32; LANES];
     type F = [f32; LANES];
@@ -67,12 +67,12 @@ impl Simd for Scalar {
 
     #[inline(never)]
     unsafe fn load_bytes(self, p: *const u8) -> Self::I {
-        // SAFETY: 64 bytes by contract.
+        // SAFETY: 64 bytes by this function's contract.
         lanes(unsafe { read(p) })
     }
     #[inline(never)]
     unsafe fn store_bytes(self, p: *mut u8, v: Self::I) {
-        // SAFETY: 64 bytes by contract.
+        // SAFETY: 64 bytes by this function's contract.
         unsafe { p.cast::<Bytes>().write(bytes(v)) }
     }
     #[inline(never)]
@@ -157,7 +157,7 @@ impl Simd for Scalar {
     }
     #[inline(never)]
     unsafe fn load_pairs(self, p: *const u8) -> Self::Pairs {
-        // SAFETY: 64 bytes by contract; two i16 in the order of the machine.
+        // SAFETY: 64 bytes by this function's contract; two i16 in native byte order.
         unsafe { read::<[i16; 2], LANES>(p) }.map(|[a, b]| i32::from(a) & 0xffff | i32::from(b) << 16)
     }
     #[inline(never)]
@@ -272,37 +272,37 @@ impl Simd for Scalar {
     }
     #[inline(never)]
     unsafe fn load_f32(self, p: *const f32) -> Self::F {
-        // SAFETY: 16 values by contract.
+        // SAFETY: 16 values by this function's contract.
         unsafe { read(p.cast()) }
     }
     #[inline(never)]
     unsafe fn store_f32(self, p: *mut f32, v: Self::F) {
-        // SAFETY: 16 values by contract.
+        // SAFETY: 16 values by this function's contract.
         unsafe { p.cast::<Self::F>().write_unaligned(v) }
     }
     #[inline(never)]
     unsafe fn load_f16(self, p: *const u8) -> Self::F {
-        // SAFETY: 32 bytes by contract.
+        // SAFETY: 32 bytes by this function's contract.
         unsafe { read::<u16, LANES>(p) }.map(|x| f16::from_bits(u16::from_le(x)).to_f32())
     }
     #[inline(never)]
     unsafe fn load_bf16(self, p: *const u8) -> Self::F {
-        // SAFETY: 32 bytes by contract.
+        // SAFETY: 32 bytes by this function's contract.
         unsafe { read::<u16, LANES>(p) }.map(|x| bf16::from_bits(u16::from_le(x)).to_f32())
     }
     #[inline(never)]
     unsafe fn load_powers(self, p: *const u8) -> Self::F {
-        // SAFETY: 16 bytes by contract.
+        // SAFETY: 16 bytes by this function's contract.
         unsafe { read::<u8, LANES>(p) }.map(|x| f32::from_bits(u32::from(x) << 23))
     }
     #[inline(never)]
     unsafe fn load_u8(self, p: *const u8) -> Self::F {
-        // SAFETY: 16 bytes by contract.
+        // SAFETY: 16 bytes by this function's contract.
         unsafe { read::<u8, LANES>(p) }.map(f32::from)
     }
     #[inline(never)]
     unsafe fn load_i8(self, p: *const u8) -> Self::F {
-        // SAFETY: 16 bytes by contract.
+        // SAFETY: 16 bytes by this function's contract.
         unsafe { read::<i8, LANES>(p) }.map(f32::from)
     }
     #[inline(never)]

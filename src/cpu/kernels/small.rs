@@ -1,13 +1,14 @@
-//! The integers as which 16-bit floats are multiplied: integers of 14 bits and a power of two for each 32 columns of a
-//! row, packed without loss into 13 bits (F16) or 11 bits (BF16) each and a byte for the power. Owns that code, and how
-//! a group of 32 columns and sixteen rows is written and read.
+//! The integers that represent 16-bit floats in products: 14-bit integers and a power of two per 32 columns of a row,
+//! packed without loss into 13 bits (F16) or 11 bits (BF16) each and one byte for the power. Owns this encoding, and
+//! how a group of 32 columns and sixteen rows is written and read.
 //!
-//! `q = round(w / scale)`, ties to even, where `scale` is the least power of two with which the largest of the 32 fits,
-//! so that only weights far below it lose a bit. Such a `q` has no more significant bits than `w`, and is therefore a
-//! float again, with a small exponent. A dot product takes two columns of sixteen rows from a register, and a group has
-//! sixteen of those; they lie in as many registers as a small float has bits, the others in their spare bits.
+//! `q = round(w / scale)`, ties to even; `scale` is the smallest power of two with which the largest of the 32 fits, so
+//! that only far smaller weights lose bits. Such a `q` has no more significant bits than `w`, and can therefore be
+//! encoded as a float with a small exponent. A dot product takes two columns of sixteen rows from a register, and a
+//! group has sixteen such column pairs. They are stored in as many registers as a small float has bits; the other pairs
+//! are stored in the spare bits.
 #![allow(unsafe_code)]
-// Loops over registers are written over indices, which unroll.
+// Loops over registers iterate over indices, so that they unroll.
 #![allow(clippy::needless_range_loop)]
 
 use std::marker::PhantomData;
@@ -19,9 +20,9 @@ use super::simd::{GROUP, PANEL_ROWS, Simd};
 use crate::quant;
 use crate::tensor::DType;
 
-/// The integers from -8192 to 8191 with at most `M + 1` significant bits, as floats of `BITS` bits in the upper bits of
-/// 16: a sign, an exponent `e`, and `M` bits of mantissa `m`. One is `(m + o) << c`, where `c = max(e, 1) - 1`, and `o`
-/// is 0 or, where `e > 0`, `1 << M`; for negative ones it is `-1 << M` or `-2 << M`.
+/// The integers from -8192 to 8191 with at most `M + 1` significant bits, encoded as floats in the upper `BITS` bits of
+/// 16: a sign, an exponent `e`, and `M` bits of mantissa `m`. The value is `(m + o) << c` with `c = max(e, 1) - 1`; `o`
+/// is 0, or `1 << M` if `e > 0`; for negative values `o` is `-1 << M` or `-2 << M`.
 pub struct Small<const M: u32>;
 
 impl<const M: u32> Small<M> {
@@ -30,13 +31,13 @@ impl<const M: u32> Small<M> {
     pub const SPARE: usize = 16 - Self::BITS;
     /// Mask of the mantissa.
     pub const MANTISSA: u16 = ((1 << M) - 1) << Self::SPARE;
-    /// Position of sign and exponent, which are the index of the tables below.
+    /// Position of the bits of sign and exponent, which index the tables below.
     pub const INDEX: u32 = 15 - Self::EXPONENT;
-    /// Number of bits by which the mantissa is shifted right, and `OFFSETS`, which are then added to it.
+    /// Right shift of the mantissa in bits; next, `OFFSETS`, to be added to the shifted mantissa.
     pub const SHIFTS: [u8; 16] = Self::TABLES.0;
     pub const OFFSETS: [i16; 16] = Self::TABLES.1;
 
-    /// Factors of the mantissa, shifted down to the lowest bit, and the bytes of `OFFSETS`: the same tables for
+    /// Factors of the mantissa (after a shift to the lowest bit), and the bytes of `OFFSETS`: the same tables for
     /// instruction sets that look up bytes and have no such shifts.
     #[cfg(target_arch = "x86_64")]
     pub const FACTORS: [u8; 16] = {
@@ -57,8 +58,8 @@ impl<const M: u32> Small<M> {
         bytes
     };
 
-    /// The tables where there are eight indices, the low bytes and then the high ones: `OFFSETS`, and factors whose
-    /// products have the shifted mantissa in their high halves.
+    /// The tables for eight indices, low bytes first, then high bytes: `OFFSETS`, and factors whose products have the
+    /// shifted mantissa in their high halves.
     #[cfg(target_arch = "x86_64")]
     pub const EIGHT: [[u8; 16]; 2] = {
         let (mut tables, mut i) = ([[0; 16]; 2], 0);
@@ -73,7 +74,7 @@ impl<const M: u32> Small<M> {
     const TABLES: ([u8; 16], [i16; 16]) = {
         let (mut shifts, mut offsets) = ([0; 16], [0; 16]);
         let mut i = 0;
-        // One exponent more than there is use for may remain.
+        // One exponent may be unused.
         while i < 2 * (14 - M as usize).next_power_of_two() {
             let (negative, e) = (i >> Self::EXPONENT == 1, i as u32 % (1 << Self::EXPONENT));
             let (offset, c) = if e > 0 { (1i16 << M, e - 1) } else { (0, 0) };
@@ -91,31 +92,31 @@ impl<const M: u32> Small<M> {
         (shifts, offsets)
     };
 
-    /// Encodes `q`; the spare bits are 0.
+    /// Encodes `q` with spare bits of 0.
     #[inline(always)]
     fn of(q: i16) -> u16 {
         let sign = (q >> 15) as u16;
-        // As a complement, a negative number has a mantissa that counts downwards.
+        // The mantissa of a negative number is complemented.
         let (mut n, mut c) = (q as u16 ^ sign, 0);
         for _ in M..12 {
             let large = u16::from(n >= 2 << M);
             n >>= large;
             c += large;
         }
-        // A mantissa of 1 << M and more has carried into the exponent.
+        // A mantissa of at least 1 << M has carried into the exponent.
         (((c << M) + n) ^ (sign & ((1 << (Self::BITS - 1)) | ((1 << M) - 1)))) << Self::SPARE
     }
 
-    /// Decodes the integer and ignores the spare bits.
+    /// Decodes an integer; ignores the spare bits.
     #[inline(always)]
     pub fn value(small: u16) -> i16 {
         let i = usize::from(small >> Self::INDEX);
         ((small & Self::MANTISSA) >> Self::SHIFTS[i]) as i16 + Self::OFFSETS[i]
     }
 
-    /// Number of pieces of a float beyond the first `BITS`, less one.
+    /// Number of pieces, minus one, of each float stored in spare bits (floats from `BITS` on).
     const PIECES: usize = (Self::BITS - 1) / Self::SPARE;
-    /// Returns the place of piece `p` of float `BITS + i`: a register, its bits, and their shift to the left.
+    /// Returns the location of piece `p` of float `BITS + i`: register, bit mask and left shift.
     const fn piece(i: usize, p: usize) -> (usize, u16, usize) {
         if p < Self::PIECES {
             (Self::PIECES * i + p, (1 << Self::SPARE) - 1, 16 - Self::SPARE * (p + 1))
@@ -125,24 +126,24 @@ impl<const M: u32> Small<M> {
     }
 }
 
-/// A type of floats whose integers are small floats with `M` bits of mantissa.
+/// A float type whose integers are small floats with `M` bits of mantissa.
 pub struct SmallFloats<T, const M: u32>(PhantomData<T>);
 pub type SmallF16 = SmallFloats<float::F16, 10>;
 pub type SmallBf16 = SmallFloats<float::Bf16, 7>;
 
-/// The columns of a group, two at a time, of sixteen rows, in the bits of the file: the first column in the low halves.
+/// The columns of a group in sixteen rows, as bits from the file: two columns per word, the first in the low half.
 pub type Columns = [[u32; PANEL_ROWS]; GROUP / 2];
 
 /// The packed form of a float type in rows of whole groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Packing {
-    /// Bytes of sixteen rows of a group.
+    /// Size of sixteen rows of a group in bytes.
     pub bytes: usize,
     /// Decodes row `row` of a group.
     pub decode: fn(group: &[u8], row: usize, out: &mut [f32]),
 }
 
-/// Returns the packing of a type that is packed as small floats.
+/// Returns the packing of a type that is packed as small floats; otherwise `None`.
 pub fn packing(dtype: DType) -> Option<Packing> {
     match dtype {
         quant::F16 => Some(SmallF16::PACKING),
@@ -153,10 +154,10 @@ pub fn packing(dtype: DType) -> Option<Packing> {
 
 /// A type that is packed as small floats.
 pub trait Pack {
-    /// Packs a group. A row with a weight that is not finite has an infinite power and unspecified floats.
+    /// Packs a group. A row with an infinity or NaN gets an infinite power and unspecified integers.
     ///
     /// # Safety
-    /// `out` points to as many writable bytes as `packing` says.
+    /// `out` must point to as many writable bytes as `packing` says.
     unsafe fn pack<S: Simd>(s: S, columns: &Columns, out: *mut u8);
 }
 
@@ -171,7 +172,7 @@ impl<T: Float, const M: u32> Pack for SmallFloats<T, M> {
                 for row in 0..PANEL_ROWS {
                     column[row] = (columns[j][row] >> (16 * half)) as u16;
                 }
-                // SAFETY: sixteen of 16 bits.
+                // SAFETY: sixteen 16-bit values.
                 values[j][half] = unsafe { T::load(s, column.as_ptr().cast()) };
                 max = s.max_magnitude(max, values[j][half]);
             }
@@ -196,7 +197,7 @@ impl<T: Float, const M: u32> Pack for SmallFloats<T, M> {
             }
         }
         let mut scales = [0f32; PANEL_ROWS];
-        // SAFETY: sixteen values; registers and bytes of powers are inside by this function's contract.
+        // SAFETY: sixteen values; registers and bytes of powers are in bounds by this function's contract.
         unsafe {
             s.store_f32(scales.as_mut_ptr(), scale);
             for j in 0..Small::<M>::BITS {
@@ -247,7 +248,7 @@ impl<T: Float, const M: u32> Codec for SmallFloats<T, M> {
         unroll!(S, j < 8, {
             let register = 8 * b + j;
             let mut small = s.splat_i32(0);
-            // SAFETY: `b < 2`, and a float without a register has its pieces in those there are.
+            // SAFETY: `b < 2`; a float without a register has its pieces in the existing registers.
             unsafe {
                 if register < Small::<M>::BITS {
                     small = s.load_bytes(p.add(64 * register));
@@ -260,7 +261,7 @@ impl<T: Float, const M: u32> Codec for SmallFloats<T, M> {
                     });
                 }
             }
-            // The compiler looks at the copies beyond the eighth too, before it leaves them out.
+            // The compiler checks indices in the copies from the eighth on before it removes them.
             out[j % 8] = s.small::<M>(small);
         });
         out
@@ -274,13 +275,13 @@ mod tests {
     use super::*;
     use crate::cpu::kernels::Isa;
 
-    /// Computes in f64 the integer and the power of two of `w` beside `max`.
+    /// Returns the integer and the power of two of `w` in a group with largest magnitude `max`, computed in f64.
     fn expected(w: f64, max: f64) -> (i16, f64) {
         let scale = max.log2().floor().max(-100.0).exp2() / 4096.0;
         ((w / scale).round_ties_even() as i16, scale)
     }
 
-    /// Packs a group; returns its bytes and values row by row.
+    /// Packs a group; returns its bytes, and its values row by row.
     fn pack(isa: Isa, dtype: DType, columns: &Columns) -> (Vec<u8>, [[f32; GROUP]; PANEL_ROWS]) {
         let packing = packing(dtype).unwrap();
         let mut group = vec![0; packing.bytes];
@@ -295,7 +296,7 @@ mod tests {
     fn every_integer<const M: u32>() {
         let mut found = 0;
         for q in -8191..=8191i16 {
-            // As many significant bits as there are.
+            // Only integers with at most `M + 1` significant bits.
             if q == 0 || 15 - (q.unsigned_abs().leading_zeros() + q.trailing_zeros()) <= M {
                 found += 1;
                 let small = Small::<M>::of(q);
@@ -315,7 +316,7 @@ mod tests {
         assert_eq!((Small::<10>::BITS, Small::<7>::BITS), (13, 11));
     }
 
-    /// Each of the 65536 floats beside each power of two that may be the largest of its group.
+    /// Each of the 65536 floats with each power of two that may be the largest of its group.
     #[test]
     fn every_float_beside_every_exponent_is_rounded_once() {
         let f16_value = |bits| f16::from_bits(bits).to_f64();
@@ -326,7 +327,7 @@ mod tests {
                 v.is_finite() && v > 0.0 && v == v.log2().floor().exp2()
             }) {
                 let max = value(top);
-                // Weights no larger than twice the power, in every place of a group but one.
+                // Weights smaller than twice the power, in every slot of a group except one.
                 let mut bits = (0..=u16::MAX).filter(|&b| value(b).abs() < 2.0 * max);
                 loop {
                     let mut columns = Columns::default();
@@ -359,7 +360,7 @@ mod tests {
                 let mut columns = Columns::default();
                 for pair in columns.iter_mut().flatten() {
                     state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    // Without the exponents of what is not finite.
+                    // No exponents of infinity or NaN.
                     *pair = (state ^ state >> 15) & if dtype == quant::F16 { 0xefff_efff } else { 0xfeff_feff };
                 }
                 let expected = pack(Isa::Scalar, dtype, &columns).0;

@@ -1,5 +1,5 @@
-//! The tables of matrix kernels, one for each instruction set. Owns the types of the kernels and the macros that fill a
-//! table; `Isa::matmul` is the only way to one.
+//! The tables of matrix kernels, one per instruction set. Owns the types of the kernels and the macros that fill a
+//! table; only `Isa::matmul` returns one.
 #![allow(unsafe_code)]
 
 use super::activations::InputType;
@@ -7,9 +7,9 @@ use super::float_gemm::FloatPanels;
 use super::small::{Columns, packing};
 use crate::tensor::DType;
 
-/// `gemm::unpack` of one format, or of those of `grouped` of a kind.
+/// `gemm::unpack` of one format, or `grouped::unpack` of one kind.
 pub type Unpack = unsafe fn(*const u8, usize, *mut u8, DType);
-/// `gemm::gemv` of one format and number of tokens, or of those of `grouped` of a kind.
+/// `gemm::gemv` of one format, or `grouped::gemv` of one kind, for one number of tokens.
 pub type QuantProduct = unsafe fn(*const u8, usize, *const u8, *const f32, bool, *mut f32, usize, DType);
 /// `gemm::gemm` of one kind and number of tokens, which is the fourth argument.
 pub type TileProduct = unsafe fn(*const u8, usize, *const u8, usize, *const f32, bool, *mut f32, usize);
@@ -24,39 +24,39 @@ pub type PackFloats = unsafe fn(&Columns, *mut u8);
 
 /// The kernels of a block format.
 pub struct BlockKernels {
-    /// Groups of 32 columns in a block.
+    /// Number of groups of 32 columns in a block.
     pub groups: usize,
     pub input: InputType,
-    /// True where halves of a group have scales of their own.
+    /// True if halves of a group have their own scales.
     pub halves: bool,
-    /// Bytes of a row panel in a group of an unpacked tile.
+    /// Size of a row panel in a group of an unpacked tile in bytes.
     pub tile_bytes: usize,
     /// For 1, 2, 4, ... tokens.
     pub gemv: &'static [QuantProduct],
     pub unpack: Unpack,
-    /// By number of tokens less one.
+    /// Indexed by the number of tokens minus one.
     pub gemm: &'static [TileProduct],
 }
 
 /// The kernels of a float type.
 pub struct FloatKernels {
-    /// One token and `FLOAT_PANELS` row panels.
+    /// For one token and `FLOAT_PANELS` row panels.
     pub gemv: FloatProduct,
-    /// By number of tokens less one.
+    /// Indexed by the number of tokens minus one.
     pub gemm: &'static [FloatProduct],
 }
 
 /// The matrix kernels of an instruction set.
 #[derive(Clone, Copy)]
 pub struct MatmulKernels {
-    /// Row panels in a tile.
+    /// Number of row panels in a tile.
     pub panels: usize,
-    /// Most tokens in a call of `gemm`.
+    /// Maximum number of tokens in a call of `gemm`.
     pub tokens: usize,
-    /// Most tokens in a call of `gemv`, a power of two, or 0 where there is none.
+    /// Maximum number of tokens in a call of `gemv`, a power of two; 0 if there is no `gemv`.
     pub gemv_tokens: usize,
     pub quantize_i8: QuantizeI8,
-    /// To integers, or to BF16 where products are in it.
+    /// To integers, or to BF16 for BF16 products.
     pub quantize_16: Quantize16,
     /// For types that are packed as small floats.
     pub pack: fn(DType) -> Option<PackFloats>,
@@ -65,19 +65,18 @@ pub struct MatmulKernels {
 }
 
 impl MatmulKernels {
-    /// Packs a group of 32 columns and sixteen rows of 16-bit floats into exactly the bytes that they take.
+    /// Packs a group of 32 columns and sixteen rows of 16-bit floats; `out` must have exactly the packed size.
     pub fn pack_floats(&self, dtype: DType, columns: &Columns, out: &mut [u8]) {
         let (Some(pack), Some(packing)) = ((self.pack)(dtype), packing(dtype)) else { return };
         assert!(out.len() == packing.bytes);
-        // SAFETY: tables come from an `Isa`, and so from an instruction set that was detected; `out` is as long as
-        // asserted.
+        // SAFETY: tables come from an `Isa`, so their instruction set was detected; the length of `out` is asserted.
         unsafe { pack(columns, out.as_mut_ptr()) }
     }
 }
 
-/// Instantiates what reads packed blocks for the instruction set of `$token`: `unpack` for tiles of `$panels` row
-/// panels, and `gemv` for some numbers of tokens as `Packed::<Codec>::GEMV`. The attributes enable the instruction set
-/// for the functions into which everything else is inlined.
+/// Instantiates the functions that read packed blocks for the instruction set of `$token`: `unpack` for tiles of
+/// `$panels` row panels, and `gemv` for some numbers of tokens as `Packed::<Codec>::GEMV`. The attributes enable the
+/// instruction set for the functions into which everything else is inlined.
 macro_rules! instantiate_blocks {
     ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, $(#[$enable:meta])*) => {
         use std::marker::PhantomData;
@@ -95,7 +94,7 @@ macro_rules! instantiate_blocks {
             unsafe { gemm::unpack::<_, Q, $panels>($token, w, n, tile) }
         }
 
-        /// A place for the constants of a type of weights.
+        /// Namespace for the constants of a weight type.
         pub struct Packed<T>(PhantomData<T>);
 
         impl<Q: Codec> Packed<Q> {
@@ -117,8 +116,8 @@ macro_rules! instantiate_blocks {
 }
 pub(super) use instantiate_blocks;
 
-/// Finds the constant `BLOCKS` of `$of::<Codec>` for the codec of an element type, or that of `$grouped` for the kind
-/// of one of `grouped`.
+/// Finds the constant `BLOCKS` of `$of::<Codec>` for the codec of an element type, or of `$grouped` for the kind of a
+/// grouped type.
 macro_rules! block_kernels {
     ($dtype:expr, $of:ident, $grouped:ident) => {
         Some(match $dtype {
@@ -164,7 +163,7 @@ macro_rules! block_kernels {
 }
 pub(super) use block_kernels;
 
-/// Instantiates the sums of products of unpacked blocks, all of grouped codes, and the table of all block formats as
+/// Instantiates the products of unpacked blocks, all kernels of grouped formats, and the table of all block formats as
 /// `blocks`, after `instantiate_blocks` with the same numbers of tokens for `gemv`. `$unpack` is the function that
 /// unpacks `Q`.
 macro_rules! instantiate_gemm {
@@ -201,7 +200,7 @@ macro_rules! instantiate_gemm {
             };
         }
 
-        /// A place for the constants of a kind of grouped codes.
+        /// Namespace for the constants of a kind of grouped formats.
         pub struct Unpacked<K>(PhantomData<K>);
 
         impl<K: Kind> Unpacked<K> {

@@ -1,5 +1,4 @@
-//! The weights of one group of 32 columns as products read them: from registers while they are unpacked, or from a
-//! tile.
+//! The weights of one group of 32 columns as operands of products: in registers while they are unpacked, or in a tile.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -8,12 +7,12 @@ use super::activations::InputType;
 use super::codec::{Codec, Kind};
 use super::simd::Simd;
 
-/// Returns the bytes of a row panel in one group of a tile: integers, scales, mins.
+/// Returns the size of a row panel in one group of a tile in bytes: integers, scales, mins.
 pub const fn tile_bytes<K: Kind>() -> usize {
     64 * (K::INPUT.registers() + K::SUBS * (1 + K::MIN as usize))
 }
 
-/// True where `S` multiplies weights with activations of this type for two tokens at once, with woven tiles.
+/// True if `S` multiplies weights with activations of this type for two tokens at once, with woven tiles.
 pub const fn woven<S: Simd>(input: InputType) -> bool {
     S::PAIRS_OF_TOKENS && matches!(input, InputType::I8)
 }
@@ -22,12 +21,13 @@ pub const fn woven<S: Simd>(input: InputType) -> bool {
 pub trait WeightGroup<S: Simd> {
     /// Zero point of the bytes.
     const ZERO: i32;
-    /// True where vectors of integers are woven by twos.
+    /// True if vectors of integers are woven in pairs.
     const WOVEN: bool;
     /// Returns vector `j` of the integers of panel `r`.
     ///
     /// # Safety
-    /// `r` is one of the panels, and the memory of the group is readable, as for the functions below.
+    /// `r` must be below the number of panels, and the memory of the group must be readable, also for the methods
+    /// below.
     unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I;
     /// Returns the scales of the group or of one of its halves.
     ///
@@ -37,7 +37,7 @@ pub trait WeightGroup<S: Simd> {
     /// Returns the mins of the group or of one of its halves.
     ///
     /// # Safety
-    /// As for `quants`; the kind has mins.
+    /// As for `quants`; the kind must have mins.
     unsafe fn min(&self, s: S, r: usize, half: usize) -> S::F;
 }
 
@@ -69,7 +69,7 @@ impl<S: Simd, Q: Codec> WeightGroup<S> for RegisterGroup<'_, S, Q> {
     }
 }
 
-/// A group of one row panel of `grouped`, in registers.
+/// A group of one row panel of a grouped format, in registers.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub struct CodeGroup<S: Simd, K> {
     pub quants: [S::I; 16],

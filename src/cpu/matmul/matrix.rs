@@ -1,4 +1,4 @@
-//! A weight matrix: its shape and the order of its bytes, which the backend keeps. Relies on `packed` for the order.
+//! A weight matrix: its shape and byte layout; the backend owns the bytes. Relies on `packed` for the layout.
 
 use std::ops::Range;
 
@@ -15,12 +15,12 @@ pub struct WeightMatrix {
 }
 
 impl WeightMatrix {
-    /// Describes a matrix that is packed while it is loaded.
+    /// Returns a matrix that is packed during loading.
     pub fn packed(dtype: DType, rows: usize, cols: usize) -> Result<WeightMatrix> {
         WeightMatrix::new(rows, PackedLayout::packed(dtype, cols)?)
     }
 
-    /// Describes a matrix that stays in the order of the file and is packed again for each product: mapped weights and
+    /// Returns a matrix that stays in file layout and is packed again for each product: mapped weights and embedding
     /// tables.
     pub fn mapped(dtype: DType, rows: usize, cols: usize) -> Result<WeightMatrix> {
         WeightMatrix::new(rows, PackedLayout::raw(dtype, cols)?)
@@ -31,7 +31,7 @@ impl WeightMatrix {
         if rows == 0 || layout.cols == 0 {
             return Err(Error::invalid(format!("a matrix of {rows} rows of {} values is empty", layout.cols)));
         }
-        // Room for padding, so that no later sum can overflow.
+        // Leaves space for padding, so that no later sum can overflow.
         layout.bytes(rows).and_then(|bytes| bytes.checked_add(1 << 16)).ok_or_else(too_large)?;
         Ok(WeightMatrix { rows, layout })
     }
@@ -44,38 +44,38 @@ impl WeightMatrix {
         self.layout.cols
     }
 
-    /// Returns the bytes that the weights take.
+    /// Returns the size of the weights in bytes.
     pub fn bytes(&self) -> usize {
         self.layout.bytes(self.rows).unwrap_or(usize::MAX)
     }
 
-    /// Returns the bytes of a row in the file.
+    /// Returns the size of a row in the file in bytes.
     pub fn row_bytes(&self) -> usize {
         self.layout.row_bytes
     }
 
-    /// Returns the place of some rows, from a multiple of 16 on, among the packed bytes.
+    /// Returns the packed byte range of some rows, which must start at a multiple of 16.
     pub fn range(&self, rows: Range<usize>) -> Range<usize> {
         assert!(rows.start.is_multiple_of(PANEL_ROWS) && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         let start = self.layout.bytes(rows.start).unwrap_or(0);
         start..start + self.layout.bytes(rows.len()).unwrap_or(0)
     }
 
-    /// Packs rows of the file, from a multiple of 16 on, into their place `range(rows)`. Allocates nothing and may run
-    /// on several threads at once. All instruction sets write the same finite values.
+    /// Packs rows of the file into their location `range(rows)`; the first row must be a multiple of 16. Does not
+    /// allocate and may run on several threads at once. All instruction sets write the same finite values.
     pub fn pack(&self, isa: Isa, raw: &[u8], out: &mut [u8]) {
         let rows = raw.len() / self.layout.row_bytes.max(1);
         assert!(raw.len() == rows * self.layout.row_bytes && Some(out.len()) == self.layout.bytes(rows));
         self.layout.pack(isa.matmul(), raw, out);
     }
 
-    /// Decodes a row to the values of the reference codec, or of packed 16-bit floats to those that products use.
+    /// Decodes a row to the values of the reference codec; packed 16-bit floats decode to the values that products use.
     pub fn decode_row(&self, bytes: &[u8], row: usize, out: &mut [f32]) {
         assert!(bytes.len() == self.bytes() && row < self.rows && out.len() == self.layout.cols);
         self.layout.decode_row(bytes, row, out);
     }
 
-    /// Returns some rows, from a multiple of 16 on, as a matrix of their own, with its bytes.
+    /// Returns some rows as a separate matrix, with its bytes; the first row must be a multiple of 16.
     pub fn part<'a>(&self, bytes: &'a [u8], rows: Range<usize>) -> (WeightMatrix, &'a [u8]) {
         let range = self.range(rows.clone());
         (WeightMatrix { rows: rows.len(), layout: self.layout }, &bytes[range])

@@ -1,8 +1,8 @@
-//! Matrix products: `out = W x + bias` for one token or many, for every matrix that shares the input.
+//! Matrix products: `out = W x + bias` for one token or many, for all matrices with the same input.
 //!
-//! Owns the loops over row panels, column blocks and tiles of tokens, and their division among the threads. Relies on
-//! `plan` for the parts, on `packed` for the order of weights and on `kernels` for the arithmetic. A result
-//! depends neither on the number of tokens beside it, nor on threads, nor on the instruction set.
+//! Owns the loops over row panels, column blocks and token tiles, and their division among the threads. Relies on
+//! `plan` for the parts, on `packed` for the weight layout and on `kernels` for the arithmetic. Results are
+//! batch-invariant, and bit-identical for any number of threads and any instruction set.
 #![allow(unsafe_code)]
 
 pub mod matrix;
@@ -29,8 +29,8 @@ use crate::error::{Error, Result};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Computes `out = W x + bias` for each job, `x` being `[tokens, cols]`. The tokens' activations are quantized once, in
-/// groups of 32, for all matrices of a kind: to 8 bits for block formats, to 16 bits for floats of 16 bits and less.
+/// Computes `out = W x + bias` for each job; `x` is `[tokens, cols]`. The tokens' activations are quantized once, in
+/// groups of 32, for all matrices of a kind: to 8 bits for block formats, to 16 bits for floats of at most 16 bits.
 /// Other matrices read them as floats.
 pub fn multiply(
     team: &Team,
@@ -43,7 +43,7 @@ pub fn multiply(
     multiply_chunk(team, isa, workspace, x, tokens, jobs, &mut ProductCursor::default());
 }
 
-/// Computes `multiply` from the cursor on; true when all is done. Between chunks nothing may change the workspace.
+/// Computes `multiply` from the cursor on; returns true when all is done. The workspace must not change between chunks.
 pub fn multiply_chunk(
     team: &Team,
     isa: Isa,
@@ -60,7 +60,7 @@ pub fn multiply_chunk(
     let MatmulWorkspace { activations, threads: scratch } = workspace;
     if cursor.is_new() {
         quantize(kernels, x, cols, tiling, activations, jobs, |tiles, tile| {
-            // A single tile is done before another thread has started.
+            // A single tile is done before another thread could have started.
             if tiles == 1 { tile(0) } else { team.for_each(tiles, tile) }
         });
     }
@@ -69,7 +69,7 @@ pub fn multiply_chunk(
     let units = |job: &MatmulJob| job.panels().div_ceil(unit_panels);
     let costs = || jobs.iter().flat_map(|job| std::iter::repeat_n(call.unit_cost(job), units(job)));
     let (cost, taken) = cursor.take(costs(), threads, tiling);
-    // One range of about the same cost for each thread.
+    // One range of similar cost per thread.
     let (mut unit, mut spent, mut left) = (taken.start, 0, costs().skip(taken.start));
     let range = |share: usize| {
         let start = unit;
@@ -91,7 +91,7 @@ pub fn multiply_chunk(
     taken.end == jobs.iter().map(units).sum::<usize>()
 }
 
-/// The columns of all jobs, whose shapes fit the input; none where there is nothing to do.
+/// Returns the columns of all jobs, whose shapes must fit the input; `None` if there is nothing to do.
 fn columns(x: &[f32], tokens: usize, jobs: &[MatmulJob]) -> Option<usize> {
     let cols = jobs.first()?.matrix.cols();
     assert!(x.len() == tokens * cols, "{} values for {tokens} tokens of {cols}", x.len());
@@ -99,25 +99,25 @@ fn columns(x: &[f32], tokens: usize, jobs: &[MatmulJob]) -> Option<usize> {
     (tokens > 0).then_some(cols)
 }
 
-/// Some row panels and columns of a matrix that are multiplied with some tiles of tokens.
+/// Some row panels and columns of a matrix, to be multiplied with some token tiles.
 struct WeightTile<'a> {
     panels: Range<usize>,
     columns: Range<usize>,
     tiling: TokenTiling,
     token_tiles: Range<usize>,
-    /// Its part of a thread's results.
+    /// The tile's range in a thread's results.
     results: Range<usize>,
-    /// Packed weights of the tile after it.
+    /// Packed weights of the following tile.
     next: [&'a [u8]; TILE_PANELS],
 }
 
-/// Results of a unit: tile by tile, in each token by token, in each `tile_panels` row panels.
+/// Results of a unit: tile by tile, within a tile token by token, per token `tile_panels` row panels.
 struct UnitResults<'a> {
     values: &'a [f32],
     tile_panels: usize,
-    /// Tokens for which there is room.
+    /// Number of tokens for which there is space.
     slots: usize,
-    /// Tiles whose results have already been written to the output.
+    /// Number of tiles whose results are already in the output.
     done: usize,
 }
 
@@ -132,9 +132,9 @@ struct MatmulCall<'a> {
 }
 
 impl MatmulCall<'_> {
-    /// Returns the row panels in a unit of work.
+    /// Returns the number of row panels in a unit of work.
     fn unit_panels(&self, threads: usize) -> usize {
-        // One token of floats takes no more at once, whether or not there is a `gemv` of other types.
+        // A single float token uses at most this many, even if other types have no `gemv`.
         if self.tiling.gemv || self.tiling.tokens == 1 {
             return FLOAT_PANELS;
         }
@@ -172,7 +172,7 @@ impl MatmulCall<'_> {
         let slots = self.tiling.slots(&tokens);
         let gemv = kernels.gemv[slots.trailing_zeros() as usize];
         let max_columns = if job.matrix.layout.interleaved { self.cols } else { max_columns(kernels.input) };
-        // Results of whole panels for all slots are written to the output at once.
+        // Results of whole panels for all slots go directly to the output.
         let done = if slots == tokens.len() { panels.len().min(rows / PANEL_ROWS - panels.start) } else { 0 };
         for (i, sum) in scratch.results.chunks_exact_mut(slots * PANEL_ROWS).enumerate().take(panels.len()) {
             for columns in column_blocks(self.cols, max_columns) {
@@ -186,8 +186,8 @@ impl MatmulCall<'_> {
                     (sum.as_mut_ptr(), PANEL_ROWS)
                 };
                 let (weights, x) = (weights.as_ptr(), x.as_ptr());
-                // SAFETY: the table is that of a detected instruction set; weights and activations of these columns;
-                // results of a panel so far; its rows, which are this thread's.
+                // SAFETY: the table belongs to a detected instruction set; weights and activations of these columns;
+                // results of a panel so far; its rows belong to this thread.
                 unsafe { gemv(weights, blocks, x, sum.as_ptr(), columns.start == 0, out, stride, job.matrix.dtype()) }
             }
         }
@@ -200,7 +200,7 @@ impl MatmulCall<'_> {
         for columns in column_blocks(self.cols, max_columns) {
             let weights = self.float_weights(job, &panels, columns.clone(), scratch.weights);
             let (x, out) = (&self.x[columns.clone()], &mut scratch.results[..FLOAT_PANELS * PANEL_ROWS]);
-            // SAFETY: the table is that of a detected instruction set; weights and values of these columns, and as many
+            // SAFETY: the table belongs to a detected instruction set; weights and values of these columns, and as many
             // results.
             unsafe {
                 let first = columns.start == 0;
@@ -228,7 +228,7 @@ impl MatmulCall<'_> {
             let starts = panels.clone().step_by(tile_panels);
             let tiles = column_blocks(self.cols, max_columns)
                 .flat_map(|columns| starts.clone().map(move |start| (start, columns.clone())));
-            // The unit that follows is likely to be this thread's as well.
+            // The following unit is likely to be executed by this thread as well.
             let following = column_blocks(self.cols, max_columns).next().map(|columns| (panels.end, columns));
             let mut tiles = tiles.chain(following).peekable();
             while let Some((start, columns)) = tiles.next()
@@ -264,18 +264,18 @@ impl MatmulCall<'_> {
         let WeightTile { panels, columns, tiling, token_tiles, results, next } = tile;
         let groups = columns.len() / GROUP;
         for r in 0..self.kernels.panels {
-            // The last panel stands in for one that is missing from the last tile.
+            // The last panel replaces a missing one in the last tile.
             let panel = (panels.start + r).min(panels.end - 1);
             let weights = weights_of(self.kernels, job, panel, columns.clone(), scratch.weights);
             assert!(scratch.tile.len() >= groups * self.kernels.panels * kernels.tile_bytes);
-            // SAFETY: the table is that of a detected instruction set; weights of these columns, and a tile of them.
+            // SAFETY: the table belongs to a detected instruction set; weights of these columns, and a tile of them.
             unsafe {
                 let tile = scratch.tile.as_mut_ptr().add(64 * r);
                 (kernels.unpack)(weights.as_ptr(), groups / kernels.groups, tile, job.matrix.dtype())
             }
         }
-        // Sums stay together until the last columns complete them: rows of many tokens, a power of two apart, would
-        // drive each other out of the caches.
+        // Sums stay in scratch until the last columns complete them: output rows of many tokens, a power of two apart,
+        // would evict each other from the caches.
         let (start, width) = (panels.start * PANEL_ROWS, self.kernels.panels * PANEL_ROWS);
         let whole = columns.end == self.cols && start + width <= job.matrix.rows;
         let mut results = &mut scratch.results[results];
@@ -293,8 +293,8 @@ impl MatmulCall<'_> {
             } else {
                 (sum.as_mut_ptr(), width)
             };
-            // SAFETY: the table is that of a detected instruction set; the tile, these tokens' activations, and their
-            // results so far; their rows, which are this thread's.
+            // SAFETY: the table belongs to a detected instruction set; the tile, these tokens' activations, and their
+            // results so far; their rows belong to this thread.
             unsafe {
                 let gemm = kernels.gemm[tokens.len() - 1];
                 let (tile, x) = (scratch.tile.as_ptr(), x.as_ptr());
@@ -312,7 +312,7 @@ impl MatmulCall<'_> {
             let (out, rest) = results.split_at_mut(tokens.len() * self.kernels.panels * PANEL_ROWS);
             results = rest;
             let x = &self.x[tokens.start * self.cols + columns.start..(tokens.end - 1) * self.cols + columns.end];
-            // SAFETY: the table is that of a detected instruction set; weights, values and results of these columns and
+            // SAFETY: the table belongs to a detected instruction set; weights, values and results of these columns and
             // tokens.
             unsafe {
                 let gemm = kernels.gemm[tokens.len() - 1];
@@ -338,14 +338,14 @@ impl MatmulCall<'_> {
         }
         for (t, token) in tokens.enumerate() {
             let start = token * job.matrix.rows;
-            // SAFETY: the rows of this unit are this thread's.
+            // SAFETY: the rows of this unit belong to this thread.
             let out = unsafe { job.out.slice_mut(start + rows.start..start + rows.end) };
             for (panel, out) in out.chunks_mut(PANEL_ROWS).enumerate().skip(done) {
                 let (tile, r) = (panel / results.tile_panels, panel % results.tile_panels);
                 let from = &results.values[((tile * results.slots + t) * results.tile_panels + r) * PANEL_ROWS..]
                     [..PANEL_ROWS];
                 match out.as_chunks_mut::<PANEL_ROWS>() {
-                    // A known length makes this a move and no call.
+                    // A known length compiles to a move instead of a call.
                     ([out], []) => out.copy_from_slice(from),
                     (_, out) => out.copy_from_slice(&from[..out.len()]),
                 }
@@ -356,7 +356,7 @@ impl MatmulCall<'_> {
         }
     }
 
-    /// Returns pointers to the columns of row panels of float weights; those beyond the last panel repeat it.
+    /// Returns pointers to the columns of row panels of float weights; missing panels repeat the last one.
     fn float_weights(
         &self,
         job: &MatmulJob,
@@ -375,7 +375,7 @@ impl MatmulCall<'_> {
     }
 }
 
-/// Returns some columns of a row panel where they lie packed in memory.
+/// Returns some columns of a row panel if they are packed in memory.
 fn packed_columns<'a>(job: &'a MatmulJob, panel: usize, columns: &Range<usize>) -> Option<&'a [u8]> {
     let layout = &job.matrix.layout;
     let found = layout.interleaved && panel < job.panels();
@@ -383,8 +383,7 @@ fn packed_columns<'a>(job: &'a MatmulJob, panel: usize, columns: &Range<usize>) 
     found.then(|| &job.bytes[panel * bytes..][..bytes][layout.packed_range(columns.clone())])
 }
 
-/// Returns some columns of a row panel in the order of the kernels: in place where they lie in it, otherwise packed
-/// into `scratch`.
+/// Returns some columns of a row panel in kernel layout: in place if possible, otherwise packed into `scratch`.
 fn weights_of<'a>(
     kernels: &MatmulKernels,
     job: &'a MatmulJob,
@@ -407,7 +406,7 @@ fn weights_of<'a>(
     scratch
 }
 
-/// Computes as `multiply`, on the calling thread.
+/// As `multiply`, on the calling thread.
 pub fn multiply_alone(isa: Isa, workspace: &mut MatmulWorkspace, x: &[f32], tokens: usize, jobs: &mut [MatmulJob]) {
     let Some(cols) = columns(x, tokens, jobs) else { return };
     let (kernels, tiling) = (isa.matmul(), TokenTiling::new(tokens, isa.matmul()));
@@ -420,7 +419,7 @@ pub fn multiply_alone(isa: Isa, workspace: &mut MatmulWorkspace, x: &[f32], toke
     (0..units).for_each(|unit| call.execute(unit, unit_panels, &mut scratch));
 }
 
-/// Computes `y = W x` for weights in the order of the file, on the calling thread.
+/// Computes `y = W x` for weights in file layout, on the calling thread.
 pub fn matvec_raw(isa: Isa, dtype: DType, raw: &[u8], rows: usize, x: &[f32], y: &mut [f32]) -> Result<()> {
     let matrix = WeightMatrix::mapped(dtype, rows, x.len())?;
     if raw.len() != matrix.bytes() || y.len() != rows {

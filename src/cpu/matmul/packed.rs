@@ -1,8 +1,8 @@
-//! The order of weights in memory. Sixteen rows form a row panel, and every field of their blocks is interleaved unit
+//! The layout of weights in memory. Sixteen rows form a row panel, and every field of their blocks is interleaved unit
 //! by unit: unit i of row 0, of row 1, ... of row 15, then unit i + 1. A unit of integers is four bytes, the operand of
 //! one lane of a dot product, so that a load of 64 bytes reads every row's next columns; a unit of scales is one scale.
-//! All instruction sets read this one order. Packed bytes are as many as the file's, except of 16-bit floats, of which
-//! 32 columns at a time become smaller ones (`kernels::small`). Rows beyond the last are zero.
+//! All instruction sets use this layout. Packed weights are as large as in the file, except 16-bit floats, which become
+//! smaller in groups of 32 columns (`kernels::small`). Padding rows are zero.
 
 use std::ops::Range;
 
@@ -21,10 +21,9 @@ enum Field {
     Bytes(usize),
     Halves(usize),
     Words(usize),
-    /// 32 bits, one for each column, which packing sorts: bit `j` of byte `b` is that of column `4 j + b`.
+    /// 32 bits, one per column, reordered by packing: bit `j` of byte `b` belongs to column `4 j + b`.
     Bits,
-    /// Words of 16 pairs of bits, one for each column, which packing sorts: pair `j` of byte `b` is that of column
-    /// `4 j + b`.
+    /// Words of 16 bit pairs, one per column, reordered by packing: pair `j` of byte `b` belongs to column `4 j + b`.
     Pairs(usize),
 }
 use Field::{Bits, Bytes, Halves, Pairs, Words};
@@ -40,7 +39,7 @@ impl Field {
     }
 }
 
-/// Returns the fields of a block in the order of the file.
+/// Returns the fields of a block in file order.
 fn fields(dtype: DType) -> Option<&'static [Field]> {
     Some(match dtype {
         quant::F32 => &[Words(1)],
@@ -80,7 +79,7 @@ fn fields(dtype: DType) -> Option<&'static [Field]> {
 #[derive(Clone, Copy, Debug)]
 enum Fields {
     Listed(&'static [Field]),
-    /// Scale, offset and codes of a type of `quant::grouped`.
+    /// Scale, offset and codes of a `quant::grouped` type.
     Grouped([Field; 3]),
 }
 
@@ -107,28 +106,28 @@ impl Fields {
     }
 }
 
-/// The order of a matrix in memory.
+/// The layout of a matrix in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedLayout {
     pub dtype: DType,
     pub cols: usize,
-    /// Bytes of a row in the file and, within a row panel, in memory.
+    /// Size of a row in bytes, in the file and within a row panel in memory.
     pub row_bytes: usize,
     pub interleaved: bool,
     block_len: usize,
     block_bytes: usize,
     fields: Fields,
-    /// Takes the place of the fields where rows are whole groups of 16-bit floats.
+    /// Replaces the fields for rows of whole groups of 16-bit floats.
     small: Option<Packing>,
 }
 
 impl PackedLayout {
-    /// Returns the packed layout, or an error where `cols` is no whole number of blocks.
+    /// Returns the packed layout, or an error if `cols` is not a whole number of blocks.
     pub fn packed(dtype: DType, cols: usize) -> Result<PackedLayout> {
         Ok(PackedLayout { interleaved: true, ..PackedLayout::raw(dtype, cols)? })
     }
 
-    /// Returns the layout of the file.
+    /// Returns the file layout.
     pub fn raw(dtype: DType, cols: usize) -> Result<PackedLayout> {
         let Format { block_len, block_bytes, name, .. } = quant::format(dtype)?;
         let fields =
@@ -142,17 +141,17 @@ impl PackedLayout {
         Ok(PackedLayout { dtype, cols, row_bytes, interleaved: false, block_len, block_bytes, fields, small })
     }
 
-    /// Returns the columns that are packed together, and their bytes in a row panel.
+    /// Returns the number of columns that are packed together, and their size in a row panel in bytes.
     fn unit(&self) -> (usize, usize) {
         self.small.map_or((self.block_len, PANEL_ROWS * self.block_bytes), |small| (GROUP, small.bytes))
     }
 
-    /// Returns the bytes of an interleaved row panel.
+    /// Returns the size of an interleaved row panel in bytes.
     pub fn panel_bytes(&self) -> usize {
         self.packed_range(0..self.cols).end
     }
 
-    /// Returns the bytes of `rows` rows: whole row panels where they are interleaved.
+    /// Returns the size of `rows` rows in bytes, in whole row panels if they are interleaved.
     pub fn bytes(&self, rows: usize) -> Option<usize> {
         if self.interleaved {
             rows.div_ceil(PANEL_ROWS).checked_mul(self.panel_bytes())
@@ -161,13 +160,14 @@ impl PackedLayout {
         }
     }
 
-    /// Returns the place of some columns, whole blocks, in an interleaved row panel.
+    /// Returns the byte range of some columns, in whole blocks, in an interleaved row panel.
     pub fn packed_range(&self, columns: Range<usize>) -> Range<usize> {
         let (columns_of_unit, bytes) = self.unit();
         columns.start / columns_of_unit * bytes..columns.end / columns_of_unit * bytes
     }
 
-    /// Packs whole rows of the file, sixteen or at the end fewer to a row panel, into exactly the bytes that they take.
+    /// Packs whole rows of the file, sixteen (or fewer at the end) per row panel; `out` must have exactly the packed
+    /// size.
     pub fn pack(&self, kernels: &MatmulKernels, raw: &[u8], out: &mut [u8]) {
         if !self.interleaved {
             return out.copy_from_slice(raw);
@@ -178,12 +178,12 @@ impl PackedLayout {
         }
     }
 
-    /// Interleaves some columns, whole blocks or groups, of a row panel whose rows are in the order of the file. `out`
-    /// holds sixteen rows of them.
+    /// Interleaves some columns, in whole blocks or groups, of a row panel whose rows are in file layout. `out` holds
+    /// sixteen rows of them.
     pub fn pack_columns(&self, kernels: &MatmulKernels, raw: &[u8], columns: Range<usize>, out: &mut [u8]) {
         if let Some(small) = self.small {
             let first = columns.start / GROUP;
-            // Rows that are missing stay zero.
+            // Missing rows stay zero.
             let mut group = Columns::default();
             for (i, out) in out.chunks_exact_mut(small.bytes).enumerate() {
                 for (r, row) in raw.chunks_exact(self.row_bytes).take(PANEL_ROWS).enumerate() {
@@ -203,7 +203,7 @@ impl PackedLayout {
             out.fill(0);
         }
         if let [field] = self.fields.list() {
-            // Floats: one run over the row.
+            // Floats: one run per row.
             let bytes = blocks.start * self.block_bytes..blocks.end * self.block_bytes;
             return rows().for_each(|(r, row)| interleave(*field, &row[bytes.clone()], out, r));
         }
@@ -225,8 +225,8 @@ impl PackedLayout {
         }
     }
 
-    /// Decodes row `row` of a matrix to the values of the reference codec, or of packed 16-bit floats to those that
-    /// products use.
+    /// Decodes row `row` of a matrix to the values of the reference codec; packed 16-bit floats decode to the values
+    /// that products use.
     pub fn decode_row(&self, bytes: &[u8], row: usize, out: &mut [f32]) {
         let Ok(format) = quant::format(self.dtype) else { return };
         if !self.interleaved {
@@ -239,7 +239,7 @@ impl PackedLayout {
             }
             return;
         }
-        // As many blocks at a time as the buffer holds.
+        // As many blocks at a time as fit the buffer.
         let mut raw = [0; 1024];
         let raw = &mut raw[..1024 / self.block_bytes * self.block_bytes];
         let values = raw.len() / self.block_bytes * self.block_len;
@@ -254,7 +254,7 @@ impl PackedLayout {
         }
     }
 
-    /// Writes some rows of a matrix as they are in the file; 16-bit floats that were packed are those of products.
+    /// Writes some rows of a matrix in file layout; packed 16-bit floats have the values that products use.
     pub fn unpack(&self, bytes: &[u8], rows: Range<usize>, out: &mut [u8]) -> Result<()> {
         if !self.interleaved {
             out.copy_from_slice(&bytes[rows.start * self.row_bytes..rows.end * self.row_bytes]);
@@ -283,7 +283,7 @@ impl PackedLayout {
         Ok(())
     }
 
-    /// Reads the block of row `r` from sixteen rows of it.
+    /// Reads the block of row `r` from a block of sixteen rows.
     fn unpack_block(&self, packed: &[u8], r: usize, block: &mut [u8]) {
         let mut at = 0;
         for &field in self.fields.list() {
@@ -294,7 +294,7 @@ impl PackedLayout {
     }
 }
 
-/// Writes the units of row `r` to their places among sixteen rows.
+/// Writes the units of row `r` to their locations among sixteen rows.
 fn interleave(field: Field, row: &[u8], out: &mut [u8], r: usize) {
     match field {
         Bytes(_) => interleave_units::<1, { PANEL_ROWS }>(row, out, r),
@@ -320,7 +320,7 @@ fn interleave_units<const UNIT: usize, const ROWS: usize>(row: &[u8], out: &mut 
     }
 }
 
-/// Reads the units of row `r` from their places among sixteen rows.
+/// Reads the units of row `r` from their locations among sixteen rows.
 fn deinterleave(field: Field, packed: &[u8], row: &mut [u8], r: usize) {
     match field {
         Bytes(_) => deinterleave_units::<1, { PANEL_ROWS }>(packed, row, r, |unit| unit),
@@ -348,7 +348,7 @@ fn deinterleave_units<const UNIT: usize, const ROWS: usize>(
 fn sort_bits(bits: [u8; 4]) -> [u8; 4] {
     let bits = u32::from_le_bytes(bits);
     std::array::from_fn(|b| {
-        // Gathers every fourth bit, by halves.
+        // Gathers every fourth bit in two steps.
         let mut v = bits >> b & 0x1111_1111;
         v = (v | v >> 3) & 0x0303_0303;
         v = (v | v >> 6) & 0x000f_000f;
@@ -356,7 +356,7 @@ fn sort_bits(bits: [u8; 4]) -> [u8; 4] {
     })
 }
 
-/// Exchanges pair of bits `i` of byte `k` with pair `k` of byte `i`.
+/// Swaps bit pair `i` of byte `k` with pair `k` of byte `i`.
 fn transpose_pairs(bytes: [u8; 4]) -> [u8; 4] {
     std::array::from_fn(|i| (0..4).fold(0, |byte, k| byte | (bytes[k] >> (2 * i) & 3) << (2 * k)))
 }
@@ -378,7 +378,7 @@ mod tests {
     use crate::cpu::kernels::Isa;
     use crate::quant::grouped;
 
-    /// Bytes of a counter through a multiplicative hash.
+    /// Returns the bytes of a counter, hashed by multiplication.
     fn noise(n: usize) -> Vec<u8> {
         (0..n as u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect()
     }
@@ -405,7 +405,7 @@ mod tests {
     #[test]
     fn a_packed_row_decodes_as_in_the_file() {
         for format in formats() {
-            // No whole groups of floats.
+            // Not a whole number of float groups.
             let cols = if format.block_len == 1 { 195 } else { 3 * format.block_len };
             let layout = PackedLayout::packed(format.dtype, cols).unwrap();
             for rows in [1, 15, 16, 17, 40] {
@@ -455,7 +455,7 @@ mod tests {
         }
     }
 
-    /// Integers, none of which is rounded beside the others.
+    /// Integers that are not rounded, whatever the others of their group.
     #[test]
     fn a_packed_row_of_16_bit_floats_decodes_as_in_the_file() {
         let cols = 96;

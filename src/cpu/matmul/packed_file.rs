@@ -1,10 +1,10 @@
-//! Packed weights in a file of their own: made by the first load of a model, mapped by those after it, whose processes
-//! share its memory. Owns the head of such a file and the ways to make and to find it; relies on `load` for the order
-//! after it.
+//! Packed weights in a separate file: written by the first load of a model, mapped by later loads, whose processes
+//! share its memory. Owns the header of such a file, and how to write and to find it; relies on `load` for the layout
+//! of the data.
 //!
-//! A page with the magic bytes, a stamp, the number of bytes that follow, the digest of the weights as their files have
-//! them, a checksum of the bytes that follow, and one of these; then the packed mapping, byte for byte. The stamp tells
-//! which files, which rows of which types and which release of the library it was made from.
+//! The header is a page with the magic bytes, a stamp, the number of data bytes, the digest of the weights as in their
+//! files, a checksum of the data, and a checksum of the header; the data are the packed mapping, byte for byte. The
+//! stamp identifies the source files, the rows and types of their matrices, and the release of the library.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -26,16 +26,16 @@ use crate::graph::weights::{MatrixSource, Progress};
 use crate::os;
 
 const MAGIC: &[u8] = b"RZPACKED";
-/// Bytes ahead of the weights: a page, so that they are aligned as memory is.
+/// Size of the header in bytes: a page, so that the weights are page-aligned.
 const HEAD: usize = 4096;
-/// Places in the head of the digest and of the checksum of the weights.
+/// Byte range of the digest in the header; next, of the weights' checksum.
 const DIGEST: Range<usize> = 24..32;
 const CHECKSUM: Range<usize> = 32..40;
-/// Bytes written between two questions whether to stop, and those that a thread adds to a checksum at a time.
+/// Bytes written between two checks for cancellation, and bytes per checksum task of a thread.
 const PIECE: usize = 8 << 20;
 
-/// Returns the number that tells packed weights from those of other files: of the files (`files`), the place of each
-/// matrix and three of its rows.
+/// Returns the number that identifies packed weights: a hash of `files`, the location of each matrix and three of its
+/// rows.
 pub fn stamp(files: u64, sources: &[&dyn MatrixSource], planned: &[PlannedMatrix]) -> Result<u64> {
     let mut hash = XxHash64::with_seed(files);
     hash.write(env!("CARGO_PKG_VERSION").as_bytes());
@@ -52,7 +52,7 @@ pub fn stamp(files: u64, sources: &[&dyn MatrixSource], planned: &[PlannedMatrix
     Ok(hash.finish())
 }
 
-/// Returns the page ahead of the weights.
+/// Returns the header page.
 fn head(stamp: u64, bytes: u64, digest: u64, checksum: u64) -> [u8; HEAD] {
     let mut head = [0; HEAD];
     head[..8].copy_from_slice(MAGIC);
@@ -64,14 +64,14 @@ fn head(stamp: u64, bytes: u64, digest: u64, checksum: u64) -> [u8; HEAD] {
     head
 }
 
-/// Returns the number at a place of a head.
+/// Returns the number at a location in the header.
 fn word(head: &[u8; HEAD], place: Range<usize>) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&head[place]);
     u64::from_le_bytes(word)
 }
 
-/// Returns the sum of the checksums of pieces, which the workers of a load compute.
+/// Returns the sum of the checksums of pieces, computed by the workers of a load.
 fn checksum(pool: &Arc<Pool>, weights: &[u8]) -> Result<u64> {
     let sum = AtomicU64::new(0);
     let add = |_, i: usize| {
@@ -83,15 +83,14 @@ fn checksum(pool: &Arc<Pool>, weights: &[u8]) -> Result<u64> {
     Ok(sum.into_inner())
 }
 
-/// True for the beginning of a file that the library made, or of a remnant of one: cut after any byte, or zeros if the
+/// True for the first page of a file that the library wrote, or of its remnant: truncated at any byte, or zeros if the
 /// system crashed before its bytes were on the disk.
 fn is_replaceable(page: &[u8]) -> bool {
     let n = page.len().min(MAGIC.len());
     page[..n] == MAGIC[..n] || page.iter().all(|byte| *byte == 0)
 }
 
-/// True if a file has nothing but zeros in its first MiB. Other files may begin with a page of zeros, such as images of
-/// disks.
+/// True if the first MiB of a file is all zeros. Other files, such as disk images, may begin with a page of zeros.
 fn begins_with_zeros(file: &File, len: u64) -> io::Result<bool> {
     let mut page = [0; HEAD];
     for at in (0..len.min(1 << 20)).step_by(HEAD) {
@@ -115,9 +114,9 @@ pub struct PackedFile {
 }
 
 impl PackedFile {
-    /// Maps the file with this stamp and `bytes` of weights. `None` where there is none, or one that a load has to make
-    /// anew, because it is of something else or damaged; a file that is no such file is an error, because it would be
-    /// lost. Without `checked_by` the weights are not read, and so not checked.
+    /// Maps the file with this stamp and `bytes` of weights. Returns `None` if there is no such file, or if a load must
+    /// rewrite it because it is damaged or has another stamp. A file of another kind is an error, because rewriting
+    /// would destroy it. Without `checked_by` the weights are not read, and so not checked.
     pub fn open(path: &Path, stamp: u64, bytes: usize, checked_by: Option<&Arc<Pool>>) -> Result<Option<PackedFile>> {
         let file = match os::open(path) {
             Ok(file) => file,
@@ -141,10 +140,10 @@ impl PackedFile {
         if found != head(stamp, bytes as u64, digest, of_weights) || len != HEAD as u64 + bytes as u64 {
             return Ok(None);
         }
-        // SAFETY: the mapping is read-only, and the library replaces such a file by another without writing to it; that
-        // nobody else changes or shortens it is the caller's promise, stated at `rz_model_params.packed_path`.
+        // SAFETY: the mapping is read-only, and the library replaces such a file by another without writing to it; the
+        // caller promises that no other process changes or truncates it (`rz_model_params.packed_path`).
         let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io(path, "cannot map", &e))?;
-        // It may have become shorter since.
+        // The file may have been truncated since.
         if map.len() as u64 != len {
             return Ok(None);
         }
@@ -156,7 +155,7 @@ impl PackedFile {
         Ok(is_whole.then_some(file))
     }
 
-    /// Writes packed weights to a file, which is a whole one or the old one.
+    /// Writes packed weights to a file atomically: the file is either complete or the old one.
     pub fn write(
         path: &Path,
         stamp: u64,

@@ -1,5 +1,5 @@
-//! The plan of matrix products: what is multiplied, into which parts rows, columns and tokens are cut, and the memory
-//! that this takes. Nothing here computes; the parts depend neither on time nor on the thread that takes one.
+//! The plan of matrix products: the operands, the parts of rows, columns and tokens, and the memory for them. Nothing
+//! here computes; the parts depend neither on timing nor on the executing thread.
 
 use std::ops::Range;
 
@@ -12,30 +12,30 @@ use crate::cpu::memory::Lines;
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::error::Result;
 
-/// Returns the most columns of a tile: two row panels of unpacked weights and their activations stay in a first-level
-/// cache of 32 KiB. A multiple of every block.
+/// Returns the maximum number of columns of a tile: two row panels of unpacked weights and their activations fit in an
+/// L1 cache of 32 KiB. A multiple of every block length.
 pub const fn max_columns(input: InputType) -> usize {
     match input {
         InputType::I8 => 768,
         InputType::I16 => 384,
-        // With tiles a first-level cache is one of 48 KiB.
+        // Processors with AMX tiles have an L1 cache of 48 KiB.
         InputType::Bf16 => 512,
     }
 }
-/// Most columns of F32 weights that are multiplied at a time.
+/// Maximum number of columns of F32 weights that are multiplied at a time.
 pub const FLOAT_COLUMNS: usize = 256;
 
-/// Number of tokens that share an unpacked tile: their activations in its columns, and results of some tiles, fit in a
-/// second-level cache of 1 MiB.
+/// Number of tokens that share an unpacked tile: their activations in its columns, and results of some tiles, fit in an
+/// L2 cache of 1 MiB.
 pub const TOKEN_BLOCK: usize = 256;
 
-/// Most tiles in a unit of work; more would hardly reuse activations better.
+/// Maximum number of tiles in a unit of work; more would hardly improve the reuse of activations.
 pub const TILES_PER_UNIT: usize = 8;
 
-/// Units of work for each thread where there are many tokens, so that threads finish together.
+/// Number of units of work per thread if there are many tokens, so that threads finish together.
 pub const UNITS_PER_THREAD: usize = 6;
 
-/// Most row panels in a tile.
+/// Maximum number of row panels in a tile.
 pub const TILE_PANELS: usize = 2;
 
 /// One product of a call of `multiply`.
@@ -48,7 +48,7 @@ pub struct MatmulJob<'a> {
 }
 
 impl<'a> MatmulJob<'a> {
-    /// Describes `out = W x + bias`, where `out` is `[tokens, rows]`.
+    /// Returns a job for `out = W x + bias`; `out` is `[tokens, rows]`.
     pub fn new(matrix: WeightMatrix, bytes: &'a [u8], bias: Option<&'a [f32]>, out: &'a mut [f32]) -> Self {
         assert!(bytes.len() == matrix.bytes(), "{} bytes, {} expected", bytes.len(), matrix.bytes());
         assert!(bias.is_none_or(|bias| bias.len() == matrix.rows));
@@ -77,14 +77,14 @@ impl JobKernels {
     }
 }
 
-/// Memory for the products of one step at a time: quantized activations and each thread's scratch. Parts that no
-/// product has used take no room.
+/// Memory for the products of one step at a time: quantized activations and each thread's scratch. Untouched parts take
+/// no memory.
 pub struct MatmulWorkspace {
     pub(crate) activations: QuantizedActivations,
     pub(crate) threads: Lines,
 }
 
-/// Activations of both integer types; those in BF16, beside which there are no others, lie in place of 16 bits.
+/// Activations of both integer types. BF16 activations, which exclude the others, use the space of 16-bit integers.
 pub struct QuantizedActivations {
     i8: Lines,
     i16: Lines,
@@ -106,16 +106,16 @@ impl QuantizedActivations {
     }
 }
 
-/// Bytes of the parts of a thread's scratch.
+/// Sizes of the parts of a thread's scratch in bytes.
 const TILE: usize = TILE_PANELS * max_columns(InputType::I8) / GROUP * 12 * 64;
 pub const WEIGHTS: usize = FLOAT_PANELS * FLOAT_COLUMNS * PANEL_ROWS * 4;
 const RESULTS: usize = TILES_PER_UNIT * TOKEN_BLOCK * TILE_PANELS * PANEL_ROWS * 4;
 pub const SCRATCH: usize = TILE + WEIGHTS + RESULTS;
 
 impl MatmulWorkspace {
-    /// Allocates for inputs of at most `max_tokens` tokens of at most `max_cols` values.
+    /// Allocates for inputs of at most `max_tokens` tokens with at most `max_cols` values each.
     pub fn new(threads: usize, max_tokens: usize, max_cols: usize) -> Result<MatmulWorkspace> {
-        // Tokens of `gemv` are rounded up to a power of two.
+        // `gemv` rounds the number of tokens up to a power of two.
         let slots = max_tokens.max(1).checked_next_power_of_two().unwrap_or(max_tokens);
         let activations = |input: InputType| {
             let bytes = max_cols.div_ceil(GROUP).checked_mul(input.bytes()).and_then(|n| n.checked_mul(slots));
@@ -128,20 +128,20 @@ impl MatmulWorkspace {
     }
 }
 
-/// Length of the chunks of an op that is divided. Ahead of each chunk a step may stop, or let others have the threads.
+/// Length of the chunks of a divided op. Before each chunk a step may stop, or release the threads to other steps.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum OpChunk {
     /// The op is not divided.
     #[default]
     Whole,
-    /// Milliseconds: what dividing costs cannot be measured.
+    /// Milliseconds: the overhead of chunks is negligible.
     Long,
     /// Some hundred microseconds.
     Short,
 }
 
 impl OpChunk {
-    /// How much of an op a chunk has, `short` being that of the short ones.
+    /// Returns the amount of work in a chunk, given the amount `short` of a short one.
     pub fn of(self, short: usize) -> usize {
         match self {
             OpChunk::Whole => usize::MAX,
@@ -154,31 +154,31 @@ impl OpChunk {
 /// Number of short chunks in a long one.
 const LONG: usize = 16;
 
-/// Products of many tokens in a short chunk, for each thread.
+/// Number of products of many tokens in a short chunk, per thread.
 pub const OP_CHUNK_PRODUCTS: usize = 32 << 20;
 
-/// Bytes of weights that all threads together read in a short chunk where there are few tokens.
+/// Bytes of weights that all threads together read in a short chunk if there are few tokens.
 const OP_CHUNK_BYTES: usize = 4 << 20;
 
-/// The place in some products.
+/// Progress of some products.
 #[derive(Default)]
 pub struct ProductCursor {
-    /// The chunk that a call computes.
+    /// Length of the chunk that a call computes.
     pub op_chunk: OpChunk,
     /// Number of units that are done.
     pub(crate) unit: usize,
-    /// Row panels in a unit, fixed by the first chunk; 0 before it.
+    /// Number of row panels in a unit, set by the first chunk; 0 before.
     pub(crate) unit_panels: usize,
 }
 
 impl ProductCursor {
-    /// True ahead of the first chunk.
+    /// True before the first chunk.
     pub fn is_new(&self) -> bool {
         self.unit_panels == 0
     }
 
-    /// Returns the row panels in a unit, at most `most` for products of so many columns; fewer where a unit would be
-    /// long.
+    /// Returns the number of row panels in a unit, at most `most` for products of `cols` columns; fewer if a unit would
+    /// take long.
     pub fn unit_panels(&mut self, most: usize, cols: usize, tiling: TokenTiling, kernels: &MatmulKernels) -> usize {
         if self.is_new() {
             let tile = kernels.panels * PANEL_ROWS * cols * tiling.tokens;
@@ -188,8 +188,8 @@ impl ProductCursor {
         self.unit_panels
     }
 
-    /// Takes the next units off `costs`, which are relative to each other, at least one for each thread. Returns the
-    /// sum of their costs and their range.
+    /// Takes the next units of `costs`, which are relative to each other, at least one per thread. Returns the sum of
+    /// their costs and their range.
     pub fn take(
         &mut self,
         costs: impl Iterator<Item = usize>,
@@ -218,12 +218,12 @@ impl ProductCursor {
 pub struct ThreadScratch<'a> {
     pub tile: &'a mut [u8],
     pub weights: &'a mut [u8],
-    /// Results of a unit: of one tile after the other, token by token.
+    /// Results of a unit, tile by tile, token by token.
     pub results: &'a mut [f32],
 }
 
 impl<'a> ThreadScratch<'a> {
-    /// Divides `SCRATCH` bytes.
+    /// Splits `SCRATCH` bytes.
     pub fn new(bytes: &'a mut [u8]) -> Self {
         let (tile, bytes) = bytes.split_at_mut(TILE);
         let (weights, results) = bytes.split_at_mut(WEIGHTS);
@@ -231,18 +231,18 @@ impl<'a> ThreadScratch<'a> {
     }
 }
 
-/// The division of tokens into tiles: for `gemv` a single one, with room up to the next power of two, otherwise tiles
-/// of nearly the same size, none larger than a kernel takes.
+/// The division of tokens into tiles: one tile for `gemv`, with space up to the next power of two; otherwise tiles of
+/// nearly the same size within the limit of the kernel.
 #[derive(Clone, Copy)]
 pub struct TokenTiling {
     pub tokens: usize,
     pub tiles: usize,
-    /// True where the tokens are few enough for `gemv`.
+    /// True if the tokens are few enough for `gemv`.
     pub gemv: bool,
 }
 
 impl TokenTiling {
-    /// Divides for `gemv` where there is one for so many tokens, otherwise for `gemm`.
+    /// Divides for `gemv` if it supports this many tokens, otherwise for `gemm`.
     pub fn new(tokens: usize, kernels: &MatmulKernels) -> TokenTiling {
         if tokens <= kernels.gemv_tokens {
             return TokenTiling { tokens, tiles: 1, gemv: true };
@@ -250,7 +250,7 @@ impl TokenTiling {
         TokenTiling::gemm(tokens, kernels)
     }
 
-    /// Divides for `gemm` however few tokens there are.
+    /// Divides for `gemm`, for any number of tokens.
     pub fn gemm(tokens: usize, kernels: &MatmulKernels) -> TokenTiling {
         TokenTiling { tokens, tiles: tokens.div_ceil(kernels.tokens), gemv: false }
     }
@@ -262,13 +262,13 @@ impl TokenTiling {
         at(tile)..at(tile + 1)
     }
 
-    /// Returns the number of tokens for which the activations of a tile have room.
+    /// Returns the number of tokens for which the activations of a tile have space.
     pub fn slots(self, tokens: &Range<usize>) -> usize {
         if self.gemv { tokens.len().next_power_of_two() } else { tokens.len() }
     }
 
-    /// Returns the place of the activations of a tile's tokens in some columns: column block by column block, and tile
-    /// by tile within each, so that a tile of weights reads them as one stream.
+    /// Returns the byte range of the activations of a tile's tokens in some columns. Activations are stored by column
+    /// block, and by tile within a block, so that a weight tile reads them sequentially.
     pub fn activations(self, input: InputType, tokens: &Range<usize>, columns: &Range<usize>) -> Range<usize> {
         let groups = columns.len() / GROUP * input.bytes();
         let before = columns.start / GROUP * input.bytes() * self.slots(&(0..self.tokens));
@@ -276,7 +276,7 @@ impl TokenTiling {
     }
 }
 
-/// Divides columns into blocks of at most `max`, of nearly the same length, a multiple of 256 but for the last.
+/// Divides columns into blocks of at most `max` and nearly the same length, a multiple of 256 except for the last.
 pub fn column_blocks(cols: usize, max: usize) -> impl Iterator<Item = Range<usize>> {
     let blocks = cols.div_ceil(max);
     let len = cols.div_ceil(blocks.max(1)).next_multiple_of(256).min(max);

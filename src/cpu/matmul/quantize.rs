@@ -1,4 +1,4 @@
-//! The activations of matrix products, quantized once for all matrices of a kind that share them.
+//! The activations of matrix products, quantized once for all matrices of a kind with the same input.
 #![allow(unsafe_code)]
 
 use crate::cpu::kernels::activations::InputType;
@@ -6,7 +6,7 @@ use crate::cpu::kernels::table::MatmulKernels;
 use crate::cpu::matmul::plan::{JobKernels, MatmulJob, QuantizedActivations, TokenTiling, column_blocks, max_columns};
 use crate::cpu::threads::disjoint::DisjointSlice;
 
-/// Quantizes the activations to the types that the jobs need. `for_each` calls a function for each of so many tiles.
+/// Quantizes the activations to the types that the jobs need. `for_each(n, f)` must call `f` for each of `n` tiles.
 pub fn quantize(
     kernels: &MatmulKernels,
     x: &[f32],
@@ -31,7 +31,7 @@ pub fn quantize(
                 let out = unsafe { out.slice_mut(tiling.activations(input, &tokens, &columns)) };
                 for (t, token) in tokens.clone().enumerate() {
                     let x = &x[token * cols..][columns.clone()];
-                    // SAFETY: the table is that of a detected instruction set.
+                    // SAFETY: the table belongs to a detected instruction set.
                     unsafe {
                         match input {
                             InputType::I8 => (kernels.quantize_i8)(x, out, slots, t, halves),

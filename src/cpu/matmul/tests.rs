@@ -1,4 +1,4 @@
-//! Products of every type against the reference codec in 64-bit floats, and their bits on every instruction set.
+//! Products of every type compared to the reference codec in f64, and compared bit by bit across instruction sets.
 #![cfg(test)]
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn formats() -> impl Iterator<Item = Format> {
     FORMATS.iter().copied().chain(grouped)
 }
 
-/// Greatest error of a product, relative to the sum of the magnitudes that it adds.
+/// Maximum error of a product, relative to the sum of the magnitudes of its terms.
 const TOLERANCE: f64 = 2e-5;
 
 struct Random(u64);
@@ -30,13 +30,13 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// Values with a wide spread of magnitudes.
+    /// Returns values with a wide spread of magnitudes.
     fn activations(&mut self, n: usize) -> Vec<f32> {
         let mut unit = || self.next() as f32 / u64::MAX as f32 - 0.5;
         (0..n).map(|_| unit() * (8.0 * unit()).exp()).collect()
     }
 
-    /// Random blocks whose values are of a sensible size.
+    /// Returns random blocks with values of realistic size.
     fn blocks(&mut self, format: &Format, n: usize) -> Vec<u8> {
         let mut out = Vec::new();
         let mut values = vec![0f32; format.block_len];
@@ -76,8 +76,8 @@ impl Product {
         }
     }
 
-    /// The products in f64, from the reference codec; activations and 16-bit weights rounded as `multiply` promises,
-    /// together with the sum of the products' magnitudes.
+    /// Returns the products in f64 from the reference codec, with activations and 16-bit weights rounded as `multiply`
+    /// documents, and the sum of the magnitudes of their terms.
     fn expected(&self) -> Vec<(f64, f64)> {
         let row_bytes = self.raw.len() / self.rows;
         let mut w = vec![0f32; self.cols];
@@ -92,14 +92,14 @@ impl Product {
             None | Some(InputType::Bf16) => f32::INFINITY,
         };
         let max = |group: &[f32]| group.iter().fold(0f32, |m, v| m.max(v.abs()));
-        // Computed in f32, so that values near a tie are rounded the same way.
+        // Computed in f32, so that values close to a tie are rounded the same way.
         let round = |group: &[f32], inverse: f32, step: f64| -> Vec<f64> {
             let round = |v: f32| if step > 0.0 { step * f64::from((v * inverse).round_ties_even()) } else { v.into() };
             group.iter().map(|&v| round(v)).collect()
         };
         let quantize = |group: &[f32]| round(group, most / max(group), f64::from(max(group) / most));
         let x: Vec<f64> = self.x.chunks(32).flat_map(quantize).collect();
-        // Tables and 8-bit floats become integers of 14 bits ahead of their scale.
+        // Tables and 8-bit floats become 14-bit integers before scaling.
         let is_early = Grouped::of(self.format.dtype).is_some_and(|g| !matches!(g.code, grouped::Code::Int(_)));
         let mut out = vec![(0.0, 0.0); self.tokens * self.rows];
         for row in 0..self.rows {
@@ -142,7 +142,7 @@ impl Product {
     }
 }
 
-/// The instruction sets of this machine by their bits.
+/// Returns groups of bit-identical instruction sets of this machine.
 fn families() -> impl Iterator<Item = Vec<Isa>> {
     [Isa::available(), Isa::in_bf16()].into_iter().filter(|isas| !isas.is_empty())
 }
@@ -161,7 +161,7 @@ fn products_agree_with_the_reference_codec() {
             let case = Product::new(format, rows, cols, tokens);
             let found = case.run(Isa::detect(), 1, false);
             for (i, (found, (expected, magnitude))) in found.iter().zip(case.expected()).enumerate() {
-                // Rounding to f32 some hundred times; an activation that lies on a tie may be rounded either way.
+                // Some hundred roundings to f32; an activation on a tie may be rounded either way.
                 let tolerance = TOLERANCE * magnitude;
                 assert!(
                     (f64::from(*found) - expected).abs() <= tolerance,
@@ -173,7 +173,7 @@ fn products_agree_with_the_reference_codec() {
     }
 }
 
-/// Groups of 32 columns in BF16: the products of the first and of the last sixteen are summed apart.
+/// Groups of 32 columns in BF16: the first and the last sixteen products are summed separately.
 #[test]
 fn products_in_bf16_are_those_of_rounded_numbers() {
     let round = |x: f32| half::bf16::from_f32(x).to_f32();
@@ -202,7 +202,7 @@ fn products_in_bf16_are_those_of_rounded_numbers() {
     }
 }
 
-/// Both factors have eight significant bits, and weights of 16 bits are integers of 14 bits before.
+/// Both factors have eight significant bits; 16-bit weights are first converted to 14-bit integers.
 #[test]
 fn products_in_bf16_are_near_those_of_the_reference_codec() {
     for format in formats() {
@@ -233,7 +233,7 @@ fn products_in_bf16_are_near_those_of_the_reference_codec() {
     }
 }
 
-/// Sums of 16 bits of the least and the largest six bits with the largest activations.
+/// 16-bit sums of the smallest and the largest six-bit values with the largest activations.
 #[test]
 fn the_largest_sums_fit() {
     for (quants, x) in [(0, 1.0), (0, -1.0), (255, 1.0), (255, -1.0)] {
@@ -254,8 +254,7 @@ fn the_largest_sums_fit() {
     }
 }
 
-/// Whatever the instruction set, the threads, the tokens beside it and the order of the weights in memory, a
-/// result is the same to the last bit.
+/// Results are bit-identical for every instruction set, number of threads, batch and weight layout.
 #[test]
 fn nothing_changes_a_bit() {
     for format in formats() {
@@ -286,7 +285,7 @@ fn nothing_changes_a_bit() {
     }
 }
 
-/// Whole tiles of every size that an instruction set has, for each kind of scales and mins.
+/// Full tiles of every size of an instruction set, for each kind of scales and mins.
 #[test]
 fn tiles_of_many_tokens_have_the_bits_of_few() {
     for dtype in [quant::Q4_0, quant::Q8_0, quant::Q4_K, quant::Q6_K, quant::Q2_K, quant::BF16, quant::F32] {

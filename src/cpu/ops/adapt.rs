@@ -1,6 +1,6 @@
-//! The products of low-rank adapters in a step: rows of sequences with the same adapters are multiplied together and
-//! added to the products of the weights. A row's result depends on no other row. Steps without adapters take no memory
-//! for it.
+//! The products of LoRA adapters in a step: rows of sequences with the same adapters are multiplied together and added
+//! to the products of the weights. A row's result depends on no other row. Steps without adapters allocate no memory
+//! for adapters.
 
 use std::ops::Range;
 
@@ -17,10 +17,10 @@ use crate::graph::op::{Op, Projection, TensorId};
 use crate::graph::program::Program;
 use crate::graph::weights::{Beside, LowRank};
 
-/// Rows that are multiplied at once.
+/// Number of rows that are multiplied at once.
 const ROWS: usize = 128;
 
-/// Multiplications of products that are done before another thread has started.
+/// Number of multiplications that are done before another thread could have started.
 const SMALL: usize = 16 * 1024;
 
 /// The rows of a step that have adapters.
@@ -31,25 +31,25 @@ pub struct Adapted {
 }
 
 struct Scratch {
-    /// Rows, group by group.
+    /// Row indices, group by group.
     rows: Vec<u32>,
     groups: Vec<Group>,
     products: Products,
 }
 
-/// Rows that have the same adapters.
+/// Rows with the same adapters.
 struct Group {
-    /// A sequence that has them.
+    /// Slot of one sequence with these adapters.
     slot: u32,
     rows: Range<usize>,
 }
 
 struct Products {
-    /// `[ROWS, widest input]`, rows that do not stand together.
+    /// `[ROWS, widest input]`, for non-adjacent rows.
     input: Floats,
-    /// `[rows, rank]` of each factor A that shares the input, one after the other.
+    /// `[rows, rank]` per factor A with the same input, one after the other.
     inner: Floats,
-    /// The numbers of those factors, and where their results begin.
+    /// Indices of these factors, and the offsets of their results.
     reduced: Vec<(usize, usize)>,
     /// `[ROWS, widest result]`
     outer: Floats,
@@ -62,27 +62,27 @@ pub struct AdaptScratch<'a> {
     pub workspace: &'a mut MatmulWorkspace,
 }
 
-/// Most projections of one input, at least that of the head.
+/// Returns the maximum number of projections of one input, at least 1 for the output head.
 fn projections(program: &Program) -> usize {
     let of = |op: &Op| if let Op::Project { projections, .. } = op { projections.len() } else { 1 };
     program.ops.iter().map(of).max().unwrap_or(1)
 }
 
-/// Widths of `Products::input`, `inner` and `outer`; no rank is above the width of the widest input.
+/// Returns the widths of `Products::input`, `inner` and `outer`; no rank exceeds the width of the widest input.
 fn widths(program: &Program) -> [usize; 3] {
     let (input, widest) =
         (program.widest_input(), program.tensors.iter().map(|tensor| tensor.width).max().unwrap_or(0));
-    // One row of logits at least.
+    // At least one row of logits.
     [input, input * projections(program), widest.max(program.vocab.div_ceil(ROWS))]
 }
 
-/// Bytes of scratch that a step with adapters takes at most.
+/// Returns the maximum scratch size of a step with adapters in bytes.
 pub fn scratch_bytes(program: &Program) -> u64 {
     (ROWS * size_of::<f32>() * widths(program).iter().sum::<usize>()) as u64
 }
 
 impl Adapted {
-    /// Groups the rows of a step by their adapters, which those of a sequence share.
+    /// Groups the rows of a step by their adapters; rows of a sequence have the same adapters.
     pub fn begin<'a>(
         &mut self,
         program: &Program,
@@ -98,7 +98,7 @@ impl Adapted {
         Ok(())
     }
 
-    /// `begin` with fewer rows.
+    /// As `begin`, with fewer rows.
     pub fn keep<'a>(&mut self, slots: &[u32], set: impl Fn(u32) -> &'a AdapterSet<CpuAdapter>) {
         let Some(Scratch { rows, groups, .. }) = self.scratch.as_mut().filter(|_| self.is_active) else { return };
         rows.clear();
@@ -115,12 +115,12 @@ impl Adapted {
         }
     }
 
-    /// True where some rows have adapters.
+    /// True if some rows have adapters.
     pub fn is_active(&self) -> bool {
         self.is_active
     }
 
-    /// Adds to the results of projections.
+    /// Adds the adapters' products to the results of projections.
     pub fn project<'a>(
         &mut self,
         mut scratch: AdaptScratch,
@@ -152,7 +152,7 @@ impl Adapted {
         Ok(())
     }
 
-    /// Adds to logits, `[rows, vocab]`.
+    /// Adds the adapters' products to logits, `[rows, vocab]`.
     pub fn logits<'a>(
         &mut self,
         mut scratch: AdaptScratch,
@@ -192,7 +192,7 @@ impl Scratch {
 }
 
 impl Products {
-    /// `inner = A x` of each product for some rows.
+    /// Computes `inner = A x` of each product for some rows.
     fn reduce<'a>(
         &mut self,
         scratch: &mut AdaptScratch,
@@ -232,7 +232,7 @@ impl Products {
         Ok(())
     }
 
-    /// `out += factor * B inner` for some rows.
+    /// Computes `out += factor * B inner` for some rows.
     fn add(
         &mut self,
         scratch: &mut AdaptScratch,
@@ -271,7 +271,7 @@ impl AdaptScratch<'_> {
     }
 }
 
-/// True for rows that follow one another.
+/// True if the rows are consecutive.
 fn is_run(rows: &[u32]) -> bool {
     rows.last().zip(rows.first()).is_some_and(|(last, first)| (last - first) as usize + 1 == rows.len())
 }

@@ -1,4 +1,5 @@
-//! Mixtures of experts on the CPU: the choice of experts for each row, and the products of the rows that chose one.
+//! Mixture of experts (MoE) on the CPU: the router's choice of experts for each row, and the products of each expert's
+//! rows.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -15,37 +16,38 @@ use crate::error::{Result, try_filled, try_vec};
 use crate::graph::op::{Experts, Op, RouterScore, Vector};
 use crate::graph::program::Program;
 
-/// Rows whose products take as long as reading the weights.
+/// Number of rows whose products take as long as reading the weights.
 const FEW: usize = 8;
 
-/// Memory for experts.
+/// Scratch memory for experts.
 pub struct ExpertScratch {
-    /// `[n, n_used]`: expert and weight, in the order of experts.
+    /// `[n, n_used]`: expert and weight, sorted by expert.
     chosen: Vec<(u32, f32)>,
-    /// Experts and what they are chosen by, in the order of preference.
+    /// Experts and their routing scores, in descending order.
     ranking: Vec<(u32, f32)>,
-    /// `[n_experts]`, weights of one token before the choice.
+    /// `[n_experts]`, weights of one token before the selection.
     weights: Vec<f32>,
-    /// `[groups]`, in the order of preference.
+    /// `[groups]`, in descending order of score.
     groups: Vec<(u32, f32)>,
-    /// Tokens that chose the expert at hand, and its weight for them.
+    /// Tokens that use the current expert, and its weight for them.
     members: Vec<(u32, f32)>,
     /// `[max_tokens, hidden]`
     input: Floats,
-    /// `[max_tokens, max(hidden, ffn)]`, the inputs of matrices that have them in an order of their own.
+    /// `[max_tokens, max(hidden, ffn)]`, reordered inputs of matrices with their own column order.
     ordered: Floats,
-    /// `[max_tokens, ffn]`, and room for the rows that share a group of 16 with them.
+    /// `[max_tokens, ffn]`, with space for other rows in the same groups of 16.
     gate: Floats,
     up: Floats,
     /// The same for `hidden`.
     down: Floats,
 }
 
-/// The weight of an expert by `RouterScore::SparseMixer`, were it chosen. `ranking`: all experts, the best first.
+/// Returns the weight of an expert by `RouterScore::SparseMixer`, if it were selected. `ranking` has all experts, the
+/// best first.
 fn sparse_mixer(ranking: &[(u32, f32)], expert: u32) -> f32 {
     let left = ranking.iter().skip_while(|(other, _)| *other != expert);
     let best = ranking.iter().find(|(other, _)| *other == expert).map_or(0.0, |(_, score)| *score);
-    // False of scores of 0 alone, which make no number.
+    // False if all scores are 0, because 0 / 0 is NaN.
     let is_far = |score: f32| (best - score) / score.abs().max(best) > 0.02;
     1.0 / left.map(|(_, score)| *score).filter(|score| !is_far(*score)).map(|score| exp(score - best)).sum::<f32>()
 }
@@ -78,7 +80,7 @@ impl ExpertScratch {
         })
     }
 
-    /// Chooses experts for each row, which is the token of that id where they are chosen by ids.
+    /// Selects experts for each row; `ids` are the tokens of the rows, for routing by token id.
     pub fn route(&mut self, backend: &CpuBackend, tensors: &mut StepTensors, op: &Experts, ids: &[u32]) -> Result<()> {
         let routing = op.routing;
         let [bias, by_id] = [routing.bias, routing.by_id].map(|v| v.map(|v| backend.vector(v)));
@@ -100,7 +102,7 @@ impl ExpertScratch {
                 RouterScore::RootOfSoftplus => root_of_softplus(*score),
                 _ => exp(score - peak) / sum,
             }));
-            // An expert with a NaN score may not be among the chosen experts, so that their results would hide it.
+            // A NaN score might be outside the selected experts, whose results would hide it.
             if scores.iter().fold(false, |any, score| any | score.is_nan()) {
                 weights.fill(f32::NAN);
             }
@@ -123,7 +125,7 @@ impl ExpertScratch {
                 *chosen = (expert, weights[expert as usize]);
             }
             if routing.renormalise {
-                // No less than the least normal number of 16 bits.
+                // At least the smallest normal 16-bit float.
                 let sum = chosen.iter().map(|(_, weight)| weight).sum::<f32>().max(6.103_515_6e-5);
                 chosen.iter_mut().for_each(|(_, weight)| *weight /= sum);
             }
@@ -136,7 +138,8 @@ impl ExpertScratch {
         Ok(())
     }
 
-    /// Copies the rows of `x` that chose an expert, or several that share its matrices; the number of them.
+    /// Copies the rows of `x` that use an expert, or several experts with the same matrices; returns the number of
+    /// rows.
     fn gather(&mut self, isa: Isa, op: &Experts, x: &[f32], hidden: usize, expert: usize) -> usize {
         let ExpertScratch { chosen, members, input, .. } = self;
         let (n, n_used) = (x.len() / hidden, op.routing.n_used);
@@ -155,8 +158,8 @@ impl ExpertScratch {
         members.len()
     }
 
-    /// Multiplies, expert by expert, the rows that chose it: the experts of a chunk, from number `next` on, which moves
-    /// after them. True when all are done.
+    /// Multiplies the rows of each expert, expert by expert: the experts of a chunk from `next` on, which advances.
+    /// Returns true when all are done.
     pub fn multiply(
         &mut self,
         backend: &CpuBackend,
@@ -170,7 +173,7 @@ impl ExpertScratch {
         let isa = backend.isa;
         let [up, down] = [op.up, op.down].map(|weight| backend.matrix(weight));
         let gate = op.gate.map(|gate| backend.matrix(gate));
-        // Rows of an expert in the matrices of gate and up, and those ahead of its `up`.
+        // Rows per expert in the matrices of gate and up; next, rows of the expert before its `up`.
         let ffn = op.ffn;
         let (stride, ahead) = if op.gate == Some(op.up) { (2 * ffn, ffn) } else { (ffn, 0) };
         let [of_gate, of_up, of_down] = std::array::from_fn(|i| Affine {
@@ -194,7 +197,7 @@ impl ExpertScratch {
             if m == 0 {
                 continue;
             }
-            // A few rows take as long as reading the weights does.
+            // A few rows take as long as reading the weights.
             spent = spent.saturating_add(m.max(FEW) * hidden * ffn * if gate.is_some() { 3 } else { 2 });
             let ExpertScratch { members, input, ordered, gate: gates, up: ups, down: downs, .. } = self;
             let input = &input[..m * hidden];
@@ -239,7 +242,7 @@ impl ExpertScratch {
     }
 }
 
-/// The values of rows in the order of an expert's matrix, in `ordered` where that is not theirs.
+/// Returns the values of rows in the column order of an expert's matrix, in `ordered` if they must be reordered.
 fn in_order<'a>(
     x: &'a [f32],
     width: usize,
@@ -254,8 +257,8 @@ fn in_order<'a>(
     ordered
 }
 
-/// Orders numbers from the largest to the least, each with its place. Of equal ones the first comes first, so that an
-/// unstable sort, for which no two elements are equal, is as good.
+/// Sorts numbers in descending order, each with its index. Ties are ordered by index, so that no two elements are equal
+/// and an unstable sort is deterministic.
 fn rank(ranking: &mut Vec<(u32, f32)>, numbers: impl Iterator<Item = f32>) {
     ranking.clear();
     ranking.extend((0..).zip(numbers));
@@ -265,18 +268,18 @@ fn rank(ranking: &mut Vec<(u32, f32)>, numbers: impl Iterator<Item = f32>) {
     ranking.sort_unstable_by(|a, b| by(a.1, b.1).then(a.0.cmp(&b.0)));
 }
 
-/// Computes `e^x`, the same bits on every system.
+/// Returns `e^x`, bit-identical on every system.
 fn exp(x: f32) -> f32 {
     libm::exp(f64::from(x)) as f32
 }
 
-/// Computes `sqrt(ln(1 + e^x))`.
+/// Returns `sqrt(ln(1 + e^x))`.
 fn root_of_softplus(x: f32) -> f32 {
     let x = f64::from(x);
     (x.max(0.0) + libm::log1p(libm::exp(-x.abs()))).sqrt() as f32
 }
 
-/// The factor and bias of each expert on one of its products.
+/// The scale and bias of each expert for one of its products.
 struct Affine<'a> {
     isa: Isa,
     scales: Option<&'a [f32]>,
@@ -294,7 +297,7 @@ impl Affine<'_> {
     }
 }
 
-/// The rows of one expert or head in a stack, widened to whole groups of 16.
+/// The rows of one expert or head in a stack, extended to whole groups of 16.
 pub struct Slab {
     wanted: Range<usize>,
     whole: Range<usize>,
@@ -307,13 +310,13 @@ impl Slab {
         Slab { wanted, whole }
     }
 
-    /// The product of `tokens` tokens with these rows, `[tokens, whole]`.
+    /// Returns the product of `tokens` tokens with these rows, `[tokens, whole]`.
     pub fn job<'a>(&self, matrix: WeightMatrix, bytes: &'a [u8], tokens: usize, out: &'a mut [f32]) -> MatmulJob<'a> {
         let (part, bytes) = matrix.part(bytes, self.whole.clone());
         MatmulJob::new(part, bytes, None, &mut out[..tokens * part.rows])
     }
 
-    /// Drops the rows of others from the product.
+    /// Removes the other rows of the groups from the product.
     pub fn compact(&self, tokens: usize, out: &mut [f32]) {
         let (offset, n) = (self.wanted.start - self.whole.start, self.wanted.len());
         if self.whole.len() != n {

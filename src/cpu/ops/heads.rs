@@ -1,5 +1,5 @@
-//! Products head by head on the CPU: each head has rows of the matrix of its own. A head and some tokens are one item,
-//! which one thread multiplies alone, because a fork for each head would cost more than its product for one token.
+//! Products head by head on the CPU: each head has its own rows of the matrix. One item is a head with some tokens,
+//! multiplied by a single thread, because a fork per head would cost more than its product for one token.
 #![allow(unsafe_code)]
 
 use crate::cpu::CpuBackend;
@@ -14,10 +14,10 @@ use crate::error::{Result, try_filled, try_vec};
 use crate::graph::op::{Op, TensorId, Weight};
 use crate::graph::program::Program;
 
-/// Most tokens of an item: enough to unpack a matrix for, few enough that heads and tokens make items for all threads.
+/// Maximum number of tokens of an item: enough to amortize unpacking, few enough for an item per thread.
 const TOKENS: usize = 128;
 
-/// Memory for the products of heads, one a thread.
+/// Scratch memory for the products of heads, per thread.
 pub struct HeadScratch {
     per_thread: Vec<ThreadHeads>,
 }
@@ -26,7 +26,7 @@ struct ThreadHeads {
     products: MatmulWorkspace,
     /// `[TOKENS, cols]`
     input: Vec<f32>,
-    /// `[TOKENS, rows]`, and room for the rows that share a group of 16 with them.
+    /// `[TOKENS, rows]`, with space for other rows in the same groups of 16.
     out: Vec<f32>,
 }
 
@@ -86,7 +86,7 @@ impl HeadScratch {
             slab.compact(m, results);
             for (t, result) in tokens.zip(results.chunks_exact(rows)) {
                 let start = t * out_width + head * to;
-                // SAFETY: this head of these tokens is this item's alone.
+                // SAFETY: this head of these tokens belongs to this item only.
                 let (product, rest) = unsafe { out.slice_mut(start..start + to) }.split_at_mut(rows);
                 product.copy_from_slice(result);
                 rest.copy_from_slice(&head_of(t)[cols..]);
@@ -99,7 +99,7 @@ impl HeadScratch {
     }
 }
 
-/// Puts the same `tail` after each head of `x`; `tensors`: `x`, `tail` and the result.
+/// Appends the same `tail` to each head of `x`; `tensors` are `x`, `tail` and the result.
 pub fn join(team: &Team, all: &mut StepTensors, tensors: [TensorId; 3], heads: usize) {
     let [(x, x_width), (tail, tail_width), out] = all.disjoint(tensors);
     each(team, out, |t, out| {

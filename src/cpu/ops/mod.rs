@@ -1,4 +1,4 @@
-//! Ops that take more than one loop over their rows, and the rows of norms and rotations.
+//! Ops that take more than one loop over their rows, and the row functions of norms and RoPE.
 
 pub mod adapt;
 pub mod experts;

@@ -23,7 +23,7 @@ pub fn embed(
     let (kept, each_width) = (op.multipliers.len() - 1, width / op.heads.len());
     each_sequence(inputs, sequences, op.recurrent, |rows, from, to| {
         let ids = &inputs.ids[rows.clone()];
-        // One more than the id of a token of the sequence, counted from the first that is kept.
+        // Token id plus one of a token of the sequence, counted from the first kept one.
         let id = |i: usize| match i.checked_sub(kept) {
             None => from[i] as u64,
             Some(t) => u64::from(ids[t]) + 1,

@@ -18,11 +18,11 @@ impl<'a> WeightedNorm<'a> {
         WeightedNorm { isa: backend.isa, norm: *norm, weight, bias }
     }
 
-    /// Normalises each group of a row.
+    /// Normalizes each group of a row.
     pub fn apply(&self, row: &mut [f32]) {
         let group = self.norm.group;
         for (i, x) in row.chunks_exact_mut(group).enumerate() {
-            // The same vector for all groups, or the part of each.
+            // The same vector for all groups, or each group's part.
             let of_group = |v: &'a [f32]| if v.len() == group { v } else { &v[i * group..][..group] };
             let (weight, bias) = (self.weight.map(of_group), self.bias.map(of_group));
             match self.norm.kind {

@@ -1,5 +1,5 @@
-//! Recurrent ops on the CPU: each sequence of a step by itself, divided among threads by channels or columns, which
-//! never depend on each other.
+//! Recurrent ops on the CPU: each sequence of a step separately, divided among threads by channels or columns, which
+//! are independent.
 #![allow(unsafe_code)]
 
 use crate::cpu::kernels::recurrent::{
@@ -14,16 +14,16 @@ use crate::error::{Error, Result};
 use crate::graph::op::{Conv, DeltaRule, Pool, RecurrentId, Scan, Wkv};
 use crate::graph::step::{SequencesMut, StepInputs};
 
-/// Channels of a convolution that a thread takes at a time: whole cache lines of each row.
+/// Number of channels of a convolution per thread at a time: whole cache lines of each row.
 const CHANNELS: usize = 64;
 
-/// Values that are convolved before another thread has noticed it.
+/// Number of values that are convolved before another thread could have started.
 const SMALL_CONV: usize = 2048;
 
-/// Numbers of a state that are advanced before another thread has noticed it.
+/// Number of state elements that are processed before another thread could have started.
 const SMALL_STATE: usize = 8192;
 
-/// Calls `advance` with the rows of each sequence, the memory that it has ahead of them and the place of that after.
+/// Calls `advance` with the rows of each sequence, its state before them, and the buffer for its state after them.
 pub fn each_sequence(
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,
@@ -41,7 +41,7 @@ pub fn each_sequence(
     Ok(())
 }
 
-/// Calls `item` for all items, on the caller's thread alone where they are `small`.
+/// Calls `item` for all items, only on the caller's thread if they are `small`.
 fn for_each(team: &Team, small: bool, n: usize, item: impl Fn(usize) + Sync) {
     if small { (0..n).for_each(item) } else { team.for_each(n, item) }
 }
@@ -66,13 +66,13 @@ pub fn conv(
             let (to, x) = (&to, &x);
             let (taps, silu) = (op.taps, op.silu);
             let part = ConvChannels { n, taps, channels, width, kernel, bias, silu, from, to, x };
-            // SAFETY: channels are of one item.
+            // SAFETY: channels belong to one item.
             unsafe { recurrent::conv(isa, &part) };
         });
     })
 }
 
-/// Columns of some rows of an activation.
+/// Returns columns of some rows of an activation.
 fn columns<'a>(values: &'a [f32], width: usize, rows: &std::ops::Range<usize>, first: usize) -> Columns<'a> {
     Columns { values: &values[rows.start * width..rows.end * width], width, first }
 }
@@ -112,7 +112,7 @@ pub fn delta_rule(
                 beta: columns(beta, heads, &rows, head),
                 rate: rate[head],
                 from: &from[place.clone()],
-                // SAFETY: a tile of a head is one item.
+                // SAFETY: a tile of a head belongs to one item.
                 to: unsafe { to.slice_mut(place) },
                 out: ColumnsMut { values: &out, width: values, first: column },
             };
@@ -156,7 +156,7 @@ pub fn scan(
                 per_state: rate.len() > heads,
                 skip,
                 from: &from[place.clone()],
-                // SAFETY: a tile of a group is one item.
+                // SAFETY: a tile of a group belongs to one item.
                 to: unsafe { to.slice_mut(place) },
                 out: ColumnsMut { values: &out, width, first: first * PANEL_ROWS },
             };
@@ -206,7 +206,7 @@ pub fn wkv(
                 before: op.before,
                 fades: op.fades,
                 from: &from[place.clone()],
-                // SAFETY: a tile of a head is one item.
+                // SAFETY: a tile of a head belongs to one item.
                 to: unsafe { to.slice_mut(place) },
                 out: ColumnsMut { values: &out, width: wide, first: head * dim + column },
             };
@@ -225,12 +225,12 @@ pub fn pool(
     sequences: &mut dyn SequencesMut<CpuSequence>,
 ) -> Result<()> {
     let [(gate, width), (x, _), (out, out_width)] = tensors.disjoint([op.gate, op.x, op.out]);
-    // Members of a sum: those of the group, or of that and the one before.
+    // Number of terms of a sum: of the group, or of the group and the previous one.
     let members = op.size * (width / out_width);
     let (gate, x, kept) = (&*gate, &*x, members - 1);
     each_sequence(inputs, sequences, op.recurrent, |rows, from, to| {
         let n = rows.len();
-        // Gate and value of a row of the sequence, counted from the first that is kept.
+        // Returns gate and value of a row of the sequence, counted from the first kept one.
         let member = |row: usize, channel: usize| match row.checked_sub(kept) {
             None => (from[row * 2 * width + channel], from[(row * 2 + 1) * width + channel]),
             Some(t) => {
@@ -240,14 +240,14 @@ pub fn pool(
         };
         let out = DisjointSlice::new(&mut out[rows.start * out_width..rows.end * out_width]);
         for_each(team, n * width <= SMALL_CONV, n, |t| {
-            // SAFETY: a row is one item.
+            // SAFETY: a row belongs to one item.
             let out = unsafe { out.slice_mut(t * out_width..(t + 1) * out_width) };
             let so_far = inputs.positions[rows.start + t] as usize + 1;
             if !so_far.is_multiple_of(op.size) {
                 return out.fill(0.0);
             }
             for (channel, out) in out.iter_mut().enumerate() {
-                // Groups take their channels in turn.
+                // Each group uses the next `out_width` channels.
                 let scores = || {
                     (members.saturating_sub(so_far)..members).map(|i| {
                         let channel = i / op.size * out_width + channel;

@@ -1,11 +1,11 @@
-//! The rotary embedding of queries and keys.
+//! RoPE of queries and keys.
 
 use crate::cpu::kernels::{Isa, elementwise};
 use crate::cpu::memory::Floats;
 use crate::error::Result;
 use crate::graph::weights::{Rope, RopePairs};
 
-/// Sines and cosines of a rotary table for the positions of a step, computed when first asked for.
+/// Sines and cosines of a rotary table for the positions of a step, computed on first use.
 pub struct Angles {
     /// `[max_tokens, width]`
     cos: Floats,
@@ -24,13 +24,13 @@ impl Angles {
         Ok(Angles { cos: table()?, sin: table()?, width, made: false })
     }
 
-    /// Forgets the positions.
+    /// Clears the positions.
     pub fn clear(&mut self) {
         self.made = false;
     }
 
-    /// Computes the angles of the positions, or of the turns where there are some, unless they are there; the table has
-    /// some frequencies.
+    /// Computes the angles of the positions, or of the M-RoPE positions if any, unless already computed. The table must
+    /// have at least one frequency.
     pub fn compute(&mut self, rope: &Rope, positions: &[u32], turns: &[[u32; 3]]) {
         if self.made {
             return;
@@ -54,7 +54,7 @@ impl Angles {
         }
     }
 
-    /// Rotates a head of token `t` from value `first` on.
+    /// Rotates a head of token `t` from element `first` on.
     pub fn rotate(&self, isa: Isa, pairs: RopePairs, t: usize, first: usize, head: &mut [f32]) {
         let row = t * self.width..(t + 1) * self.width;
         let (cos, sin) = (&self.cos[row.clone()], &self.sin[row]);

@@ -1,4 +1,4 @@
-//! Sums of residual streams, each times a factor of the token's, and what such factors are made of.
+//! Sums of residual streams with factors per token, and the computation of such factors.
 
 use crate::cpu::kernels::{Isa, elementwise};
 use crate::cpu::tensors::{StepTensors, each};
@@ -6,7 +6,7 @@ use crate::cpu::threads::pool::Team;
 use crate::graph::op::Mix;
 use crate::graph::program::MAX_STREAMS;
 
-/// Computes a `Mix`. Streams are few enough that their factors are read one by one.
+/// Computes a `Mix`. There are so few streams that scalar code reads their factors.
 pub fn mix(team: &Team, isa: Isa, op: &Mix, tensors: &mut StepTensors) {
     let Mix { x, out, width, first, adds, .. } = *op;
     let ([(x, x_width), out], (by, by_width)) = match op.by {
@@ -35,7 +35,7 @@ pub fn mix(team: &Team, isa: Isa, op: &Mix, tensors: &mut StepTensors) {
 
 /// Computes a row of an `Op::MixByScore`.
 pub fn mix_by_score(isa: Isa, x: &[f32], by: &[f32], eps: f32, out: &mut [f32]) {
-    // The softmax is computed in one pass over the streams: the sum so far is scaled to the greatest score so far.
+    // One-pass softmax over the streams: the sum so far is relative to the greatest score so far.
     let (mut peak, mut sum) = (f32::NEG_INFINITY, 0.0);
     for stream in x.chunks_exact(out.len()) {
         let size = elementwise::dot(isa, stream, stream) / out.len() as f32;

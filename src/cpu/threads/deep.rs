@@ -1,10 +1,10 @@
-//! The threads of a runtime on which chat templates are rendered and grammars compiled. Both recurse deeper than the
-//! stacks of some hosts' threads allow. The crates that do them also keep thread-locals with destructors, which a host
-//! thread must not get, because they would keep the library mapped after `dlclose`.
+//! The threads of a runtime that render chat templates and compile grammars. Both recurse deeper than the stacks of
+//! some hosts' threads allow. Their crates also keep thread-locals with destructors; on a host thread these would keep
+//! the library mapped after `dlclose`.
 //!
-//! Invariants: all of these threads are started, and their thread-locals made, when a load asks for them; no call
-//! starts one later. Each thread does one task at a time; callers wait in the order of their arrival. A task that is
-//! requested within another task runs on the same thread, within that task.
+//! Invariants: a load starts all of these threads and initializes their thread-locals; no call starts one later. Each
+//! thread does one task at a time; callers wait in order of arrival. A task requested within another task runs on the
+//! same thread, within that task.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -20,10 +20,10 @@ use super::watch::Watch;
 use crate::error::{Error, Result, try_vec};
 use crate::os;
 
-/// Threads of a runtime, at most.
+/// Maximum number of threads of a runtime.
 const MOST: usize = 4;
 thread_local! {
-    /// This thread does a task.
+    /// True while this thread does a task.
     static WITHIN: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -32,11 +32,11 @@ pub struct DeepThreads {
     turns: FairSemaphore,
     desks: Vec<Arc<Desk>>,
     workers: Vec<Worker>,
-    /// Threads do not survive a `fork` of the host.
+    /// Process that started the threads, which do not survive a `fork` of the host.
     process: u32,
 }
 
-/// The place where a thread gets its tasks.
+/// The slot through which a thread receives its tasks.
 struct Desk {
     is_taken: AtomicBool,
     state: Mutex<State>,
@@ -50,18 +50,18 @@ enum State {
     Ended,
 }
 
-/// A task on the stack of its caller, who waits until it is done.
+/// A task on the stack of its caller, which waits until the task is done.
 struct Task(*mut (dyn FnMut() + Send));
 
-// SAFETY: the function may be sent, and its caller leaves it alone until the task is done.
+// SAFETY: the function is `Send`, and its caller does not use it until the task is done.
 unsafe impl Send for Task {}
 
 impl DeepThreads {
-    /// Starts `threads` threads, at most four and as many as the system allows, and returns after each has run
+    /// Starts `threads` threads, at most `MOST` and as many as the system allows, and returns after each has run
     /// `prepare`. Returns `None` on a system without threads.
     ///
     /// # Errors
-    /// `Io` if the system gives no thread at all, and the errors of `prepare`.
+    /// `Io` if the system cannot start any thread, and the errors of `prepare`.
     pub fn start(threads: usize, watch: &Watch, prepare: fn() -> Result<()>) -> Result<Option<DeepThreads>> {
         if !os::HAS_THREADS {
             return Ok(None);
@@ -91,17 +91,17 @@ impl DeepThreads {
         Ok(Some(deep))
     }
 
-    /// Number of threads; 0 in a child made with `fork`.
+    /// Number of threads; 0 in a forked child.
     pub fn count(&self) -> usize {
         if self.are_here() { self.desks.len() } else { 0 }
     }
 
-    /// False in a child made with `fork`, which has no such threads.
+    /// False in a forked child, which has no such threads.
     pub fn are_here(&self) -> bool {
         os::process_id() == self.process
     }
 
-    /// Runs `work` on one of the threads; a panic continues on the caller's thread. `patience` as in
+    /// Runs `work` on one of the threads; a panic continues on the caller's thread. `patience` is as in
     /// `FairSemaphore::acquire`. Returns `None` if the caller gave up before a thread was free.
     pub fn run<T: Send>(
         &self,
@@ -124,7 +124,7 @@ impl DeepThreads {
     }
 }
 
-/// True on a thread that does a task.
+/// True on a thread that is doing a task.
 pub fn is_within() -> bool {
     WITHIN.get()
 }
@@ -132,7 +132,7 @@ pub fn is_within() -> bool {
 impl Drop for DeepThreads {
     fn drop(&mut self) {
         if !self.are_here() {
-            // There is nothing to join, and joining would never return.
+            // A forked child has nothing to join, and joining would never return.
             std::mem::forget(std::mem::take(&mut self.workers));
             return;
         }
@@ -153,7 +153,7 @@ impl Desk {
         !self.is_taken.swap(true, Ordering::Acquire)
     }
 
-    /// Runs the tasks that arrive, until the threads end.
+    /// Runs incoming tasks until the desk is ended.
     fn work(&self) {
         WITHIN.set(true);
         let mut state = self.lock();
@@ -183,8 +183,8 @@ impl Desk {
             result = work.take().map(|work| work());
         };
         let task: *mut (dyn FnMut() + Send + '_) = &raw mut task;
-        // SAFETY: only the lifetime changes. The task is done before this returns, because nothing below unwinds or
-        // returns before `Done`.
+        // SAFETY: only the lifetime changes. The task is done before this function returns, because nothing below
+        // unwinds or returns before `Done`.
         let task = unsafe { std::mem::transmute::<*mut (dyn FnMut() + Send + '_), *mut (dyn FnMut() + Send)>(task) };
         let mut state = self.lock();
         *state = State::Task(Task(task));
@@ -214,7 +214,7 @@ mod tests {
         DeepThreads::start(threads, &Watch::none(), || Ok(())).unwrap().unwrap()
     }
 
-    /// Runs `work` for a caller who waits as long as it takes.
+    /// Runs `work` without a time limit on the wait.
     fn run<T: Send>(deep: &DeepThreads, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         deep.run(|| Some(Duration::from_secs(60)), work).map(|result| result.expect("no caller gives up"))
     }

@@ -1,18 +1,18 @@
-//! The view through which several threads write one slice. Owns the one place where a shared pointer becomes a mutable
+//! The view through which several threads write one slice: the only place that turns a shared pointer into a mutable
 //! slice.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A slice that several threads write at once, each to parts of its own.
+/// A slice that several threads write at once, each thread its own parts.
 pub struct DisjointSlice<'a, T> {
     data: *mut T,
     len: usize,
     slice: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: the only access is `slice_mut`, whose contract keeps its users apart; elements move between threads.
+// SAFETY: the only access is `slice_mut`, whose contract forbids overlap; elements move between threads.
 unsafe impl<T: Send> Sync for DisjointSlice<'_, T> {}
 // SAFETY: as above; it represents a `&mut [T]`.
 unsafe impl<T: Send> Send for DisjointSlice<'_, T> {}
@@ -26,16 +26,15 @@ impl<'a, T> DisjointSlice<'a, T> {
         self.len
     }
 
-    /// Returns the start of the slice, for kernels that write parts which are no ranges, under the contract of
-    /// `slice_mut`.
+    /// Returns the start of the slice, for kernels that write non-contiguous parts, under the contract of `slice_mut`.
     pub fn as_mut_ptr(&self) -> *mut T {
         self.data
     }
 
-    /// Returns a part of the slice; panics where the range is not inside it.
+    /// Returns a part of the slice; panics if the range is out of bounds.
     ///
     /// # Safety
-    /// No other part that overlaps it is in use.
+    /// No other part that overlaps the range may be in use.
     #[allow(clippy::mut_from_ref)] // The contract keeps the parts apart.
     pub unsafe fn slice_mut(&self, range: Range<usize>) -> &'a mut [T] {
         assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {}", self.len);

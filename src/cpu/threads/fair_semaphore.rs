@@ -1,9 +1,9 @@
-//! A counting semaphore that is granted in the order of arrival, whose waiters may leave: by a cancel, a deadline or a
-//! budget.
+//! A counting semaphore that grants permits in order of arrival and whose waiters may give up (cancel, deadline,
+//! budget).
 //!
-//! A permit that is released is handed to one waiter, so that who releases and acquires again cannot overtake. Urgent
-//! callers, whose time is bounded, go ahead of the others, but every second permit goes to an ordinary one while some
-//! wait: neither kind starves. A permit may be released on another thread.
+//! A released permit goes directly to one waiter, so that a caller that releases and acquires again cannot overtake.
+//! Urgent callers (with a time limit) come first, but while ordinary ones wait, they get every second permit: neither
+//! kind starves. A permit may be released on another thread.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use std::time::Duration;
 use super::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, PoisonError, wait_for};
 use crate::error::{Error, Result};
 
-/// Number of condition variables among which waiters are divided, so that a grant wakes few others.
+/// Number of condition variables that waiters are spread over, so that a grant wakes few others.
 const CONDVARS: usize = 16;
 
 pub struct FairSemaphore {
     queue: Mutex<Queue>,
     granted: [Condvar; CONDVARS],
-    /// Numbers of waiters without a permit, and of the urgent ones among them, to be read without the lock.
+    /// Number of waiters without a permit, readable without the lock; next, the urgent ones among them.
     waiting: AtomicUsize,
     urgent: AtomicUsize,
 }
 
 struct Queue {
-    /// Permits that nobody has; 0 while somebody waits.
+    /// Number of free permits; 0 while a caller waits.
     free: usize,
     next_ticket: u64,
-    /// In the order of arrival, those too that have a permit and have not woken yet.
+    /// In order of arrival, including waiters that were granted a permit and have not woken yet.
     waiters: VecDeque<Waiter>,
-    /// The last permit went to an urgent caller.
+    /// True if the last permit went to an urgent caller.
     last_was_urgent: bool,
 }
 
@@ -39,7 +39,7 @@ struct Waiter {
 }
 
 impl Queue {
-    /// Grants a free permit to the next waiter, whose ticket is returned.
+    /// Grants a free permit to the next waiter and returns its ticket.
     fn grant(&mut self) -> Option<u64> {
         let first = |urgent: bool| self.waiters.iter().position(|w| !w.is_granted && w.is_urgent == urgent);
         let index = match (first(true), first(false)) {
@@ -81,8 +81,8 @@ impl FairSemaphore {
         is_free
     }
 
-    /// Waits for a permit; false where the caller gave up. `patience` is asked before each wait how long that may take,
-    /// and gives up with `None`. Fails without memory for a place in the queue.
+    /// Waits for a permit; returns false if the caller gave up. `patience` is called before each wait and returns the
+    /// maximum time to wait; `None` gives up. Fails if there is no memory for an entry in the queue.
     pub fn acquire(&self, is_urgent: bool, mut patience: impl FnMut() -> Option<Duration>) -> Result<bool> {
         if self.try_acquire(is_urgent) {
             return Ok(true);
@@ -92,7 +92,7 @@ impl FairSemaphore {
         let ticket = queue.next_ticket;
         queue.next_ticket += 1;
         queue.waiters.push_back(Waiter { ticket, is_urgent, is_granted: false });
-        // A permit may have become free since it was looked for.
+        // A permit may have become free since the first check.
         self.grant_all(&mut queue);
         loop {
             let index = queue.waiters.iter().position(|w| w.ticket == ticket).unwrap_or_default();
@@ -107,19 +107,19 @@ impl FairSemaphore {
         }
     }
 
-    /// Gives a permit back, to the next waiter if there is one.
+    /// Releases a permit to the next waiter, if any.
     pub fn release(&self) {
         let mut queue = self.lock();
         queue.free += 1;
         self.grant_all(&mut queue);
     }
 
-    /// Number of callers that wait.
+    /// Number of callers that wait for a permit.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// True where an urgent caller waits.
+    /// True if an urgent caller waits.
     pub fn is_urgent(&self) -> bool {
         self.urgent.load(Ordering::Relaxed) > 0
     }

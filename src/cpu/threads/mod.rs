@@ -1,7 +1,6 @@
-//! Threads of the CPU: `pool` has the workers and hands each its part of an op, `partition` divides the parts,
-//! `disjoint` lets them write one buffer, `thread` starts threads, `deep` keeps those for templates and grammars,
-//! `watch` runs the host's function on threads, `workers` has threads for loads, and `fair_semaphore` keeps the order
-//! of the waiting callers.
+//! Threads of the CPU: `pool` (workers that execute the shares of an op), `partition` (division of work), `disjoint`
+//! (concurrent writes to one buffer), `thread` (starting threads), `deep` (threads for templates and grammars), `watch`
+//! (the host's thread callback), `workers` (threads of loads) and `fair_semaphore` (order of waiting callers).
 
 pub mod deep;
 pub(super) mod disjoint;
@@ -13,7 +12,7 @@ pub mod thread;
 pub mod watch;
 pub(super) mod workers;
 
-// Here and not in `pool`, whose source `tests` compiles a second time.
+// Not in `pool`, because `tests` compiles its source a second time.
 #[cfg(test)]
 mod pool_tests;
 #[cfg(test)]

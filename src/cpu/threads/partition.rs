@@ -1,11 +1,11 @@
 //! The division of items among the shares of a task: ranges by index, and the claims by which threads take single items
-//! of them. Which thread takes an item depends on time, which items there are does not.
+//! of a range. Which thread takes an item depends on timing; the set of items does not.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The items of a share that no thread has taken yet: first and end, of 32 bits each. On two cache lines of its own,
-/// for the adjacent-line prefetcher.
+/// The unclaimed items of a share: first and end, 32 bits each. Two cache lines per share, for the adjacent-line
+/// prefetcher.
 #[repr(align(128))]
 #[derive(Default)]
 pub struct Claims(AtomicU64);
@@ -17,7 +17,7 @@ impl Claims {
         self.0.store((units.start as u64) << 32 | units.end as u64, Ordering::Relaxed);
     }
 
-    /// Takes an item from the front or from the back.
+    /// Claims an item from the front or from the back.
     pub fn take(&self, front: bool) -> Option<usize> {
         let mut now = self.0.load(Ordering::Relaxed);
         loop {
@@ -34,7 +34,7 @@ impl Claims {
     }
 }
 
-/// Contiguous ranges of items, one for each share.
+/// Contiguous ranges of items, one per share.
 #[derive(Clone, Copy, Debug)]
 pub struct Partition {
     n: usize,
@@ -43,15 +43,15 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Divides `n` items among `shares`; the length of each range but the last is a multiple of `align`.
+    /// Divides `n` items among `shares`; the length of every range except the last is a multiple of `align`.
     pub fn new(n: usize, align: usize, shares: usize) -> Partition {
         Partition { n, align: align.max(1), shares: shares.max(1) }
     }
 
-    /// Returns the items of a share; empty where there are fewer groups of `align` items than shares.
+    /// Returns the items of a share; empty if there are fewer groups of `align` items than shares.
     pub fn range(self, share: usize) -> Range<usize> {
         let groups = self.n.div_ceil(self.align);
-        // Written so that no product can overflow: the first `groups % shares` shares get one group more.
+        // No product can overflow: the first `groups % shares` shares get one more group.
         let (each, more) = (groups / self.shares, groups % self.shares);
         let at = |share: usize| (share * each + share.min(more)) * self.align;
         at(share).min(self.n)..at(share + 1).min(self.n)

@@ -1,9 +1,10 @@
-//! The threads that compute tokens. Owns the workers and the barrier of a task. A step takes the pool once (`enter`)
-//! and then forks and joins many times (`Team::run`), so that a fork costs a few transfers of cache lines rather than a
-//! system call. Relies on `thread` to start workers and on `partition` to divide items. In place of workers, the host's
-//! own threads may execute the shares of a task, in any order and any number at once.
+//! The thread pool that computes tokens. Owns the workers and the barrier of a task. A step acquires the pool once
+//! (`enter`) and then forks and joins many times (`Team::run`), so that a fork costs a few transfers of cache lines
+//! instead of a system call. A task has one share of the work per thread. Relies on `thread` to start workers and on
+//! `partition` to divide items. Instead of workers, the host's own threads may execute the shares of a task, in any
+//! order and with any concurrency.
 //!
-//! The division of work never depends on the thread that executes a part, so that results do not depend on timing.
+//! The division of work never depends on the thread that executes it, so that results are deterministic.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -28,63 +29,64 @@ use crate::error::{Error, Result, try_vec};
 use crate::graph::step_budget::StepBudget;
 use crate::os;
 
-/// Number of shares whose items a thread looks for, its own included: each look may move a cache line, and there are as
-/// many lines as threads.
+/// Number of shares, including its own, that a thread searches for items: each access may move a cache line, and there
+/// is one line per thread.
 pub(super) const HELPED: usize = 16;
 
-/// Distance of the shares that a thread looks at, of so many. Neighbours are likely to be of one kind of core, so that
-/// with more threads than `HELPED` the shares of slow ones would be left to each other.
+/// Distance between the shares that a thread searches. Neighboring shares are likely to belong to cores of one kind, so
+/// that with more threads than `HELPED` only slow cores would help slow ones.
 pub(super) fn stride(threads: usize) -> usize {
-    // A step without a common divisor visits each share once; no number up to `MAX_THREADS` is a multiple of all four.
+    // A step coprime to `threads` visits each share once; no number up to `MAX_THREADS` is a multiple of all four.
     let apart = || [5, 7, 11, 13].into_iter().find(|step| !threads.is_multiple_of(*step));
     if threads <= HELPED { 1 } else { apart().unwrap_or(1) }
 }
 
-/// Time that a step has the workers while others wait: longer than one token of a small model takes, so that most
-/// tokens come of one turn.
+/// Time after which a step releases the workers if others wait: longer than one token of a small model, so that most
+/// tokens run without interruption.
 const TURN: Duration = Duration::from_millis(5);
-/// The same while one waits whose time is bounded.
+/// The same if one of the waiting steps has a time limit.
 const SHORT_TURN: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// The host's function runs on this thread.
+    /// True while this thread is inside the host's function.
     static WITHIN_HOST: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The function that every share of a task executes.
 type ShareFn = dyn Fn(usize) + Sync;
 
-/// A share of a task, by a context and its number, for the host to call.
+/// Function that executes share `i` of the task behind `context`; called by the host.
 pub type Share = unsafe extern "C" fn(i: u32, context: *mut c_void);
 
-/// Calls the share with its context and all numbers below `n`, each once, and returns when all have returned; 0, or
-/// another number where it could not.
+/// Calls the share function with the context and every number below `n`, each once, and returns after all calls have
+/// returned: 0, or another number on failure.
 pub type HostParallel = Box<dyn Fn(u32, Share, *mut c_void) -> i32 + Send + Sync>;
 
 /// Workers that sleep between steps and are joined when the pool is dropped, or threads of the host.
 pub struct Pool {
     crew: Mutex<Arc<Crew>>,
-    /// Those of the crew.
+    /// Number of threads of the crew.
     threads: AtomicUsize,
-    /// The processors to which threads are bound, none where they are not.
+    /// Processors to which threads are bound; empty if unbound.
     cpus: Vec<u32>,
     watch: Watch,
-    /// One permit: the workers.
+    /// One permit, for the workers.
     turns: FairSemaphore,
     host: Option<HostParallel>,
-    /// The reason why the host has not executed all shares of a task.
+    /// The reason why the host failed to execute all shares of a task.
     fault: Mutex<Option<Error>>,
 }
 
-/// The workers of a pool, until their number is changed and the last team that has them ends.
+/// The workers of a pool, until the number of threads changes and the last team that uses them ends.
 struct Crew {
     core: Arc<Core>,
     workers: Vec<Worker>,
-    /// Workers do not survive a `fork` of the host; the child works on its caller's thread alone.
+    /// Process that started the workers. Workers do not survive a `fork` of the host; the child computes on its
+    /// caller's thread only.
     process: u32,
 }
 
-/// The state that the caller and the workers share.
+/// State shared by the caller and the workers.
 struct Core {
     phase: AtomicU8,
     /// Number of the current task.
@@ -97,17 +99,17 @@ struct Core {
     spins: usize,
 }
 
-// SAFETY: `task` is written only by a team of several threads, which holds the pool's one permit (`Pool::team`), while
-// every slot has finished the task before (`Team::run` waits for that), and read only after a slot of the current task
-// was claimed.
+// SAFETY: only a team of several threads, which holds the pool's one permit (`Pool::team`), writes `task`, and only
+// while every slot has finished the previous task (`Team::run` waits for that). `task` is read only after a slot of the
+// current task was claimed.
 unsafe impl Sync for Core {}
-// SAFETY: the task inside is `Sync`, so that a reference to it may be used from any thread.
+// SAFETY: the task inside is `Sync`, so that any thread may use a reference to it.
 unsafe impl Send for Core {}
 
-/// The part of the barrier that belongs to one share, on two cache lines of its own, for the adjacent-line prefetcher.
+/// The part of the barrier that belongs to one share. Two cache lines per slot, for the adjacent-line prefetcher.
 #[repr(align(128))]
 struct Slot {
-    /// The last task whose share was claimed; it rises by one with each task.
+    /// The last task whose share was claimed; increases by one per task.
     claimed: AtomicUsize,
     /// The last task whose share is done.
     done: AtomicUsize,
@@ -117,24 +119,24 @@ struct Slot {
     woken: Condvar,
 }
 
-/// The phase between steps, in which workers park at once.
+/// The phase between steps, in which workers park immediately.
 const RESTING: u8 = 0;
 const WORKING: u8 = 1;
 const STOPPING: u8 = 2;
 
 impl Pool {
-    /// Starts a pool of the caller and `threads - 1` workers; 0: one thread per processor that the process may use, or
-    /// one per fast core if cores differ.
+    /// Starts a pool of the caller and `threads - 1` workers. 0 means one thread per processor that the process may
+    /// use, or one per fast core if cores differ.
     pub fn new(threads: usize) -> Result<Pool> {
         Pool::bound(threads, &[])
     }
 
-    /// Starts a pool whose workers are bound to `cpus`, one each in turn; the caller's thread is not bound.
+    /// Starts a pool whose workers are bound to `cpus`, round-robin; the caller's thread is not bound.
     pub fn bound(threads: usize, cpus: &[u32]) -> Result<Pool> {
         Pool::watched(threads, cpus, Watch::none())
     }
 
-    /// `bound`; `watch` hears of the workers.
+    /// As `bound`; calls `watch` on the workers.
     pub fn watched(threads: usize, cpus: &[u32], watch: Watch) -> Result<Pool> {
         check_cpus(cpus)?;
         let mut copy = try_vec("processors", cpus.len())?;
@@ -142,7 +144,7 @@ impl Pool {
         Pool::start(threads, copy, None, watch)
     }
 
-    /// A pool without workers, whose tasks of so many shares the host executes.
+    /// Returns a pool without workers, whose tasks of `threads` shares the host executes.
     pub fn of_host(threads: usize, host: HostParallel) -> Result<Pool> {
         Pool::start(threads, Vec::new(), Some(host), Watch::none())
     }
@@ -165,45 +167,45 @@ impl Pool {
         self.watch.with(role)
     }
 
-    /// The processor for thread `i` of a load, counted from 0; `None` if threads are not bound.
+    /// Returns the processor for thread `i` of a load, counted from 0; `None` if threads are not bound.
     pub fn cpu_of_load(&self, i: usize) -> Option<u32> {
         self.cpus.get(i.checked_rem(self.cpus.len())?).copied()
     }
 
-    /// Changes the number of threads, from the next `enter` on; 0 stands for what it does in `new`.
+    /// Changes the number of threads, from the next `enter` on; 0 is as in `new`.
     pub fn set_threads(&self, threads: usize) -> Result<()> {
         let crew = Arc::new(Crew::start(threads, &self.cpus, self.host.is_none().then_some(&self.watch))?);
         let mut current = lock(&self.crew);
         self.threads.store(crew.core.slots.len(), Ordering::Relaxed);
         let before = std::mem::replace(&mut *current, crew);
         drop(current);
-        // Joined here, unless a step still has them.
+        // Joined here, unless a step still uses them.
         drop(before);
         Ok(())
     }
 
-    /// Returns the number of threads that work on a task, the caller included.
+    /// Returns the number of threads that execute a task, including the caller.
     pub fn threads(&self) -> usize {
         self.threads.load(Ordering::Relaxed)
     }
 
-    /// True if a step waits for another one to end. The next step may find another number of threads.
+    /// True if steps wait for one another. The next step may find another number of threads.
     pub fn is_waited_for(&self) -> bool {
         self.crew().is_shared()
     }
 
-    /// Tells whether threads of the host do the work.
+    /// True if threads of the host do the work.
     pub fn is_of_host(&self) -> bool {
         self.host.is_some()
     }
 
-    /// Takes the reason why the host has not executed all shares of a task; the caller of `run` has.
+    /// Fails with the reason why the host did not execute all shares of a task; the caller of `run` must check it.
     pub fn take_fault(&self) -> Result<()> {
         lock(&self.fault).take().map_or(Ok(()), Err)
     }
 
-    /// Refuses a call on a thread that waits for shares of a task: with threads of the host it may be handed other work
-    /// meanwhile, which would wait for the step that waits for this thread.
+    /// Rejects a call on a thread that waits for shares of a task. The host may run other work on its thread meanwhile;
+    /// that work would wait for the step that waits for this thread.
     pub fn check_not_within_share(&self) -> Result<()> {
         match self.is_of_host() && WITHIN_HOST.get() {
             true => Err(Error::Busy("a runtime whose rz_parallel_callback runs on this thread")),
@@ -211,13 +213,13 @@ impl Pool {
         }
     }
 
-    /// `enter_at` for tasks of any number of shares, however long other steps have the workers.
+    /// `enter_at` for tasks of any number of shares, without a time limit.
     pub fn enter(self: &Arc<Self>) -> Result<Team> {
         self.enter_at(usize::MAX, &StepBudget::unlimited())?.ok_or(Error::Cancelled)
     }
 
-    /// Takes the workers for one step with tasks of at most `most` shares. While another step has them this waits for
-    /// its turn, or gives up where `budget` says so: `None`. A pool of one thread is never waited for.
+    /// Acquires the workers for one step with tasks of at most `most` shares. While another step has the workers this
+    /// call waits, and returns `None` if `budget` runs out. A pool of one thread never waits.
     pub fn enter_at(self: &Arc<Self>, most: usize, budget: &StepBudget) -> Result<Option<Team>> {
         self.check_not_within_share()?;
         let crew = self.crew();
@@ -228,23 +230,23 @@ impl Pool {
         Ok(has_turn.then(|| self.team(self.crew(), most, true)))
     }
 
-    /// Takes several workers for tasks of at most `most` shares; `None` where there is one thread, or another step has
-    /// them.
+    /// Acquires several workers for tasks of at most `most` shares. Returns `None` if there is one thread or if another
+    /// step has the workers.
     pub fn try_enter(self: &Arc<Self>, most: usize) -> Option<Team> {
         let is_free = self.is_waited_for() && self.check_not_within_share().is_ok() && self.turns.try_acquire(false);
         is_free.then(|| self.team(self.crew(), most, true))
     }
 
-    /// The crew of a step that begins now.
+    /// Returns the crew of a step that begins now.
     fn crew(&self) -> Arc<Crew> {
         lock(&self.crew).clone()
     }
 
-    /// The workers of a crew; `locked`: the caller has the permit.
+    /// Returns a team for a crew; `locked` if the caller has the permit.
     ///
-    /// Invariant: a team without the permit has a crew that is not shared, so that its tasks run on the caller's thread
-    /// and do not touch the crew's `Core`. The number of threads may change between any two reads of the pool, so
-    /// whether a permit is needed is decided for the crew that the team gets.
+    /// Invariant: a team without the permit must have a crew that is not shared, so that its tasks run on the caller's
+    /// thread and do not access the crew's `Core`. The number of threads may change between any two reads of the pool,
+    /// so the decision about the permit must use the crew that the team gets.
     fn team(self: &Arc<Self>, crew: Arc<Crew>, most: usize, locked: bool) -> Team {
         debug_assert!(locked || !crew.is_shared());
         if locked {
@@ -256,17 +258,17 @@ impl Pool {
     }
 }
 
-/// The processor of a worker.
+/// Returns the processor of worker `index`.
 fn cpu(cpus: &[u32], index: usize) -> Option<u32> {
     Some(cpus[index.checked_sub(1)?.checked_rem(cpus.len())?])
 }
 
 impl Crew {
-    /// Makes room for `threads` shares and starts a worker for each but the first; `watch` is `None` if the host has
-    /// threads.
+    /// Allocates `threads` shares and starts a worker for each except the first; `watch` is `None` if the host provides
+    /// the threads.
     fn start(threads: usize, cpus: &[u32], watch: Option<&Watch>) -> Result<Crew> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        // One thread for each fast core if cores differ: fast ones can keep memory busy alone.
+        // One thread per fast core if cores differ: the fast cores can saturate memory bandwidth.
         let fast = || os::fast_cores().unwrap_or(MAX_THREADS);
         let threads = if threads == 0 { processors.min(fast()).min(MAX_THREADS) } else { threads };
         if threads > MAX_THREADS {
@@ -295,7 +297,7 @@ impl Crew {
         for (index, watch) in (1..threads).zip(watch.into_iter().cycle()) {
             let (core, watch) = (crew.core.clone(), watch.clone());
             let work = move || watch.during(index, || core.work(index));
-            // On an error `crew` is dropped, which joins those that were started.
+            // On an error `crew` is dropped, which joins the started workers.
             crew.workers.push(spawn(index, threads, cpu(cpus, index), work)?);
         }
         Ok(crew)
@@ -306,13 +308,13 @@ impl Crew {
         if os::process_id() == self.process { self.core.slots.len() } else { 1 }
     }
 
-    /// True if steps must wait for one another, because there are several threads. A child of `fork` has no workers and
+    /// True if steps must wait for one another, because there are several threads. A forked child has no workers and
     /// would wait forever.
     fn is_shared(&self) -> bool {
         self.threads() > 1
     }
 
-    /// Wakes the workers that are parked, after a `SeqCst` store of the reason.
+    /// Wakes the parked workers, after a `SeqCst` store of the reason.
     fn wake(&self) {
         self.core.slots.iter().for_each(Slot::wake);
     }
@@ -321,7 +323,7 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         if os::process_id() != self.process {
-            // There is nothing to join, and joining would never return.
+            // A forked child has nothing to join, and joining would never return.
             std::mem::forget(std::mem::take(&mut self.workers));
             return;
         }
@@ -342,7 +344,7 @@ impl Core {
         }
     }
 
-    /// Executes share `index` of a task, unless somebody has claimed it.
+    /// Executes share `index` of a task unless it is already claimed.
     fn execute_once(&self, index: usize, epoch: usize) {
         let slot = &self.slots[index];
         if slot.claim(epoch) {
@@ -370,7 +372,7 @@ impl Core {
             } else if phase == WORKING && looks < self.spins + YIELDS {
                 yield_now();
             } else {
-                // The flag is set before the second read: either that read sees the change, or `wake` sees the flag.
+                // The flag is set before the second read: either the read sees the change, or `wake` sees the flag.
                 slot.parked.store(true, Ordering::SeqCst);
                 if self.epoch.load(Ordering::SeqCst) == seen && self.phase.load(Ordering::SeqCst) == phase {
                     slot.park();
@@ -384,9 +386,9 @@ impl Core {
     /// Executes share `index` of the current task; keeps its panic for the caller.
     ///
     /// # Safety
-    /// The share was claimed for the current epoch and is not yet done.
+    /// The share must be claimed for the current epoch and not yet done.
     unsafe fn execute(&self, index: usize) {
-        // SAFETY: nobody writes `task` before this share is done, by this function's contract.
+        // SAFETY: `task` is not written before this share is done, by this function's contract.
         let task = unsafe { *self.task.get() };
         if let Some(task) = task
             && let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(index)))
@@ -396,10 +398,9 @@ impl Core {
     }
 }
 
-/// Executes share `i` of the task that the core at `context` has, unless it was executed; any other number is passed
-/// over.
+/// Executes share `i` of the task of the core at `context` unless it is already claimed; ignores any other number.
 unsafe extern "C" fn execute_share(i: u32, context: *mut c_void) {
-    // SAFETY: the host passes the context that `run` gave it, while the function that it was given to runs.
+    // SAFETY: the host passes the context that `run` gave it, while `run` waits for the host's function.
     let core = unsafe { &*context.cast::<Core>() };
     if (i as usize) < core.slots.len() {
         as_own(|| core.execute_once(i as usize, core.epoch.load(Ordering::Acquire)));
@@ -429,15 +430,15 @@ impl Slot {
     }
 }
 
-/// The right of one step to use the workers. Dropping it lets them park.
+/// The right of one step to use the workers. Dropping a team lets the workers park.
 ///
-/// It is not `Sync`, so that a task cannot start another one.
+/// A team is not `Sync`, so that a task cannot start another one.
 pub struct Team {
     pool: Arc<Pool>,
     crew: Arc<Crew>,
-    /// Shares of a task, at most as many as the crew has.
+    /// Number of shares of a task, at most the crew's number of threads.
     threads: usize,
-    /// The pool's permit is held, since then.
+    /// True if the pool's permit is held; next, the time since when.
     locked: bool,
     since: Instant,
     not_sync: PhantomData<Cell<()>>,
@@ -449,18 +450,18 @@ impl Team {
         self.threads
     }
 
-    /// True where another step waits for the workers and this one has had its turn: it shall end here, to go on after
-    /// the others.
+    /// True if another step waits for the workers and this one has used up its time: this step must end here and
+    /// continue after the others.
     pub fn is_over(&self) -> bool {
         let turns = &self.pool.turns;
         self.locked && turns.waiting() > 0 && self.since.elapsed() >= if turns.is_urgent() { SHORT_TURN } else { TURN }
     }
 
-    /// Executes `task(0)`, ..., `task(threads - 1)`, each once, and returns when all are done. A panic of one of
-    /// them is raised here after the others have ended.
+    /// Executes `task(0)`, ..., `task(threads - 1)`, each once, and returns when all are done. Raises a panic of one of
+    /// them after the others have ended.
     ///
-    /// Worker i takes share i; the caller executes the share of a worker that has not run so far, so that a step never
-    /// waits for a processor that is busy elsewhere.
+    /// Worker i executes share i; the caller executes the shares of workers that have not run yet, so that a step never
+    /// waits for a processor that is busy with other work.
     pub fn run(&self, task: impl Fn(usize) + Sync) {
         let core = &*self.crew.core;
         if self.threads == 1 {
@@ -473,8 +474,8 @@ impl Team {
             }
         };
         let task: &(dyn Fn(usize) + Sync) = &task;
-        // SAFETY: only the lifetime changes. Shares are executed between their claim and `done`, and this
-        // function returns (`execute` catches panics, so it cannot be left early) after every share is done.
+        // SAFETY: only the lifetime changes. Shares are executed between their claim and `done`, and this function
+        // returns after every share is done (`execute` catches panics, so there is no early exit).
         let task: &'static ShareFn = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static ShareFn>(task) };
         // SAFETY: all shares of the previous task are done and no worker reads the cell before the store below.
         unsafe { *core.task.get() = Some(task) };
@@ -511,13 +512,13 @@ impl Team {
         }
     }
 
-    /// Executes `item(0)`, ..., `item(n - 1)`, each once on any thread: for items of uneven cost or of more than
-    /// some microseconds each.
+    /// Executes `item(0)`, ..., `item(n - 1)`, each once on any thread: for items of uneven cost, or of more than some
+    /// microseconds each.
     pub fn for_each(&self, n: usize, item: impl Fn(usize) + Sync) {
         self.for_each_with(n, |_, i| item(i));
     }
 
-    /// Executes as `for_each` and passes the share, `0..threads`, for scratch that belongs to a thread.
+    /// As `for_each`, and passes the share, `0..threads`, for per-thread scratch.
     pub fn for_each_with(&self, n: usize, item: impl Fn(usize, usize) + Sync) {
         if n <= 1 {
             return (0..n).for_each(|i| item(0, i));
@@ -526,9 +527,9 @@ impl Team {
         self.for_each_within(|share| partition.range(share), item);
     }
 
-    /// Executes as `for_each_with` over ranges, one for each share: a share takes items of its own range from the
-    /// front, so that it streams through memory, and then items of others from the back. `range` is called for the
-    /// shares in order.
+    /// As `for_each_with` over ranges, one per share. A thread takes items of its own range from the front, so that it
+    /// streams through memory, and then steals items of other ranges from the back. `range` is called for the shares in
+    /// order.
     pub fn for_each_within(&self, mut range: impl FnMut(usize) -> Range<usize>, item: impl Fn(usize, usize) + Sync) {
         if self.threads == 1 {
             return range(0).for_each(|i| item(0, i));
@@ -547,18 +548,18 @@ impl Team {
         });
     }
 
-    /// Executes as `for_each` over pieces of `chunk_len` elements, the last one shorter.
+    /// As `for_each` over chunks of `chunk_len` elements; the last chunk is shorter.
     pub fn chunks_mut<T: Send>(&self, out: &mut [T], chunk_len: usize, item: impl Fn(usize, &mut [T]) + Sync) {
         let (len, chunk_len) = (out.len(), chunk_len.max(1));
         let out = DisjointSlice::new(out);
         self.for_each(len.div_ceil(chunk_len), |i| {
-            // SAFETY: every index occurs once, and pieces of different indices do not overlap.
+            // SAFETY: every index occurs once, and chunks of different indices do not overlap.
             item(i, unsafe { out.slice_mut(i * chunk_len..len.min((i + 1) * chunk_len)) });
         });
     }
 
-    /// Divides `n` items into one contiguous range for each share; the length of each but the last is a multiple of
-    /// `align`.
+    /// Divides `n` items into one contiguous range per share; the length of every range except the last is a multiple
+    /// of `align`.
     pub fn partition(&self, n: usize, align: usize) -> Partition {
         Partition::new(n, align, self.threads)
     }
@@ -573,7 +574,7 @@ impl Drop for Team {
     }
 }
 
-/// Locks a mutex; a panic that poisoned it has been handed on already.
+/// Locks a mutex; a panic that poisoned it is already on its way to the caller.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The pool with its workers, with none, and with those of a host.
+//! The pool with workers, without workers, and with threads of a host.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -35,7 +35,7 @@ fn threads_look_at_different_shares_far_and_near() {
         looked.dedup();
         assert_eq!(looked.len(), threads.min(HELPED));
     }
-    // Each of sixteen slow cores is helped by one of eight fast ones.
+    // One of eight fast cores helps each of sixteen slow cores.
     let is_helped = |share: usize| (0..8).any(|fast| (0..HELPED).any(|i| (fast + i * stride(24)) % 24 == share));
     assert!((8..24).all(is_helped));
 }
@@ -183,7 +183,7 @@ fn the_number_of_threads_changes_from_the_next_step_on() {
     assert!(pool.set_threads(1_000_000).is_err() && pool.threads() == 4);
 }
 
-/// The host may run shares forwards, backwards, on threads of its own, some of them never, some twice, some late.
+/// The host may run shares in any order and on its own threads, skip some, run some twice and some late.
 #[test]
 fn threads_of_the_host_execute_each_share_once() {
     #[derive(Clone, Copy)]
@@ -192,7 +192,7 @@ fn threads_of_the_host_execute_each_share_once() {
     unsafe impl Send for Context {}
     impl Context {
         fn run(self, share: Share, i: u32) {
-            // SAFETY: called while the function that was given both runs.
+            // SAFETY: called while the function that received both runs.
             unsafe { share(i, self.0) }
         }
     }

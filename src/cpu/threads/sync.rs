@@ -1,5 +1,5 @@
-//! The primitives of the standard library that `fair_semaphore` and `pool` are made of, in one place, so that a model
-//! checker can stand in for them (`cpu/threads/tests.rs`).
+//! The synchronization primitives of `fair_semaphore` and `pool`, in one place, so that a model checker can replace
+//! them (`cpu/threads/tests.rs`).
 
 pub use std::hint::spin_loop;
 pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -9,21 +9,21 @@ use std::time::Duration;
 
 pub use super::thread::{Worker, spawn};
 
-/// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial
+/// Number of reads of the epoch before a worker yields its time slice: some 50 microseconds, longer than the serial
 /// work between two ops, too short to cost noticeable energy.
 const SPINS: usize = 2000;
-/// Number of reads if there are more threads than processors, so that a spinning thread would keep the thread it waits
-/// for from running.
+/// Number of reads if there are more threads than processors: a spinning thread would keep the thread it waits for from
+/// running.
 const SPINS_OVERSUBSCRIBED: usize = 8;
-/// Number of time slices given up before a worker parks.
+/// Number of yields before a worker parks.
 pub const YIELDS: usize = 32;
 
-/// Returns the number of reads of the epoch before a worker gives up its time slice.
+/// Returns the number of reads of the epoch before a worker yields its time slice.
 pub fn spins(is_oversubscribed: bool) -> usize {
     if is_oversubscribed { SPINS_OVERSUBSCRIBED } else { SPINS }
 }
 
-/// Waits for a notification, or for so long. `mutex`: that of the guard, which a model checker locks again by itself.
+/// Waits for a notification for at most `time`. `mutex` is the guard's mutex, which a model checker locks again itself.
 pub fn wait_for<'a, T>(
     _mutex: &'a Mutex<T>,
     condvar: &Condvar,

@@ -1,6 +1,6 @@
-//! Runs the semaphore that calls wait for, and the pool of workers, under a model checker: their unmodified sources, on
-//! primitives whose threads shuttle schedules, in thousands of orders that a seed determines. A waiter that is never
-//! woken is a deadlock there, because no wait ends by itself; a waiter that spins forever is a run with too many steps.
+//! Runs the semaphore and the pool of workers under a model checker: their unmodified sources, on primitives whose
+//! threads shuttle schedules, in thousands of orders that a seed determines. A waiter that is never woken is a deadlock
+//! there, because no wait ends by itself; a waiter that spins forever exceeds the maximum number of steps.
 #![cfg(test)]
 
 #[path = "fair_semaphore.rs"]
@@ -22,7 +22,7 @@ mod sync {
 
     use crate::error::Result;
 
-    /// Fewer orders to go through than with the numbers of the pool.
+    /// Fewer yields than in the pool give fewer orders to explore.
     pub const YIELDS: usize = 1;
 
     pub fn spins(_is_oversubscribed: bool) -> usize {
@@ -41,7 +41,7 @@ mod sync {
         Ok(Worker(shuttle::thread::spawn(work)))
     }
 
-    /// A wait of which now and then the time goes by: others run meanwhile, and nothing is notified.
+    /// A wait that sometimes times out: other threads run meanwhile, and nothing is notified.
     pub fn wait_for<'a, T>(
         mutex: &'a Mutex<T>,
         condvar: &Condvar,
@@ -67,14 +67,14 @@ use sync::{AtomicUsize, Ordering, Rng, thread_rng};
 
 const WAIT: Option<Duration> = Some(Duration::from_millis(1));
 
-/// Runs a model in many orders: random ones, and those in which few switches are made, at the places that matter.
+/// Runs a model in many orders: random ones, and ones with few switches at the places that matter.
 fn in_many_orders(model: impl Fn() + Send + Sync + Copy + 'static) {
     shuttle::check_random(model, 1000);
     shuttle::check_pct(model, 1000, 3);
 }
 
-/// Callers of both kinds, some of which give up: never more of them have a permit than there are, all come to an end,
-/// and in the end all permits are free.
+/// Callers of both kinds, some of which give up: the number of held permits never exceeds the limit, all callers
+/// return, and in the end all permits are free.
 #[test]
 fn permits_are_never_exceeded_nor_lost() {
     for permits in [1, 2] {
@@ -86,7 +86,7 @@ fn permits_are_never_exceeded_nor_lost() {
                     let (semaphore, inside) = (semaphore.clone(), inside.clone());
                     thread::spawn(move || {
                         for _ in 0..2 {
-                            // The first two wait for as long as it takes.
+                            // The first two callers wait without a limit.
                             let patience = || if i < 2 || thread_rng().gen_bool(0.6) { WAIT } else { None };
                             let entered = semaphore.acquire(i % 2 == 1, patience).expect("memory");
                             assert!(entered || i >= 2);
@@ -107,8 +107,8 @@ fn permits_are_never_exceeded_nor_lost() {
     }
 }
 
-/// Has callers come one after the other while the one permit is taken: the numbers of those that were served, in their
-/// order. `acquire` is given a caller's number and what it has to do when it is asked how long it waits.
+/// Queues callers one after the other while the one permit is taken; returns the served callers in order. `acquire`
+/// receives the semaphore, a caller's number and a function to call from `patience`.
 fn served(
     callers: usize,
     acquire: impl Fn(&FairSemaphore, usize, &dyn Fn()) -> bool + Clone + Send + 'static,
@@ -126,7 +126,7 @@ fn served(
                 own.release();
             }
         }));
-        // Asked first when it stands in the queue.
+        // The first call comes after the caller was queued.
         while arrived.load(Ordering::SeqCst) == 0 {
             thread::yield_now();
         }
@@ -137,7 +137,7 @@ fn served(
     served.clone()
 }
 
-/// Who came first is served first, whoever left the queue meanwhile.
+/// Callers are served in order of arrival, even if others leave the queue.
 #[test]
 fn the_order_of_arrival_is_kept() {
     in_many_orders(|| {
@@ -145,7 +145,7 @@ fn the_order_of_arrival_is_kept() {
             let mut asked = false;
             let patience = || {
                 arrive();
-                // The second caller leaves when it has waited once, unless it is served before.
+                // The second caller leaves after one wait, unless it is served before.
                 let time = if i == 1 && asked { None } else { WAIT };
                 asked = true;
                 time
@@ -157,8 +157,8 @@ fn the_order_of_arrival_is_kept() {
     });
 }
 
-/// While both kinds wait they alternate, so that a caller whose time is bounded waits for one turn of another, and the
-/// others go on too.
+/// While both kinds wait they alternate, so that an urgent caller waits for at most one ordinary one, and ordinary ones
+/// do not starve.
 #[test]
 fn urgent_callers_go_ahead_every_second_time() {
     in_many_orders(|| {

@@ -1,5 +1,5 @@
-//! The threads of the library, which start here alone. Owns their stacks, names, signals and processors;
-//! the caller of `spawn` joins them.
+//! The threads of the library, all of which start here. Owns their stacks, names, signal masks and processors; the
+//! caller of `spawn` joins them.
 
 use std::cell::Cell;
 use std::io;
@@ -8,17 +8,17 @@ use super::watch::Watch;
 use crate::error::{Error, Result};
 use crate::os;
 
-/// Most threads of a pool; a larger number is a mistake of the caller.
+/// Maximum number of threads of a pool; a larger number is a mistake of the caller.
 pub const MAX_THREADS: usize = 1024;
 
-/// Bytes of a thread's stack: the default of std, which would otherwise look for a size in the environment.
+/// Stack size of a thread in bytes: the default of std, which would otherwise read the environment.
 const STACK: usize = 2 << 20;
 
 thread_local! {
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether the calling thread is one of the library's.
+/// True if the calling thread belongs to the library.
 pub fn is_own() -> bool {
     OWN.get()
 }
@@ -30,18 +30,18 @@ pub fn as_own(work: impl FnOnce()) {
     OWN.set(before);
 }
 
-/// A thread that was started, to be joined.
+/// A started thread, to be joined.
 pub struct Worker(os::Thread);
 
 impl Worker {
-    /// Waits for the thread's end. Its work catches the panics of tasks, so that there is no error to see here.
+    /// Waits for the end of the thread. Its work catches the panics of tasks, so there is no error to report.
     pub fn join(self) {
         self.0.join();
     }
 }
 
-/// Starts thread `index` of `threads`, with all signals blocked, because the host's handlers were written for its own
-/// threads, and bound to a processor that passed `check_cpus`.
+/// Starts thread `index` of `threads`, bound to a processor that passed `check_cpus`. All signals are blocked, because
+/// the host's handlers were written for its own threads.
 pub fn spawn(index: usize, threads: usize, cpu: Option<u32>, work: impl FnOnce() + Send + 'static) -> Result<Worker> {
     spawn_named(format!("realizar-{index}"), index, threads, cpu, work)
 }
@@ -86,37 +86,37 @@ fn start(name: String, stack: usize, work: impl FnOnce() + Send + 'static) -> io
     os::start_thread(&name, stack, Box::new(work)).map(Worker)
 }
 
-/// The name of such a thread in errors.
+/// Name of a deep thread in errors.
 const DEEP: &str = "the thread for chat templates and grammars";
 
 fn not_started(what: String, e: &io::Error) -> Error {
     Error::Resources { what: format!("cannot start {what}: {e}"), system_code: e.raw_os_error().unwrap_or(0) }
 }
 
-/// The process in which something was made.
+/// The process in which a value was created.
 pub struct Process(u32);
 
 impl Process {
-    /// The process of the caller.
+    /// Returns the calling process.
     pub fn this() -> Process {
         Process(os::process_id())
     }
 
-    /// False in a child made with `fork`, which has none of the threads of its parent.
+    /// False in a forked child, which has none of the threads of its parent.
     pub fn is_here(&self) -> bool {
         os::process_id() == self.0
     }
 }
 
-/// A thread of the library beside those that compute. Whoever has it tells the work to end before it is dropped, which
-/// joins the thread.
+/// A thread of the library outside the pool. The owner must end the thread's work before dropping the value, because
+/// `drop` joins the thread.
 pub struct Background {
     thread: Option<Worker>,
     process: Process,
 }
 
 impl Background {
-    /// Starts the thread; `None` on a system without threads.
+    /// Starts the thread; returns `None` on a system without threads.
     pub fn start(watch: Watch, work: impl FnOnce() + Send + 'static) -> Result<Option<Background>> {
         if !os::HAS_THREADS {
             return Ok(None);
@@ -125,7 +125,7 @@ impl Background {
         Ok(Some(Background { thread, process: Process::this() }))
     }
 
-    /// False in a child made with `fork`, which has no such thread.
+    /// False in a forked child, which has no such thread.
     pub fn is_here(&self) -> bool {
         self.process.is_here()
     }
@@ -134,7 +134,7 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // A child made with `fork` has nothing to join.
+            // A forked child has nothing to join.
             if self.is_here() {
                 thread.join();
             }
@@ -142,7 +142,7 @@ impl Drop for Background {
     }
 }
 
-/// Refuses processors that the calling thread may not use.
+/// Rejects processors that the calling thread may not use.
 pub fn check_cpus(cpus: &[u32]) -> Result<()> {
     match os::unusable_processor(cpus) {
         None => Ok(()),
@@ -153,11 +153,11 @@ pub fn check_cpus(cpus: &[u32]) -> Result<()> {
     }
 }
 
-/// Room for the deepest template or grammar; some systems give threads far less.
+/// Stack size in bytes for the deepest template or grammar; some systems give threads far less.
 const LARGE_STACK: usize = 64 << 20;
 
-/// Runs `work` on a new thread, which has ended when this returns; a panic continues on the caller's thread. For a
-/// child of `fork`, which has none of the threads that a load started (`deep`).
+/// Runs `work` on a new thread, which has ended when this function returns; a panic continues on the caller's thread.
+/// For a forked child, which has none of the threads that a load started (`deep`).
 pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let work = || {
         OWN.set(true);

@@ -1,9 +1,9 @@
-//! The host's function that runs on each thread of the library as it starts and as it ends, for a host that attaches
-//! threads to a virtual machine or a profiler, or gives them priorities and names.
+//! The host's thread callback, which runs on each thread of the library when the thread starts and ends. Hosts use it
+//! to attach threads to a virtual machine or a profiler, or to set priorities and names.
 
 use std::sync::Arc;
 
-/// The work of a thread.
+/// The purpose of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Computes tokens.
@@ -16,10 +16,10 @@ pub enum Role {
     Store,
 }
 
-/// Called with the role of a thread, its number within the role, and whether it starts.
+/// Callback with the role of a thread, its number within the role, and true at its start, false at its end.
 pub type OnThread = Arc<dyn Fn(Role, usize, bool) + Send + Sync>;
 
-/// The function of the host, if it gave one, and the role of the threads on which it runs.
+/// The host's callback, if any, and the role of the threads that call it.
 #[derive(Clone)]
 pub struct Watch {
     call: Option<OnThread>,
@@ -31,17 +31,17 @@ impl Watch {
         Watch { call, role }
     }
 
-    /// For threads that nobody wants to know of.
+    /// Returns a `Watch` without a callback.
     pub fn none() -> Watch {
         Watch::new(None, Role::Compute)
     }
 
-    /// The same function for threads of another role.
+    /// Returns a `Watch` with the same callback for threads of another role.
     pub fn with(&self, role: Role) -> Watch {
         Watch { call: self.call.clone(), role }
     }
 
-    /// Does the work of thread `index` between the calls for its start and its end.
+    /// Does the work of thread `index` between the callbacks for its start and its end.
     pub fn during(&self, index: usize, work: impl FnOnce()) {
         let _end = End(self, index);
         self.tell(index, true);
@@ -55,7 +55,7 @@ impl Watch {
     }
 }
 
-/// Tells of the end, also if the work panics.
+/// Calls the callback for the end, also if the work panics.
 struct End<'a>(&'a Watch, usize);
 
 impl Drop for End<'_> {

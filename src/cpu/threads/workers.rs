@@ -1,5 +1,5 @@
-//! Threads for long work outside of steps: packing weights, computing their digests and checksums. They are a pool of
-//! rayon for one call, apart from the threads that compute, so that steps of other models do not wait.
+//! Threads for long work outside of steps: packing weights, computing digests and checksums. They are a rayon thread
+//! pool for one call, separate from the threads that compute, so that steps of other models do not wait.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result, secured, try_vec};
 use crate::graph::step_budget::StepBudget;
 use crate::{memory, os};
 
-/// Bytes that rayon allocates infallibly for a pool: the deque of each thread and its entry in the list of
+/// Bytes that rayon allocates infallibly for a thread pool; next, per thread: its deque and its entry in the list of
 /// crossbeam-epoch.
 const BYTES: usize = 64 << 10;
 const BYTES_OF_THREAD: usize = 16 << 10;
@@ -21,7 +21,7 @@ const BYTES_OF_THREAD: usize = 16 << 10;
 /// Bytes that the system must be able to allocate before threads start.
 const NEEDED: usize = 256 << 10;
 
-/// The executor of the pieces.
+/// The threads that execute work items in parallel.
 pub struct Workers {
     kind: Kind,
     /// Threads of the rayon pool, joined on drop.
@@ -31,22 +31,22 @@ pub struct Workers {
 
 enum Kind {
     Rayon(ThreadPool),
-    /// The host's threads, which also execute steps, and the number of their shares.
+    /// The host's threads, which also execute steps, and their number of shares.
     Host(Arc<Pool>, usize),
     Caller,
 }
 
 impl Workers {
-    /// Hands `work` as many threads as `pool` has, on the same processors. With one thread the caller does the work;
-    /// with threads of the host, they do.
+    /// Calls `work` with as many threads as `pool` has, on the same processors: rayon threads, the host's threads, or
+    /// only the caller if there is one thread.
     pub fn with<T>(pool: &Arc<Pool>, work: impl FnOnce(&Workers) -> Result<T>) -> Result<T> {
         let n = pool.threads();
         let without = |kind| Workers { kind, threads: Vec::new(), process: Process::this() };
         if pool.is_of_host() {
             return work(&without(Kind::Host(pool.clone(), n)));
         }
-        // A read callback may call the library from a piece of another load. Such a call works on its own thread: while
-        // rayon waits for another pool, it begins more pieces of the outer load.
+        // A read callback may call the library from a work item of another load. Such a call works on its own thread:
+        // while rayon waits for another pool, it begins more items of the outer load.
         if n == 1 || !os::HAS_THREADS || rayon::current_thread_index().is_some() {
             return work(&without(Kind::Caller));
         }
@@ -55,7 +55,7 @@ impl Workers {
 
     fn start(pool: &Pool, n: usize) -> Result<Workers> {
         // The thread-locals of rayon have destructors, and glibc terminates the process if it cannot allocate the few
-        // words to register one. So check first that the system has memory.
+        // words to register one. Therefore check first that the system has memory.
         if !memory::system_has(NEEDED) {
             return Err(Error::OutOfMemory { what: "the threads of a load", bytes: NEEDED as u64 });
         }
@@ -83,7 +83,7 @@ impl Workers {
         }
     }
 
-    /// The number below which the numbers of threads are.
+    /// Number of threads; thread numbers in `for_each` are below it.
     pub fn threads(&self) -> usize {
         match &self.kind {
             Kind::Rayon(pool) => pool.current_num_threads(),
@@ -92,15 +92,15 @@ impl Workers {
         }
     }
 
-    /// Calls `piece(thread, i)` for each `i` below `n`, at most one at a time for each `thread`. After an error no more
-    /// pieces begin, and one of the errors is returned.
+    /// Calls `piece(thread, i)` for each `i` below `n`, at most one at a time for each `thread`. After an error no new
+    /// calls begin, and one of the errors is returned.
     pub fn for_each(&self, n: usize, piece: impl Fn(usize, usize) -> Result<()> + Sync) -> Result<()> {
         match &self.kind {
             Kind::Rayon(pool) if self.process.is_here() => pool.install(|| {
                 let pieces = (0..n).into_par_iter().with_max_len(1);
                 pieces.try_for_each(|i| piece(rayon::current_thread_index().unwrap_or(0), i))
             }),
-            // A child made with `fork` has no other threads.
+            // A forked child has no other threads.
             Kind::Rayon(_) | Kind::Caller => (0..n).try_for_each(|i| piece(0, i)),
             Kind::Host(pool, shares) => {
                 let team = pool.enter_at(*shares, &StepBudget::unlimited())?.ok_or(Error::Cancelled)?;
@@ -126,7 +126,7 @@ impl Drop for Workers {
             self.kind = Kind::Caller;
             self.threads.drain(..).for_each(Worker::join);
         } else {
-            // A child made with `fork` has nothing to end or to join.
+            // A forked child has nothing to end or to join.
             std::mem::forget(std::mem::take(&mut self.threads));
             std::mem::forget(std::mem::replace(&mut self.kind, Kind::Caller));
         }

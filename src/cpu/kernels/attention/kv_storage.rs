@@ -1,5 +1,5 @@
-//! The order of keys and values of one head in memory. Owns the sizes of the formats; `cpu/kv.rs` writes them, `attend`
-//! reads them.
+//! The memory layout of keys and values of one head. Owns the sizes of the formats; `cpu/kv.rs` writes them, the
+//! attention kernels read them.
 
 use crate::cpu::kernels::simd::LANES;
 
@@ -11,14 +11,14 @@ pub const BLOCK: usize = 32;
 /// | | panel of 16 keys | panel of 32 values |
 /// |---|---|---|
 /// | `F32` | `[d][16]` f32 | `[32][p]` f32 |
-/// | `I16` | of 32 dimensions: `[16 or fewer][16][2]` i16, `[16]` f32 scales | `[16][p][2]` i16, `[32]` f32 scales |
-/// | `I8` | of 32 dimensions: `[8 or fewer][16][4]` i8, `[16]` bf16 | `[8][p][4]` i8, `[blocks][32]` bf16 scales |
-/// | `I4` | of 32 dimensions: `[4 or fewer][16][4]` u8, `[16]` bf16 | `[4][p][4]` u8, `[blocks][32]` bf16 scales |
+/// | `I16` | per 32 dimensions: `[16 or fewer][16][2]` i16, `[16]` f32 scales | `[16][p][2]` i16, `[32]` f32 scales |
+/// | `I8` | per 32 dimensions: `[8 or fewer][16][4]` i8, `[16]` bf16 | `[8][p][4]` i8, `[blocks][32]` bf16 scales |
+/// | `I4` | per 32 dimensions: `[4 or fewer][16][4]` u8, `[16]` bf16 | `[4][p][4]` u8, `[blocks][32]` bf16 scales |
 ///
-/// Keys have their fields for each 32 dimensions, bf16 numbers are scales; `blocks` is `ceil(p / 32)`. A pair of i16
-/// holds two dimensions of a key, the last one 0 where `d` is odd, or two positions of values. Four bytes hold four of
-/// them; of `I4` the low halves hold four and the high halves the next four, each 8 more than the number.
-/// Panels of keys are padded to a multiple of 64 bytes. All memory is 4-byte aligned.
+/// Keys have their fields per 32 dimensions; bf16 numbers are scales; `blocks` is `ceil(p / 32)`. A pair of i16 holds
+/// two dimensions of a key (the last one 0 if `d` is odd) or two positions of values. Four bytes of `I8` hold four
+/// numbers. In `I4` the low nibbles of four bytes hold four numbers and the high nibbles the next four, each with an
+/// offset of 8. Panels of keys are padded to a multiple of 64 bytes. All memory is 4-byte aligned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
     F32,
@@ -27,13 +27,13 @@ pub enum Storage {
     I4,
 }
 
-/// Returns the dimensions of a value row: whole vectors.
+/// Returns the number of dimensions of a value row: whole vectors.
 pub const fn padded(head_dim: usize) -> usize {
     head_dim.next_multiple_of(LANES)
 }
 
 impl Storage {
-    /// True where rows are rotated before they are rounded, unless values are parts of keys: see `hadamard`.
+    /// True if rows are rotated before they are quantized, unless values are part of the keys: see `hadamard`.
     pub fn is_rotated(self) -> bool {
         matches!(self, Storage::I8 | Storage::I4)
     }
@@ -48,7 +48,7 @@ impl Storage {
         bytes.next_multiple_of(64)
     }
 
-    /// Returns the bytes of a panel of values, divided by its positions.
+    /// Returns the size of a panel of values in bytes, divided by its positions.
     pub fn value_bytes(self, head_dim: usize) -> usize {
         let dims = padded(head_dim);
         match self {
@@ -60,13 +60,14 @@ impl Storage {
     }
 }
 
-/// Bytes of two dimensions of a panel of `Storage::I16` and of the scales of 32, or of four or eight dimensions.
+/// Bytes of two dimensions of a panel of `Storage::I16`, of the scales of 32 dimensions, or of four or eight
+/// dimensions.
 pub const KEY_LINE: usize = 64;
 
 /// Bytes of the scales of a block of keys of `Storage::I8` and `Storage::I4`.
 pub const SCALES: usize = 2 * LANES;
 
-/// The keys and values of one head from a position that is a multiple of 32 onwards.
+/// The keys and values of one head from a position that is a multiple of 32.
 #[derive(Clone, Copy)]
 pub struct KvView<'a> {
     pub head_dim: usize,
@@ -77,6 +78,6 @@ pub struct KvView<'a> {
     pub value_storage: Storage,
     /// Whole panels, except for f32.
     pub values: &'a [u8],
-    /// Bytes from a position's values to the next, on average over a panel.
+    /// Average bytes per position of values over a panel.
     pub value_stride: usize,
 }

@@ -1,12 +1,12 @@
-//! The values of latent attention, which are the first numbers of their keys: brought from the order of keys to that of
-//! values, once for all queries that read them. Owns the reading of panels of keys dimension by dimension.
+//! The values of latent attention (MLA), which are the first numbers of their keys: converted from key layout to value
+//! layout, once for all queries that read them. Owns the reading of key panels dimension by dimension.
 #![allow(unsafe_code)]
 
 use crate::cpu::kernels::attention::kv_storage::{BLOCK, KEY_LINE, SCALES, Storage, padded};
 use crate::cpu::kernels::simd::{LANES, Simd};
 use crate::cpu::kernels::{Isa, dispatch};
 
-/// Writes the first `value_dim` numbers of the first `n` keys to rows of `padded(value_dim)` f32, whole panels of 16
+/// Writes the first `value_dim` numbers of the first `n` keys to rows of `padded(value_dim)` f32, in whole panels of 16
 /// rows.
 pub fn values_of_keys(
     isa: Isa,
@@ -60,14 +60,14 @@ fn values_of_keys_lanes<S: Simd>(
     }
 }
 
-/// Reads a dimension of the sixteen keys of a panel.
+/// Reads one dimension of the sixteen keys of a panel.
 ///
 /// # Safety
-/// `panel` is a panel of keys of `head_dim` dimensions, aligned to 4 bytes, and `dim` is one of them.
+/// `panel` must be a panel of keys of `head_dim` dimensions, aligned to 4 bytes, and `dim` must be below `head_dim`.
 #[inline(always)]
 unsafe fn dimension<S: Simd>(s: S, storage: Storage, panel: *const u8, head_dim: usize, dim: usize) -> S::F {
     let block = dim / BLOCK;
-    // SAFETY: the places follow from the order of panels, by contract.
+    // SAFETY: the offsets follow from the panel layout, by this function's contract.
     unsafe {
         match storage {
             Storage::F32 => s.load_f32(panel.add(4 * LANES * dim).cast()),

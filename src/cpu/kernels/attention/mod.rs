@@ -1,19 +1,19 @@
-//! Attention of a few query rows over one chunk of keys and values, and the joining of chunks.
+//! Attention of a few query rows over one chunk of the KV cache, and the merge of chunks.
 //!
-//! Both halves, `Q K^T` and `P V`, are the same product: rows times a matrix whose vectors of 16 lanes are positions of
-//! keys or dimensions of values, so that nothing is ever summed across lanes. Keys lie in panels of 16 positions,
-//! dimension by dimension; values lie row by row.
+//! Both halves, `Q K^T` and `P V`, are the same product: rows times a matrix whose 16-lane vectors are positions of
+//! keys or dimensions of values, so that no sum crosses lanes. Keys lie in panels of 16 positions, dimension by
+//! dimension; values lie row by row.
 //!
-//! With 16-bit caches this is a product of integers: processors multiply twice as many of them as of floats, and their
-//! sums are exact. Terms go in pairs, and in blocks of 32 that share a scale: a query and a key have one for each 32
-//! dimensions. The values of a position have one, which is multiplied into the position's weight; the weights of a row
-//! then share one for each 32 positions, so that a large weight of a small value, as at the first token of a text,
-//! takes no bits from other weights. Other caches are expanded to f32 in registers.
+//! With 16-bit caches this is an integer product: processors have twice the integer throughput, and integer sums are
+//! exact. Terms come in pairs, and in blocks of 32 that share a scale: queries and keys have one scale per 32
+//! dimensions. The values of a position have one scale, which is multiplied into the position's weight; the weights of
+//! a row then share one scale per 32 positions, so that a large weight of a small value (such as the first token's
+//! attention sink) costs other weights no bits. Other caches are expanded to f32 in registers.
 //!
 //! The softmax is online (Milakov and Gimelshein, arXiv 1805.02867): a chunk yields its peak, the sum of its weights
-//! and its weighted values, all relative to the peak, and chunks are joined in the order of positions. Every element is
-//! computed in the same order of operations whatever rows surround it, and a key that a row does not see adds exact
-//! zeros; therefore results do not depend on how queries are grouped.
+//! and its weighted values, all relative to the peak; chunks are merged in the order of positions. Every element is
+//! computed in the same order of operations for any set of rows, and a masked key adds exact zeros; therefore results
+//! do not depend on how queries are grouped.
 #![allow(unsafe_code)]
 
 pub mod kv_storage;
@@ -34,21 +34,21 @@ use crate::cpu::kernels::{Isa, dispatch, prefetch};
 use crate::cpu::nan::has_nan;
 use crate::error::{Result, try_filled};
 
-/// Number of positions in a chunk: large enough that joining chunks costs little, small enough that the scores of a
-/// tile and the keys and values of a chunk stay in the second-level cache.
+/// Number of positions in a chunk: large enough that merging chunks is cheap, small enough that the scores of a tile
+/// and the keys and values of a chunk stay in the L2 cache.
 pub const CHUNK: usize = 256;
 
-/// Rows of queries, already multiplied by the scale.
+/// Query rows, already multiplied by the attention scale.
 #[derive(Clone, Copy)]
 pub struct Queries<'a> {
     pub all: QueryRows<'a>,
     /// Number of rows of `all`.
     pub of: usize,
-    /// The first of those that are computed.
+    /// First row to compute.
     pub first: usize,
 }
 
-/// Queries in the form that the keys' storage needs.
+/// Queries in the form that the key storage needs.
 #[derive(Clone, Copy)]
 pub enum QueryRows<'a> {
     /// `[rows, head_dim]`
@@ -59,13 +59,13 @@ pub enum QueryRows<'a> {
     Bytes(&'a QuantizedBytes),
 }
 
-/// Memory for `attend_chunk`.
+/// Scratch memory of `attend_chunk`.
 pub struct ChunkScratch {
     /// `[rows, CHUNK]`, overwritten by weights.
     scores: Vec<f32>,
-    /// `[rows, CHUNK]`, times the scales of the values.
+    /// `[rows, CHUNK]`, multiplied by the scales of the values.
     weights: QuantizedRows,
-    /// The same for each 32 dimensions of values of bytes; none where values are parts of keys.
+    /// The same per 32 dimensions of 8-bit and 4-bit values; empty if `value_dim` is 0.
     bytes: QuantizedBytes,
 }
 
@@ -81,31 +81,31 @@ impl ChunkScratch {
 
 /// The partial results of rows over some positions.
 pub struct Partial<'a> {
-    /// `[rows]`, largest score; minus infinity where nothing was seen.
+    /// `[rows]`, largest score; minus infinity if no key was visible.
     pub peaks: &'a mut [f32],
     /// `[rows]`, sum of `2^(score - peak)`.
     pub sums: &'a mut [f32],
-    /// `[rows, padded(value_dim)]`, values weighted by the same.
+    /// `[rows, padded(value_dim)]`, values weighted by `2^(score - peak)`.
     pub values: &'a mut [f32],
 }
 
-/// The keys of a chunk that a row sees, and their distances.
+/// The keys of a chunk that are visible to a row, and their distances.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub keys: Range<usize>,
-    /// Taken from the score of key i times the magnitude of `first + i`.
+    /// ALiBi slope: `slope * |first + i|` is subtracted from the score of key i.
     pub slope: f32,
-    /// Position of the chunk's first key less that of the row.
+    /// Position of the chunk's first key minus the row's position.
     pub first: f32,
-    /// Place of the row's table of distances; empty without one.
+    /// Range of the row's table of relative-position biases; empty without a table.
     pub table: Range<usize>,
-    /// A bit for each key of the chunk; `None`: all.
+    /// One bit per key of the chunk, set if the key is selected; `None`: all keys.
     pub among: Option<[u64; CHUNK / 64]>,
 }
 
-/// Computes the partial results of `visible.len()` rows of queries over the first `n` positions of `cached`, of which
-/// row r sees `visible[r]`. Scores are logarithms to base 2; with `cap` not 0 they are `cap * tanh(q . k)`. `distances`
-/// are as in `op::Attend`.
+/// Computes the partial results of `visible.len()` query rows over the first `n` positions of `cached`; row r sees
+/// `visible[r]`. Scores are logarithms to base 2; if `cap` is not 0, they are `cap * tanh(q . k)`. `distances` are as
+/// in `op::Attend`.
 pub fn attend_chunk(
     isa: Isa,
     queries: Queries,
@@ -147,7 +147,7 @@ pub fn attend_chunk(
     )
 }
 
-/// Asserts what `multiply_keys` relies on.
+/// Asserts the preconditions of `multiply_keys`.
 fn assert_keys(queries: Queries, rows: usize, cached: &KvView, n: usize, scratch: &ChunkScratch) {
     let d = cached.head_dim;
     assert!(n <= CHUNK && d > 0 && queries.first + rows <= queries.of);
@@ -161,8 +161,8 @@ fn assert_keys(queries: Queries, rows: usize, cached: &KvView, n: usize, scratch
     assert!(cached.keys.as_ptr().addr().is_multiple_of(4) && scratch.scores.len() >= rows * CHUNK);
 }
 
-/// Computes `sum over rows of weight * max(score, 0)` of the first `n` keys of `cached`, where queries are all the
-/// heads of a token, `weights` one for each.
+/// Computes `sum over rows of weight * max(score, 0)` for the first `n` keys of `cached`. The queries are all heads of
+/// a token, with one of `weights` each.
 pub fn score_chunk(
     isa: Isa,
     queries: Queries,
@@ -197,7 +197,7 @@ fn score_chunk_lanes<S: Simd>(
     out: &mut [f32; CHUNK],
 ) {
     let panels = n.div_ceil(LANES);
-    // SAFETY: `assert_keys` has looked at queries, keys and scores.
+    // SAFETY: `assert_keys` has checked queries, keys and scores.
     unsafe { multiply_keys(s, queries, weights.len(), cached, panels, &mut scratch.scores) };
     for (panel, out) in out.as_chunks_mut::<LANES>().0[..panels].iter_mut().enumerate() {
         let mut sum = s.splat(0.0);
@@ -240,7 +240,7 @@ fn attend_chunk_lanes<S: Simd>(
     unsafe { multiply_keys(s, queries, rows, cached, panels, &mut scratch.scores) };
 
     let ChunkScratch { scores, weights, bytes } = scratch;
-    // One pass over all rows after the other: a row alone would wait for its own latencies.
+    // Each pass covers all rows: a single row would be limited by latency.
     for ((scores, visible), peak) in scores.chunks_exact_mut(CHUNK).zip(visible).zip(&mut *out.peaks) {
         let table = &distances[visible.table.clone()];
         *peak = max_score(s, &mut scores[..lanes], visible, table, n, cap);
@@ -263,10 +263,10 @@ fn attend_chunk_lanes<S: Simd>(
     unsafe { multiply_values(s, scratch, rows, cached, n, out.values) };
 }
 
-/// Computes the scores of `rows` queries of the keys of `panels` panels, in rows of CHUNK.
+/// Computes the scores of `rows` queries for the keys of `panels` panels, in rows of CHUNK.
 ///
 /// # Safety
-/// Queries, keys and scores hold so many in the form for the keys' storage.
+/// Queries, keys and scores must hold this many entries, in the form for the key storage.
 #[inline(always)]
 unsafe fn multiply_keys<S: Simd>(
     s: S,
@@ -280,7 +280,7 @@ unsafe fn multiply_keys<S: Simd>(
     let Queries { all, of, first } = queries;
     let (c, vector) =
         (FloatRowsMut { data: scores.as_mut_ptr(), stride: CHUNK }, cached.key_storage.key_panel_bytes(d));
-    // SAFETY: by the contract of this function.
+    // SAFETY: by this function's contract.
     unsafe {
         match all {
             QueryRows::Integers(a) => {
@@ -310,7 +310,7 @@ unsafe fn multiply_keys<S: Simd>(
 /// Computes the sums of the values of `n` positions times the weights of `rows` rows of `scratch`.
 ///
 /// # Safety
-/// Weights in the form for the values' storage, values and `out` hold so many.
+/// Weights in the form for the value storage, values and `out` must hold this many entries.
 #[inline(always)]
 unsafe fn multiply_values<S: Simd>(
     s: S,
@@ -324,14 +324,14 @@ unsafe fn multiply_values<S: Simd>(
     let (vectors, block, vector) = (dims / LANES, BLOCK * cached.value_stride, 4 * LANES);
     let c = FloatRowsMut { data: out.as_mut_ptr(), stride: dims };
     let ChunkScratch { scores, weights, bytes } = scratch;
-    // Vectors of integers lie side by side and are read one after the other: for some blocks at a time, so that each
-    // has been prefetched while those of the blocks before were multiplied.
+    // Integer vectors lie next to each other and are read one after the other: some blocks at a time, so that each
+    // block is prefetched during the multiplication of the previous blocks.
     let step = if cached.value_storage == Storage::F32 { CHUNK / BLOCK } else { AHEAD.div_ceil(block) };
     let b = UnitView { data, unit: 4 * dims, block, vector, ahead: step * block };
     let (of, first, blocks) = (rows, 0, n.div_ceil(BLOCK));
     for from in (0..blocks).step_by(step) {
         let depth = n.min((from + step) * BLOCK);
-        // SAFETY: by the contract of this function.
+        // SAFETY: by this function's contract.
         unsafe {
             match cached.value_storage {
                 Storage::F32 => {
@@ -356,11 +356,10 @@ unsafe fn multiply_values<S: Simd>(
     }
 }
 
-/// Number of bytes ahead of their use at which keys and values are prefetched: a chunk is too short for the hardware to
-/// recognise its stream.
+/// Prefetch distance of keys and values in bytes: a chunk is too short for the hardware prefetcher.
 const AHEAD: usize = 8192;
 
-/// Computes the largest of the `n` scores of a row; those of keys that it does not see become minus infinity.
+/// Returns the largest of the `n` scores of a row; scores of masked keys become minus infinity.
 #[inline(always)]
 fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, table: &[f32], n: usize, cap: f32) -> f32 {
     let start = seen.keys.start.min(scores.len());
@@ -382,7 +381,7 @@ fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, table: &[f32], n: u
         }
     }
     add_by_distance(scores, seen.first, table);
-    // The lanes of keys that are not visible may hold any value so far.
+    // The lanes of masked keys may hold any value so far.
     scores[..start].fill(f32::NEG_INFINITY);
     scores[end..].fill(f32::NEG_INFINITY);
     if let Some(among) = seen.among {
@@ -400,12 +399,12 @@ fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, table: &[f32], n: u
     }
 }
 
-/// Adds to scores, the first of which is of the key at distance `first`, what a table has for each distance; the keys
-/// beyond its ends get what stands there.
+/// Adds to each score the table's bias for its distance; `first` is the distance of the first score's key. Distances
+/// outside the table use its first or last entry.
 #[inline(always)]
 fn add_by_distance(scores: &mut [f32], first: f32, table: &[f32]) {
     let (Some(least), Some(most)) = (table.first(), table.last()) else { return };
-    // Scores before the table's first distance, and before its end.
+    // Number of scores before the table's first distance, and of table entries before the first score.
     let start = (-first - (table.len() / 2) as f32).clamp(0.0, scores.len() as f32) as usize;
     let skipped = (first + (table.len() / 2) as f32).clamp(0.0, table.len() as f32) as usize;
     let (before, within) = scores.split_at_mut(start);
@@ -415,7 +414,7 @@ fn add_by_distance(scores: &mut [f32], first: f32, table: &[f32]) {
     behind.iter_mut().for_each(|score| *score += LOG2_E * most);
 }
 
-/// Turns the scores of a row into weights relative to their peak. Returns their sum.
+/// Replaces the scores of a row by weights relative to their peak. Returns the sum of the weights.
 #[inline(always)]
 fn soften<S: Simd>(s: S, scores: &mut [f32], peak: f32) -> f32 {
     if peak == f32::NEG_INFINITY {
@@ -431,7 +430,8 @@ fn soften<S: Simd>(s: S, scores: &mut [f32], peak: f32) -> f32 {
     s.sum(sum)
 }
 
-/// Quantizes block `block` of the weights of `rows` rows, multiplied by the scales of their values, which end `panel`.
+/// Quantizes block `block` of the weights of `rows` rows, multiplied by the scales of their values at the end of
+/// `panel`.
 #[inline(always)]
 fn quantize_weights<S: Simd>(s: S, weights: &[f32], panel: &[u8], block: usize, rows: usize, out: &mut QuantizedRows) {
     // SAFETY: `panel` ends with 32 aligned f32, as `attend_chunk` asserts.
@@ -451,8 +451,8 @@ fn quantize_weights<S: Simd>(s: S, weights: &[f32], panel: &[u8], block: usize, 
     }
 }
 
-/// Quantizes the first of `blocks` as `quantize_weights` does, to 8 bits and once for each of the `groups` of
-/// dimensions that have scales; the others are the blocks behind it. `SIGNED`: scales may be negative.
+/// Quantizes block `blocks.start` as `quantize_weights` does, to 8 bits and once per group of dimensions with its own
+/// scale, of `groups`. `out` holds `blocks.end` blocks per group. `SIGNED`: scales may be negative.
 #[inline(always)]
 fn quantize_weights_to_bytes<S: Simd, const SIGNED: bool>(
     s: S,
@@ -479,7 +479,8 @@ fn quantize_weights_to_bytes<S: Simd, const SIGNED: bool>(
     }
 }
 
-/// Adds the partial results of a later chunk. A row that saw no key there is left as it is, to the bit.
+/// Adds the partial results of a later chunk. A row for which that chunk has no visible key stays unchanged, bit by
+/// bit.
 pub fn join(isa: Isa, all: &mut Partial, chunk: &Partial) {
     let rows = all.peaks.len();
     assert!(all.sums.len() == rows && chunk.peaks.len() == rows && chunk.sums.len() == rows);

@@ -1,5 +1,5 @@
-//! The matrix products inside attention, written once over rows, vectors and depth. Owns the sizes of the blocks of
-//! sums that stay in registers, and how a vector of keys or values is expanded.
+//! The matrix products of attention, written once over rows, vectors and depth. Owns the register block sizes, and the
+//! expansion of a vector of keys or values.
 #![allow(unsafe_code)]
 
 use crate::cpu::kernels::attention::kv_storage::BLOCK;
@@ -24,40 +24,40 @@ impl FloatRowsMut {
     /// Returns vector `v` of row `r`.
     ///
     /// # Safety
-    /// It lies within the rows.
+    /// The vector must lie within the rows.
     #[inline(always)]
     unsafe fn vector<'a>(self, r: usize, v: usize) -> &'a mut [f32; LANES] {
-        // SAFETY: by contract.
+        // SAFETY: by this function's contract.
         unsafe { &mut *self.data.add(r * self.stride + v * LANES).cast() }
     }
 
     /// Loads a block that begins with row `r` and vector `v`.
     ///
     /// # Safety
-    /// It lies within the rows.
+    /// The block must lie within the rows.
     #[inline(always)]
     unsafe fn load<S: Simd, const R: usize, const V: usize>(self, s: S, r: usize, v: usize) -> [[S::F; V]; R] {
-        // SAFETY: by contract.
+        // SAFETY: by this function's contract.
         std::array::from_fn(|i| std::array::from_fn(|j| s.load(unsafe { self.vector(r + i, v + j) })))
     }
 
     /// Stores a block that begins with row `r` and vector `v`.
     ///
     /// # Safety
-    /// It lies within the rows.
+    /// The block must lie within the rows.
     #[inline(always)]
     unsafe fn store<S: Simd, const R: usize, const V: usize>(self, s: S, r: usize, v: usize, block: &[[S::F; V]; R]) {
         for (i, row) in block.iter().enumerate() {
             for (j, &vector) in row.iter().enumerate() {
-                // SAFETY: by contract.
+                // SAFETY: by this function's contract.
                 s.store(vector, unsafe { self.vector(r + i, v + j) });
             }
         }
     }
 }
 
-/// The sums of rows `r..r + R` and vectors `v..v + V` of `c`: in registers, or, where these have no room for them
-/// beside the products of 32 columns, in `c` itself.
+/// The sums of rows `r..r + R` and vectors `v..v + V` of `c`. The sums are in registers, or in `c` itself if the
+/// products of 32 columns leave too few registers.
 struct BlockSums<S: Simd, const R: usize, const V: usize> {
     s: S,
     c: FloatRowsMut,
@@ -69,21 +69,21 @@ struct BlockSums<S: Simd, const R: usize, const V: usize> {
 impl<S: Simd, const R: usize, const V: usize> BlockSums<S, R, V> {
     const IN_MEMORY: bool = 2 * R * V > S::ACCUMULATORS;
 
-    /// Begins with what `c` holds, or with nothing, where the products are to begin with their `first` block.
+    /// Starts with the sums in `c`, or with zeros if the products begin with their `first` block.
     ///
     /// # Safety
-    /// The block lies within `c`, as long as the result is used.
+    /// The block must lie within `c` as long as the result is used.
     #[inline(always)]
     unsafe fn new(s: S, c: FloatRowsMut, r: usize, v: usize, first: bool) -> Self {
         let held = match Self::IN_MEMORY || first {
             true => [[s.splat(0.0); V]; R],
-            // SAFETY: by contract.
+            // SAFETY: by this function's contract.
             false => unsafe { c.load(s, r, v) },
         };
         BlockSums { s, c, r, v, held }
     }
 
-    /// Adds `x * y` to the sum of row `r + i` and vector `v + j`; `first`: of the first block, to nothing.
+    /// Adds `x * y` to the sum of row `r + i` and vector `v + j`; `first`: sets the sum instead.
     #[inline(always)]
     fn add(&mut self, i: usize, j: usize, x: S::F, y: S::F, first: bool) {
         let s = self.s;
@@ -111,35 +111,34 @@ impl<S: Simd, const R: usize, const V: usize> BlockSums<S, R, V> {
 #[derive(Clone, Copy)]
 pub struct MatrixView {
     pub data: *const u8,
-    /// Bytes from a row to the next.
+    /// Distance between rows in bytes.
     pub row: usize,
-    /// Bytes from a vector of a row to the next.
+    /// Distance between vectors of a row in bytes.
     pub vector: usize,
-    /// Distance in bytes at which memory is prefetched.
+    /// Prefetch distance in bytes.
     pub ahead: usize,
 }
 
-/// A product of two matrices that are in memory; each element is summed in the order of `depth`.
+/// A product of two matrices in memory; each element is summed in the order of `depth`.
 pub trait BlockProduct<S: Simd> {
     /// Computes rows `r..r + R` and vectors `v..v + V`.
     ///
     /// # Safety
-    /// They exist.
+    /// These rows and vectors must exist.
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize);
 }
 
 /// Computes all rows and vectors.
 ///
 /// # Safety
-/// They exist.
+/// These rows and vectors must exist.
 #[inline(always)]
 pub unsafe fn multiply<S: Simd>(s: S, rows: usize, vectors: usize, product: impl BlockProduct<S>) {
     let p = &product;
     let mut r = 0;
     while r < rows {
-        // Rows and vectors of a block: as many as stay in registers, and never so few that the latency of the
-        // multiply-add shows.
-        // SAFETY: rows `r..r + n` exist.
+        // Rows and vectors of a block: as many as stay in registers, and enough to hide the latency of the
+        // multiply-add. SAFETY: rows `r..r + n` exist.
         unsafe {
             r += if const { S::ACCUMULATORS == 1 } {
                 row_block::<S, 1, 1>(s, r, vectors, p)
@@ -201,7 +200,7 @@ impl<S: Simd> BlockProduct<S> for FloatBlocks {
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
         let mut sums = [[s.splat(0.0); V]; R];
         let b = &self.b;
-        // The bytes that a step reads, as if they were contiguous, and the distance of steps.
+        // The bytes that a step reads, treated as contiguous, and the distance between steps.
         let step = V * b.row.min(b.vector);
         let (start, stride) =
             (b.data.wrapping_add(v * b.vector + b.ahead), if b.row < b.vector { step } else { b.row });
@@ -228,17 +227,17 @@ impl<S: Simd> BlockProduct<S> for FloatBlocks {
     }
 }
 
-/// A matrix of integers: blocks of at most 32 rows, and in each lane of a vector 32 bits of them, a unit.
+/// A matrix of integers in blocks of at most 32 rows. A unit is one vector with 32 bits of rows per lane.
 #[derive(Clone, Copy)]
 pub struct UnitView {
     pub data: *const u8,
-    /// Bytes from a unit to the next.
+    /// Distance between units in bytes.
     pub unit: usize,
-    /// Bytes from a block to the next.
+    /// Distance between blocks in bytes.
     pub block: usize,
-    /// Bytes from a vector to the next.
+    /// Distance between vectors in bytes.
     pub vector: usize,
-    /// Distance in bytes at which memory is prefetched.
+    /// Prefetch distance in bytes.
     pub ahead: usize,
 }
 
@@ -246,9 +245,9 @@ pub struct UnitView {
 /// block, each vector has scales for its lanes.
 pub struct IntegerBlocks<'a, const SCALED: bool> {
     pub depth: usize,
-    /// The first block of `depth` that is multiplied: with any but 0, products are added to what `c` holds.
+    /// The first block of `depth` to multiply; unless 0, products are added to the contents of `c`.
     pub from: usize,
-    /// Number of rows of `a`, and the first of those that are multiplied.
+    /// Number of rows of `a`; next, the first row to multiply.
     pub of: usize,
     pub first: usize,
     pub a: &'a QuantizedRows,
@@ -260,11 +259,10 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
     #[inline(always)]
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
         let IntegerBlocks { depth, from, of, first, b, .. } = *self;
-        // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every pair does.
+        // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so every pair does.
         unsafe {
             let mut sums = BlockSums::<S, R, V>::new(s, self.c, r, v, from == 0);
-            // The first rows prefetch for all. Vectors that lie apart are read at once, but prefetched in the order of
-            // memory.
+            // The first rows prefetch for all. Non-adjacent vectors are read together, but prefetched in memory order.
             let prefetches = r == 0;
             let mut soon = b.data.wrapping_add(v * b.vector + b.ahead);
             for block in from..depth.div_ceil(BLOCK) {
@@ -318,16 +316,15 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
     }
 }
 
-/// The product of `IntegerBlocks` over numbers of 8 bits, or, `NIBBLES`, of 4 bits that are 8 more than the number.
-/// Without scales of its own in `b`, each 32 columns have rows of their own in `a`, whose numbers are not negative
-/// where those of `b` have 8 bits.
+/// The product of `IntegerBlocks` over 8-bit integers, or, if `NIBBLES`, 4-bit integers with an offset of 8. Unless
+/// `SCALED`, `a` has separate rows per 32 columns of `b`; its integers must then not be negative if `b` has 8 bits.
 pub struct ByteBlocks<'a, const NIBBLES: bool, const SCALED: bool> {
     pub depth: usize,
-    /// The first block that is multiplied, as `IntegerBlocks` has it.
+    /// The first block to multiply, as in `IntegerBlocks`.
     pub from: usize,
-    /// Number of blocks for which `a` has room.
+    /// Capacity of `a` in blocks.
     pub blocks: usize,
-    /// Number of rows of `a`, and the first of those that are multiplied.
+    /// Number of rows of `a`; next, the first row to multiply.
     pub of: usize,
     pub first: usize,
     pub a: &'a QuantizedBytes,
@@ -336,12 +333,12 @@ pub struct ByteBlocks<'a, const NIBBLES: bool, const SCALED: bool> {
 }
 
 impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteBlocks<'_, NIBBLES, SCALED> {
-    // One piece: all of it works on sums that stay in registers.
+    // One function, because all of it works on sums that stay in registers.
     #[inline(always)]
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
         let ByteBlocks { depth, from, blocks, of, b, .. } = *self;
         let zero = if NIBBLES { 8 } else { S::WIDE_ZERO * i32::from(SCALED) };
-        // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every unit does.
+        // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so every unit does.
         unsafe {
             let mut sums = BlockSums::<S, R, V>::new(s, self.c, r, v, from == 0);
             let prefetches = r == 0;
@@ -349,7 +346,7 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
             for block in from..depth.div_ceil(BLOCK) {
                 let units = (depth - block * BLOCK).min(BLOCK).div_ceil(if NIBBLES { 8 } else { 4 });
                 let data = b.data.add(block * b.block + v * b.vector);
-                // Rows of `a` for each vector.
+                // The row of `a` for each vector.
                 let mut first = [block * of + self.first + r; V];
                 if !SCALED {
                     for (i, first) in first.iter_mut().enumerate() {
@@ -357,7 +354,7 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
                     }
                     soon = data.wrapping_add(b.ahead);
                 }
-                // The sum of a block of products with 4 bits fits in 16.
+                // The sum of a block of 4-bit products fits in 16 bits.
                 let in_16_bits = const { NIBBLES && S::SUMS_OF_16_BITS };
                 let offset = |i: usize, r: usize| s.splat_i32(-zero * *self.a.sums.as_ptr().add(first[i] + r));
                 let mut dots = [[s.splat_i32(0); V]; R];
