@@ -84,6 +84,7 @@ in_debian() { # script
     mkdir upper work root
     mount -t tmpfs none upper && mkdir upper/files upper/work
     mount -t overlay none -o "lowerdir=$SWIFT_ROOT,upperdir=upper/files,workdir=upper/work" root
+    mount --bind /dev root/dev
     mkdir -p root/packages && cp "$packages"/librealizar*.deb "$root/tests/install/program.c" "$model" root/packages/
     chroot root bash -ec "$1"
 }
@@ -99,7 +100,7 @@ else
     # shellcheck disable=SC2016 # of the other shell
     answers "Debian by apt" unshare -m bash -ec 'in_debian "
         export DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin
-        apt-get install -qq -y --no-download --no-install-recommends /packages/librealizar*.deb >/packages/log 2>&1 || { cat /packages/log >&2; exit 1; }
+        apt-get install -qq -y --no-install-recommends /packages/librealizar*.deb >/packages/log 2>&1 || { cat /packages/log >&2; exit 1; }
         cc -o /packages/program /packages/program.c -lrealizar
         /packages/program /packages/chat.gguf
         dpkg --purge librealizar-dev librealizar1 >/dev/null
