@@ -32,6 +32,31 @@ namespace Realizar
         public Action<ulong, ulong> Progress;
     }
 
+    /// <summary>What a model can do.</summary>
+    [Flags]
+    public enum Capabilities
+    {
+        /// <summary>Nothing of this.</summary>
+        None = 0,
+        /// <summary>It generates tokens; embedding models do not.</summary>
+        Generate = Native.RZ_CAN_GENERATE,
+        /// <summary>The chat template supports system messages; otherwise their text is merged into user
+        /// messages.</summary>
+        System = Native.RZ_CAN_SYSTEM,
+        /// <summary>Tool calling (function calling).</summary>
+        Tools = Native.RZ_CAN_TOOLS,
+        /// <summary>Replies may begin with reasoning.</summary>
+        Reason = Native.RZ_CAN_REASON,
+        /// <summary>Reasoning.On and Reasoning.Off have an effect.</summary>
+        SwitchReasoning = Native.RZ_CAN_SWITCH_REASONING,
+        /// <summary>The chat template supports images, which need an encoder.</summary>
+        Images = Native.RZ_CAN_IMAGES,
+        /// <summary>The same for audio.</summary>
+        Audio = Native.RZ_CAN_AUDIO,
+        /// <summary>The same for video.</summary>
+        Video = Native.RZ_CAN_VIDEO,
+    }
+
     /// <summary>Description of a model.</summary>
     public sealed class ModelInfo
     {
@@ -51,6 +76,14 @@ namespace Realizar
         public ulong WeightBytes { get; internal set; }
         public bool HasChatTemplate { get; internal set; }
         public bool TemplateWritesBos { get; internal set; }
+        /// <summary>What the model can do.</summary>
+        public Capabilities Capabilities { get; internal set; }
+        /// <summary>Floats of an embedding; 0: the model computes none.</summary>
+        public int EmbeddingDim { get; internal set; }
+        /// <summary>Pooling of embeddings; Pooling.Model: the file names none, so that Embed needs one.</summary>
+        public Pooling Pooling { get; internal set; }
+        /// <summary>Scores of a reranker (Pooling.Rank); 0: it is none.</summary>
+        public int Scores { get; internal set; }
         /// <summary>Number of keys and tensors that LoadOptions.AllowUnknown ignored.</summary>
         public int Unknown { get; internal set; }
         /// <summary>Tokens that begin and end a text; null if the model has none.</summary>
@@ -266,6 +299,7 @@ namespace Realizar
                 HiddenDim = (int)info.hidden_dim, VocabSize = (int)info.vocab_size, ContextLength = (int)info.context_length,
                 Parameters = info.n_params, WeightBytes = info.weight_bytes, HasChatTemplate = (info.chat_template & Native.RZ_TEMPLATE_PRESENT) != 0,
                 TemplateWritesBos = (info.chat_template & Native.RZ_TEMPLATE_WRITES_BOS) != 0, Unknown = (int)info.n_unknown,
+                Capabilities = (Capabilities)info.capabilities, EmbeddingDim = (int)info.embedding_dim, Pooling = (Pooling)info.pooling, Scores = (int)info.n_scores,
                 BosToken = info.bos_token == Native.RZ_TOKEN_NONE ? (uint?)null : info.bos_token,
                 EosToken = info.eos_token == Native.RZ_TOKEN_NONE ? (uint?)null : info.eos_token,
             };

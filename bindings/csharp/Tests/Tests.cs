@@ -43,6 +43,7 @@ internal static partial class Tests
         {
             Check(lines.Count > 0 && lines[0].Length > 10, "the log is heard");
             Check(model.Info.Architecture == "llama" && model.Info.VocabSize == 512, "info");
+            Check(model.Info.Capabilities == Capabilities.Generate && model.Info.EmbeddingDim == 64 && model.Info.Pooling == Pooling.Model && model.Info.Scores == 0, "what it can do");
             Check(model.Meta("general.architecture") == "llama", "metadata");
             Texts(model);
             Generating(model);
@@ -63,6 +64,7 @@ internal static partial class Tests
         Replies(arguments[1]);
         using (var model = Model.Load(arguments[1]))
         {
+            Check(model.Info.Capabilities.HasFlag(Capabilities.Generate | Capabilities.Tools) && !model.Info.Capabilities.HasFlag(Capabilities.Reason), "tools");
             Conversing(model);
             Seeing(model);
             Stopping(model);

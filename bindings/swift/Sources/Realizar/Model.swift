@@ -130,8 +130,38 @@ public struct LoadOptions: Sendable {
     public init(runtime: Runtime? = nil) { self.runtime = runtime }
 }
 
+/// What a model can do.
+public struct Capabilities: OptionSet, Sendable, Hashable {
+    public let rawValue: UInt32
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    /// It generates tokens; embedding models do not.
+    public static let generate = Capabilities(rawValue: UInt32(RZ_CAN_GENERATE))
+    /// The chat template supports system messages; otherwise their text is merged into user messages.
+    public static let system = Capabilities(rawValue: UInt32(RZ_CAN_SYSTEM))
+    /// Tool calling (function calling).
+    public static let tools = Capabilities(rawValue: UInt32(RZ_CAN_TOOLS))
+    /// Replies may begin with reasoning.
+    public static let reason = Capabilities(rawValue: UInt32(RZ_CAN_REASON))
+    /// `Reasoning.on` and `Reasoning.off` have an effect.
+    public static let switchReasoning = Capabilities(rawValue: UInt32(RZ_CAN_SWITCH_REASONING))
+    /// The chat template supports images, which need an encoder.
+    public static let images = Capabilities(rawValue: UInt32(RZ_CAN_IMAGES))
+    /// The same for audio.
+    public static let audio = Capabilities(rawValue: UInt32(RZ_CAN_AUDIO))
+    /// The same for video.
+    public static let video = Capabilities(rawValue: UInt32(RZ_CAN_VIDEO))
+}
+
 /// The description of a model.
 public struct ModelInfo: Sendable {
+    public let capabilities: Capabilities
+    /// Floats of an embedding; 0: the model computes none.
+    public let embeddingDim: Int
+    /// Pooling of embeddings; `.model`: the file names none, so that `embed` needs one.
+    public let pooling: Pooling
+    /// Scores of a reranker (`.rank`); 0: it is none.
+    public let scores: Int
     public let architecture, name: String
     public let layers, hiddenDim, vocabSize, contextLength: Int
     public let parameters, weightBytes: UInt64
@@ -338,6 +368,8 @@ public final class Model: Sendable {
             devices.append(device)
         }
         info = ModelInfo(
+            capabilities: Capabilities(rawValue: c.capabilities), embeddingDim: Int(c.embedding_dim), pooling: Pooling(rawValue: c.pooling) ?? .model,
+            scores: Int(c.n_scores),
             architecture: text(c.architecture), name: text(c.name), layers: Int(c.n_layers), hiddenDim: Int(c.hidden_dim),
             vocabSize: Int(c.vocab_size), contextLength: Int(c.context_length), parameters: c.n_params, weightBytes: c.weight_bytes,
             bosToken: token(c.bos_token), eosToken: token(c.eos_token),

@@ -37,6 +37,9 @@ final class RealizarTests: XCTestCase {
         let model = try await Model.load(Self.tiny)
         XCTAssertEqual(model.info.architecture, "llama")
         XCTAssertEqual(model.info.layers, 5)
+        XCTAssertEqual(model.info.capabilities, .generate)
+        XCTAssertEqual([model.info.embeddingDim, model.info.scores], [64, 0])
+        XCTAssertEqual(model.info.pooling, .model)
         XCTAssertEqual(try model.metadata("general.architecture"), "llama")
         var options = LoadOptions()
         (options.devices, options.shares) = ([1], [2])
@@ -472,6 +475,7 @@ final class RealizarTests: XCTestCase {
 
     func testTurnsComputeWhatIsNew() async throws {
         let model = try chatModel()
+        XCTAssertTrue(model.info.capabilities.isSuperset(of: [.generate, .tools, .switchReasoning]), "\(model.info.capabilities)")
         let chat = try Conversation(model, system: "Be kind. ")
         try chat.add("user", Self.prompt)
         var made: [ReplyPart] = []
