@@ -9,7 +9,8 @@ out=build/csharp
 rm -rf $out
 mkdir -p $out
 compile() { scripts/compile-csharp "$@" || { [ $? = 77 ] && exit 0; exit 1; }; }
-compile -unsafe -target:library -out:$out/Realizar.dll bindings/csharp/Realizar/*.cs
+# Every public member has a comment; parameters need none where it says what they are.
+compile -unsafe -target:library -doc:$out/Realizar.xml -nowarn:1573 -out:$out/Realizar.dll bindings/csharp/Realizar/*.cs
 compile -r:$out/Realizar.dll -out:$out/Tests.dll bindings/csharp/Tests/{Tests,MisuseTests,UnityStub}.cs bindings/csharp/Unity/*.cs
 compile -unsafe -out:$out/HubTests.dll bindings/csharp/Tests/HubTests.cs bindings/csharp/Realizar/*.cs
 compile -r:$out/Realizar.dll -out:$out/Chat.dll bindings/csharp/Chat/Chat.cs

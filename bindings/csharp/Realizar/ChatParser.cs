@@ -8,16 +8,28 @@ namespace Realizar
     /// whole, and ToolArguments, pieces of a JSON object.</summary>
     public enum PartKind
     {
-        Reasoning = Native.RZ_CHAT_EVENT_REASONING, Content = Native.RZ_CHAT_EVENT_CONTENT, ToolName = Native.RZ_CHAT_EVENT_TOOL_NAME,
-        ToolArguments = Native.RZ_CHAT_EVENT_TOOL_ARGUMENTS, End = Native.RZ_CHAT_EVENT_END, ToolId = Native.RZ_CHAT_EVENT_TOOL_ID,
+        /// <summary>A piece of the reasoning.</summary>
+        Reasoning = Native.RZ_CHAT_EVENT_REASONING,
+        /// <summary>A piece of the content.</summary>
+        Content = Native.RZ_CHAT_EVENT_CONTENT,
+        /// <summary>The name of a tool, whole.</summary>
+        ToolName = Native.RZ_CHAT_EVENT_TOOL_NAME,
+        /// <summary>A piece of the arguments, JSON.</summary>
+        ToolArguments = Native.RZ_CHAT_EVENT_TOOL_ARGUMENTS,
+        /// <summary>The end of the reply.</summary>
+        End = Native.RZ_CHAT_EVENT_END,
+        /// <summary>The id of a tool call, whole.</summary>
+        ToolId = Native.RZ_CHAT_EVENT_TOOL_ID,
     }
 
     /// <summary>A part of a reply.</summary>
     public sealed class Part
     {
+        /// <summary>The kind of the part.</summary>
         public PartKind Kind { get; internal set; }
         /// <summary>Number of the tool call that an id, a name or arguments belong to.</summary>
         public int Call { get; internal set; }
+        /// <summary>The text of the part.</summary>
         public string Text { get; internal set; }
         /// <summary>True for content that begins like a tool call but is none, and for the End of a reply that had such
         /// content or broke off in a tool call.</summary>
@@ -67,6 +79,7 @@ namespace Realizar
         private unsafe IReadOnlyList<Part> Parts() => Part.All((kind, flags, index, text, capacity, len, err) =>
             Native.rz_chat_parser_next_into(handle, kind, flags, index, text, capacity, len, err));
 
+        /// <summary>Frees the object.</summary>
         public void Dispose() { handle.Dispose(); }
     }
 }

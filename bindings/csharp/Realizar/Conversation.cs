@@ -5,16 +5,37 @@ using System.Threading;
 
 namespace Realizar
 {
-    /// <summary>What happens if messages and a reply exceed the context. Fail: Status.ContextFull. Forget: the oldest
-    /// turns are left out of the prompt.</summary>
-    public enum Overflow { Fail = Native.RZ_OVERFLOW_FAIL, Forget = Native.RZ_OVERFLOW_FORGET }
+    /// <summary>What happens if messages and a reply exceed the context.</summary>
+    public enum Overflow
+    {
+        /// <summary>Status.ContextFull.</summary>
+        Fail = Native.RZ_OVERFLOW_FAIL,
+        /// <summary>The oldest turns are left out of the prompt.</summary>
+        Forget = Native.RZ_OVERFLOW_FORGET,
+    }
 
-    /// <summary>Whether a reply begins with reasoning. Model: the default of the chat template.</summary>
-    public enum Reasoning { Model = Native.RZ_REASONING_MODEL, Off = Native.RZ_REASONING_OFF, On = Native.RZ_REASONING_ON }
+    /// <summary>Whether a reply begins with reasoning.</summary>
+    public enum Reasoning
+    {
+        /// <summary>The default of the chat template.</summary>
+        Model = Native.RZ_REASONING_MODEL,
+        /// <summary>No reasoning.</summary>
+        Off = Native.RZ_REASONING_OFF,
+        /// <summary>Reasoning before the content.</summary>
+        On = Native.RZ_REASONING_ON,
+    }
 
+    /// <summary>The state of a reply.</summary>
     public enum ReplyState
     {
-        None, Prompt = Native.RZ_STATE_PROMPT, Tokens = Native.RZ_STATE_TOKENS, Ended = Native.RZ_STATE_ENDED,
+        /// <summary>There was no reply, or it was given up.</summary>
+        None,
+        /// <summary>The prompt is being computed.</summary>
+        Prompt = Native.RZ_STATE_PROMPT,
+        /// <summary>Tokens are being generated.</summary>
+        Tokens = Native.RZ_STATE_TOKENS,
+        /// <summary>The reply has ended; JobEnd is the reason.</summary>
+        Ended = Native.RZ_STATE_ENDED,
     }
 
     /// <summary>The beginning of a conversation, and its KV cache.</summary>
@@ -27,8 +48,11 @@ namespace Realizar
         public string SystemMessage;
         /// <summary>Context length in tokens; 0: the model's, at most 8192.</summary>
         public int Capacity;
-        /// <summary>Element types of the keys and values in the KV cache.</summary>
-        public CacheType Keys = CacheType.F16, Values = CacheType.F16;
+        /// <summary>Element type of the keys in the KV cache.</summary>
+        public CacheType Keys = CacheType.F16;
+        /// <summary>Element type of the values in the KV cache.</summary>
+        public CacheType Values = CacheType.F16;
+        /// <summary>What happens if messages and a reply exceed the context.</summary>
         public Overflow Overflow;
         /// <summary>LoRA adapters, each with a scale.</summary>
         public IReadOnlyDictionary<Adapter, float> Adapters = new Dictionary<Adapter, float>();
@@ -39,16 +63,19 @@ namespace Realizar
         public CancellationToken Cancellation;
     }
 
+    /// <summary>Options of a reply.</summary>
     public sealed class ReplyOptions : TextOptions
     {
         /// <summary>Grammar of the content, which follows the reasoning; null: none but that of tool calls.</summary>
         public string Grammar;
+        /// <summary>The language of Grammar. Json needs no text.</summary>
         public GrammarKind GrammarKind = GrammarKind.JsonSchema;
         /// <summary>JSON may have white space between its parts.</summary>
         public bool Whitespace;
         /// <summary>A compiled grammar in place of the text, so that Begin compiles nothing: of the content, or of
         /// GrammarKind.Tools for the whole reply.</summary>
         public Grammar Compiled;
+        /// <summary>Whether the reply begins with reasoning.</summary>
         public Reasoning Reasoning;
         /// <summary>Maximum number of reasoning tokens, after which the content begins; 0: no limit.</summary>
         public int ReasoningTokens;
@@ -65,32 +92,43 @@ namespace Realizar
     /// <summary>The state of a conversation and of its last reply.</summary>
     public sealed class ConversationInfo
     {
+        /// <summary>Number of messages.</summary>
         public int Messages { get; internal set; }
         /// <summary>Number of the first message that prompts have; not 0 if older turns were left out
         /// (Overflow.Forget).</summary>
         public int FirstInPrompt { get; internal set; }
+        /// <summary>State of the reply.</summary>
         public ReplyState State { get; internal set; }
+        /// <summary>Why the reply has ended.</summary>
         public JobEnd End { get; internal set; }
         /// <summary>Status.Cancelled or Deadline if steps fail because of a cancel or a deadline; else null.</summary>
         public Status? Stopped { get; internal set; }
         /// <summary>Number of prompt tokens, of those that the KV cache held already, and of the others that are
         /// computed by now.</summary>
         public int PromptTokens { get; internal set; }
+        /// <summary>Prompt tokens that the KV cache held already.</summary>
         public int ReusedTokens { get; internal set; }
+        /// <summary>Prompt tokens that were computed by now, without the reused ones.</summary>
         public int PromptDone { get; internal set; }
         /// <summary>Number of generated tokens, and of those that are reasoning.</summary>
         public int Tokens { get; internal set; }
+        /// <summary>Number of generated tokens that are reasoning.</summary>
         public int ReasoningTokens { get; internal set; }
         /// <summary>Number of draft tokens that were verified, and the number of them that were accepted.</summary>
         public int Drafted { get; internal set; }
+        /// <summary>Number of draft tokens that were accepted.</summary>
         public int Accepted { get; internal set; }
+        /// <summary>Tokens in the KV cache.</summary>
         public int CacheLength { get; internal set; }
+        /// <summary>Context length in tokens.</summary>
         public int CacheCapacity { get; internal set; }
         /// <summary>Number of media in the messages.</summary>
         public int Media { get; internal set; }
         /// <summary>Nanoseconds of the prompt and of the generated tokens, and the time to first token.</summary>
         public ulong PromptTime { get; internal set; }
+        /// <summary>Nanoseconds of the generated tokens.</summary>
         public ulong TokensTime { get; internal set; }
+        /// <summary>Nanoseconds to the first token.</summary>
         public ulong FirstTokenTime { get; internal set; }
     }
 

@@ -10,6 +10,7 @@ namespace Realizar
     /// or a reply is unfinished (Status.Busy), a FileNotFoundException if a file is missing.</summary>
     public sealed class RealizarException : Exception
     {
+        /// <summary>What went wrong.</summary>
         public Status Status { get; }
         /// <summary>Number of the system's error, else 0.</summary>
         public int SystemCode { get; }

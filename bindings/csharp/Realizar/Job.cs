@@ -8,8 +8,19 @@ namespace Realizar
     /// <summary>The language of a grammar.</summary>
     public enum GrammarKind
     {
-        JsonSchema = Native.RZ_GRAMMAR_JSON_SCHEMA, Regex = Native.RZ_GRAMMAR_REGEX, Lark = Native.RZ_GRAMMAR_LARK,
-        Gbnf = Native.RZ_GRAMMAR_GBNF, Json = Native.RZ_GRAMMAR_JSON, Choices = Native.RZ_GRAMMAR_CHOICES,
+        /// <summary>A JSON schema.</summary>
+        JsonSchema = Native.RZ_GRAMMAR_JSON_SCHEMA,
+        /// <summary>A regular expression for the whole text.</summary>
+        Regex = Native.RZ_GRAMMAR_REGEX,
+        /// <summary>A grammar of Lark.</summary>
+        Lark = Native.RZ_GRAMMAR_LARK,
+        /// <summary>A grammar of llama.cpp.</summary>
+        Gbnf = Native.RZ_GRAMMAR_GBNF,
+        /// <summary>Any JSON; the text is empty.</summary>
+        Json = Native.RZ_GRAMMAR_JSON,
+        /// <summary>A JSON array of strings, one of which is the text.</summary>
+        Choices = Native.RZ_GRAMMAR_CHOICES,
+        /// <summary>The JSON of a conversation, whose tool calls are meant.</summary>
         Tools = Native.RZ_GRAMMAR_TOOLS,
     }
 
@@ -28,7 +39,14 @@ namespace Realizar
     /// <summary>The source of draft tokens (speculative decoding), which changes the speed only.</summary>
     public enum Draft
     {
-        None = Native.RZ_DRAFT_NONE, Lookup = Native.RZ_DRAFT_LOOKUP, Model = Native.RZ_DRAFT_MODEL, Mtp = Native.RZ_DRAFT_MTP,
+        /// <summary>No drafts but what a grammar forces.</summary>
+        None = Native.RZ_DRAFT_NONE,
+        /// <summary>Tokens that followed the same tokens before (prompt lookup).</summary>
+        Lookup = Native.RZ_DRAFT_LOOKUP,
+        /// <summary>A small model with the same vocabulary, TextOptions.DraftModel.</summary>
+        Model = Native.RZ_DRAFT_MODEL,
+        /// <summary>The layer of LoadOptions.Mtp.</summary>
+        Mtp = Native.RZ_DRAFT_MTP,
     }
 
     /// <summary>Options of a generated text.</summary>
@@ -48,6 +66,7 @@ namespace Realizar
         /// <summary>Lookup: from the text itself; Model: by DraftModel, a small model with the same vocabulary; Mtp: by
         /// the MTP head of the model, which LoadOptions.Mtp loads.</summary>
         public Draft Draft;
+        /// <summary>The model of Draft.Model.</summary>
         public Model DraftModel;
         /// <summary>Maximum number of draft tokens; 0: as many as the library chooses.</summary>
         public int DraftMax;
@@ -57,23 +76,40 @@ namespace Realizar
         internal int Row(Model model) => Math.Min(Logprobs ?? 0, model.Info.VocabSize) + 1;
     }
 
+    /// <summary>Options of a job.</summary>
     public sealed class JobOptions : TextOptions
     {
+        /// <summary>Grammar of the text; null: none.</summary>
         public Grammar Grammar;
     }
 
     /// <summary>Why a text has ended.</summary>
     public enum JobEnd
     {
-        None, Token = Native.RZ_END_TOKEN, Length = Native.RZ_END_LENGTH, Stop = Native.RZ_END_STOP,
-        Context = Native.RZ_END_CONTEXT, Grammar = Native.RZ_END_GRAMMAR, Failed = Native.RZ_END_FAILED,
+        /// <summary>It has not ended.</summary>
+        None,
+        /// <summary>A token that ends a turn or a text.</summary>
+        Token = Native.RZ_END_TOKEN,
+        /// <summary>The maximum number of tokens.</summary>
+        Length = Native.RZ_END_LENGTH,
+        /// <summary>A stop string.</summary>
+        Stop = Native.RZ_END_STOP,
+        /// <summary>The context is full.</summary>
+        Context = Native.RZ_END_CONTEXT,
+        /// <summary>The grammar allows no further token.</summary>
+        Grammar = Native.RZ_END_GRAMMAR,
+        /// <summary>An error, which Error returns.</summary>
+        Failed = Native.RZ_END_FAILED,
+        /// <summary>It was stopped.</summary>
         Cancelled = Native.RZ_END_CANCELLED,
     }
 
     /// <summary>A generated token, and the most likely tokens at its place in descending order.</summary>
     public sealed class TokenLogprobs
     {
+        /// <summary>The generated token.</summary>
         public Logprob Made { get; internal set; }
+        /// <summary>The most likely tokens at its place.</summary>
         public IReadOnlyList<Logprob> Likeliest { get; internal set; }
 
         internal unsafe delegate int Into(uint* tokens, float* values, UIntPtr capacity, UIntPtr* n, rz_error* err);
@@ -203,6 +239,7 @@ namespace Realizar
 
         /// <summary>Number of draft tokens that were verified, and the number of them that were accepted.</summary>
         public int Drafted => (int)Info().drafted;
+        /// <summary>Number of draft tokens that were accepted.</summary>
         public int Accepted => (int)Info().accepted;
 
         private unsafe rz_job_info Info()

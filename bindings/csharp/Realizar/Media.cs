@@ -28,9 +28,10 @@ namespace Realizar
     /// <summary>Options of encoding an image. Zero stands for the default.</summary>
     public sealed class MediaOptions
     {
-        /// <summary>Bounds on the number of rows: smaller images are enlarged and larger ones shrunk, if the model
-        /// takes any size.</summary>
-        public int MinRows, MaxRows;
+        /// <summary>Minimum number of rows: smaller images are enlarged, if the model takes any size.</summary>
+        public int MinRows;
+        /// <summary>Maximum number of rows: larger images are shrunk, if the model takes any size.</summary>
+        public int MaxRows;
         /// <summary>Maximum number of tiles, not counting an overview; 1: the whole image only.</summary>
         public int MaxTiles;
         /// <summary>Maximum number of pixels of an image file; 0: 64 million.</summary>
@@ -54,24 +55,38 @@ namespace Realizar
     /// <summary>The order of the bytes of a pixel; the fourth of four is alpha.</summary>
     public enum PixelFormat
     {
-        Rgb8 = Native.RZ_PIXELS_RGB8, Rgba8 = Native.RZ_PIXELS_RGBA8, Bgra8 = Native.RZ_PIXELS_BGRA8, Gray8 = Native.RZ_PIXELS_GRAY8,
+        /// <summary>Red, green, blue.</summary>
+        Rgb8 = Native.RZ_PIXELS_RGB8,
+        /// <summary>Red, green, blue, alpha.</summary>
+        Rgba8 = Native.RZ_PIXELS_RGBA8,
+        /// <summary>Blue, green, red, alpha.</summary>
+        Bgra8 = Native.RZ_PIXELS_BGRA8,
+        /// <summary>One byte.</summary>
+        Gray8 = Native.RZ_PIXELS_GRAY8,
     }
 
     /// <summary>The description of an encoder.</summary>
     public sealed class EncoderInfo
     {
+        /// <summary>Kind of the projector.</summary>
         public string Projector { get; internal set; }
         /// <summary>The rows of an image attend to each other, so that one step of the model computes them.</summary>
         public bool IsMutual { get; internal set; }
+        /// <summary>Values of a row.</summary>
         public int RowDim { get; internal set; }
+        /// <summary>Number of layers.</summary>
         public int Layers { get; internal set; }
         /// <summary>Side of a tile in pixels; 0: an image is one tile of any size.</summary>
         public int TileSide { get; internal set; }
         /// <summary>The sides of tiles are multiples of so many pixels.</summary>
         public int Grain { get; internal set; }
+        /// <summary>Minimum number of rows of an image.</summary>
         public int MinRows { get; internal set; }
+        /// <summary>Maximum number of rows.</summary>
         public int MaxRows { get; internal set; }
+        /// <summary>Bytes of weights in memory.</summary>
         public ulong WeightBytes { get; internal set; }
+        /// <summary>Bytes of scratch memory of a call.</summary>
         public ulong ScratchBytes { get; internal set; }
         /// <summary>The kinds of media that the encoder makes.</summary>
         public IReadOnlyList<MediaKind> Kinds { get; internal set; }
@@ -84,8 +99,11 @@ namespace Realizar
     {
         /// <summary>Rows of the largest image.</summary>
         public int MaxRows { get; internal set; }
+        /// <summary>Bytes of weights.</summary>
         public ulong WeightsHost { get; internal set; }
+        /// <summary>Bytes of scratch memory.</summary>
         public ulong ScratchHost { get; internal set; }
+        /// <summary>Bytes of a row.</summary>
         public ulong Row { get; internal set; }
     }
 
@@ -93,6 +111,7 @@ namespace Realizar
     public sealed class Encoder : IDisposable
     {
         internal readonly EncoderHandle Handle = new EncoderHandle();
+        /// <summary>Description of the encoder.</summary>
         public EncoderInfo Info { get; }
 
         private unsafe delegate int Loading(byte* path, rz_encoder_params* p, rz_error* err);
@@ -286,41 +305,57 @@ namespace Realizar
             return MediaInfo.Of(&info);
         }
 
+        /// <summary>Frees the object.</summary>
         public void Dispose() { Handle.Dispose(); }
     }
 
     /// <summary>The meaning of rows.</summary>
     public enum MediaKind
     {
-        Image = Native.RZ_MEDIA_IMAGE, Audio = Native.RZ_MEDIA_AUDIO, Vector = Native.RZ_MEDIA_VECTOR,
+        /// <summary>An image.</summary>
+        Image = Native.RZ_MEDIA_IMAGE,
+        /// <summary>A sound.</summary>
+        Audio = Native.RZ_MEDIA_AUDIO,
+        /// <summary>An embedding of an image, to be compared with embeddings of texts.</summary>
+        Vector = Native.RZ_MEDIA_VECTOR,
+        /// <summary>A video.</summary>
         Video = Native.RZ_MEDIA_VIDEO,
     }
 
     /// <summary>The description of a medium.</summary>
     public sealed class MediaInfo
     {
+        /// <summary>The kind of medium.</summary>
         public MediaKind Kind { get; internal set; }
         /// <summary>Number of rows, each of which takes the place of a token.</summary>
         public int Rows { get; internal set; }
         /// <summary>Number of prompt tokens: the rows, and the model's tokens around and between them.</summary>
         public int Tokens { get; internal set; }
+        /// <summary>Values of a row.</summary>
         public int RowDim { get; internal set; }
         /// <summary>The grid of rows of the image, of a tile if there are several, or of a pair of frames.</summary>
         public int Columns { get; internal set; }
+        /// <summary>Lines of the grid.</summary>
         public int Lines { get; internal set; }
         /// <summary>Pairs of frames of a video.</summary>
         public int Pairs { get; internal set; }
         /// <summary>The grid of tiles; 0 if the image is one tile.</summary>
         public int TileColumns { get; internal set; }
+        /// <summary>Lines of the grid of tiles.</summary>
         public int TileLines { get; internal set; }
+        /// <summary>True if an additional tile shows the whole image.</summary>
         public bool HasOverview { get; internal set; }
         /// <summary>Size of the upright image in pixels; 0 for rows of the caller.</summary>
         public int Width { get; internal set; }
+        /// <summary>Height of the upright image in pixels.</summary>
         public int Height { get; internal set; }
         /// <summary>Size in pixels after resizing, to which coordinates in the model's output refer.</summary>
         public int SeenWidth { get; internal set; }
+        /// <summary>Height in pixels after resizing.</summary>
         public int SeenHeight { get; internal set; }
+        /// <summary>Bytes of memory.</summary>
         public ulong Bytes { get; internal set; }
+        /// <summary>Time that encoding took.</summary>
         public ulong EncodeNanoseconds { get; internal set; }
         /// <summary>32 bytes that are the same for the same pixels, options and encoder: a key for caches.</summary>
         public byte[] Hash { get; internal set; }
@@ -343,6 +378,7 @@ namespace Realizar
     public sealed class Media : IDisposable
     {
         internal readonly MediaHandle Handle = new MediaHandle();
+        /// <summary>Description of the medium.</summary>
         public MediaInfo Info { get; private set; }
         /// <summary>The hash of Info.</summary>
         public byte[] Hash => Info.Hash;
@@ -417,6 +453,7 @@ namespace Realizar
         public unsafe float[] Rows() => Native.Sized<float>(Info.Rows * Info.RowDim, (rows, capacity, n, err) =>
             Native.rz_media_rows_into(Handle, (float*)rows, capacity, n, err));
 
+        /// <summary>Frees the object.</summary>
         public void Dispose() { Handle.Dispose(); }
     }
 
@@ -499,6 +536,7 @@ namespace Realizar
         public unsafe uint[] Tokens() =>
             Native.Sized<uint>(Length, (tokens, capacity, n, err) => Native.rz_prompt_tokens_into(Handle, (uint*)tokens, capacity, n, err));
 
+        /// <summary>Frees the object.</summary>
         public void Dispose() { Handle.Dispose(); }
     }
 
@@ -536,6 +574,7 @@ namespace Realizar
             catch (Exception e) { progressing.raised = e; return 1; } // an exception must not reach native code
         }
 
+        /// <summary>Frees the object.</summary>
         public void Dispose() { self.Free(); }
     }
 }

@@ -11,6 +11,7 @@ namespace Realizar
     /// <summary>Options of a load. Zero stands for the default.</summary>
     public sealed partial class LoadOptions
     {
+        /// <summary>Threads, log and limits; null: a runtime of its own.</summary>
         public Runtime Runtime;
         /// <summary>Number of threads that compute, if Runtime is null; 0: as for a new Runtime.</summary>
         public int Threads;
@@ -60,21 +61,32 @@ namespace Realizar
     /// <summary>Description of a model.</summary>
     public sealed class ModelInfo
     {
+        /// <summary>Family of the network, such as "llama".</summary>
         public string Architecture { get; internal set; }
+        /// <summary>Name of the model; empty if the file has none.</summary>
         public string Name { get; internal set; }
+        /// <summary>Number of layers.</summary>
         public int Layers { get; internal set; }
+        /// <summary>Width of the residual stream, in values.</summary>
         public int HiddenDim { get; internal set; }
+        /// <summary>Number of tokens of the vocabulary.</summary>
         public int VocabSize { get; internal set; }
+        /// <summary>Context length that the file declares, in tokens.</summary>
         public int ContextLength { get; internal set; }
         /// <summary>The device of the model; the first one, if the model is on several GPUs.</summary>
         public int Device { get; internal set; }
         /// <summary>GPUs that have layers, in the order of the layers, and the number of layers on each of
         /// them.</summary>
         public IReadOnlyList<int> Devices { get; internal set; }
+        /// <summary>Number of layers on each of Devices.</summary>
         public IReadOnlyList<int> DeviceLayers { get; internal set; }
+        /// <summary>Number of parameters.</summary>
         public ulong Parameters { get; internal set; }
+        /// <summary>Bytes of weights in memory.</summary>
         public ulong WeightBytes { get; internal set; }
+        /// <summary>The model has a chat template that works.</summary>
         public bool HasChatTemplate { get; internal set; }
+        /// <summary>The chat template writes the token that begins a text.</summary>
         public bool TemplateWritesBos { get; internal set; }
         /// <summary>What the model can do.</summary>
         public Capabilities Capabilities { get; internal set; }
@@ -88,34 +100,83 @@ namespace Realizar
         public int Unknown { get; internal set; }
         /// <summary>Tokens that begin and end a text; null if the model has none.</summary>
         public uint? BosToken { get; internal set; }
+        /// <summary>Token that ends a text; null: none.</summary>
         public uint? EosToken { get; internal set; }
     }
 
+    /// <summary>How the vectors of the tokens become the embedding of a text.</summary>
     public enum Pooling
     {
-        Model = Native.RZ_POOLING_MODEL, None = Native.RZ_POOLING_NONE, Mean = Native.RZ_POOLING_MEAN, Cls = Native.RZ_POOLING_CLS,
-        Last = Native.RZ_POOLING_LAST, Rank = Native.RZ_POOLING_RANK,
+        /// <summary>The pooling that the file names.</summary>
+        Model = Native.RZ_POOLING_MODEL,
+        /// <summary>None: a vector per token.</summary>
+        None = Native.RZ_POOLING_NONE,
+        /// <summary>The mean of all vectors.</summary>
+        Mean = Native.RZ_POOLING_MEAN,
+        /// <summary>The vector of the first token.</summary>
+        Cls = Native.RZ_POOLING_CLS,
+        /// <summary>The vector of the last token.</summary>
+        Last = Native.RZ_POOLING_LAST,
+        /// <summary>The scores of a reranker.</summary>
+        Rank = Native.RZ_POOLING_RANK,
     }
 
     /// <summary>Number and time of the calls of one kind.</summary>
     public struct Phase
     {
-        public ulong Count, Nanoseconds;
+        /// <summary>Number of calls.</summary>
+        public ulong Count;
+        /// <summary>Time of the calls.</summary>
+        public ulong Nanoseconds;
         internal Phase(rz_phase_metrics p) { Count = p.count; Nanoseconds = p.sum_ns; }
     }
 
+    /// <summary>Number and time of the calls of a model, by kind.</summary>
     public sealed class Metrics
     {
-        public Phase Load, Tokenize, Prefill, Decode, Sample, Detokenize, Encode;
-        /// <summary>Parts of steps on GPUs, measured with LoadOptions.Profile.</summary>
-        public Phase GpuProducts, GpuAttention, GpuExperts, GpuHead, GpuOther;
+        /// <summary>Loads.</summary>
+        public Phase Load;
+        /// <summary>Texts that became tokens.</summary>
+        public Phase Tokenize;
+        /// <summary>Steps of prompts.</summary>
+        public Phase Prefill;
+        /// <summary>Steps of single tokens, including the choice of the next one.</summary>
+        public Phase Decode;
+        /// <summary>Choices of tokens.</summary>
+        public Phase Sample;
+        /// <summary>Tokens that became text.</summary>
+        public Phase Detokenize;
+        /// <summary>Media that were encoded.</summary>
+        public Phase Encode;
+        /// <summary>Matrix products on GPUs, measured with LoadOptions.Profile as the others below.</summary>
+        public Phase GpuProducts;
+        /// <summary>Attention.</summary>
+        public Phase GpuAttention;
+        /// <summary>Experts (MoE).</summary>
+        public Phase GpuExperts;
+        /// <summary>The output matrix.</summary>
+        public Phase GpuHead;
+        /// <summary>Everything else.</summary>
+        public Phase GpuOther;
     }
 
     /// <summary>What one kind of device has done; times are in nanoseconds.</summary>
     public sealed class Work
     {
-        public ulong Dispatches, Bytes, LatencySum, LatencyMin, LatencyMax;
-        public double LatencyMean, LatencyVariance;
+        /// <summary>Number of dispatches.</summary>
+        public ulong Dispatches;
+        /// <summary>Bytes that they read and wrote.</summary>
+        public ulong Bytes;
+        /// <summary>Sum of their latencies.</summary>
+        public ulong LatencySum;
+        /// <summary>The smallest latency.</summary>
+        public ulong LatencyMin;
+        /// <summary>The largest latency.</summary>
+        public ulong LatencyMax;
+        /// <summary>The mean latency.</summary>
+        public double LatencyMean;
+        /// <summary>The variance of latencies, in nanoseconds squared.</summary>
+        public double LatencyVariance;
         /// <summary>Latencies under 1 microsecond, from 1 to below 2, from 2 to below 4, and so on.</summary>
         public ulong[] LatencyHistogram;
     }
@@ -124,16 +185,23 @@ namespace Realizar
     /// layers, as many as take at most Placement.Bytes together.</summary>
     public enum Place
     {
-        Auto = Native.RZ_PLACE_AUTO, Cpu = Native.RZ_PLACE_CPU, Gpu = Native.RZ_PLACE_GPU,
+        /// <summary>On GPUs as many as fit.</summary>
+        Auto = Native.RZ_PLACE_AUTO,
+        /// <summary>On the CPU.</summary>
+        Cpu = Native.RZ_PLACE_CPU,
+        /// <summary>On GPUs.</summary>
+        Gpu = Native.RZ_PLACE_GPU,
     }
 
     /// <summary>A place for the experts (MoE) of layers that are on GPUs.</summary>
     public sealed class Placement
     {
+        /// <summary>The place of the experts.</summary>
         public Place Place;
-        /// <summary>With Place.Cpu: layers before FirstLayer are not meant; Layers: so many layers that have experts,
-        /// 0: all.</summary>
-        public int FirstLayer, Layers;
+        /// <summary>With Place.Cpu: layers before this one are not meant.</summary>
+        public int FirstLayer;
+        /// <summary>With Place.Cpu: so many layers that have experts; 0: all.</summary>
+        public int Layers;
         /// <summary>With Place.Gpu: bytes of experts on all GPUs together.</summary>
         public ulong Bytes;
     }
@@ -142,6 +210,7 @@ namespace Realizar
     public sealed class Model : IDisposable
     {
         internal readonly ModelHandle Handle = new ModelHandle();
+        /// <summary>Description of the model.</summary>
         public ModelInfo Info { get; private set; }
 
         private Model() { }

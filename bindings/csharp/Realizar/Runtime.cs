@@ -6,22 +6,39 @@ using System.Threading;
 
 namespace Realizar
 {
-    public enum LogLevel { Error = Native.RZ_LOG_ERROR, Warning = Native.RZ_LOG_WARNING, Info = Native.RZ_LOG_INFO }
+    /// <summary>The level of a log message.</summary>
+    public enum LogLevel
+    {
+        /// <summary>A call failed.</summary>
+        Error = Native.RZ_LOG_ERROR,
+        /// <summary>Something may be wrong.</summary>
+        Warning = Native.RZ_LOG_WARNING,
+        /// <summary>Information.</summary>
+        Info = Native.RZ_LOG_INFO,
+    }
 
     /// <summary>A device. Unavailable is the reason why it cannot be used, empty if it can.</summary>
     public sealed class Device
     {
+        /// <summary>Index for LoadOptions.Device, from 1 on.</summary>
         public int Index { get; private set; }
+        /// <summary>Name of the device.</summary>
         public string Name { get; private set; }
+        /// <summary>Instruction set or compute capability.</summary>
         public string InstructionSet { get; private set; }
         /// <summary>What names the device in every process on this machine: "cpu", or the UUID of a GPU; empty if
         /// unknown.</summary>
         public string Id { get; private set; }
+        /// <summary>True for a GPU.</summary>
         public bool IsGpu { get; private set; }
+        /// <summary>Bytes of memory.</summary>
         public ulong MemoryTotal { get; private set; }
+        /// <summary>Bytes of free memory.</summary>
         public ulong MemoryFree { get; private set; }
+        /// <summary>Why the device cannot be used; empty if it can.</summary>
         public string Unavailable { get; private set; }
 
+        /// <summary>All devices; the first is the CPU.</summary>
         public static unsafe IReadOnlyList<Device> All()
         {
             Native.Initialize();
@@ -91,6 +108,7 @@ namespace Realizar
             catch (Exception) { } // an exception must not reach native code
         }
 
+        /// <summary>Frees the object. Models keep what they need of it.</summary>
         public void Dispose() { Handle.Dispose(); }
     }
 
@@ -131,6 +149,7 @@ namespace Realizar
         /// <summary>Takes a deadline back, and a cancel.</summary>
         internal void Reset() { Native.rz_cancel_reset(Handle); }
 
+        /// <summary>Frees the object. Models keep what they need of it.</summary>
         public void Dispose()
         {
             registration.Dispose(); // waits for a callback that runs

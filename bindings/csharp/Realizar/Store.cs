@@ -10,6 +10,7 @@ namespace Realizar
         /// <summary>Maximum bytes of prefixes in memory; 0: a tenth of the free memory, at most 1 GiB.
         /// Maximum number of prefixes; 0: 1024.</summary>
         public ulong MemoryLimit;
+        /// <summary>Maximum number of prefixes; 0: 1024.</summary>
         public int MaxEntries;
         /// <summary>Folder for files that outlive the process; it is created if it is missing. Null: no
         /// files.</summary>
@@ -23,11 +24,15 @@ namespace Realizar
     {
         /// <summary>Prefixes in memory, and in files of the model; bytes of both.</summary>
         public int Entries { get; internal set; }
+        /// <summary>Prefixes in files.</summary>
         public int Files { get; internal set; }
+        /// <summary>Bytes of prefixes in memory.</summary>
         public ulong MemoryBytes { get; internal set; }
+        /// <summary>Bytes of files.</summary>
         public ulong DiskBytes { get; internal set; }
         /// <summary>How often a prefix was found, and was not.</summary>
         public ulong Hits { get; internal set; }
+        /// <summary>How often no prefix was found.</summary>
         public ulong Misses { get; internal set; }
         /// <summary>Tokens that were not computed because a prefix was found.</summary>
         public ulong ReusedTokens { get; internal set; }
@@ -44,6 +49,7 @@ namespace Realizar
         internal readonly StoreHandle Handle = new StoreHandle();
         private readonly Model model;
 
+        /// <summary>A store for a model.</summary>
         public unsafe Store(Model model, StoreOptions options = null)
         {
             this.model = Native.Given(model, nameof(model));
@@ -97,6 +103,7 @@ namespace Realizar
         /// <summary>Removes all prefixes, and the files of the model in the folder.</summary>
         public unsafe void Clear() => Native.Call(err => Native.rz_store_clear(Handle, err));
 
+        /// <summary>The state of the store.</summary>
         public unsafe StoreInfo Info
         {
             get
@@ -113,6 +120,7 @@ namespace Realizar
             }
         }
 
+        /// <summary>Frees the object, once all files are written.</summary>
         public void Dispose() { Handle.Dispose(); }
     }
 }

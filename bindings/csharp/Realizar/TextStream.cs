@@ -26,6 +26,7 @@ namespace Realizar
         public unsafe string Flush() =>
             Native.SizedText(64, (text, capacity, n, err) => Native.rz_textstream_flush_into(handle, (byte*)text, capacity, n, err));
 
+        /// <summary>Frees the object.</summary>
         public void Dispose() { handle.Dispose(); }
     }
 }
