@@ -10,7 +10,7 @@ package=$PWD/build/js/package
 scripts/node-package "$stage" "$package" || { [ $? = 77 ] && exit 0; exit 1; }
 for library in "$stage"/lib/librealizar.{so,dylib}; do [ ! -e "$library" ] || export REALIZAR_LIBRARY=$library; done
 export REALIZAR_PACKAGE=$package
-for tests in realizar arguments closing; do
+for tests in models conversations media options arguments closing; do
     node --expose-gc --test-reporter=spec "bindings/js/test/$tests.test.mjs"
 done
 if command -v python3 >/dev/null; then

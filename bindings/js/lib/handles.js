@@ -52,8 +52,8 @@ function whileOpen(object, end) {
 }
 
 class Handle {
-  /** Ends the calls that use the object, which throw "... is closed", and frees it, as do later calls of it and of what
-   * was made of it, such as the conversations of a model. Closing twice is fine. */
+  /** Ends the calls that use the object, which are rejected ("... is closed"), and frees it. Later calls of it, and of
+   * what was made of it, such as the conversations of a model, fail in the same way. Closing twice is fine. */
   close() {
     const record = records.get(this);
     if (!record || record.isClosed) return;

@@ -12,36 +12,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* clang-format off */
-#define FUNCTIONS(F)                                                                                              \
-    F(rz_abi_version) F(rz_version) F(rz_status_name) F(rz_layout_get) F(rz_device_count) F(rz_device_info_get)   \
-    F(rz_runtime_new) F(rz_runtime_free) F(rz_cancel_new) F(rz_cancel_free) F(rz_cancel_fire) F(rz_model_load)    \
-    F(rz_model_load_from) F(rz_model_free) F(rz_model_info_get) F(rz_model_device_get) F(rz_model_sampling_get)                             \
-    F(rz_model_meta_into) F(rz_hub_choose_into)                                                                   \
-    F(rz_model_plan_get) F(rz_tokenize_into) F(rz_detokenize_into) F(rz_sampler_new) F(rz_sampler_free)               \
-    F(rz_grammar_new) F(rz_grammar_free) F(rz_cache_new) F(rz_cache_free) F(rz_cache_len) F(rz_cache_capacity)    \
-    F(rz_cache_truncate) F(rz_cache_fork) F(rz_cache_match) F(rz_cache_tokens_into) F(rz_cache_save)              \
-    F(rz_cache_load) F(rz_cache_adapters_set) F(rz_adapter_load) F(rz_adapter_free) F(rz_job_new) F(rz_job_step)  \
-    F(rz_job_text_into) F(rz_job_info_get) F(rz_job_free) F(rz_store_new) F(rz_store_clear)                       \
-    F(rz_store_info_get) F(rz_store_free) F(rz_conversation_new) F(rz_conversation_add)                           \
-    F(rz_conversation_add_text) F(rz_conversation_reply) F(rz_conversation_step) F(rz_conversation_next_into)     \
-    F(rz_conversation_logprobs_into) F(rz_conversation_json_into) F(rz_conversation_rewind)                       \
-    F(rz_conversation_fork) F(rz_conversation_save) F(rz_conversation_load) F(rz_conversation_info_get)           \
-    F(rz_conversation_free) F(rz_conversations_step) F(rz_embed_into) F(rz_encoder_load) F(rz_encoder_plan_get)   \
-    F(rz_encoder_info_get) F(rz_encoder_free) F(rz_media_from_image) F(rz_media_from_samples)                     \
-    F(rz_media_from_audio) F(rz_media_from_frames) F(rz_media_step) F(rz_media_from_pixels) F(rz_media_from_rows) \
-    F(rz_media_measure) F(rz_media_info_get) F(rz_media_rows_into) F(rz_media_save) F(rz_media_load)              \
-    F(rz_media_free) F(rz_prompt_new) F(rz_prompt_len) F(rz_prompt_tokens_into) F(rz_prompt_free)                 \
-    F(rz_cache_match_prompt) F(rz_prompt_from_chat) F(rz_conversation_media) F(rz_encoder_load_from)              \
-    F(rz_embed_prompts_into) F(rz_conversation_read) F(rz_conversation_release) F(rz_conversation_capacity_set)   \
-    F(rz_conversation_overflow_set) F(rz_conversation_adapters_set) F(rz_conversation_store_set)
-/* clang-format on */
-
 /* The functions of the library, which is opened at run time. */
 typedef struct library {
-#define POINTER(name) __typeof__(&name) name;
-    FUNCTIONS(POINTER)
-#undef POINTER
+#define FUNCTION(name) __typeof__(&name) name;
+#include "functions.inc"
+#undef FUNCTION
 } library;
 
 /* Opens the library at a path and compares its interface with the header. On failure `why` says what is wrong. The file

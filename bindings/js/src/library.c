@@ -96,18 +96,19 @@ bool library_open(library *lib, const char *path, char *why, size_t capacity) {
         snprintf(why, capacity, "the library %s cannot be loaded: %s", path, reason);
         return false;
     }
-#define LOOK_UP(name)                                                                                                  \
+#define FUNCTION(name)                                                                                                 \
     *(void **)&lib->name = look_up(file, #name);                                                                       \
     if (!lib->name) {                                                                                                  \
         snprintf(why, capacity, "the library %s has no function %s", path, #name);                                     \
         return false;                                                                                                  \
     }
-    LOOK_UP(rz_abi_version) /* First, because another interface may have other functions. */
+    FUNCTION(rz_abi_version) /* First, because another interface may have other functions. */
     if (lib->rz_abi_version() != RZ_ABI_VERSION) {
         snprintf(why, capacity, "the library %s has the interface %u, %u is needed", path, lib->rz_abi_version(),
                  RZ_ABI_VERSION);
         return false;
     }
-    FUNCTIONS(LOOK_UP)
+#include "functions.inc"
+#undef FUNCTION
     return check_layouts(lib, path, why, capacity);
 }
