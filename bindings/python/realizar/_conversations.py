@@ -19,7 +19,7 @@ from ._runtime import Cancel
 from ._sessions import ENDS, Adapters, Draft, TokenLogprobs, read_logprobs, sampler_params, scales_of, set_draft, set_stops
 from ._sessions import Store
 from ._texts import Grammar, GrammarKind, Members, Message, Part, grammar_of, messages_of, read_parts, request_of, set_members
-from ._values import all_of, check_options, microseconds, numbers_of, string_of, text_of, wrong_type
+from ._values import all_of, check_options, microseconds, numbers_of, string_of, text_of, told, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -84,9 +84,6 @@ class ReplyOptions(_o.ReplyOptions, total=False):
     tool_choice: Any
     parallel_tool_calls: Optional[bool]
     variables: Optional[Mapping[str, Any]]
-_KEEP: ReplyOptions = {"keep": True}
-
-
 class _GivenUp(InvalidArgument):
     """A reply was given up by a change of the messages, which are to stay as they are."""
 
@@ -266,7 +263,9 @@ class Conversation(Handle):
         n = self.info.n_messages
         self.add(text)
         try:
-            parts = self.reply(sampling, **{**_KEEP, **options})
+            kept: ReplyOptions = {"keep": True}
+            kept.update(options)
+            parts = self.reply(sampling, **kept)
         except BaseException:
             self.rewind(n)
             raise
@@ -339,10 +338,11 @@ class Conversation(Handle):
 
     @property
     def info(self) -> ConversationInfo:
+        """Messages, the state of the last reply, tokens and times."""
         info = _c.rz_conversation_info()
         self._call("rz_conversation_info_get", byref(info))
-        told = {"state": _STATES.get(info.state), "end": ENDS.get(info.end_reason), "stopped": _STOPPED.get(info.stopped)}
-        return ConversationInfo(*(told[name] if name in told else getattr(info, name) for name in ConversationInfo._fields))
+        own = {"state": _STATES.get(info.state), "end": ENDS.get(info.end_reason), "stopped": _STOPPED.get(info.stopped)}
+        return told(ConversationInfo, info, **own)
 
     @property
     def error(self) -> Optional[Error]:

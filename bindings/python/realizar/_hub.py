@@ -106,11 +106,11 @@ class _Opening:
         return super().do_open(connect, request, **more)  # type: ignore[misc]
 
 
-class _Http(_Opening, urllib.request.HTTPHandler):
+class _Http(_Opening, urllib.request.HTTPHandler):  # type: ignore[misc]
     pass
 
 
-class _Https(_Opening, urllib.request.HTTPSHandler):
+class _Https(_Opening, urllib.request.HTTPSHandler):  # type: ignore[misc]
     pass
 
 
@@ -140,7 +140,7 @@ class _Hub:
 
     def get(self, url: str, start: int = 0) -> Any:
         """The response to a GET, from this byte on, behind redirects. The token goes to the Hub's own host alone."""
-        origin = lambda of: urllib.parse.urlsplit(of)[:2]  # noqa: E731
+        origin: Callable[[str], Any] = lambda of: urllib.parse.urlsplit(of)[:2]  # noqa: E731
         for _ in range(10):
             if not url.startswith(("http://", "https://")):
                 break

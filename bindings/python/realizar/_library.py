@@ -42,7 +42,7 @@ library = _load()
 def status(name: str, *arguments: Any) -> int:
     """Calls a function; what is negative becomes an exception."""
     error = rz_error()
-    code = getattr(library, name)(*arguments, byref(error))
+    code = int(getattr(library, name)(*arguments, byref(error)))
     if code < 0:
         message = error.message.decode("utf-8", "replace")
         raise error_of(code, library.rz_status_name(code).decode(), message, error.system_code, error.needed)
@@ -141,8 +141,8 @@ class Handle:
         _kinds.setdefault(cls._free, cls.__name__)
 
     def close(self) -> None:
-        """Ends calls that use it, which raise Closed within milliseconds, and frees what it stands for; so do later calls of this object
-        and of objects that were made of it, as the conversations of a model. Closing twice is fine."""
+        """Ends calls that use it, which raise Closed within milliseconds, and frees what it stands for. Later calls of this object, and of
+        what computes with it, such as the conversations of a model, raise Closed. Closing twice is fine."""
         self._finalizer()
 
     @property
@@ -289,7 +289,9 @@ class _Task:
     """A call on another thread, and what came of it."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
-        self.call, self.result, self.error = call, None, None
+        self.call = call
+        self.result: Any = None
+        self.error: Optional[BaseException] = None
         self.claimed, self.changed, self.ended = threading.Lock(), threading.Lock(), False
         self.changed.acquire()
 

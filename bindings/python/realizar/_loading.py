@@ -18,7 +18,7 @@ from ._header import choice, whole
 from ._library import Handle, callbacks, interruptible, status
 from ._options import CacheType
 from ._runtime import Cancel, Runtime, devices
-from ._values import all_of, check_options, floats_of, function_of, listed, numbers_of, path_of, pointer_to, string_of, text_of, token_ids, wrong_type
+from ._values import all_of, check_options, floats_of, function_of, listed, numbers_of, path_of, pointer_to, string_of, text_of, token_ids, told, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -224,8 +224,7 @@ def plan(
     out = (byref(found), parts, len(parts), byref(n_parts))
     loading.run(lambda params: status("rz_model_plan_get", path, sources, n, params, byref(cache), n_sessions, *out))
     del kept
-    on = tuple(PlanDevice(*(getattr(part, name) for name in PlanDevice._fields)) for part in parts[: n_parts.value])
-    return Plan(*(on if name == "devices" else getattr(found, name) for name in Plan._fields))
+    return told(Plan, found, devices=tuple(told(PlanDevice, part) for part in parts[: n_parts.value]))
 
 
 def fetch(model: str, *, progress: Optional[Callable[[int, int], Optional[bool]]] = None, cancel: Optional[Cancel] = None) -> str:

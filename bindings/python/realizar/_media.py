@@ -19,7 +19,7 @@ from ._library import Handle, interruptible, library, new, status
 from ._loading import OF_HUB, Progress, Source, Watch, fetch, sources_of
 from ._runtime import Cancel
 from ._texts import Members, Messages, checked, messages_of
-from ._values import Tokens, check_options, flag_of, listed, microseconds, json_of, numbers_of, path_of, pointer_to, read_ids, shown, token_ids
+from ._values import Tokens, check_options, flag_of, listed, microseconds, json_of, numbers_of, path_of, pointer_to, read_ids, shown, token_ids, told
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 class EncoderInfo(NamedTuple):
+    """What an encoder is."""
+
     projector: str
     is_mutual: bool
     """The rows of a picture see each other, so that one step of the model computes them."""
@@ -58,6 +60,8 @@ class EncoderPlan(NamedTuple):
 
 
 class MediaInfo(NamedTuple):
+    """What a picture, a video or a sound has become."""
+
     kind: str
     """ "image", "audio" or "video"."""
     n_rows: int
@@ -91,8 +95,7 @@ _ENCODERS = numbers_of("RZ_ENCODER_")
 
 def _media_info(info: Any) -> MediaInfo:
     kind = {number: name for name, number in _MEDIA.items()}[info.kind]
-    told = {"kind": kind, "has_overview": bool(info.has_overview), "hash": bytes(info.hash)}
-    return MediaInfo(*(told[name] if name in told else getattr(info, name) for name in MediaInfo._fields))
+    return told(MediaInfo, info, kind=kind, has_overview=bool(info.has_overview), hash=bytes(info.hash))
 
 
 def _pixels(image: Any, format: Optional[str]) -> Tuple[Any, Any]:
@@ -175,16 +178,15 @@ class Encoder(Handle):
         super().__init__(Watch(progress, cancel, model).run(params, load), model)
         info = _c.rz_encoder_info()
         self._call("rz_encoder_info_get", byref(info))
-        told = {"projector": info.projector.decode(), "is_mutual": bool(info.is_mutual)}  # type: Dict[str, Any]
-        told["kinds"] = tuple(name for name, number in _MEDIA.items() if info.kinds & number)
-        self.info = EncoderInfo(*(told[name] if name in told else getattr(info, name) for name in EncoderInfo._fields))
+        kinds = tuple(name for name, number in _MEDIA.items() if info.kinds & number)
+        self.info = told(EncoderInfo, info, is_mutual=bool(info.is_mutual), kinds=kinds)
 
     @staticmethod
     def plan(model: "Model", path: Union[str, "os.PathLike[str]"], **options: "Unpack[EncoderOptions]") -> EncoderPlan:
         """The memory that an encoder will take, before a weight is read."""
         found = _c.rz_encoder_plan()
         model._call("rz_encoder_plan_get", path_of(_encoder_of(path)), None, 0, byref(encoder_params(options)), byref(found))
-        return EncoderPlan(*(getattr(found, name) for name in EncoderPlan._fields))
+        return told(EncoderPlan, found)
 
     def encode(
         self, image: Any, *, format: Optional[str] = None, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None,

@@ -18,7 +18,7 @@ from ._options import CacheType, Pooling, Sampling
 from ._runtime import DEVICES, Cancel
 from ._sessions import Adapter, Session
 from ._texts import ChatParser, Grammar, GrammarKind, Members, Messages, TextStream, grammar_of, request_of
-from ._values import Tokens, flag_of, listed, numbers_of, path_of, pointer_to, read_ids, string_of, text_of, token_ids
+from ._values import Tokens, flag_of, listed, numbers_of, path_of, pointer_to, read_ids, string_of, text_of, token_ids, told
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -68,7 +68,7 @@ class ModelInfo(NamedTuple):
     """GPUs that have layers, in the order of the layers, and the number of layers on each."""
     device_layers: Tuple[int, ...]
     has_chat_template: bool
-    """There is a chat template, and it writes the token that begins a text by itself."""
+    """There is a template for messages, and it writes the token that begins a text by itself."""
     template_writes_bos: bool
     n_unknown: int
     """Keys and tensors that `allow_unknown` passed over."""
@@ -97,7 +97,7 @@ class ModelInfo(NamedTuple):
 class Phase(NamedTuple):
     """Calls of one kind."""
 
-    count: int
+    count: int  # type: ignore[assignment]
     sum_ns: int
     """Nanoseconds that all of them took together."""
 
@@ -162,7 +162,7 @@ class Model(Handle):
         parts = [_c.rz_model_device() for _ in range(info.n_devices)]
         for i, part in enumerate(parts):
             self._call("rz_model_device_get", i, byref(part))
-        own = {
+        own: Dict[str, Any] = {
             "bos_token": _given(info.bos_token), "eos_token": _given(info.eos_token),
             "devices": tuple(part.device for part in parts), "device_layers": tuple(part.n_layers for part in parts),
             "has_chat_template": bool(info.chat_template & _c.RZ_TEMPLATE_PRESENT),
@@ -170,11 +170,8 @@ class Model(Handle):
             "capabilities": frozenset(name for name, bit in _CAPABILITIES.items() if info.capabilities & bit),
             "pooling": {number: name for name, number in _POOLINGS.items() if name != "model"}.get(info.pooling),
             "experts_copied_from": _given(info.experts_copied_from),
-        }  # type: Dict[str, Any]  # fmt: skip
-        for name in ModelInfo._fields:
-            value = own[name] if name in own else getattr(info, name)
-            own[name] = value.decode() if isinstance(value, bytes) else value
-        self.info = ModelInfo(**own)
+        }  # fmt: skip
+        self.info = told(ModelInfo, info, **own)
 
     def advised_sampling(self) -> Optional[Sampling]:
         """What the makers of the model advise for sampling, None where they do not. Only replies without `sampling`
@@ -315,7 +312,8 @@ class Model(Handle):
 
         while True:
             try:
-                return interruptible(lambda: call(out), (stop, self))
+                found: "np.ndarray" = interruptible(lambda: call(out), (stop, self))
+                return found
             except BufferTooSmall:
                 out = np.empty(n.value, dtype=np.float32)
 
@@ -323,14 +321,14 @@ class Model(Handle):
         """Number and time of the calls of each kind since the model was loaded."""
         metrics = _c.rz_metrics()
         self._call("rz_metrics_get", byref(metrics))
-        return {name: Phase(getattr(metrics, name).count, getattr(metrics, name).sum_ns) for name, kind in metrics._fields_ if kind is _c.rz_phase_metrics}
+        phases = [name for name, kind, *_ in metrics._fields_ if kind is _c.rz_phase_metrics]
+        return {name: told(Phase, getattr(metrics, name)) for name in phases}
 
     def work(self, kind: str = "cpu") -> Work:
         """The work of one kind of device, "cpu" or "gpu", since the model was loaded."""
         metrics = _c.rz_backend_metrics()
         self._call("rz_backend_metrics_get", choice(kind, "kind", DEVICES), byref(metrics))
-        found = [getattr(metrics, name) for name in Work._fields[:-1]]
-        return Work(*found, tuple(metrics.latency_histogram))
+        return told(Work, metrics, latency_histogram=tuple(metrics.latency_histogram))
 
     def reset_metrics(self) -> None:
         """Sets the counters to zero."""

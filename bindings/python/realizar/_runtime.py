@@ -15,11 +15,17 @@ DEVICES = numbers_of("RZ_DEVICE_")
 
 
 class Device(NamedTuple):
-    index: int
+    """What models can be loaded to."""
+
+    index: int  # type: ignore[assignment]
+    """Number of the device, as loads take it; the CPU is 1."""
     name: str
     kind: str
+    """ "cpu" or "gpu"."""
     isa: str
+    """Instruction set of its products, or the generation of a GPU."""
     memory_total: int
+    """Memory, and what of it is free now, in bytes."""
     memory_free: int
     unavailable: str
     """The reason why the device cannot be used; empty for one that can."""
@@ -133,6 +139,7 @@ class Runtime(Handle):
 
     @property
     def info(self) -> RuntimeInfo:
+        """Threads, and bytes of memory in use."""
         out = _c.rz_runtime_info(struct_size=ctypes.sizeof(_c.rz_runtime_info))
         self._call("rz_runtime_info_get", byref(out))
         return RuntimeInfo(out.threads, out.memory_used, out.memory_peak, out.memory_limit)

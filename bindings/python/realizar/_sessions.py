@@ -17,7 +17,7 @@ from ._media import Prompt
 from ._options import CacheType, Sampling
 from ._runtime import Cancel
 from ._texts import Grammar
-from ._values import Tokens, all_of, floats_of, listed, microseconds, numbers_of, path_of, pointer_to, read_ids, shown, string_of, token_ids, wrong_type
+from ._values import Tokens, all_of, floats_of, listed, microseconds, numbers_of, path_of, pointer_to, read_ids, shown, string_of, token_ids, told, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,8 +28,8 @@ _FILTERS = numbers_of("RZ_FILTER_")
 
 
 def _sequences(all: Sequence[Sequence[int]]) -> "Array[_c.rz_token_sequence]":
-    tokens = [(c_uint32 * len(one))(*one.tolist()) for one in map(token_ids, all)]
-    return (_c.rz_token_sequence * len(tokens))(*((one, len(one)) for one in tokens))
+    tokens: List[Any] = [(c_uint32 * len(one))(*one.tolist()) for one in map(token_ids, all)]
+    return (_c.rz_token_sequence * len(tokens))(*(_c.rz_token_sequence(one, len(one)) for one in tokens))
 
 
 class Sampler(Handle):
@@ -53,7 +53,8 @@ def sampler_params(sampling: Sampling) -> _c.rz_sampler_params:
     if not isinstance(sampling.logit_bias, Mapping):
         raise wrong_type(sampling.logit_bias, "logit_bias", "a dict of tokens and biases")
     pairs = sampling.logit_bias.items()
-    biases = (_c.rz_logit_bias * len(pairs))(*((whole(token, "a token of logit_bias"), real(bias, "a bias of logit_bias", ctypes.c_float)) for token, bias in pairs))
+    checked = [(whole(token, "a token of logit_bias"), real(bias, "a bias of logit_bias", ctypes.c_float)) for token, bias in pairs]
+    biases = (_c.rz_logit_bias * len(pairs))(*(_c.rz_logit_bias(*pair) for pair in checked))
     scalars = {name: value for name, value in vars(sampling).items() if name not in ("logit_bias", "dry_breakers", "banned_sequences", "order")}
     params = _c.rz_sampler_params(
         **scalars, n_biases=len(biases), n_dry_breakers=len(breakers), n_banned_sequences=len(banned), n_order=len(order)
@@ -104,6 +105,8 @@ def set_draft(params: Any, draft: "Draft") -> "Optional[Model]":
 
 
 class TokenLogprobs(NamedTuple):
+    """A token that was made, and what was likely in its place."""
+
     token: int
     """The token that was made, and the logarithm of its probability."""
     logprob: float
@@ -209,15 +212,15 @@ class Session(Handle):
     def prefill(self, tokens: Union[Tokens, Prompt], *, first: int = 0, cancel: Optional[Cancel] = None) -> None:
         """Appends tokens, from number `first` on, at least one; afterwards there are logits of the last one."""
         first = whole(first, "first")
-        ids = None if isinstance(tokens, Prompt) else token_ids(tokens)[first:]
+        given = tokens if isinstance(tokens, Prompt) else token_ids(tokens)[first:]
 
         def call() -> None:
             with self._use() as cache, use_or_none(cancel, "Cancel") as flag:
-                if isinstance(tokens, Prompt):
-                    with tokens._use() as prompt:
+                if isinstance(given, Prompt):
+                    with given._use() as prompt:
                         status("rz_prefill_prompt", cache, prompt, first, flag)
                 else:
-                    status("rz_prefill", cache, pointer_to(ids), len(ids), flag)
+                    status("rz_prefill", cache, pointer_to(given), len(given), flag)
 
         interruptible(call, (self._stop, self))
 
@@ -479,6 +482,7 @@ class Store(Handle):
 
     @property
     def info(self) -> StoreInfo:
+        """What the store has, and what it was good for."""
         info = _c.rz_store_info()
         self._call("rz_store_info_get", byref(info))
-        return StoreInfo(*(getattr(info, name) for name in StoreInfo._fields))
+        return told(StoreInfo, info)

@@ -116,6 +116,8 @@ _EVENTS = {value: name for name, value in numbers_of("RZ_CHAT_EVENT_").items() i
 
 
 class Part(NamedTuple):
+    """A piece of a reply."""
+
     kind: str
     """ "reasoning", "content", "tool_id" (which the message has too), "tool_name", "tool_arguments" (a piece of a JSON
     object), or "end". A call begins with its id."""

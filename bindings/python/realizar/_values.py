@@ -6,7 +6,7 @@ import math
 import os
 import reprlib
 from ctypes import byref, c_float, c_uint32
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, TypeVar, Union
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ._failures import WrongType
 from ._header import real, switch, unknown_option
 
 Tokens = Union[Sequence[int], "np.ndarray"]
+_Told = TypeVar("_Told")
 
 
 def shown(value: Any) -> str:
@@ -94,6 +95,15 @@ def check_options(options: Iterable[str], kind: Any, *others: str) -> None:
 def numbers_of(group: str) -> Dict[str, int]:
     """The constants of a group of the header by the ends of their names: {"mmap": 2, ...} of "RZ_MODEL_"."""
     return {name[len(group) :].lower(): value for name, value in vars(_c).items() if name.startswith(group)}
+
+
+def told(kind: Callable[..., _Told], struct: Any, /, **own: Any) -> _Told:
+    """A named tuple of the fields of a struct; `own`: of members that the struct does not have so."""
+    values = {}
+    for name in kind._fields:  # type: ignore[attr-defined]
+        value = own[name] if name in own else getattr(struct, name)
+        values[name] = value.decode() if isinstance(value, bytes) and name not in own else value
+    return kind(**values)
 
 
 def flag_of(value: Any, name: str, bit: int) -> int:

@@ -2,8 +2,11 @@
 
 import os
 import struct
+import unittest
 
 import numpy as np
+
+import realizar
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
 STORY = os.path.join(ROOT, "tests", "data", "stories260K-f32.gguf")
@@ -66,3 +69,15 @@ def large_model(folder):
         file.write(data)
         file.truncate((len(data) + 31) // 32 * 32 + offset)
     return path
+
+
+class Tiny(unittest.TestCase):
+    """Tests of the tiny model."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.model = realizar.Model(STORY, threads=2)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.model.close()
