@@ -1,24 +1,25 @@
-//! Cores that are faster than others, as Linux describes them in files.
+//! Detection of fast cores in the sysfs of Linux.
 
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// Returns the number of cores that are fast, of the processors that are usable, by the files under `root`, which is
-/// `/sys`; `None` where all are alike, or nothing is said.
+/// Returns the number of fast cores among the usable processors, from the files under `root`, normally `/sys`. Returns
+/// `None` if all cores are alike, or if the files do not exist.
 pub fn fast_cores(root: &Path, is_usable: impl Fn(u32) -> bool) -> Option<usize> {
     let of = |cpu: u32, name: &str| read_to_string(root.join(format!("devices/system/cpu/cpu{cpu}/{name}"))).ok();
     let online = read_to_string(root.join("devices/system/cpu/online")).ok()?;
     let cpus: Vec<u32> = numbers(&online).filter(|cpu| is_usable(*cpu)).collect();
     let mut fast = cpus.clone();
     if let Ok(named) = read_to_string(root.join("devices/cpu_core/cpus")) {
-        // Processors of Intel with cores of two kinds.
+        // Intel processors with cores of two kinds.
         fast.retain(|cpu| numbers(&named).any(|named| named == *cpu));
     } else {
         let speeds = |name: &str, least_percent: u64| {
             let speed = |cpu: &u32| of(*cpu, name)?.trim().parse().ok();
             Some((cpus.iter().map(speed).collect::<Option<Vec<u64>>>()?, least_percent))
         };
-        // Capacities say what a core does in relation to the fastest, clocks less: cores of one kind differ in them.
+        // Capacities are relative to the fastest core; clocks are less reliable, because they differ between cores of
+        // one kind.
         let (speeds, least) = speeds("cpu_capacity", 50).or_else(|| speeds("cpufreq/cpuinfo_max_freq", 80))?;
         let most = *speeds.iter().max()?;
         let mut speeds = speeds.into_iter();
@@ -27,7 +28,7 @@ pub fn fast_cores(root: &Path, is_usable: impl Fn(u32) -> bool) -> Option<usize>
     if fast.is_empty() || fast.len() == cpus.len() {
         return None;
     }
-    // Processors of one core count once.
+    // Hardware threads of one core count once.
     let mut cores: Vec<String> =
         fast.iter().map(|cpu| of(*cpu, "topology/core_cpus_list").unwrap_or_else(|| cpu.to_string())).collect();
     cores.sort_unstable();
@@ -50,7 +51,7 @@ fn numbers(list: &str) -> impl Iterator<Item = u32> {
 mod tests {
     use super::*;
 
-    /// Writes files of a machine with processors up to `last`.
+    /// Writes the sysfs files of a machine with processors up to `last`.
     fn machine(last: u32, files: &[(&str, &dyn Fn(u32) -> String)], core: Option<&str>) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let cpu = root.path().join("devices/system/cpu");

@@ -1,15 +1,15 @@
-//! Dynamic libraries that are opened while the program runs.
+//! Dynamic libraries that are opened at run time.
 
 use std::ffi::OsStr;
 
-/// Names or paths of a library, in the order in which they are tried.
+/// Names or paths of a library, in search order.
 pub struct LibraryNames {
     pub on_windows: &'static [&'static str],
     pub elsewhere: &'static [&'static str],
 }
 
 impl LibraryNames {
-    /// The names on this system.
+    /// Returns the names for this system.
     pub fn here(&self) -> &'static [&'static str] {
         if cfg!(windows) { self.on_windows } else { self.elsewhere }
     }
@@ -19,16 +19,16 @@ impl LibraryNames {
 pub struct Library(libloading::Library);
 
 impl Library {
-    /// Opens a library by its path, or by a name that the system looks for in its own folders.
+    /// Opens a library by path, or by a name that the system searches in its own folders.
     ///
     /// # Safety
-    /// Runs the initialisers of the library.
+    /// Runs the initializers of the library.
     pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
         #[cfg(not(windows))]
         // SAFETY: by this function's contract.
         let library = unsafe { libloading::Library::new(name) };
-        // Searches the folder of the system only: into the program's folder and the current folder anybody may have put
-        // a file of this name.
+        // Searches only the system folder: any user may have put a file of this name into the program's folder or the
+        // current folder.
         #[cfg(windows)]
         // SAFETY: by this function's contract.
         let library = unsafe {

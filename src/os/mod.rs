@@ -1,6 +1,6 @@
-//! Everything that differs between operating systems: files, memory in pages, threads with their signals and
-//! processors, the machine, dynamic libraries. `unix`, `windows` and `other` each define all items that are re-exported
-//! here. Other code calls a system only through std and memmap2.
+//! The operating system interface: files, page-granular memory, threads with their signals and processors, machine
+//! information, dynamic libraries. `unix`, `windows` and `other` each define all items that are re-exported here. Other
+//! code calls the system only through std and memmap2.
 #![allow(unsafe_code)]
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -29,50 +29,51 @@ pub use self::unix::*;
 #[cfg(windows)]
 pub use self::windows::*;
 
-/// Returns whether an error code of the system says that there is no such file.
+/// True if an error code of the system means that a file does not exist.
 pub fn is_not_found(system_code: i32) -> bool {
     system_code == NOT_FOUND || std::io::Error::from_raw_os_error(system_code).kind() == std::io::ErrorKind::NotFound
 }
 
-/// Replaces the end of a file name; `None` if the name ends otherwise. The bytes before the end need not be UTF-8.
+/// Replaces the end of a file name; returns `None` if the name ends otherwise. The bytes before the end may be
+/// non-UTF-8.
 pub fn with_other_end(name: &OsStr, end: &str, other: &str) -> Option<OsString> {
     let rest = name.as_encoded_bytes().strip_suffix(end.as_bytes())?;
-    // SAFETY: the bytes of an `OsStr` up to a substring that is UTF-8 and not empty, or all of them.
+    // SAFETY: the bytes of an `OsStr` up to a nonempty UTF-8 substring, or all of them.
     let mut name = unsafe { OsStr::from_encoded_bytes_unchecked(rest) }.to_owned();
     name.push(other);
     Some(name)
 }
 
-/// Number of this process; 0 on systems without processes, on which std would panic.
+/// Returns the process ID; 0 on systems without processes, on which std would panic.
 pub fn process_id() -> u32 {
     if cfg!(any(unix, windows)) { std::process::id() } else { 0 }
 }
 
-/// Numbers of Documentation/arch/x86/xstate.rst of Linux.
+/// Constants from Documentation/arch/x86/xstate.rst of Linux.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 const XFEATURE_XTILEDATA: u64 = 18;
 
-/// Asks the system to let this process use the tiles of AMX; false where it does not.
+/// Requests permission for AMX tiles from the system; returns false if denied.
 #[cfg(target_arch = "x86_64")]
 pub fn enable_tiles() -> bool {
     #[cfg(target_os = "linux")]
     {
         const ARCH_REQ_XCOMP_PERM: i32 = 0x1023;
-        // SAFETY: the call takes numbers alone; a kernel that does not know it says so.
+        // SAFETY: the call takes only numbers; kernels without it return an error.
         unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 }
     }
     #[cfg(not(target_os = "linux"))]
     false
 }
 
-/// Returns whether the system lets this process use the tiles of AMX already.
+/// True if this process already has permission for AMX tiles.
 #[cfg(target_arch = "x86_64")]
 pub fn has_tiles() -> bool {
     #[cfg(target_os = "linux")]
     {
         const ARCH_GET_XCOMP_PERM: i32 = 0x1022;
         let mut features = 0u64;
-        // SAFETY: the call writes a number of 64 bits; a kernel that does not know it says so.
+        // SAFETY: the call writes a 64-bit number; kernels without it return an error.
         let result = unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_GET_XCOMP_PERM, &raw mut features) };
         result == 0 && features >> XFEATURE_XTILEDATA & 1 == 1
     }
@@ -80,12 +81,12 @@ pub fn has_tiles() -> bool {
     false
 }
 
-/// Name of the processor.
+/// Returns the name of the processor.
 pub fn processor() -> String {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::__cpuid;
-        // Leaves 0x80000002 to 0x80000004 have the 48 bytes of the brand.
+        // Leaves 0x80000002 to 0x80000004 have the 48 bytes of the brand string.
         let leaf = |leaf| {
             let r = __cpuid(leaf);
             [r.eax, r.ebx, r.ecx, r.edx]

@@ -1,4 +1,4 @@
-//! Systems without threads, such as WebAssembly in a browser: there is one thread, and what std has of files.
+//! Systems without threads, such as WebAssembly in a browser: one thread, and files through std.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -18,12 +18,12 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Returns whether a file is this user's, which this system does not report.
+/// True if a file belongs to this user; this system does not report it.
 pub fn is_of_this_user(_data: &Metadata) -> bool {
     true
 }
 
-/// Returns whether what is described is this user's, of which there is one.
+/// True if a file belongs to this user; this system has only one user.
 pub fn is_own(_data: &Metadata) -> bool {
     true
 }
@@ -63,19 +63,19 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// A thread; this system has none.
+/// A thread; cannot exist on this system.
 pub enum Thread {}
 
 impl Thread {
     pub fn join(self) {}
 }
 
-/// Starts no thread: the system has none.
+/// Always fails: this system has no threads.
 pub fn start_thread(_name: &str, _stack: usize, _work: Box<dyn FnOnce() + Send>) -> io::Result<Thread> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Runs `work` here, because there is no other thread.
+/// Runs `work` on the calling thread, the only one.
 pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(_stack: usize, work: F) -> io::Result<T> {
     Ok(work())
 }

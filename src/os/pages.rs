@@ -1,5 +1,5 @@
-//! Memory in whole pages, zeroed: anonymous mappings, where the system has them without pages where nothing was
-//! written, or blocks of the host's allocator.
+//! Zeroed memory in whole pages: anonymous mappings, whose untouched pages take no memory on most systems, or blocks of
+//! the host's allocator.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 #[cfg(any(unix, windows))]
 use crate::memory;
 
-/// Bytes of fixed length at an address that is a multiple of 4096.
+/// Bytes of fixed length, aligned to 4096.
 pub enum Pages {
     #[cfg(any(unix, windows))]
     Mapped(Mapped),
@@ -31,8 +31,7 @@ impl Pages {
         Ok(Pages::Allocated(Allocated { start, layout }))
     }
 
-    /// Asks for huge pages, which a system without them does not give; Android is not asked, for which memmap2 has no
-    /// such advice.
+    /// Requests huge pages, which the system may not have. Not on Android, for which memmap2 lacks this advice.
     pub fn prefer_huge(&self) {
         #[cfg(target_os = "linux")]
         if let Pages::Mapped(pages) = self {
@@ -48,7 +47,7 @@ impl Deref for Pages {
         match self {
             #[cfg(any(unix, windows))]
             Pages::Mapped(pages) => &pages.0,
-            // SAFETY: as many bytes as were allocated, zeroed.
+            // SAFETY: the bytes were allocated with this length and zeroed.
             Pages::Allocated(block) => unsafe { std::slice::from_raw_parts(block.start.as_ptr(), block.layout.size()) },
         }
     }
@@ -67,7 +66,7 @@ impl DerefMut for Pages {
     }
 }
 
-/// A mapping, which is counted.
+/// A mapping, included in the memory statistics.
 #[cfg(any(unix, windows))]
 pub struct Mapped(memmap2::MmapMut);
 
@@ -78,13 +77,13 @@ impl Drop for Mapped {
     }
 }
 
-/// A block of the allocator.
+/// A block from the allocator.
 pub struct Allocated {
     start: NonNull<u8>,
     layout: Layout,
 }
 
-// SAFETY: memory that this value alone owns.
+// SAFETY: memory owned only by this value.
 unsafe impl Send for Allocated {}
 // SAFETY: as above; a shared reference only reads.
 unsafe impl Sync for Allocated {}

@@ -1,8 +1,8 @@
-//! Files that other processes see whole or not at all. Each file is written under a temporary name, locked while its
-//! process lives, and then renamed. Packed weights, results of self-tests and the folder of a store are all written
-//! this way.
+//! Atomic file creation: other processes see complete files or none. Each file is written under a temporary name,
+//! locked while its process lives, and then renamed. Packed weights, self-test results and the folder of a store are
+//! all written this way.
 //!
-//! The temporary name has a random number rather than the process ID, because containers that share a folder all have
+//! The temporary name has a random number instead of the process ID, because containers that share a folder all have
 //! the process ID 1.
 
 use std::fs::{self, File, TryLockError};
@@ -14,11 +14,11 @@ use std::time::Duration;
 use super::{create_own, is_of_this_user, open};
 use crate::error::{Error, Result};
 
-/// End of the names of files that are being written.
+/// Suffix of the names of unfinished files.
 const END: &str = ".part";
 /// Age at which an unfinished file counts as abandoned, if files cannot be locked.
 const ABANDONED: Duration = Duration::from_secs(3600);
-/// Maximum number of names that are tried.
+/// Maximum number of names to try.
 const NAMES: usize = 16;
 
 /// A locked file that is being written. It is removed unless it gets its final name.
@@ -38,7 +38,7 @@ impl Part {
             let path = PathBuf::from(path);
             let create = || File::options().write(true).create_new(true).open(&path);
             match if is_private { create_own(&path) } else { create() } {
-                // A process that started between the two calls may have removed it as abandoned.
+                // A process that started between the two calls may have removed the file as abandoned.
                 Ok(file) => match file.try_lock() {
                     Err(TryLockError::WouldBlock) => {}
                     _ if fs::symlink_metadata(&path).is_err() => {}
@@ -58,7 +58,7 @@ impl Part {
         &self.path
     }
 
-    /// Renames the file to `target`, which replaces an existing file.
+    /// Renames the file to `target`, replacing an existing file.
     pub fn name(mut self, target: &Path) -> io::Result<()> {
         fs::rename(&self.path, target)?;
         self.is_named = true;
@@ -74,15 +74,14 @@ impl Drop for Part {
     }
 }
 
-/// Returns the final name of an unfinished file; `None` if `name` is not the name of an unfinished file.
+/// Returns the final name of an unfinished file; `None` if `name` is not such a file's name.
 pub fn name_of_part(name: &str) -> Option<&str> {
     let (target, number) = name.strip_suffix(END)?.rsplit_once('.')?;
     let is_number = number.len() == 16 && number.bytes().all(|b| b.is_ascii_hexdigit());
     is_number.then_some(target)
 }
 
-/// Removes this user's unfinished files that ended processes left in a folder, if `is_wanted` is true for the target's
-/// name.
+/// Removes this user's unfinished files of ended processes from a folder, if `is_wanted` is true for the target's name.
 pub fn remove_abandoned(folder: &Path, is_wanted: impl Fn(&str) -> bool) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -94,7 +93,7 @@ pub fn remove_abandoned(folder: &Path, is_wanted: impl Fn(&str) -> bool) {
         if !data.is_file() || !is_of_this_user(&data) {
             continue;
         }
-        // The lock is held until the file is gone, so that no writer takes it meanwhile.
+        // The lock is held until the file is removed, so that no writer takes the file meanwhile.
         let Ok(file) = open(&entry.path()) else { continue };
         let is_abandoned = match file.try_lock() {
             Ok(()) => true,
@@ -109,8 +108,8 @@ pub fn remove_abandoned(folder: &Path, is_wanted: impl Fn(&str) -> bool) {
     }
 }
 
-/// Replaces a file by the chunks that `write` passes on. A file with this name is always complete; after an error the
-/// old file is still there.
+/// Replaces a file by the chunks that `write` passes on. A file of this name is always complete; after an error the old
+/// file remains.
 pub fn replace_file(path: &Path, write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     remove_abandoned(folder, |target| path.file_name().is_some_and(|name| name == target));

@@ -1,4 +1,4 @@
-//! Linux, Android, macOS and iOS. Processors are named and bound on the first two alone.
+//! Linux, Android, macOS and iOS. Only Linux and Android support processor affinity.
 
 use std::ffi::{CString, OsStr, c_void};
 use std::fs::{DirBuilder, File, Metadata};
@@ -13,34 +13,34 @@ use std::ptr::null_mut;
 use std::str::Utf8Error;
 use std::thread;
 
-/// Code of the error that a path leads to a folder, and that it leads to something else that is no regular file.
+/// Error code for a path that leads to a folder; next, to something else that is not a regular file.
 pub const IS_FOLDER: i32 = libc::EISDIR;
 pub const IS_NO_FILE: i32 = libc::EINVAL;
-/// Code of the error that there is nothing under a path.
+/// Error code for a path that does not exist.
 pub const NOT_FOUND: i32 = libc::ENOENT;
 
-/// A path is any bytes.
+/// Returns bytes as a path; any bytes are valid.
 pub fn path(bytes: &[u8]) -> Result<&Path, Utf8Error> {
     Ok(Path::new(OsStr::from_bytes(bytes)))
 }
 
-/// Opens what may be a file for reading, and never waits: a pipe without a writer would hold it for ever.
+/// Opens a path for reading without blocking: a pipe without a writer would block forever.
 pub fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// Returns whether a file is this user's.
+/// True if a file belongs to this user.
 pub fn is_of_this_user(data: &Metadata) -> bool {
-    // SAFETY: asks for a number.
+    // SAFETY: the call only returns a number.
     data.uid() == unsafe { libc::geteuid() }
 }
 
-/// Returns whether what is described is this user's, and nobody else may write to it.
+/// True if a file belongs to this user and no other user may write to it.
 pub fn is_own(data: &Metadata) -> bool {
     is_of_this_user(data) && data.mode() & 0o022 == 0
 }
 
-/// Opens a regular file of this user for reading and for changing its times, and never follows a link nor waits.
+/// Opens a regular file of this user for reading and for changing its times; never follows a link or blocks.
 pub fn open_own(path: &Path) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
     let file = File::options().read(true).custom_flags(flags).open(path)?;
@@ -48,25 +48,25 @@ pub fn open_own(path: &Path) -> io::Result<File> {
     if data.is_file() && is_own(&data) { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
-/// Makes a file that only this user may read and write.
+/// Creates a file that only this user may read and write.
 pub fn create_own(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Makes a folder that is this user's alone, and those above it, where they are missing.
+/// Creates a folder that only this user may access, and missing parent folders.
 pub fn make_own_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Bytes that this user may still write to the file system of a folder; `None` where unknown.
+/// Returns the bytes that this user may still write to a folder's file system; `None` if unknown.
 pub fn disk_free(folder: &Path) -> Option<u64> {
     let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
-    // SAFETY: a path that ends with NUL, and a record that the call fills in.
+    // SAFETY: a NUL-terminated path, and a struct that the call fills in.
     let stat = unsafe {
         let mut stat: libc::statvfs = std::mem::zeroed();
         (libc::statvfs(path.as_ptr(), &mut stat) == 0).then_some(stat)?
     };
-    // The types of both differ between systems.
+    // The types of both fields differ between systems.
     #[allow(clippy::unnecessary_cast)]
     (stat.f_bavail as u64).checked_mul(stat.f_frsize as u64)
 }
@@ -75,34 +75,34 @@ pub fn is_regular(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.is_file())
 }
 
-/// The file of a descriptor, which is never closed here; `None` where the system has none.
+/// Returns the file of a descriptor, without ever closing it; `None` if the system has no descriptors.
 ///
 /// # Safety
-/// The descriptor is nobody's who closes it while the file is used; one that is not open makes calls fail.
+/// The descriptor must not be closed while the file is in use; calls fail if it is not open.
 pub unsafe fn of_descriptor(descriptor: i32) -> Option<ManuallyDrop<File>> {
-    // SAFETY: the contract of this function.
+    // SAFETY: by this function's contract.
     Some(ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) }))
 }
 
-/// Fills `out` from `offset`, by any number of threads at once.
+/// Fills `out` from `offset`; any number of threads may call this at once.
 pub fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> io::Result<()> {
     file.read_exact_at(out, offset)
 }
 
-/// Threads can be started.
+/// True if the system has threads.
 pub const HAS_THREADS: bool = true;
 
-/// Runs `work` with all signals blocked on this thread. Threads inherit that, so those that it starts never run a
-/// handler of the host.
+/// Runs `work` with all signals blocked on this thread. Threads that `work` starts inherit the mask, so they never run
+/// a handler of the host.
 pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     let mut own = block_signals();
     let result = work();
-    // SAFETY: the set is what this thread had.
+    // SAFETY: the set is this thread's previous mask.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw mut own, null_mut()) };
     result
 }
 
-/// Returns whether the calling thread blocks signals.
+/// True if the calling thread blocks signals.
 #[cfg(test)]
 pub fn refuses_signals() -> bool {
     // SAFETY: the call only writes to the set.
@@ -123,16 +123,16 @@ fn block_signals() -> libc::sigset_t {
     }
 }
 
-/// Starts a thread with this much stack that runs `start` with all signals blocked.
+/// Starts a thread with this stack size that runs `start` with all signals blocked.
 ///
 /// # Safety
-/// `start` may be called with `argument` on another thread.
+/// `start` must be callable with `argument` on another thread.
 unsafe fn create_thread(
     stack: usize,
     start: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> io::Result<libc::pthread_t> {
-    // SAFETY: attributes are plain memory, initialized before use; the rest is covered by this function's contract.
+    // SAFETY: attributes are plain memory, initialized before use; the rest is this function's contract.
     without_signals(|| unsafe {
         let (mut thread, mut attributes) = (std::mem::zeroed(), std::mem::zeroed());
         libc::pthread_attr_init(&mut attributes);
@@ -143,7 +143,7 @@ unsafe fn create_thread(
     })
 }
 
-/// A thread that was started by `start_thread`.
+/// A thread started by `start_thread`.
 pub struct Thread(libc::pthread_t);
 
 // SAFETY: any thread may join another one.
@@ -152,20 +152,19 @@ unsafe impl Send for Thread {}
 unsafe impl Sync for Thread {}
 
 impl Thread {
-    /// Waits for the thread's end, which may be a panic.
+    /// Waits for the end of the thread, including by a panic.
     pub fn join(self) {
         // SAFETY: the thread was created joinable, and is joined once, because `self` is taken.
         unsafe { libc::pthread_join(self.0, null_mut()) };
     }
 }
 
-/// Work of a thread that was not started yet.
+/// The work of a thread that is not started yet.
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Starts a thread with all signals blocked. std leaves nothing on the calling thread and registers nothing on the new
-/// one: std registers destructors of thread-locals on each thread that starts others and on each thread that it starts.
-/// These destructors keep the library mapped after `dlclose`, and glibc terminates the process if it has no memory for
-/// them.
+/// Starts a thread with all signals blocked. Does not use std, which registers destructors of thread-locals on each
+/// thread that starts others and on each thread that it starts. These destructors keep the library mapped after
+/// `dlclose`, and glibc terminates the process if it has no memory for them.
 pub fn start_thread(name: &str, stack: usize, work: Work) -> io::Result<Thread> {
     struct Start {
         name: [u8; 16],
@@ -173,7 +172,7 @@ pub fn start_thread(name: &str, stack: usize, work: Work) -> io::Result<Thread> 
     }
 
     extern "C" fn start(argument: *mut c_void) -> *mut c_void {
-        // SAFETY: the box that was handed to `pthread_create`; nothing else owns it.
+        // SAFETY: the box that was passed to `pthread_create`; this thread owns it.
         let Start { name, work } = *unsafe { Box::from_raw(argument.cast::<Start>()) };
         name_thread(&name);
         // The thread ends here either way; a panic must not unwind into C.
@@ -184,16 +183,16 @@ pub fn start_thread(name: &str, stack: usize, work: Work) -> io::Result<Thread> 
     let mut start_name = [0; 16];
     start_name.iter_mut().zip(name.bytes().take(15)).for_each(|(to, from)| *to = from);
     let argument = Box::into_raw(Box::new(Start { name: start_name, work }));
-    // SAFETY: the work may be sent to another thread.
+    // SAFETY: the work is `Send`.
     unsafe { create_thread(stack, start, argument.cast()) }.map(Thread).inspect_err(|_| {
-        // SAFETY: no thread was started that owns it.
+        // SAFETY: no thread was started that owns the box.
         drop(unsafe { Box::from_raw(argument) });
     })
 }
 
-/// Names the calling thread; the name ends with 0.
+/// Sets the name of the calling thread; `name` must be NUL-terminated.
 fn name_thread(name: &[u8; 16]) {
-    // SAFETY: the name ends with 0 and is copied.
+    // SAFETY: the name is NUL-terminated and copied.
     unsafe {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         libc::prctl(libc::PR_SET_NAME, name.as_ptr());
@@ -204,8 +203,8 @@ fn name_thread(name: &[u8; 16]) {
     }
 }
 
-/// Runs `work` with all signals blocked on a thread with this much stack, which has ended when this returns; a panic
-/// goes on here.
+/// Runs `work` with all signals blocked on a new thread with this stack size and waits for its end; a panic continues
+/// on the caller's thread.
 pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(stack: usize, work: F) -> io::Result<T> {
     struct Task<F, T> {
         work: Option<F>,
@@ -213,15 +212,16 @@ pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(stack: usize, work: F) -> io:
     }
 
     extern "C" fn start<F: FnOnce() -> T, T>(task: *mut c_void) -> *mut c_void {
-        // SAFETY: the task that was handed to `pthread_create`, which leaves it alone until this thread has ended.
+        // SAFETY: the task that was passed to `pthread_create`, whose caller does not use it until this thread has
+        // ended.
         let task = unsafe { &mut *task.cast::<Task<F, T>>() };
-        // Nothing that unwinds leaves half changed: the panic goes on where the result is taken.
+        // No broken state is observable after a panic, because the panic continues when the result is taken.
         task.result = task.work.take().map(|work| catch_unwind(AssertUnwindSafe(work)));
         null_mut()
     }
 
     let mut task = Task { work: Some(work), result: None };
-    // SAFETY: the new thread alone uses `task`, which lives here until it was joined.
+    // SAFETY: only the new thread uses `task`, which lives until the thread is joined.
     Thread(unsafe { create_thread(stack, start::<F, T>, (&raw mut task).cast()) }?).join();
     match task.result {
         Some(result) => Ok(result.unwrap_or_else(|panic| resume_unwind(panic))),
@@ -231,35 +231,35 @@ pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(stack: usize, work: F) -> io:
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod linux {
-    /// Processors can be named.
+    /// True if threads can be bound to processors.
     pub const HAS_AFFINITY: bool = true;
 
-    /// The processors that the calling thread may use.
+    /// Returns a predicate for the processors that the calling thread may use.
     fn usable() -> impl Fn(u32) -> bool {
-        // SAFETY: a `cpu_set_t` of zeros is the empty set, and the call writes no more than its size.
+        // SAFETY: a zeroed `cpu_set_t` is the empty set, and the call writes no more than its size.
         let allowed = unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::sched_getaffinity(0, size_of_val(&set), &mut set);
             set
         };
-        // SAFETY: the bit lies within the set.
+        // SAFETY: the bit is within the set.
         move |cpu| cpu < libc::CPU_SETSIZE as u32 && unsafe { libc::CPU_ISSET(cpu as usize, &allowed) }
     }
 
-    /// The first of `cpus` that the calling thread may not use.
+    /// Returns the first of `cpus` that the calling thread may not use.
     pub fn unusable_processor(cpus: &[u32]) -> Option<u32> {
         let usable = usable();
         cpus.iter().copied().find(|cpu| !usable(*cpu))
     }
 
-    /// Number of fast cores that the calling thread may use; `None` where all are alike, or it is not known.
+    /// Returns the number of fast cores that the calling thread may use; `None` if all are alike or it is unknown.
     pub fn fast_cores() -> Option<usize> {
         crate::os::cores::fast_cores(std::path::Path::new("/sys"), usable())
     }
 
     /// Binds the calling thread to a processor that it may use.
     pub fn bind(cpu: u32) {
-        // SAFETY: the bit lies within the set, and a thread may always narrow its own affinity.
+        // SAFETY: the bit is within the set, and a thread may always restrict its own affinity.
         unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::CPU_SET(cpu as usize, &mut set);
@@ -267,7 +267,7 @@ mod linux {
         }
     }
 
-    /// Bytes of memory in all, and free; 0 where unknown.
+    /// Returns the bytes of memory: total and free; 0 if unknown.
     pub fn memory() -> [u64; 2] {
         let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let kib = |key: &str| -> Option<u64> {
@@ -290,13 +290,13 @@ mod elsewhere {
 
     pub fn bind(_cpu: u32) {}
 
-    /// Number of the fast cores of Apple's processors with cores of two kinds.
+    /// Returns the number of fast cores of Apple processors with cores of two kinds.
     pub fn fast_cores() -> Option<usize> {
         #[cfg(target_vendor = "apple")]
         {
             let number = |name: &std::ffi::CStr| {
                 let (mut n, mut bytes) = (0u32, size_of::<u32>());
-                // SAFETY: the name ends with 0; at most the bytes of `n` are written, and nothing is set.
+                // SAFETY: the name is NUL-terminated; at most the bytes of `n` are written, and nothing is set.
                 let result = unsafe {
                     libc::sysctlbyname(name.as_ptr(), (&raw mut n).cast(), &mut bytes, std::ptr::null_mut(), 0)
                 };
@@ -310,7 +310,7 @@ mod elsewhere {
     }
 
     pub fn memory() -> [u64; 2] {
-        // SAFETY: asks for numbers; what is unknown is negative.
+        // SAFETY: the calls only return numbers; unknown ones are negative.
         let [pages, size] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
         [u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(size).unwrap_or(0)), 0]
     }

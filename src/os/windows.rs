@@ -1,6 +1,6 @@
-//! Windows. Paths are UTF-8, with those longer than 260 characters opened by std in their long form; files are shared,
-//! so that others may read, write, rename and delete one that is open here. A thread can be bound to the processors of
-//! its group.
+//! Windows. Paths are UTF-8; std opens paths longer than 260 characters in their long form. Files are opened in shared
+//! mode, so that other processes may read, write, rename and delete them meanwhile. A thread can be bound to the
+//! processors of its group.
 
 use std::ffi::c_void;
 use std::fs::{self, File, Metadata};
@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 use std::str::Utf8Error;
 use std::thread;
 
-// As `windows.h` declares them, all in kernel32.
+// Declarations as in `windows.h`, all in kernel32.
 #[link(name = "kernel32")]
 unsafe extern "system" {
     fn GetFileType(file: *mut c_void) -> u32;
@@ -42,28 +42,28 @@ pub const IS_FOLDER: i32 = 336;
 pub const IS_NO_FILE: i32 = 50;
 pub const NOT_FOUND: i32 = 2;
 
-/// A path is UTF-8.
+/// Returns bytes as a path; they must be UTF-8.
 pub fn path(bytes: &[u8]) -> Result<&Path, Utf8Error> {
     std::str::from_utf8(bytes).map(Path::new)
 }
 
-/// Opens what may be a file for reading; folders too, so that they can be distinguished from what is not there.
+/// Opens a path for reading; also folders, so that they can be distinguished from missing files.
 pub fn open(path: &Path) -> io::Result<File> {
     const FILE_FLAG_BACKUP_SEMANTICS: u32 = 0x0200_0000;
     File::options().read(true).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)
 }
 
-/// Returns whether a file is this user's, which the system does not report here.
+/// True if a file belongs to this user; this system does not report it.
 pub fn is_of_this_user(_data: &Metadata) -> bool {
     true
 }
 
-/// Returns whether what is described is this user's, which the rights of its folder decide.
+/// True if a file belongs to this user; the access rights of its folder decide.
 pub fn is_own(_data: &Metadata) -> bool {
     true
 }
 
-/// Opens a regular file for reading and for changing its times, and never follows a link.
+/// Opens a regular file for reading and for changing its times; never follows a link.
 pub fn open_own(path: &Path) -> io::Result<File> {
     const GENERIC_READ: u32 = 0x8000_0000;
     const FILE_WRITE_ATTRIBUTES: u32 = 0x100;
@@ -83,16 +83,16 @@ pub fn make_own_folder(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
-/// Bytes that this user may still write to the volume of a folder; `None` where unknown.
+/// Returns the bytes that this user may still write to a folder's volume; `None` if unknown.
 pub fn disk_free(folder: &Path) -> Option<u64> {
     let path: Vec<u16> = folder.as_os_str().encode_wide().chain([0]).collect();
     let mut free = 0;
-    // SAFETY: a path that ends with 0, and a number that the call writes; it takes NULL for the others.
+    // SAFETY: a NUL-terminated path, and a number that the call writes; the other pointers may be NULL.
     let found = unsafe { GetDiskFreeSpaceExW(path.as_ptr(), &mut free, null_mut(), null_mut()) };
     (found != 0).then_some(free)
 }
 
-/// Returns whether `file` is on a disk, unlike pipes and devices such as NUL.
+/// True if `file` is on a disk, unlike pipes and devices such as NUL.
 pub fn is_regular(file: &File) -> io::Result<bool> {
     const FILE_TYPE_DISK: u32 = 1;
     // SAFETY: the handle is open.
@@ -100,12 +100,12 @@ pub fn is_regular(file: &File) -> io::Result<bool> {
     Ok(is_disk && file.metadata()?.is_file())
 }
 
-/// Descriptors are those of a C runtime, of which a process may have several.
+/// Always `None`: descriptors belong to a C runtime, of which a process may have several.
 pub unsafe fn of_descriptor(_descriptor: i32) -> Option<ManuallyDrop<File>> {
     None
 }
 
-/// Fills `out` from `offset`, by any number of threads at once.
+/// Fills `out` from `offset`; any number of threads may call this at once.
 pub fn read_exact_at(file: &File, mut out: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !out.is_empty() {
         match file.seek_read(out, offset) {
@@ -118,10 +118,10 @@ pub fn read_exact_at(file: &File, mut out: &mut [u8], mut offset: u64) -> io::Re
     Ok(())
 }
 
-/// Threads can be started.
+/// True if the system has threads.
 pub const HAS_THREADS: bool = true;
 
-/// There are no signals.
+/// Runs `work`; there are no signals to block.
 pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
@@ -131,11 +131,11 @@ pub fn refuses_signals() -> bool {
     true
 }
 
-/// A thread that was started by `start_thread`.
+/// A thread started by `start_thread`.
 pub struct Thread(thread::JoinHandle<()>);
 
 impl Thread {
-    /// Waits for the thread's end, which may be a panic.
+    /// Waits for the end of the thread, including by a panic.
     pub fn join(self) {
         let _ = self.0.join();
     }
@@ -146,7 +146,7 @@ pub fn start_thread(name: &str, stack: usize, work: Box<dyn FnOnce() + Send>) ->
     thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(work).map(Thread)
 }
 
-/// Runs `work` on a thread with this much stack, which has ended when this returns; a panic goes on here.
+/// Runs `work` on a new thread with this stack size and waits for its end; a panic continues on the caller's thread.
 pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(stack: usize, work: F) -> io::Result<T> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(stack).spawn_scoped(scope, work)?;
@@ -154,31 +154,31 @@ pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(stack: usize, work: F) -> io:
     })
 }
 
-/// Processors can be named.
+/// True if threads can be bound to processors.
 pub const HAS_AFFINITY: bool = true;
 
-/// The first of `cpus` that this process may not use.
+/// Returns the first of `cpus` that this process may not use.
 pub fn unusable_processor(cpus: &[u32]) -> Option<u32> {
     let [mut process, mut system] = [0; 2];
-    // SAFETY: writes two numbers; what is a failure leaves them 0.
+    // SAFETY: the call writes two numbers; on failure they stay 0.
     unsafe { GetProcessAffinityMask(GetCurrentProcess(), &mut process, &mut system) };
     cpus.iter().copied().find(|cpu| *cpu >= usize::BITS || process >> cpu & 1 == 0)
 }
 
 /// Binds the calling thread to a processor that it may use.
 pub fn bind(cpu: u32) {
-    // SAFETY: a thread may always narrow its own affinity.
+    // SAFETY: a thread may always restrict its own affinity.
     unsafe { SetThreadAffinityMask(GetCurrentThread(), 1 << cpu) };
 }
 
-/// Number of the cores of the highest class, the fastest; `None` where there is one class.
+/// Returns the number of cores of the highest (fastest) class; `None` if there is only one class.
 pub fn fast_cores() -> Option<usize> {
     const RELATION_PROCESSOR_CORE: u32 = 0;
     let mut bytes = 0;
-    // SAFETY: writes the number of bytes alone, because there is no room for more.
+    // SAFETY: the call only writes the required size, because the buffer size is 0.
     unsafe { GetLogicalProcessorInformationEx(RELATION_PROCESSOR_CORE, std::ptr::null_mut(), &mut bytes) };
     let mut records = vec![0u64; (bytes as usize).div_ceil(8)];
-    // SAFETY: writes at most so many bytes, and how many.
+    // SAFETY: the call writes at most `bytes` bytes, and their number.
     let result =
         unsafe { GetLogicalProcessorInformationEx(RELATION_PROCESSOR_CORE, records.as_mut_ptr().cast(), &mut bytes) };
     let records: Vec<u8> = records.into_iter().flat_map(u64::to_le_bytes).take(bytes as usize).collect();
@@ -198,11 +198,11 @@ fn of_highest_class(mut records: &[u8]) -> Option<usize> {
     (n < classes.len()).then_some(n)
 }
 
-/// Bytes of memory in all, and free; 0 where unknown.
+/// Returns the bytes of memory: total and free; 0 if unknown.
 pub fn memory() -> [u64; 2] {
     let length = size_of::<MemoryStatus>() as u32;
     let mut status = MemoryStatus { length, load: 0, physical: [0; 2], others: [0; 5] };
-    // SAFETY: writes the struct, whose length is given; a failure leaves zeros.
+    // SAFETY: the call writes the struct, whose length is given; on failure the zeros remain.
     unsafe { GlobalMemoryStatusEx(&mut status) };
     status.physical
 }
