@@ -1,5 +1,5 @@
-//! ADPCM in WAV files: samples as 4-bit differences in blocks that decode by themselves, as Microsoft defined them and
-//! as IMA did.
+//! ADPCM in WAV files: samples as 4-bit differences in independently decodable blocks, in Microsoft's and IMA's
+//! formats.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -8,10 +8,10 @@ use crate::error::{Error, Result};
 /// The coefficients of Microsoft's predictors, in 256ths.
 pub const PREDICTORS: [[i32; 2]; 7] = [[256, 0], [512, -256], [0, 0], [192, 64], [240, 0], [460, -208], [392, -232]];
 
-/// The factors of Microsoft's step after each difference, in 256ths.
+/// Factors for Microsoft's step size after each difference, in 256ths.
 const FACTORS: [i32; 16] = [230, 230, 230, 230, 307, 409, 512, 614, 768, 614, 512, 409, 307, 230, 230, 230];
 
-/// IMA's steps.
+/// IMA's step sizes.
 const STEPS: [i32; 89] = [
     7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 21, 23, 25, 28, 31, 34, 37, 41, 45, 50, 55, 60, 66, 73, 80, 88, 97, 107,
     118, 130, 143, 157, 173, 190, 209, 230, 253, 279, 307, 337, 371, 408, 449, 494, 544, 598, 658, 724, 796, 876, 963,
@@ -20,7 +20,7 @@ const STEPS: [i32; 89] = [
     32767,
 ];
 
-/// By how many steps a difference moves on, by its size.
+/// Change of the step index by the size of a difference.
 const MOVES: [i32; 8] = [-1, -1, -1, -1, 2, 4, 6, 8];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Adpcm {
 }
 
 impl Adpcm {
-    /// Bytes of a block's header per channel.
+    /// Returns the header size of a block in bytes per channel.
     pub fn header(self) -> usize {
         match self {
             Adpcm::Microsoft => 7,
@@ -38,7 +38,7 @@ impl Adpcm {
         }
     }
 
-    /// Returns the samples per channel in a block of `bytes`.
+    /// Returns the number of samples per channel in a block of `bytes`.
     pub fn frames(self, bytes: usize, channels: usize) -> usize {
         let data = bytes.saturating_sub(self.header() * channels);
         match self {
@@ -49,7 +49,7 @@ impl Adpcm {
         }
     }
 
-    /// Appends the samples of a block to `out`, interleaved, as numbers from -32,768 to 32,767.
+    /// Appends the samples of a block to `out`, interleaved, from -32,768 to 32,767.
     pub fn decode(self, block: &[u8], channels: usize, out: &mut Vec<i16>) -> Result<()> {
         let frames = self.frames(block.len(), channels);
         let from = out.len();
@@ -80,8 +80,8 @@ fn clamped(sample: i32) -> i16 {
     sample.clamp(-32_768, 32_767) as i16
 }
 
-/// Decodes one channel: headers of all channels field by field, then a 4-bit number for each channel in turn, the upper
-/// half of each byte first.
+/// Decodes one channel. A block has the headers of all channels field by field, then one 4-bit number per channel in
+/// turn, the upper half of each byte first.
 fn microsoft<'a>(block: &[u8], channel: usize, channels: usize, out: impl Iterator<Item = &'a mut i16>) -> Result<()> {
     let predictor = byte(block, channel);
     let Some([first, second]) = PREDICTORS.get(usize::from(predictor)) else {
@@ -101,7 +101,7 @@ fn microsoft<'a>(block: &[u8], channel: usize, channels: usize, out: impl Iterat
                 let difference = if code < 8 { code } else { code - 16 };
                 let sample = clamped(((last * first + before * second) >> 8) + difference * step);
                 let factor = FACTORS.get(code as usize).copied().unwrap_or(256);
-                // A number of 16 bits, as in libsndfile; one that is too large becomes the smallest.
+                // Truncated to 16 bits, as in libsndfile; a step that is too large wraps and becomes the minimum.
                 step = i32::from(((step * factor) >> 8) as i16).max(16);
                 (before, last) = (last, sample.into());
                 sample.into()
@@ -112,7 +112,7 @@ fn microsoft<'a>(block: &[u8], channel: usize, channels: usize, out: impl Iterat
     Ok(())
 }
 
-/// Decodes one channel: four bytes of header of each channel, then four bytes of each channel in turn, the lower half
+/// Decodes one channel. A block has four header bytes per channel, then four bytes per channel in turn, the lower half
 /// of each byte first.
 fn ima<'a>(block: &[u8], channel: usize, channels: usize, out: impl Iterator<Item = &'a mut i16>) {
     let mut sample = short(block, 4 * channel);

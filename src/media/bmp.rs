@@ -7,7 +7,7 @@ use super::chunks::number;
 use super::picture::{Picture, PixelBytes, Stops, claimed, over};
 use crate::error::{Error, Result, try_filled, try_vec};
 
-/// Bytes of the header of the file, which stands ahead of that of the picture.
+/// Size of the file header in bytes; the image header follows.
 const FILE_HEADER: usize = 14;
 
 /// The smallest header size that includes an alpha mask.
@@ -20,7 +20,7 @@ const RUNS_OF_4: usize = 2;
 const MASKS: usize = 3;
 const MASKS_AND_ALPHA: usize = 6;
 
-/// Codes of run-length encoding between two checks whether to stop.
+/// Run-length codes between two checks of `stops`.
 const CODES: usize = 4096;
 
 pub fn decode(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
@@ -40,7 +40,7 @@ pub fn decode(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Re
         }
         return Ok(Picture { width, height, rgb });
     }
-    // Rows end on multiples of four bytes; those of the last may be missing.
+    // Rows end on multiples of four bytes; the padding of the last row may be missing.
     let row = (width * bits).div_ceil(8);
     let stride = row.next_multiple_of(4);
     if pixels.len() < stride * (height - 1) + row {
@@ -77,7 +77,7 @@ struct Header {
     is_upright: bool,
     bits: usize,
     compression: usize,
-    /// The masks of 16 and 32 bits, if the file has some.
+    /// Masks of 16-bit and 32-bit pixels, if the file has any.
     masks: Option<Masks>,
     /// Offset of the palette, number of its colors, and bytes per color.
     palette: [usize; 3],
@@ -89,7 +89,7 @@ impl Header {
     fn read(file: &[u8]) -> Result<Header> {
         let read = |at, bytes| number(file, at, bytes, false).ok_or_else(|| damaged("it ends within its header"));
         let header = read(FILE_HEADER, 4)?;
-        // The first version has 16-bit sides, and palettes of three bytes per color.
+        // The first version has 16-bit dimensions, and palettes of three bytes per color.
         let is_old = header == 12;
         let (side, colour) = if is_old { (2, 3) } else { (4, 4) };
         if !is_old && !(40..=1024).contains(&header) {
@@ -113,7 +113,7 @@ impl Header {
         };
         let has_alpha = header >= WITH_ALPHA || compression == MASKS_AND_ALPHA;
         let masks = has_masks.then(|| Masks::read(file, has_alpha, bits)).transpose()?.flatten();
-        // The masks are within the header, or follow a header of 40 bytes, which has no room for them.
+        // The masks are within the header, or follow a header of 40 bytes, which has no space for them.
         let behind_header = if has_masks && header == 40 { if has_alpha { 16 } else { 12 } } else { 0 };
         let (first, told) = (FILE_HEADER + header + behind_header, read(10, 4)?);
         let n = if bits > 8 {
@@ -131,12 +131,12 @@ impl Header {
         Ok(Header { width, height, is_upright, bits, compression, masks, palette: [first, n, colour], pixels })
     }
 
-    /// Returns the number, within the file, of the image's row `y`.
+    /// Returns the index, within the file, of the image's row `y`.
     fn row(&self, y: usize) -> usize {
         if self.is_upright { y } else { self.height - 1 - y }
     }
 
-    /// Returns the color of an index; black if the palette does not have the index.
+    /// Returns the color of an index; black if the palette does not contain the index.
     fn colour(&self, file: &[u8], index: usize) -> [u8; 3] {
         let [first, n, bytes] = self.palette;
         match file.get(first + index * bytes..) {
@@ -194,7 +194,7 @@ impl Masks {
 }
 
 /// Decodes run-length encoding: returns the palette indices of all pixels in file order. Skipped pixels have index 0;
-/// pixels beyond the end of a row are dropped.
+/// pixels past the end of a row are dropped.
 fn unpacked(data: &[u8], width: usize, height: usize, bits: usize, stops: Stops) -> Result<Vec<u8>> {
     let mut out = try_filled("pixels", width * height, 0u8)?;
     let (mut x, mut y, mut rest) = (0usize, 0usize, data);

@@ -1,15 +1,15 @@
-//! The largest tiles of an image that stay within the bounds of a caller.
+//! The largest image tiles within a caller's limits.
 
 use super::sizing::{Layout, Sizing};
 use crate::error::{Error, Result};
 
 impl Sizing {
-    /// Returns this rule, or the next smaller one, by which an image of this size has at most `most_rows` rows and
-    /// `most_tiles` tiles, not counting an overview, and the layout by it. `rows` counts the rows of a layout; all
-    /// tiles must have equally many.
+    /// Returns the layout of an image by this rule, or by the next smaller rule with which the image has at most
+    /// `most_rows` rows and `most_tiles` tiles, not counting an overview, and that rule. `rows` counts the rows of a
+    /// layout; all tiles must have equally many.
     ///
     /// # Errors
-    /// As `layout`; `TooComplex` if the smallest rule has more.
+    /// As `layout`; `TooComplex` if even the smallest rule exceeds the limits.
     pub fn within(
         mut self,
         [width, height]: [usize; 2],
@@ -22,7 +22,7 @@ impl Sizing {
             return Ok((self, layout));
         }
         if let Sizing::LongestEdge { longest, grain, .. } = self {
-            // The rows never become fewer as the edge grows; below some edge a side of the image has no pixel.
+            // The number of rows never decreases as the edge grows; below some edge a side of the image has no pixels.
             let edge = |blocks: usize| self.with_longest(blocks * grain);
             let may_fit = |blocks| edge(blocks).layout(width, height).map_or(true, |layout| fits(&layout));
             let (mut low, mut high) = (0, longest.saturating_sub(1) / grain);
@@ -54,21 +54,22 @@ impl Sizing {
         self
     }
 
-    /// Skips the rules that allow so many tiles that the best grid of each has too many. `layout`: one that has.
+    /// Skips the rules whose limit on tiles is so high that the best grid of each has too many. `layout` must be one of
+    /// them.
     fn skip(&mut self, layout: &Layout, [most_rows, most_tiles]: [usize; 2], rows: &impl Fn(&Layout) -> usize) {
         let n_tiles = layout.columns * layout.lines;
         let of_tile = rows(&Layout { columns: 1, lines: 1, overview: false, ..*layout }).max(1);
         let of_overview = rows(layout).saturating_sub(n_tiles.saturating_mul(of_tile));
         let fitting = (most_rows.saturating_sub(of_overview) / of_tile).min(most_tiles);
         match self {
-            // With more tiles allowed, the best grid is either the same one or has all of them. A single tile has no
-            // overview and needs fewer rows, so the rule of two tiles stays.
+            // With a higher limit, the best grid is either the same one or has the maximum number of tiles. A single
+            // tile has no overview and needs fewer rows, so the rule of two tiles stays.
             Sizing::SplitRatio { min_tiles, max_tiles, .. } | Sizing::SplitLarge { min_tiles, max_tiles, .. } => {
                 *max_tiles = (*max_tiles).min(fitting.max(2) + 1);
                 *min_tiles = (*min_tiles).min(*max_tiles);
             }
             Sizing::Canvas { max_tiles, .. } => *max_tiles = (*max_tiles).min(fitting.max(2) + 1),
-            // The best grid has all tiles, or all but one.
+            // The best grid has the maximum number of tiles, or one less.
             Sizing::Slices { max_tiles, .. } => *max_tiles = (*max_tiles).min(fitting.max(2) + 2),
             Sizing::Square { .. }
             | Sizing::ShortestEdge { .. }
@@ -84,7 +85,7 @@ impl Sizing {
         }
     }
 
-    /// Makes this the next smaller rule; false if there is none.
+    /// Changes this rule to the next smaller one; returns false if there is none.
     fn shrink(&mut self) -> bool {
         match self {
             Sizing::SplitLongest { longest, tile, .. } => {
@@ -92,7 +93,7 @@ impl Sizing {
                 *longest = ((*longest - 1) / *tile * *tile).max(1);
                 is_smaller
             }
-            // Padding may have added more than the bound leaves room for.
+            // Padding may have added more than the limit allows.
             Sizing::Padded { most, .. } => {
                 let is_smaller = *most > 1;
                 *most = (*most * 15 / 16).max(1);

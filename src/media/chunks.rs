@@ -1,4 +1,4 @@
-//! The parts of which files of pictures consist, as far as their bytes last.
+//! The segments and chunks of image files, up to the end of a truncated file.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -10,15 +10,15 @@ use crate::error::{Result, try_vec};
 /// The marker of a JPEG file's end.
 pub const END: u8 = 0xd9;
 
-/// The marker of a scan's header, after which the pixel data begins.
+/// The marker of a scan header, which the compressed pixels follow.
 #[cfg(feature = "images")]
 const SCAN: u8 = 0xda;
 
-/// The segments of a JPEG file, each a marker and the place of what it holds. Pixels between them are passed over.
+/// Returns the segments of a JPEG file: marker and byte range of the contents. Skips the compressed pixels in between.
 pub fn of_jpeg(file: &[u8]) -> impl Iterator<Item = (u8, Range<usize>)> {
     let mut at = 2usize;
     std::iter::from_fn(move || {
-        // Within pixels 0xff is followed by 0 or by a marker that stands alone, and any number of them may be filling.
+        // In compressed pixels 0xff is followed by 0 or by a standalone marker, possibly after fill bytes.
         while !matches!(file.get(at..)?, [0xff, 0x02..=0xcf | 0xd9..=0xfe, ..]) {
             at += 1;
         }
@@ -30,11 +30,11 @@ pub fn of_jpeg(file: &[u8]) -> impl Iterator<Item = (u8, Range<usize>)> {
     })
 }
 
-/// Returns a JPEG file without the bytes between its segments that belong to no segment, which decoders skip; `None` if
-/// there are none.
+/// Returns a JPEG file without the bytes that belong to no segment, which decoders skip; `None` if there are no such
+/// bytes.
 #[cfg(feature = "images")]
 pub fn tidy_jpeg(file: &[u8]) -> Result<Option<Vec<u8>>> {
-    // The parts to keep: segments, and the pixel data after the header of a scan.
+    // The parts to keep: segments, and the compressed pixels after a scan header.
     let parts = || {
         let (mut end, mut is_over, mut in_scan) = (2, false, false);
         of_jpeg(file).map_while(move |(marker, range)| {
@@ -55,8 +55,7 @@ pub fn tidy_jpeg(file: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(Some(tidy))
 }
 
-/// Returns a PNG file that lacks its end chunk with that chunk added after the last complete chunk; `None` if the end
-/// is there.
+/// Returns a PNG file with an end chunk added after the last complete chunk; `None` if the file has its end chunk.
 #[cfg(feature = "images")]
 pub fn ended_png(file: &[u8]) -> Result<Option<Vec<u8>>> {
     const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";
@@ -71,7 +70,7 @@ pub fn ended_png(file: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(Some(ended))
 }
 
-/// The chunks of a PNG file, each a name and the place of what it holds.
+/// Returns the chunks of a PNG file: name and byte range of the contents.
 pub fn of_png(file: &[u8]) -> impl Iterator<Item = ([u8; 4], Range<usize>)> {
     let mut at = 8usize;
     std::iter::from_fn(move || {
@@ -83,7 +82,7 @@ pub fn of_png(file: &[u8]) -> impl Iterator<Item = ([u8; 4], Range<usize>)> {
     })
 }
 
-/// The chunks of a RIFF file within a range, as those of a PNG file. `is_big`: lengths are big-endian, as in RIFX.
+/// Returns the chunks of a RIFF file within a range, as `of_png` does. `is_big`: lengths are big-endian, as in RIFX.
 pub fn of_riff(file: &[u8], within: Range<usize>, is_big: bool) -> impl Iterator<Item = ([u8; 4], Range<usize>)> {
     let mut at = within.start;
     std::iter::from_fn(move || {
@@ -95,7 +94,7 @@ pub fn of_riff(file: &[u8], within: Range<usize>, is_big: bool) -> impl Iterator
     })
 }
 
-/// A number of some bytes; `None` beyond the end.
+/// Returns the number in `bytes` bytes at offset `at`; `None` past the end.
 pub fn number(data: &[u8], at: usize, bytes: usize, is_big: bool) -> Option<usize> {
     let join = |sum: usize, byte: &u8| sum << 8 | usize::from(*byte);
     let data = data.get(at..at.checked_add(bytes)?)?;

@@ -1,5 +1,5 @@
-//! Compressed audio: MP3, FLAC, and Vorbis or FLAC in Ogg files. Another crate decodes them; its panics and its failed
-//! allocations become errors.
+//! Compressed audio: MP3, FLAC, and Vorbis or FLAC in Ogg files. A third-party crate decodes them; its panics and
+//! failed allocations become errors.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -7,7 +7,7 @@ use crate::error::Error;
 #[cfg(not(feature = "sounds"))]
 use crate::error::Result;
 
-/// Returns the name of a file's format, if this module decodes it.
+/// Returns the format of a file if this module decodes it.
 pub fn kind(file: &[u8]) -> Option<&'static str> {
     let file = behind_tags(file);
     match file {
@@ -54,7 +54,7 @@ mod decoder {
     use crate::media::rates::length;
     use crate::media::vorbis;
 
-    /// Memory that a decoder takes in addition to the file: tables, packets, blocks of all channels.
+    /// Memory of a decoder in addition to the file, in bytes: tables, packets, blocks of all channels.
     const FIXED: usize = 48 << 20;
 
     enum Progress {
@@ -63,29 +63,29 @@ mod decoder {
         All,
     }
 
-    /// The work on a file, packet by packet.
+    /// The decoding of a file, packet by packet.
     pub struct Compressed<'a> {
         name: &'static str,
         format: Box<dyn FormatReader + 'a>,
         decoder: Box<dyn AudioDecoder>,
         track: u32,
-        /// Samples per channel that the file declares, unless it is only a guess.
+        /// Number of samples per channel that the file declares, unless it is only an estimate.
         told: Option<u64>,
         pub channels: usize,
         pub rate: u32,
-        /// Maximum number of samples at the rate of encoders.
+        /// Maximum number of samples at `SAMPLE_RATE`.
         most: usize,
         /// The decoded samples, interleaved.
         pub samples: Vec<f32>,
-        /// Bytes that are reserved while the decoder works.
+        /// Bytes that are reserved while the decoder runs.
         bytes: usize,
     }
 
     impl<'a> Compressed<'a> {
-        /// Reads the head of a file, if it is of a format that is decoded here.
+        /// Reads the header of a file; `None` if this module does not decode its format.
         ///
         /// # Errors
-        /// As `Sound::new`; `Format` for a damaged file, `Unsupported` for what Ogg files may hold else.
+        /// As `Sound::new`; `Format` for a damaged file, `Unsupported` for other contents of Ogg files.
         pub fn open(file: &'a [u8], most: usize) -> Result<Option<Compressed<'a>>> {
             let Some(name) = kind(file) else { return Ok(None) };
             let file = behind_tags(file);
@@ -141,8 +141,7 @@ mod decoder {
             }))
         }
 
-        /// Decodes packets until all are done, and returns true, or until `pauses` returns true before a packet, and
-        /// returns false.
+        /// Decodes packets. Returns true when all are done, false when `pauses` returned true before a packet.
         pub fn advance(&mut self, pauses: &mut dyn FnMut() -> bool) -> Result<bool> {
             let (name, bytes) = (self.name, self.bytes);
             loop {
@@ -169,7 +168,7 @@ mod decoder {
             Ok(Ok(Progress::Some))
         }
 
-        /// Decodes a packet; false at the end.
+        /// Decodes a packet; returns false at the end.
         fn packet(&mut self) -> Result<Result<bool>, Failure> {
             let packet = match self.format.next_packet() {
                 Ok(Some(packet)) => packet,
@@ -216,7 +215,7 @@ mod decoder {
         }
     }
 
-    /// Runs a decoder, which may allocate up to `bytes` without asking; its panics become errors.
+    /// Runs a decoder that may allocate up to `bytes` without a check; its panics become errors.
     fn caught<T>(name: &str, bytes: usize, work: impl FnOnce() -> Result<T, Failure>) -> Result<T> {
         secured("a sound", bytes, || match catch_unwind(AssertUnwindSafe(work)) {
             Ok(result) => result.map_err(|e| match e {

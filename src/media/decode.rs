@@ -1,5 +1,5 @@
-//! Files of pictures: their kind by the first bytes, their size before memory is taken, then the decoder, whose panics
-//! and whose want of memory are errors.
+//! Image files: detects the format by the first bytes, checks the size before allocating memory, then runs the decoder,
+//! whose panics and failed allocations become errors.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -8,19 +8,19 @@ use super::{bmp, exif};
 use crate::error::{Error, Result};
 
 impl Picture {
-    /// Decodes a PNG, JPEG, WebP, GIF or BMP file, or the first image of an animation, and turns it upright by its EXIF
-    /// data. Transparent pixels show the color `behind` them. 16-bit samples keep their high byte; colors are not
-    /// converted.
+    /// Decodes a PNG, JPEG, WebP, GIF or BMP file, or the first image of an animation, and applies its EXIF
+    /// orientation. Transparent pixels are blended over the color `behind`. 16-bit samples keep their high byte; colors
+    /// are not converted.
     ///
     /// # Errors
-    /// `Format` for a damaged file, `Unsupported` for other formats by their names, `TooComplex` for more than
-    /// `max_pixels` by the header, `OutOfMemory`.
+    /// `Format` for a damaged file, `Unsupported` (with its name) for another format, `TooComplex` if the header
+    /// declares more than `max_pixels`, `OutOfMemory`.
     pub fn decode(file: &[u8], max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
         Picture::decode_unless(file, max_pixels, behind, &|| false)
     }
 
     /// As `decode`, but returns `Cancelled` soon after `stops` returns true. The decoder of WebP images, and the last
-    /// pass over a progressive JPEG image, end first.
+    /// pass over a progressive JPEG image, are not interrupted.
     pub fn decode_unless(file: &[u8], max_pixels: u64, behind: [u8; 3], stops: &dyn Fn() -> bool) -> Result<Picture> {
         let (picture, orientation) = match kind(file)? {
             "PNG" => (foreign::png(file, stops, max_pixels, behind)?, exif::of_png(file)),
@@ -33,11 +33,11 @@ impl Picture {
     }
 }
 
-/// Formats that are decoded: name, first bytes.
+/// Decoded formats: name, first bytes.
 const DECODED: &[(&str, &[u8])] =
     &[("PNG", b"\x89PNG\r\n\x1a\n"), ("JPEG", b"\xff\xd8\xff"), ("BMP", b"BM"), ("GIF", b"GIF8")];
 
-/// Formats that are refused by their names: name, place, bytes.
+/// Rejected formats, named in errors: name, offset, bytes.
 const OTHERS: &[(&str, usize, &[u8])] = &[
     ("AVIF", 4, b"ftypavi"),
     ("HEIC", 4, b"ftyphe"),
@@ -82,7 +82,7 @@ fn kind(file: &[u8]) -> Result<&'static str> {
     Err(Error::Format { path: "the picture".to_owned(), what })
 }
 
-/// Decoders of other crates.
+/// Third-party decoders.
 #[cfg(feature = "images")]
 mod foreign {
     use std::fmt::Display;
@@ -101,13 +101,13 @@ mod foreign {
     use crate::media::picture::{MAX_SIDE, Picture, PixelBytes, Stops, claimed};
     use crate::media::watched::Watched;
 
-    /// Memory that a decoder takes beside what goes by pixels: rows, tables, windows.
+    /// Memory of a decoder in addition to the memory per pixel, in bytes: rows, tables, windows.
     const FIXED: usize = 8 << 20;
 
     pub fn jpeg(file: &[u8], stops: Stops, max_pixels: u64) -> Result<Picture> {
         let tidy = chunks::tidy_jpeg(file)?;
         let file = tidy.as_deref().unwrap_or(file);
-        // Without strictness a file that was cut off decodes without a word.
+        // Without strict mode a truncated file would decode without an error.
         let options = DecoderOptions::default()
             .set_strict_mode(true)
             .set_max_width(MAX_SIDE)
@@ -117,18 +117,18 @@ mod foreign {
         caught("JPEG", file.len() + FIXED, stops, || decoder.decode_headers())?;
         let (width, height) = decoder.dimensions().unwrap_or_default();
         let bytes = claimed("JPEG", width as u64, height as u64, max_pixels)?;
-        // Two components have no meaning that could be told.
+        // The meaning of two components is undefined.
         if decoder.output_buffer_size() != Some(bytes) {
             return Err(Error::unsupported(
                 "the JPEG picture has components of an unknown meaning; it must have 1, 3 or 4 of them",
             ));
         }
-        // The decoder makes up pixels that are missing at the end.
+        // The decoder fills in missing pixels at the end.
         if !chunks::of_jpeg(file).any(|(marker, _)| marker == chunks::END) {
             return Err(damaged("JPEG", "it has no end".to_owned()));
         }
         let mut rgb = try_filled("pixels", bytes, 0)?;
-        // Progressive files are held as coefficients of 16 bits, of up to four components.
+        // Progressive files are held as 16-bit coefficients of up to four components.
         caught("JPEG", bytes / 3 * 12 + FIXED, stops, || decoder.decode_into(&mut rgb))?;
         Ok(Picture { width, height, rgb })
     }
@@ -140,7 +140,7 @@ mod foreign {
         let (width, height) =
             caught("PNG", FIXED, stops, || decoder.read_header_info().map(|info| (info.width, info.height)))?;
         let bytes = claimed("PNG", u64::from(width), u64::from(height), max_pixels)?;
-        // Chunks that are kept are no larger than the file.
+        // Retained chunks are no larger than the file.
         let limit = bytes / 3 * 4 + (64 << 10) + file.len();
         decoder.set_limits(Limits { bytes: limit });
         decoder.set_ignore_text_chunk(true);
@@ -180,7 +180,7 @@ mod foreign {
         let frame = caught("GIF", FIXED, stops, || decoder.next_frame_info().map(|frame| frame.cloned()))?;
         let frame = frame.ok_or_else(|| damaged("GIF", "it has no picture".to_owned()))?;
         let [left, top, inner, lines] = [frame.left, frame.top, frame.width, frame.height].map(usize::from);
-        // A frame may extend beyond the canvas, which it enlarges.
+        // A frame may extend past the canvas and then enlarges it.
         let [width, height] = [screen[0].max(left + inner), screen[1].max(top + lines)];
         let bytes = claimed("GIF", width as u64, height as u64, max_pixels)?;
         let mut indices = try_filled("pixels", inner * lines, 0u8)?;
@@ -206,8 +206,8 @@ mod foreign {
         Ok(Picture { width, height, rgb })
     }
 
-    /// Refuses what the decoder does not: chunks that are cut off, of which it makes up the rest, and lossy frames
-    /// larger than the picture, for which it takes memory before it compares.
+    /// Rejects files that the decoder would accept: truncated chunks, which it would fill in, and lossy frames larger
+    /// than the image, for which it allocates memory before comparing sizes.
     fn check_frames(file: &[u8], width: usize, height: usize) -> Result<()> {
         let frames = chunks::of_riff(file, 12..file.len(), false).flat_map(|(name, range)| {
             let within = range.start + 16..range.end;
@@ -245,7 +245,7 @@ mod foreign {
         Ok(Picture { width, height, rgb })
     }
 
-    /// Runs a decoder, which takes up to some bytes without asking; its panics become errors.
+    /// Runs a decoder that may allocate up to `bytes` without a check; its panics become errors.
     fn caught<T, E: Display>(name: &str, bytes: usize, stops: Stops, work: impl FnOnce() -> Result<T, E>) -> Result<T> {
         secured("a picture", bytes, || match catch_unwind(AssertUnwindSafe(work)) {
             Ok(result) => result.map_err(|e| if stops() { Error::Cancelled } else { damaged(name, e.to_string()) }),

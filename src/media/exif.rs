@@ -1,5 +1,5 @@
-//! The orientation of an image, from the EXIF data of its file, or from its XMP data if the EXIF data has no
-//! orientation. Nothing else is read from either, and data that cannot be read counts as absent.
+//! The orientation of an image, from the EXIF data of its file, or from its XMP data if the EXIF data has none. Nothing
+//! else is read from either; unreadable data counts as missing.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -27,7 +27,7 @@ pub fn of_png(file: &[u8]) -> u8 {
     exif.or_else(of_texts).unwrap_or(1)
 }
 
-/// The orientation in a WebP file.
+/// Returns the EXIF orientation of a WebP file.
 pub fn of_webp(file: &[u8]) -> u8 {
     let part = |wanted: &[u8; 4]| {
         let mut all = chunks::of_riff(file, 12..file.len(), false);
@@ -36,13 +36,13 @@ pub fn of_webp(file: &[u8]) -> u8 {
     part(b"EXIF").and_then(of_tiff).or_else(|| part(b"XMP ").and_then(of_xmp)).unwrap_or(1)
 }
 
-/// Ahead of the TIFF data: always in JPEG files, now and then in others.
+/// Prefix of the TIFF data: always present in JPEG files, sometimes in others.
 const PREFIX: &[u8] = b"Exif\0\0";
 
 /// Prefix of the XMP data in JPEG files.
 const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 
-/// Maximum bytes of a text that are read, and maximum number of texts.
+/// Maximum number of bytes read of a text; next, maximum number of texts.
 const MOST: usize = 1 << 18;
 const MOST_TEXTS: usize = 4;
 
@@ -72,7 +72,7 @@ fn of_tiff(data: &[u8]) -> Option<u8> {
     u8::try_from(value).ok()
 }
 
-/// The digit of an attribute or of an element, as Pillow finds it.
+/// Returns the digit of an attribute or element, found as in Pillow.
 fn of_xmp(data: &[u8]) -> Option<u8> {
     const NAME: &[u8] = b"tiff:Orientation";
     let data = data.get(..data.len().min(MOST)).unwrap_or_default();
@@ -97,7 +97,7 @@ fn profile(name: &[u8; 4], part: &[u8]) -> Option<Option<Vec<u8>>> {
 }
 
 /// Returns the XMP data in an iTXt chunk: keyword, compression flag and method, language, translated keyword, text.
-/// The options of `profile`.
+/// `None` and `Some(None)` as in `profile`.
 fn xmp_text(name: &[u8; 4], part: &[u8]) -> Option<Option<Vec<u8>>> {
     let (keyword, rest) = split(part)?;
     if name != b"iTXt" || keyword != b"XML:com.adobe.xmp" {

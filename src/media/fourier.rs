@@ -3,15 +3,15 @@
 
 use std::f64::consts::PI;
 
-/// Samples per window, and number of frequencies of its transform.
+/// Samples per window; next, number of frequencies of its transform.
 pub const WINDOW: usize = 400;
 pub const FREQUENCIES: usize = WINDOW / 2 + 1;
 
-/// Number of windows that are transformed together; one value of each.
+/// Number of windows that are transformed together; next, one value per window.
 pub const LANES: usize = 4;
 pub type Lanes = [f64; LANES];
 
-/// Complex numbers of a window: each is a pair of neighboring samples.
+/// Complex numbers per window: each is a pair of neighboring samples.
 const HALF: usize = WINDOW / 2;
 
 /// The radices of the transform's stages; their product is `HALF`.
@@ -26,7 +26,7 @@ struct Complex {
 const ZERO: Complex = Complex { re: [0.0; LANES], im: [0.0; LANES] };
 
 impl Complex {
-    /// Adds `other` times a complex number that all windows share.
+    /// Adds `other` times a complex number that is the same for all windows.
     fn add(&mut self, other: &Complex, [re, im]: [f64; 2]) {
         self.re = std::array::from_fn(|i| self.re[i] + (other.re[i] * re - other.im[i] * im));
         self.im = std::array::from_fn(|i| self.im[i] + (other.re[i] * im + other.im[i] * re));
@@ -80,7 +80,7 @@ impl Transform {
         }
     }
 
-    /// Runs one stage of the Stockham algorithm, which needs no reordering pass. The stages before have made transforms
+    /// Runs one stage of the Stockham algorithm, which needs no reordering pass. Previous stages have made transforms
     /// of `stride` numbers.
     fn stage(&mut self, radix: usize, stride: usize) {
         let groups = HALF / stride / radix;

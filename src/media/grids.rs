@@ -1,7 +1,7 @@
-//! The searches for the grid of tiles that suits an image. Each looks at every grid of at most as many tiles as are
-//! allowed, about 7,000 for 1,024 tiles.
+//! The search for the grid of tiles for an image. Each function searches all grids up to the maximum number of tiles:
+//! about 7,000 for 1,024 tiles.
 
-/// `get_best_fit`, in the 32 bits of the makers' tensors.
+/// `get_best_fit`, in the 32-bit arithmetic of the reference implementation.
 pub fn canvas(width: usize, height: usize, tile: usize, max_tiles: usize) -> (usize, usize) {
     let scale = |[columns, lines]: [usize; 2]| {
         ((columns * tile) as f32 / width as f32).min((lines * tile) as f32 / height as f32)
@@ -17,8 +17,8 @@ pub fn canvas(width: usize, height: usize, tile: usize, max_tiles: usize) -> (us
     (best[0], best[1])
 }
 
-/// Returns the columns and lines of the grid whose proportions are closest. Of several, the last one whose tiles the
-/// image fills by half, in the order of tiles and then of columns, otherwise the first one.
+/// Returns the columns and lines of the grid with the closest aspect ratio. Ties go to the last grid whose tiles are at
+/// least half filled by the image, in order of tiles and then columns, otherwise to the first grid.
 pub fn split_ratio(width: usize, height: usize, tile: usize, min_tiles: usize, max_tiles: usize) -> (usize, usize) {
     let ratio = width as f64 / height as f64;
     let order = |[columns, lines]: [usize; 2]| (columns * lines, columns);
@@ -28,7 +28,7 @@ pub fn split_ratio(width: usize, height: usize, tile: usize, min_tiles: usize, m
     let (mut best, mut closest) = ([1, 1], f64::INFINITY);
     for grid in all(min_tiles.max(1), max_tiles) {
         let off = (ratio - grid[0] as f64 / grid[1] as f64).abs();
-        // A grid of fewer tiles is filled if one of more tiles is.
+        // If the image fills a grid, it also fills grids with fewer tiles.
         let is_better = off < closest
             || off == closest
                 && match is_filled(grid) {
@@ -42,14 +42,14 @@ pub fn split_ratio(width: usize, height: usize, tile: usize, min_tiles: usize, m
     (best[0], best[1])
 }
 
-/// All grids of `min_tiles` to `max_tiles` tiles.
+/// Returns all grids of `min_tiles` to `max_tiles` tiles.
 fn all(min_tiles: usize, max_tiles: usize) -> impl Iterator<Item = [usize; 2]> {
     let lines = move |columns: usize| min_tiles.div_ceil(columns)..=max_tiles / columns;
     (1..=max_tiles).flat_map(move |columns| lines(columns).map(move |lines| [columns, lines]))
 }
 
-/// `get_sliced_grid`, by logarithms as there: in a square picture a grid and the one with its columns and lines
-/// exchanged differ in their last bit alone.
+/// `get_sliced_grid`, with logarithms as in the reference: for a square image, a grid and its transpose differ only in
+/// the last bit.
 pub fn sliced(width: usize, height: usize, side: usize, max_tiles: usize) -> Option<(usize, usize)> {
     let (ratio, area) = (width as f64 / height as f64, width as f64 * height as f64);
     let n = ((area / (side * side) as f64).ceil() as usize).min(max_tiles);
@@ -69,15 +69,15 @@ pub fn sliced(width: usize, height: usize, side: usize, max_tiles: usize) -> Opt
     Some(best)
 }
 
-/// Computes the natural logarithm of a positive ratio, rounded correctly, because its last bit decides: by the series
-/// of `2 artanh((x - 1) / (x + 1))` in fixed point of 74 bits.
+/// Returns the natural logarithm of a positive ratio, correctly rounded, because the last bit decides. Uses the series
+/// of `2 artanh((x - 1) / (x + 1))` in fixed point with 74 bits.
 fn logarithm(x: f64) -> f64 {
     const BITS: u32 = 74;
     const HALF: u32 = BITS / 2;
     const LN_2: i128 = 13_093_180_052_687_519_395_624;
     let multiply = |a: i128, b: i128| ((a * (b >> HALF)) >> HALF) + ((a * (b & ((1 << HALF) - 1))) >> BITS);
     let (mantissa, exponent) = (x.to_bits() & ((1 << 52) - 1) | 1 << 52, (x.to_bits() >> 52) as i128 - 1023);
-    // From 11/16 to 11/8, where the series is short.
+    // Reduced to 11/16 .. 11/8, where the series is short.
     let halved = i128::from(mantissa > 11 << 49);
     let (m, one) = (i128::from(mantissa), 1i128 << (52 + halved));
     let z = ((m - one) << BITS) / (m + one);

@@ -1,5 +1,5 @@
-//! Pictures and sound: from files, pixels or samples of the host to the numbers that an encoder takes. Knows sizes, no
-//! models.
+//! Image and audio preprocessing: from files, or the host's pixels and samples, to the input of a vision or audio
+//! encoder. Depends on sizes, not on models.
 
 mod adpcm;
 mod bmp;

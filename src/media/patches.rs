@@ -1,16 +1,16 @@
-//! The numbers of a tile as an encoder takes them.
+//! The patches of a tile, as input of a vision encoder.
 
 use half::bf16;
 
 use super::picture::Picture;
 use crate::error::{Error, Result, try_vec};
 
-/// Rows of `3 * patch * patch` numbers (channel, row, column) of each frame of a tile, each `(byte / 255 - mean) /
-/// std`: patches row by row, or block by block of `merge` by `merge` patches, row by row within the block. `frames`
-/// are of one size. `is_half`: each step of the makers is rounded to bfloat16.
+/// Returns rows of `3 * patch * patch` numbers (channel, row, column) per frame of a tile, each `(byte / 255 - mean) /
+/// std`. Patches are in row order, or in blocks of `merge` by `merge` patches, in row order within the block. All
+/// `frames` must have the same size. `is_half`: rounds each step to bfloat16, as the reference does.
 ///
 /// # Errors
-/// `InvalidArgument` where the tile is not a whole number of blocks.
+/// `InvalidArgument` if the tile is not a whole number of blocks.
 pub fn patches(
     frames: &[&Picture],
     patch: usize,

@@ -1,19 +1,19 @@
-//! A picture in memory.
+//! An image in memory.
 
 use std::fmt;
 
 use crate::error::{Error, Result, try_filled, try_vec};
 
-/// Returns true once work is to end.
+/// Returns true when the work must end.
 pub(super) type Stops<'a> = &'a dyn Fn() -> bool;
 
-/// The longest side of a picture.
+/// Maximum length of a side in pixels.
 pub const MAX_SIDE: usize = 65535;
 
-/// The most pixels of a picture, whatever a caller allows: their number times 8 fits into 32 bits.
+/// Maximum number of pixels, whatever a caller allows: 8 times this number fits in 32 bits.
 const MAX_PIXELS: u64 = 1 << 28;
 
-/// Pixels of three bytes, red first, in rows from the top, `width * height` of them.
+/// An RGB image, three bytes per pixel, in `height` rows from the top.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Picture {
     pub width: usize,
@@ -27,10 +27,11 @@ impl fmt::Debug for Picture {
     }
 }
 
-/// The background of transparent pixels if the caller names none, as the authors of models have it.
+/// The default background of transparent pixels, as in reference implementations.
 pub const WHITE: [u8; 3] = [255; 3];
 
-/// Layout of a pixel in host memory. The fourth byte is alpha: pixels that are not opaque show the background.
+/// Layout of a pixel in host memory. The fourth byte is alpha: pixels that are not opaque are blended over the
+/// background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PixelFormat {
     Rgb8,
@@ -39,7 +40,7 @@ pub enum PixelFormat {
     Gray8,
 }
 
-/// A rectangle of a picture.
+/// A rectangle of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     pub x: usize,
@@ -49,7 +50,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Refuses a part that is empty or not within a picture of this size.
+    /// Rejects a part that is empty or not within an image of this size.
     pub(super) fn check(&self, width: usize, height: usize) -> Result<()> {
         let fits = |from: usize, n: usize, all: usize| n > 0 && from.checked_add(n).is_some_and(|end| end <= all);
         if fits(self.x, self.width, width) && fits(self.y, self.height, height) {
@@ -59,22 +60,22 @@ impl Part {
     }
 }
 
-/// Pixels of the host.
+/// The host's pixels.
 #[derive(Clone, Copy)]
 pub struct Pixels<'a> {
     pub format: PixelFormat,
     pub width: usize,
     pub height: usize,
-    /// Bytes from the beginning of a row to that of the next; 0: rows without a gap.
+    /// Bytes between the starts of rows; 0: rows without a gap.
     pub stride: usize,
     pub data: &'a [u8],
 }
 
 impl Picture {
-    /// Copies pixels of the host; transparent pixels show the color `behind` them.
+    /// Copies the host's pixels; transparent pixels are blended over the color `behind`.
     ///
     /// # Errors
-    /// `InvalidArgument` for no pixels, sides above `MAX_SIDE`, a stride below a row, too few bytes.
+    /// `InvalidArgument` for no pixels, sides above `MAX_SIDE`, a stride smaller than a row, too few bytes.
     pub fn from_pixels(pixels: Pixels, behind: [u8; 3]) -> Result<Picture> {
         let Pixels { format, width, height, stride, data } = pixels;
         if !(1..=MAX_SIDE).contains(&width) || !(1..=MAX_SIDE).contains(&height) {
@@ -110,10 +111,10 @@ impl Picture {
         [self.width, self.height]
     }
 
-    /// The pixels of a part.
+    /// Returns a part of the image.
     ///
     /// # Errors
-    /// `InvalidArgument` for a part that is not within the picture.
+    /// `InvalidArgument` for a part that is not within the image.
     pub fn crop(&self, part: Part) -> Result<Picture> {
         part.check(self.width, self.height)?;
         let mut rgb = try_vec("pixels", 3 * part.width * part.height)?;
@@ -123,7 +124,7 @@ impl Picture {
         Ok(Picture { width: part.width, height: part.height, rgb })
     }
 
-    /// The picture in a black one, which is no smaller, with its corner at `left` and `top`.
+    /// Returns the image within a black one, with its corner at `left` and `top`. The black image must not be smaller.
     pub(super) fn padded(&self, width: usize, height: usize, [left, top]: [usize; 2]) -> Result<Picture> {
         let mut rgb = try_filled("pixels", width.saturating_mul(height).saturating_mul(3), 0u8)?;
         let lines = rgb.chunks_exact_mut((3 * width).max(1)).skip(top).zip(self.rgb.chunks_exact(3 * self.width));
@@ -131,7 +132,7 @@ impl Picture {
         Ok(Picture { width, height, rgb })
     }
 
-    /// The picture upright, by the number that EXIF has for how it lies.
+    /// Returns the image rotated or mirrored to upright, given its EXIF orientation.
     pub(super) fn upright(self, orientation: u8, stops: Stops) -> Result<Picture> {
         if !(2..=8).contains(&orientation) {
             return Ok(self);
@@ -155,10 +156,10 @@ impl Picture {
     }
 }
 
-/// The positions of the channels within the bytes of a pixel.
+/// The positions of the channels in the bytes of a pixel.
 #[derive(Clone, Copy)]
 pub(super) struct PixelBytes {
-    /// Bytes of a pixel.
+    /// Bytes per pixel.
     pub step: usize,
     /// Positions of red, green and blue.
     pub colours: [usize; 3],
@@ -185,7 +186,7 @@ pub(super) fn over(colour: [u8; 3], alpha: u8, behind: [u8; 3]) -> [u8; 3] {
     std::array::from_fn(|i| ((u32::from(colour[i]) * alpha + u32::from(behind[i]) * (255 - alpha) + 127) / 255) as u8)
 }
 
-/// The bytes of a picture whose size a file of the format `name` claims, before any memory is taken for it.
+/// Returns the bytes of an image with the size that a file of format `name` declares; called before allocating memory.
 ///
 /// # Errors
 /// `Format` for no pixels, `TooComplex` for more than `max_pixels`.

@@ -1,14 +1,14 @@
-//! The sample rates and channel counts that are accepted, and the lengths after resampling.
+//! The accepted sample rates and channel counts, and the lengths after resampling.
 
 use crate::error::{Error, Result};
 
-/// The sample rate that encoders take, in Hz.
+/// Sample rate of the input of audio encoders, in Hz.
 pub const SAMPLE_RATE: usize = 16_000;
 
-/// Sample rates that are accepted, in Hz.
+/// Accepted sample rates, in Hz.
 const RATES: std::ops::RangeInclusive<u32> = 4_000..=384_000;
 
-/// The most channels.
+/// Maximum number of channels.
 const MAX_CHANNELS: usize = 64;
 
 /// Returns the number of samples after resampling, before any memory is allocated for them.

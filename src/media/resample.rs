@@ -1,6 +1,6 @@
-//! Resizing with the bytes of Pillow up to 12, which the makers of models resize pictures with, and of torchvision,
-//! which they resize videos with: integer weights, rows first, bytes between the two passes. Pillow 13 takes columns
-//! of some pictures first, and has other bytes there, because those between the passes are clamped.
+//! Image resizing, byte-identical to Pillow up to 12 (used for images by the reference implementations) and to
+//! torchvision (used for videos): integer weights, rows first, bytes between the two passes. Pillow 13 resizes the
+//! columns of some images first and gives other bytes there, because the bytes between the passes are clamped.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -8,10 +8,11 @@ use std::ops::Range;
 use super::picture::{Part, Picture};
 use crate::error::{Error, Result, try_filled, try_vec};
 
-/// The most fractional bits of a weight.
+/// Maximum number of fractional bits of a weight.
 const BITS: u32 = 22;
 
-/// Weights of torchvision are below it, and have as many fractional bits as that leaves. Those of Pillow have all.
+/// Upper limit of torchvision's weights, whose fractional bits are reduced to fit. Pillow's weights always have all
+/// bits.
 const TORCH_LIMIT: f64 = 32768.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// Distance in pixels from which on the kernel is 0.
+    /// Returns the distance in pixels from which on the kernel is 0.
     fn support(self) -> f64 {
         match self {
             Filter::Nearest | Filter::Box => 0.5,
@@ -56,26 +57,26 @@ impl Filter {
     }
 }
 
-/// The inputs that each output along one side is a sum of.
+/// The inputs of each output along one side.
 struct Taps {
-    /// The most inputs of an output.
+    /// Maximum number of inputs of an output.
     most: usize,
     /// The first input and the number of inputs.
     spans: Vec<(usize, usize)>,
-    /// `most` for each output, with so many fractional bits.
+    /// `most` weights per output; next, their number of fractional bits.
     weights: Vec<i32>,
     bits: u32,
 }
 
 impl Taps {
-    /// The taps of `n` outputs, beginning with `from`, of the `n_out` to which `n_in` inputs are resized. Weights are
+    /// Returns the taps of `n` outputs from number `from` on, when `n_in` inputs are resized to `n_out`. Weights are
     /// below `limit`.
     fn new(n_in: usize, n_out: usize, [from, n]: [usize; 2], filter: Filter, limit: f64) -> Result<Taps> {
         let scale = n_in as f64 / n_out as f64;
         if filter == Filter::Nearest {
             return Taps::nearest(n_in, scale, [from, n]);
         }
-        // The kernel widens where a picture shrinks.
+        // The kernel widens when an image shrinks.
         let spread = scale.max(1.0);
         let support = filter.support() * spread;
         let most = 2 * support.ceil() as usize + 1;
@@ -83,7 +84,7 @@ impl Taps {
         let mut exact = try_filled("taps", most.saturating_mul(n), 0.0f64)?;
         for (i, exact) in exact.chunks_exact_mut(most).enumerate() {
             let centre = ((from + i) as f64 + 0.5) * scale;
-            // Conversions cut towards 0, and what is below 0 becomes 0.
+            // Conversions truncate toward 0, and negative values become 0.
             let first = (centre - support + 0.5) as usize;
             let count = ((centre + support + 0.5) as usize).min(n_in) - first;
             let exact = &mut exact[..count];
@@ -105,7 +106,7 @@ impl Taps {
         Ok(Taps { most, spans, weights, bits })
     }
 
-    /// The taps of nearest-neighbor outputs: one input each, at positions that are accumulated as in Pillow.
+    /// Returns the taps of nearest-neighbor outputs: one input each, at positions accumulated as in Pillow.
     fn nearest(n_in: usize, scale: f64, [from, n]: [usize; 2]) -> Result<Taps> {
         let mut spans = try_vec("taps", n)?;
         let mut at = scale * 0.5;
@@ -138,7 +139,7 @@ impl Taps {
     }
 
     /// Returns the initial value of each sum: the contribution of the pixels outside of `inside`, all of which have
-    /// `colour`, plus half a unit for rounding.
+    /// color `colour`, plus half a unit for rounding.
     fn begun(&self, inside: Range<usize>, colour: [u8; 3]) -> Result<Vec<[i32; 3]>> {
         let mut begun = try_vec("pixels", self.spans.len())?;
         begun.extend(self.each().map(|(first, weights)| {
@@ -149,7 +150,7 @@ impl Taps {
         Ok(begun)
     }
 
-    /// Returns half a unit, with which sums begin so that they are rounded.
+    /// Returns half a unit, the initial value of sums, so that they are rounded.
     fn half(&self) -> i32 {
         1 << (self.bits - 1)
     }
@@ -160,7 +161,7 @@ impl Taps {
 }
 
 impl Picture {
-    /// The picture stretched to this size.
+    /// Returns the image resized to `width` and `height`.
     ///
     /// # Errors
     /// `InvalidArgument` for a size without pixels, `OutOfMemory`.
@@ -168,7 +169,7 @@ impl Picture {
         Resizing::whole(self, [width, height], filter)?.run(self)
     }
 
-    /// A part of the picture stretched to this size, without the rest of it.
+    /// Returns a part of the image resized to `width` and `height`, computing only that part.
     ///
     /// # Errors
     /// As `resize`, and `InvalidArgument` for a part that is not within that size.
@@ -176,7 +177,7 @@ impl Picture {
         Resizing::part(self, [width, height], part, filter)?.run(self)
     }
 
-    /// The picture as a frame of a video stretched to this size, with the bytes of torchvision.
+    /// Returns the image, a frame of a video, resized to `width` and `height`, byte-identical to torchvision.
     ///
     /// # Errors
     /// As `resize`.
@@ -186,7 +187,7 @@ impl Picture {
     }
 }
 
-/// The work on a part of a picture of another size.
+/// The resizing of a part of an image.
 pub(super) enum Resizing {
     /// The source has the target size already.
     Crop(Part),
@@ -194,18 +195,18 @@ pub(super) enum Resizing {
 }
 
 impl Resizing {
-    /// Stretches the whole image to `size`.
+    /// Resizes the whole image to `size`.
     pub fn whole(picture: &Picture, size: [usize; 2], filter: Filter) -> Result<Resizing> {
         Resizing::part(picture, size, Part { x: 0, y: 0, width: size[0], height: size[1] }, filter)
     }
 
-    /// Stretches the image to `size` and returns a part of the result.
+    /// Resizes the image to `size` and returns a part of the result.
     pub fn part(picture: &Picture, size: [usize; 2], part: Part, filter: Filter) -> Result<Resizing> {
         Resizing::with(Ground::none(picture), size, part, filter, f64::INFINITY)
     }
 
-    /// Puts the image in the middle of a square of one color, with `side` pixels per edge, and stretches that square to
-    /// another square.
+    /// Centers the image in a square of one color with `side` pixels per edge, and resizes that square to `stretched`
+    /// pixels per edge.
     pub fn within(
         picture: &Picture,
         side: usize,
@@ -230,7 +231,7 @@ impl Resizing {
         })
     }
 
-    /// Continues resizing `picture`, which must be the one given at creation. Returns the result once all is done,
+    /// Continues resizing `picture`, which must be the one given at creation. Returns the result when all is done,
     /// `None` if `pauses` returned true before a row.
     pub fn advance(&mut self, picture: &Picture, pauses: &mut dyn FnMut() -> bool) -> Result<Option<Picture>> {
         match self {
@@ -245,25 +246,25 @@ impl Resizing {
     }
 }
 
-/// The image of one color that surrounds another image.
+/// The image of one color around another image.
 #[derive(Clone, Copy)]
 struct Ground {
     size: [usize; 2],
     /// Size of the inner image in pixels.
     inner: [usize; 2],
-    /// The column and row of the inner image's corner.
+    /// Column and row of the inner image's corner.
     at: [usize; 2],
     colour: [u8; 3],
 }
 
 impl Ground {
-    /// An image without a surrounding.
+    /// Returns an image without a surrounding.
     fn none(picture: &Picture) -> Ground {
         Ground { size: picture.size(), inner: picture.size(), at: [0; 2], colour: [0; 3] }
     }
 }
 
-/// The work on a part of a stretched picture, row by row.
+/// The resizing of a part of an image, row by row.
 pub(super) struct Stretch {
     ground: Ground,
     part: Part,
@@ -273,11 +274,11 @@ pub(super) struct Stretch {
     begun: Vec<[i32; 3]>,
     /// A row without the inner image, after the first pass.
     bare: Vec<u8>,
-    /// A ring buffer of rows after the first pass, indexed by the row number modulo its length: the spans only move
+    /// A ring buffer of rows after the first pass, indexed by the row number modulo its length: spans only move
     /// forward.
     ring: Vec<u8>,
     sums: Vec<i32>,
-    /// The next row of the source, and the number of finished rows of the result.
+    /// The next row of the source; next, the number of finished rows of the result.
     next: usize,
     done: usize,
     rgb: Vec<u8>,
@@ -299,7 +300,7 @@ impl Stretch {
         Ok(Stretch { ground, part, across, down, begun, bare, ring, sums, next: 0, done: 0, rgb })
     }
 
-    /// Continues until all is done, and returns true, or until `pauses` returns true before a row, and returns false.
+    /// Continues the work. Returns true when all is done, false when `pauses` returned true before a row.
     fn advance(&mut self, picture: &Picture, pauses: &mut dyn FnMut() -> bool) -> bool {
         let (row, [left, top], [width, height]) = (3 * self.part.width, self.ground.at, self.ground.inner);
         let most = self.down.most;
@@ -332,7 +333,7 @@ impl Stretch {
         true
     }
 
-    /// The result, once all is done.
+    /// Takes the result, when all is done.
     fn take(&mut self) -> Picture {
         Picture { width: self.part.width, height: self.part.height, rgb: std::mem::take(&mut self.rgb) }
     }

@@ -1,37 +1,37 @@
-//! The rules by which families of models resize pictures and cut them into tiles. They are the makers' in their own
-//! arithmetic: double precision, Python's rounding.
+//! The rules by which model families resize images and split them into tiles. They reproduce the arithmetic of the
+//! reference implementations: double precision, Python's rounding.
 
 use super::grids::{canvas, sliced, split_ratio};
 use super::picture::MAX_SIDE;
 use super::resample::Filter;
 use crate::error::{Error, Result};
 
-/// The most pixels of all tiles of a picture.
+/// Maximum number of pixels of all tiles of an image.
 const MAX_SEEN: usize = 1 << 26;
 
-/// The most tiles of a picture.
+/// Maximum number of tiles of an image.
 const MAX_TILES: usize = 1024;
 
-/// Maximum number of tiles along an edge, where the longest edge gives the number.
+/// Maximum number of tiles along an edge, if the longest edge determines the number.
 pub const MAX_COLUMNS: usize = 32;
 
-/// The most by which the sides of a picture that keeps its area may differ.
+/// Maximum aspect ratio of an image that keeps its area.
 const MAX_RATIO: f64 = 200.0;
 
-/// The rule by which a family makes tiles of a picture.
+/// The rule by which a model family splits an image into tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizing {
-    /// Stretched to a square (Gemma 3).
+    /// Resized to a square (Gemma 3).
     Square { side: usize, filter: Filter },
-    /// Resizes the shorter edge to `side`, and crops the middle (CLIP).
+    /// The shorter edge becomes `side`, and the middle is cropped (CLIP).
     ShortestEdge { side: usize, filter: Filter },
-    /// Padded on both sides to a square of one colour, which is stretched (LLaVA 1.5).
+    /// Padded on both sides to a square of one color, which is resized (LLaVA 1.5).
     Expanded { side: usize, colour: [u8; 3], filter: Filter },
-    /// Sides that are multiples of `grain`, with `least` to `most` pixels (Qwen), of all `frames` of a video together
-    /// where these are more than one.
+    /// Sides are multiples of `grain`, with `least` to `most` pixels (Qwen), in all `frames` of a video together if
+    /// there are several.
     Area { grain: usize, least: usize, most: usize, frames: usize, narrow: Narrow, filter: Filter },
-    /// The same for pictures of up to `large` pixels; of others the grid of tiles whose proportions are closest, and an
-    /// overview of the size that the whole would have (LFM2). `patch`: the side of the smallest size.
+    /// As `Area`, for images of up to `large` pixels. Larger images have the grid of tiles with the closest aspect
+    /// ratio, and an overview of the size by `Area` (LFM2). `patch`: side of the smallest size.
     SplitLarge {
         grain: usize,
         patch: usize,
@@ -43,37 +43,38 @@ pub enum Sizing {
         max_tiles: usize,
         filter: Filter,
     },
-    /// Sides that are multiples of `grain` in the proportions of the picture, for blocks of `grain` by `grain` pixels
-    /// of which there are `rows` at most; a caller may ask for up to `most` (Gemma 4).
+    /// Sides are multiples of `grain` with the aspect ratio of the image, for at most `rows` blocks of `grain` by
+    /// `grain` pixels; a caller may request up to `most` (Gemma 4).
     Rows { grain: usize, rows: usize, most: usize, filter: Filter },
-    /// Sides of at most `longest`, then up to multiples of `grain` (Pixtral, Mistral 3).
+    /// Sides of at most `longest`, then rounded up to multiples of `grain` (Pixtral, Mistral 3).
     LongestEdge { longest: usize, grain: usize, filter: Filter },
-    /// Never enlarged; sides of at most `longest` that have about `most` patches of the side `patch`, then padded with
-    /// black on the right and below, to multiples of `grain` (Kimi).
+    /// Never enlarged; sides of at most `longest` with about `most` patches of side `patch`, then padded with black on
+    /// the right and bottom to multiples of `grain` (Kimi).
     Padded { patch: usize, grain: usize, most: usize, longest: usize, filter: Filter },
-    /// Sides rounded up to multiples of `grain`, with `least` to `most` pixels. The picture is fitted into them in its
-    /// proportions, enlarged only where it has fewer than `least`, and padded with black on the right and below (GLM 5
-    /// Next).
+    /// Sides rounded up to multiples of `grain`, with `least` to `most` pixels. The image is fitted into them with its
+    /// aspect ratio, enlarged only if it has fewer than `least` pixels, and padded with black on the right and bottom
+    /// (GLM 5 Next).
     Fitted { grain: usize, least: usize, most: usize, filter: Filter },
-    /// At most `most` patches of the side `patch`, about as many, in about the proportions of the picture (SigLIP 2).
+    /// Close to, and at most, `most` patches of side `patch`, with about the aspect ratio of the image (SigLIP 2).
     Filled { patch: usize, most: usize, filter: Filter },
-    /// The grid that shows most pixels, of equals the smallest; the picture is fitted into it in its proportions and
-    /// padded with black, and an overview follows (LLaVA 1.6).
+    /// The grid that shows the most pixels, the smallest among equals; the image is fitted into it with its aspect
+    /// ratio and padded with black, and an overview follows (LLaVA 1.6).
     Pinpoints { tile: usize, grids: Grids, filter: Filter },
-    /// The grid that need not shrink the picture and enlarges it least, or else shrinks it least, of equals the
-    /// smallest; the picture is fitted into it in its proportions, enlarged to a tile at most, and padded with black on
-    /// the right and below. An overview follows (Llama 4).
+    /// The grid that enlarges the image least without shrinking it, or else shrinks it least, the smallest among
+    /// equals. The image is fitted into it with its aspect ratio, enlarged at most to a tile, and padded with black on
+    /// the right and bottom. An overview follows (Llama 4).
     Canvas { tile: usize, max_tiles: usize, filter: Filter },
-    /// Sides that are multiples of `patch`, of about the area of a square of `side`. A larger picture is an overview,
-    /// and slices of that area in the grid whose proportions are closest (MiniCPM-V).
+    /// Sides are multiples of `patch`, with about the area of a square of `side`. A larger image gives an overview, and
+    /// slices of that area in the grid with the closest aspect ratio (MiniCPM-V).
     Slices { side: usize, patch: usize, max_tiles: usize, filter: Filter },
-    /// The longer edge becomes `longest`, both go up to multiples of `tile`, and an overview follows (Idefics3).
+    /// The longer edge becomes `longest`, both are rounded up to multiples of `tile`, and an overview follows
+    /// (Idefics3).
     SplitLongest { longest: usize, tile: usize, filter: Filter },
-    /// The grid of tiles whose proportions are closest, and an overview (InternVL).
+    /// The grid of tiles with the closest aspect ratio, and an overview (InternVL).
     SplitRatio { tile: usize, min_tiles: usize, max_tiles: usize, filter: Filter },
 }
 
-/// The grids of tiles among which `Sizing::Pinpoints` chooses, columns and lines of each; the rest is zeros.
+/// The candidate grids of `Sizing::Pinpoints`, columns and lines of each, padded with zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grids(pub [[u8; 2]; 16]);
 
@@ -83,47 +84,47 @@ impl Grids {
     }
 }
 
-/// The size that `Sizing::Area` sees of a picture that is narrower than a block.
+/// The size that `Sizing::Area` uses for an image that is narrower than a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Narrow {
-    /// Its own (Qwen).
+    /// Unchanged (Qwen).
     Own,
-    /// Enlarged, in whole pixels (GLM).
+    /// Enlarged, truncated to whole pixels (GLM).
     Cut,
     /// Enlarged, rounded (PaddleOCR).
     Rounded,
 }
 
-/// The tiles of a picture.
+/// The tiles of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub tile_width: usize,
     pub tile_height: usize,
-    /// Tiles beside one another; 1, and one line, where the picture is one tile.
+    /// Number of columns of tiles; 1 for a single tile.
     pub columns: usize,
-    /// Lines of tiles.
+    /// Number of lines of tiles; 1 for a single tile.
     pub lines: usize,
-    /// A tile with the whole picture follows.
+    /// True if a tile with the whole image follows.
     pub overview: bool,
     pub overview_width: usize,
     pub overview_height: usize,
-    /// Pixels of the picture.
+    /// Size of the image in pixels.
     pub width: usize,
     pub height: usize,
-    /// Pixels of all tiles together, without the overview; of a video those of a frame.
+    /// Size of all tiles together in pixels, without the overview; for a video, of a frame.
     pub seen_width: usize,
     pub seen_height: usize,
-    /// Pairs of frames of a video, each of which is a tile; 0 of a picture.
+    /// Number of frame pairs of a video, each of which is a tile; 0 for an image.
     pub pairs: usize,
 }
 
 impl Layout {
-    /// Number of tiles, the overview too.
+    /// Returns the number of tiles, including the overview.
     pub fn n_tiles(&self) -> usize {
         self.columns * self.lines * self.pairs.max(1) + usize::from(self.overview)
     }
 
-    /// The layout of so many pairs of frames of which each has this one.
+    /// Returns the layout of `pairs` frame pairs, given this layout of a frame.
     ///
     /// # Errors
     /// `TooComplex` for pairs with too many pixels.
@@ -136,7 +137,7 @@ impl Layout {
         Ok(Layout { pairs, ..self })
     }
 
-    /// Width and height of tile `i`.
+    /// Returns width and height of tile `i`.
     pub fn tile(&self, i: usize) -> [usize; 2] {
         match self.overview && i + 1 == self.n_tiles() {
             true => [self.overview_width, self.overview_height],
@@ -146,10 +147,10 @@ impl Layout {
 }
 
 impl Sizing {
-    /// The tiles that a picture of this size gives.
+    /// Returns the tiles of an image of this size.
     ///
     /// # Errors
-    /// `InvalidArgument` for sides that differ by more than the rule allows and a rule without sense, `TooComplex` for
+    /// `InvalidArgument` for an aspect ratio beyond the limit of the rule or for an invalid rule, `TooComplex` for
     /// tiles with too many pixels.
     pub fn layout(&self, width: usize, height: usize) -> Result<Layout> {
         self.check()?;
@@ -159,7 +160,7 @@ impl Sizing {
             )));
         }
         let mut overview_size = None;
-        // The tile, and the grid of tiles.
+        // The size of a tile, and of the grid of tiles.
         let ((tile_width, tile_height), (columns, lines)) = match *self {
             Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } | Sizing::Expanded { side, .. } => {
                 ((side, side), (1, 1))
@@ -234,7 +235,7 @@ impl Sizing {
         })
     }
 
-    /// The filter by which pictures are resized.
+    /// Returns the filter with which images are resized.
     pub fn filter(&self) -> Filter {
         match *self {
             Sizing::Square { filter, .. }
@@ -255,7 +256,7 @@ impl Sizing {
         }
     }
 
-    /// Refuses numbers, which come from files, that no tile can have.
+    /// Rejects numbers from files that no tile can have.
     fn check(&self) -> Result<()> {
         let sides = match *self {
             Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } | Sizing::Expanded { side, .. } => {
@@ -297,7 +298,7 @@ impl Sizing {
     }
 }
 
-/// The size whose middle is taken.
+/// Returns the size whose middle is cropped.
 pub(super) fn shortest_edge(width: usize, height: usize, side: usize) -> (usize, usize) {
     if height <= width { (side * width / height, side) } else { (side, side * height / width) }
 }
@@ -336,13 +337,13 @@ fn area(
     Ok(bounded([w, h], grain, bounds, 0.0, frames))
 }
 
-/// The rule for pictures of which each side has a block at least.
+/// The rule for images whose sides are at least one block each.
 fn at_least_blocks(width: usize, height: usize, grain: usize, least: usize, most: usize) -> (usize, usize) {
     bounded([width as f64, height as f64], grain, [least, most], 1.0, 1)
 }
 
-/// Sides in whole blocks, `fewest` of them at least, then within the bounds, which are those of `frames` together: of
-/// as many as pairs have that are rounded to even.
+/// Returns sides in whole blocks, at least `fewest`, and within the bounds, which apply to all `frames` together,
+/// counted in pairs rounded to even.
 fn bounded([w, h]: [f64; 2], grain: usize, bounds: [usize; 2], fewest: f64, frames: usize) -> (usize, usize) {
     let (f, [least, most], n) = (grain as f64, bounds.map(|pixels| pixels as f64), frames as f64);
     let counted = if frames > 1 { (n / 2.0).round_ties_even() * 2.0 } else { 1.0 };
@@ -410,7 +411,7 @@ fn rounded_up(width: usize, height: usize, grain: usize, least: usize, most: usi
     (w, h)
 }
 
-/// The size of the picture within its rounded one.
+/// Returns the size of the image within its rounded size.
 pub(super) fn within_rounded(
     [width, height]: [usize; 2],
     [most_width, most_height]: [usize; 2],
@@ -449,19 +450,19 @@ fn filled(width: usize, height: usize, patch: usize, most: usize) -> (usize, usi
     (width, height)
 }
 
-/// The size after the first resize, and that after the second, whole tiles.
+/// Returns the size after the first resize, and the size after the second, in whole tiles.
 pub(super) fn split_longest(
     width: usize,
     height: usize,
     longest: usize,
     tile: usize,
 ) -> ((usize, usize), (usize, usize)) {
-    /// Beyond it the makers shrink the first size; published models stay below.
+    /// Above this size the reference shrinks the first size; published models stay below.
     const MOST: f64 = 4096.0;
     let (edge, ratio) = (longest as f64, width as f64 / height as f64);
     let even = |x: f64| (x as usize).next_multiple_of(2).max(1);
     let (mut w, mut h) = if width >= height { (longest, even(edge / ratio)) } else { (even(edge * ratio), longest) };
-    // The proportions of the new sides from here on: the added pixel may have exchanged the longer one.
+    // From here on the aspect ratio of the new sides applies: the added pixel may change which side is longer.
     if w.max(h) as f64 > MOST {
         let ratio = w as f64 / h as f64;
         let sides = if w >= h { (MOST, MOST / ratio) } else { (MOST * ratio, MOST) };
@@ -502,8 +503,8 @@ pub(super) fn fitted(width: usize, height: usize, most_width: usize, most_height
     }
 }
 
-/// `get_max_res_without_distortion` of a canvas with the sides of the picture, but for those of a tile or more. Sides
-/// that the canvas bounds are tensors there, and what is computed with them has 32 bits.
+/// `get_max_res_without_distortion` of a canvas with the sides of the image, limited to a tile. Sides that the canvas
+/// limits are tensors in the reference and use 32-bit arithmetic.
 pub(super) fn within_canvas(size: [usize; 2], canvas: [usize; 2], tile: usize) -> (usize, usize) {
     let is_bounded: [bool; 2] = std::array::from_fn(|i| canvas[i] < size[i].max(tile));
     let most: [usize; 2] = std::array::from_fn(|i| size[i].max(tile).min(canvas[i]));

@@ -1,4 +1,4 @@
-//! Sound of the host as encoders take it: one channel of 16,000 samples a second.
+//! The host's audio as audio encoders take it: one channel with 16,000 samples per second.
 
 use std::f64::consts::PI;
 
@@ -7,35 +7,34 @@ use super::rates::{SAMPLE_RATE, length};
 use super::wav;
 use crate::error::{Error, Result, try_vec};
 
-/// The largest sample, far above the 1 of full scale.
+/// Maximum magnitude of a sample, far above the full scale of 1.
 const MAX_SAMPLE: f32 = 1e6;
 
-/// Zeros of the kernel on each side.
+/// Number of zero crossings of the kernel on each side.
 const ZEROS: f64 = 32.0;
 
 /// One channel at `SAMPLE_RATE`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sound {
     pub samples: Vec<f32>,
-    /// Number of samples of a channel as they were given.
+    /// Number of samples per channel before resampling.
     pub given: usize,
 }
 
 impl Sound {
-    /// Brings samples of `channels`, one of each after the other, to one channel, their mean, and to the rate of
-    /// encoders. `most`: samples that the result may have.
+    /// Mixes interleaved samples of `channels` channels to one channel, their mean, and resamples it to `SAMPLE_RATE`.
+    /// The result may have at most `most` samples.
     ///
     /// # Errors
-    /// `InvalidArgument` for no samples, one that is no number of sensible size, a rate or a number of channels without
-    /// sense; `TooComplex` for more than `most`.
+    /// `InvalidArgument` for no samples, a NaN or too large sample, an unsupported sample rate or number of channels;
+    /// `TooComplex` for more than `most` samples.
     pub fn new(samples: &[f32], channels: usize, rate: u32, most: usize) -> Result<Sound> {
         let mut work = Sound::begin(samples, channels, rate, most, &mut || false)?;
         work.advance(&mut || false)?;
         Ok(work.finish())
     }
 
-    /// Begins what `new` does: the samples are mixed to one channel, and nothing else is done yet. Returns `Cancelled`
-    /// if `stops` returned true.
+    /// Begins the work of `new`: only mixes the samples to one channel. Returns `Cancelled` if `stops` returned true.
     pub fn begin(
         samples: &[f32],
         channels: usize,
@@ -49,7 +48,7 @@ impl Sound {
         Resampling::new(mix.mono, rate, n)
     }
 
-    /// Decodes a WAV, MP3, FLAC or Ogg file, mixes it to one channel and resamples it to the rate of encoders.
+    /// Decodes a WAV, MP3, FLAC or Ogg file, mixes it to one channel and resamples it to `SAMPLE_RATE`.
     ///
     /// # Errors
     /// As `new`; `Format` for a damaged file, `Unsupported` for another format.
@@ -59,8 +58,8 @@ impl Sound {
         Ok(work.finish())
     }
 
-    /// Begins what `decode` does: the samples are decoded and mixed to one channel, and nothing else is done yet.
-    /// Returns `Cancelled` if `stops` returned true.
+    /// Begins the work of `decode`: only decodes the samples and mixes them to one channel. Returns `Cancelled` if
+    /// `stops` returned true.
     pub fn begin_file(file: &[u8], most: usize, stops: &mut dyn FnMut() -> bool) -> Result<Resampling> {
         if let Some(mut decoding) = Compressed::open(file, most)? {
             return match decoding.advance(stops)? {
@@ -76,7 +75,7 @@ impl Sound {
     }
 }
 
-/// The work of mixing several channels to one.
+/// The mixing of several channels to one.
 struct Mix<'a> {
     channels: usize,
     mono: Vec<f32>,
@@ -88,7 +87,7 @@ impl Mix<'_> {
         Ok(Mix { channels, mono: try_vec("samples", frames)?, stops })
     }
 
-    /// Appends the means of some samples, one of each channel after the other.
+    /// Appends the means of some interleaved samples.
     fn add(&mut self, samples: &[f32]) -> Result<()> {
         if (self.stops)() {
             return Err(Error::Cancelled);
@@ -103,20 +102,20 @@ impl Mix<'_> {
     }
 }
 
-/// The work of resampling one channel to `SAMPLE_RATE`: each output is a weighted sum of nearby samples. The weights
-/// are a sinc under a Hann window, with the bandwidth of the lower rate.
+/// The resampling of one channel to `SAMPLE_RATE`: each output is a weighted sum of nearby samples. The weights are a
+/// sinc with a Hann window, with the bandwidth of the lower rate.
 pub struct Resampling {
-    /// One channel at the rate of the caller.
+    /// One channel at the caller's rate.
     mono: Vec<f32>,
     /// `step` input samples become `phases` output samples; then the kernels repeat.
     step: usize,
     phases: usize,
-    /// The fraction of the bandwidth that is kept, and the samples on each side of a kernel's center.
+    /// Fraction of the bandwidth that is kept; next, number of samples on each side of a kernel's center.
     cut: f64,
     reach: usize,
-    /// The kernels that exist so far, `2 * reach + 1` weights each.
+    /// The kernels computed so far, `2 * reach + 1` weights each.
     kernels: Vec<f64>,
-    /// Number of samples of the result, and the samples computed so far.
+    /// Number of samples of the result; next, the samples computed so far.
     n: usize,
     out: Vec<f32>,
 }
@@ -137,12 +136,12 @@ impl Resampling {
         Ok(Resampling { mono, step, phases, cut, reach, kernels, n, out })
     }
 
-    /// Number of samples per channel as given, and of the result.
+    /// Returns the number of samples per channel before resampling, and after.
     pub fn samples(&self) -> [usize; 2] {
         [self.mono.len(), self.n]
     }
 
-    /// Continues until all is done, and returns true, or until `pauses` returns true, and returns false.
+    /// Continues the work. Returns true when all is done, false when `pauses` returned true.
     pub fn advance(&mut self, pauses: &mut dyn FnMut() -> bool) -> Result<bool> {
         if self.step == self.phases {
             return Ok(true);
@@ -160,7 +159,7 @@ impl Resampling {
             }
             for i in self.out.len()..self.n.min(self.out.len() + CHUNK) {
                 let at = i / self.phases * self.step + i % self.phases * self.step / self.phases;
-                // Before the first sample and after the last there is silence.
+                // Silence before the first sample and after the last.
                 let (missing, first) = (self.reach.saturating_sub(at), at.saturating_sub(self.reach));
                 let near = self.mono.get(first..self.mono.len().min(at + self.reach + 1)).unwrap_or_default();
                 let kernel = &self.kernels[i % self.phases * taps..][missing..taps];
@@ -170,7 +169,8 @@ impl Resampling {
         Ok(true)
     }
 
-    /// Adds the kernel for outputs of one phase: all of them lie the same fraction of a sample after an input sample.
+    /// Adds the kernel for outputs of one phase, all of which lie at the same fraction of a sample after an input
+    /// sample.
     fn add_kernel(&mut self, phase: usize) {
         let past = (phase * self.step % self.phases) as f64 / self.phases as f64;
         let (cut, reach) = (self.cut, self.reach as f64);
@@ -182,15 +182,14 @@ impl Resampling {
         }));
     }
 
-    /// The result, once all is done.
+    /// Returns the result, when all is done.
     pub fn finish(self) -> Sound {
         let given = self.mono.len();
         Sound { samples: if self.step == self.phases { self.mono } else { self.out }, given }
     }
 }
 
-/// Returns the dot product, over the length of the shorter slice, with a summation order that is the same on all
-/// processors.
+/// Returns the dot product over the length of the shorter slice, with the same summation order on all processors.
 fn product(x: &[f32], weights: &[f64]) -> f64 {
     let n = x.len().min(weights.len());
     let ((x, x_rest), (weights, weights_rest)) = (x[..n].as_chunks::<8>(), weights[..n].as_chunks::<8>());

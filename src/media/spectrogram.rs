@@ -1,4 +1,4 @@
-//! The logarithms of a sound's power on the mel scale, as the processor of Whisper computes them.
+//! Log-mel spectrograms, as the processor of Whisper computes them.
 
 use std::f64::consts::PI;
 
@@ -6,10 +6,10 @@ use super::fourier::{FREQUENCIES, LANES, Lanes, Transform, WINDOW};
 use super::rates::SAMPLE_RATE;
 use crate::error::{Result, try_filled};
 
-/// Samples from one window to the next.
+/// Distance between windows in samples.
 pub const HOP: usize = 160;
 
-/// Frequency at which the scale is no longer linear, its mel, and the logarithm of a mel's ratio above it.
+/// Frequency up to which the scale is linear; next, its mel, and the logarithm of the frequency ratio per mel above it.
 const BEND: f64 = 1000.0;
 const BEND_MEL: f64 = 15.0;
 const LOG_STEP: f64 = 1.856_297_990_365_626_3 / 27.0;
@@ -17,16 +17,16 @@ const LOG_STEP: f64 = 1.856_297_990_365_626_3 / 27.0;
 /// The window function and the filters of `bins` mel bins.
 pub struct LogMel {
     window: Vec<f64>,
-    /// The first frequency of each bin, and the weights from there on.
+    /// First frequency of each bin, and the weights from it on.
     filters: Vec<(usize, Vec<f64>)>,
 }
 
-/// The work on a spectrogram, some windows at a time.
+/// The computation of a spectrogram, some windows at a time.
 pub struct Spectrogram {
     transform: Transform,
-    /// Number of samples, including the silence appended to them.
+    /// Number of samples, including appended silence.
     padded: usize,
-    /// `[padded / HOP, bins]`, and windows of it that are done.
+    /// `[padded / HOP, bins]`; next, the number of windows done.
     logs: Vec<f32>,
     done: usize,
 }
@@ -37,22 +37,21 @@ impl LogMel {
         LogMel { window: (0..WINDOW).map(|i| 0.5 - 0.5 * libm::cos(turn(i))).collect(), filters: filters(bins) }
     }
 
-    /// The spectrogram of a sound and of the silence behind it, up to `padded` samples and beyond them mirrored:
-    /// `[padded / HOP, bins]`. `padded` is at least a window.
+    /// Returns the spectrogram of audio followed by silence, up to `padded` samples and mirrored past them: `[padded /
+    /// HOP, bins]`. `padded` must be at least a window.
     pub fn of(&self, samples: &[f32], padded: usize) -> Result<Vec<f32>> {
         let mut work = self.begin(padded)?;
         self.advance(&mut work, samples, &mut || false);
         Ok(work.finish())
     }
 
-    /// Begins what `of` does; no window is done yet.
+    /// Begins the work of `of`; no window is done yet.
     pub fn begin(&self, padded: usize) -> Result<Spectrogram> {
         let logs = try_filled("a spectrogram", (padded / HOP).saturating_mul(self.filters.len()), -10f32)?;
         Ok(Spectrogram { transform: Transform::new(), padded, logs, done: 0 })
     }
 
-    /// Continues until all windows are done, and returns true, or until `pauses` returns true between windows, and
-    /// returns false.
+    /// Continues the work. Returns true when all windows are done, false when `pauses` returned true between windows.
     pub fn advance(&self, work: &mut Spectrogram, samples: &[f32], pauses: &mut dyn FnMut() -> bool) -> bool {
         let (bins, padded) = (self.filters.len(), work.padded);
         let (mut windows, mut power) = ([[0.0; LANES]; WINDOW], [[0.0; LANES]; FREQUENCIES]);
@@ -85,7 +84,7 @@ impl LogMel {
     /// Writes the weighted samples of window `t` to a lane, or zeros for `None`.
     fn take(&self, samples: &[f32], padded: usize, t: Option<usize>, lane: usize, windows: &mut [Lanes; WINDOW]) {
         for (i, (x, weight)) in windows.iter_mut().zip(&self.window).enumerate() {
-            // Outside of the audio lies its mirror image.
+            // Mirrored outside of the audio.
             let at = t.map(|t| (t * HOP + i).abs_diff(WINDOW / 2));
             let at = at.map(|at| if at < padded { at } else { (2 * padded - 2).saturating_sub(at) });
             x[lane] = at.and_then(|at| samples.get(at)).map_or(0.0, |x| f64::from(*x)) * weight;
@@ -94,7 +93,7 @@ impl LogMel {
 }
 
 impl Spectrogram {
-    /// The result, once all windows are done.
+    /// Returns the result, when all windows are done.
     pub fn finish(mut self) -> Vec<f32> {
         let floor = self.logs.iter().fold(f32::NEG_INFINITY, |most, log| most.max(*log)) - 8.0;
         self.logs.iter_mut().for_each(|log| *log = (log.max(floor) + 4.0) / 4.0);
@@ -102,7 +101,7 @@ impl Spectrogram {
     }
 }
 
-/// Triangles of equal area on the scale of Slaney, which is linear up to 1000 Hz and logarithmic above.
+/// Triangles of equal area on Slaney's mel scale, which is linear up to 1000 Hz and logarithmic above.
 fn filters(bins: usize) -> Vec<(usize, Vec<f64>)> {
     let top = SAMPLE_RATE as f64 / 2.0;
     let last = BEND_MEL + libm::log(top / BEND) / LOG_STEP;

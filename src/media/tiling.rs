@@ -1,4 +1,4 @@
-//! The work of cutting an image into tiles, row by row.
+//! The splitting of an image into tiles, row by row.
 
 use super::picture::{Part, Picture};
 use super::resample::{Filter, Resizing};
@@ -7,14 +7,14 @@ use crate::error::{Result, try_vec};
 
 /// The steps from an image to all of its tiles, joined.
 struct Plan {
-    /// The size after resizing, and the part of it that is kept.
+    /// Size after resizing; next, the part that is kept.
     size: [usize; 2],
     part: Part,
-    /// The square of one color that the image is padded to first.
+    /// Side and color of the square to which the image is padded first.
     within: Option<(usize, [u8; 3])>,
     /// A second size to resize to.
     then: Option<[usize; 2]>,
-    /// The image's corner within a black image as large as the tiles together.
+    /// The image's corner within a black image of the size of all tiles together.
     corner: Option<[usize; 2]>,
 }
 
@@ -58,28 +58,28 @@ impl Plan {
     }
 }
 
-/// The tiles of a picture row by row, then the overview.
+/// The tiles of an image in row order, then the overview.
 pub struct Tiling {
     sizing: Sizing,
     layout: Layout,
     plan: Plan,
     /// The resizing in progress.
     resizing: Option<Resizing>,
-    /// All tiles together, once they are resized, and whether the second size has been reached.
+    /// All tiles together, after resizing; next, true if the second size has been reached.
     whole: Option<Picture>,
     is_second: bool,
     tiles: Vec<Picture>,
 }
 
 impl Tiling {
-    /// Creates the work on an image that has this layout.
+    /// Begins the work on an image that has this layout.
     pub fn new(sizing: Sizing, layout: Layout) -> Result<Tiling> {
         let plan = Plan::new(&sizing, [layout.width, layout.height], [layout.seen_width, layout.seen_height]);
         let tiles = try_vec("tiles", layout.n_tiles())?;
         Ok(Tiling { sizing, layout, plan, resizing: None, whole: None, is_second: false, tiles })
     }
 
-    /// Continues until all is done, and returns true, or until `pauses` returns true before a row, and returns false.
+    /// Continues the work. Returns true when all is done, false when `pauses` returned true before a row.
     pub fn advance(&mut self, picture: &Picture, pauses: &mut dyn FnMut() -> bool) -> Result<bool> {
         let (filter, Layout { tile_width, tile_height, columns, lines, .. }) = (self.sizing.filter(), self.layout);
         let n_tiles = self.layout.n_tiles();
@@ -128,7 +128,7 @@ impl Tiling {
         Ok(true)
     }
 
-    /// The tiles, once all are done.
+    /// Returns the tiles, when all are done.
     pub fn finish(self) -> Vec<Picture> {
         self.tiles
     }
@@ -144,7 +144,7 @@ impl Plan {
 }
 
 impl Sizing {
-    /// Returns the tiles of an image row by row, then the overview. `layout` must be the layout for the size of
+    /// Returns the tiles of an image in row order, then the overview. `layout` must be the layout for the size of
     /// `picture`.
     pub fn tiles(&self, picture: &Picture, layout: &Layout) -> Result<Vec<Picture>> {
         let mut tiling = Tiling::new(*self, *layout)?;

@@ -1,18 +1,18 @@
-//! The size of the tables of a Vorbis stream, checked before a decoder allocates them: a few bytes may ask for
+//! The size of the tables of a Vorbis stream, checked before a decoder allocates them: a few bytes may request
 //! gigabytes.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use crate::error::{Error, Result};
 
-/// Maximum count of numbers in all code books together, several times what any encoder uses.
+/// Maximum number of values in all codebooks together, several times the maximum of known encoders.
 const MOST_NUMBERS: u64 = 1 << 22;
 
-/// Bytes of the first header, and of the name before the code books in the header after it.
+/// Bytes of the first header; next, of the name before the codebooks in the following header.
 const FIRST_HEADER: usize = 30;
 const NAME: usize = 7;
 
-/// Rejects headers whose code books are too large or cannot be read.
+/// Rejects headers whose codebooks are too large or cannot be read.
 pub fn check(headers: &[u8]) -> Result<()> {
     let numbers = headers.get(FIRST_HEADER + NAME..).and_then(|books| Bits { data: books, at: 0 }.numbers());
     match numbers {
@@ -24,7 +24,7 @@ pub fn check(headers: &[u8]) -> Result<()> {
     }
 }
 
-/// A reader of bits, the lowest bit of each byte first.
+/// A bit reader, lowest bit of each byte first.
 struct Bits<'a> {
     data: &'a [u8],
     at: usize,
@@ -43,7 +43,7 @@ impl Bits<'_> {
         (self.at <= 8 * self.data.len()).then_some(())
     }
 
-    /// Counts the numbers of all code books; stops once the count exceeds the bound.
+    /// Counts the values of all codebooks; stops when the count exceeds the maximum.
     fn numbers(&mut self) -> Option<u64> {
         let mut all = 0;
         for _ in 0..=self.take(8)? {
@@ -81,7 +81,7 @@ impl Bits<'_> {
     }
 }
 
-/// Returns the largest number whose power `dims` is at most `entries`.
+/// Returns the largest integer whose power `dims` is at most `entries`.
 fn roots(entries: u64, dims: u64) -> u64 {
     let fits =
         |root: u64| (0..dims.min(64)).try_fold(1u64, |power, _| power.checked_mul(root)).is_some_and(|p| p <= entries);
@@ -93,7 +93,7 @@ fn roots(entries: u64, dims: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Returns headers with code books of the given entries and dimensions, with ordered code lengths.
+    /// Returns headers with codebooks of the given entries and dimensions, with ordered code lengths.
     fn headers(books: &[(u64, u64)]) -> Vec<u8> {
         let mut bits = Vec::new();
         let mut put = |value: u64, n: usize| bits.extend((0..n).map(|i| value >> i & 1));

@@ -11,7 +11,7 @@ const STRIDE: usize = 4096;
 pub struct Watched<'a> {
     file: &'a [u8],
     stops: Stops<'a>,
-    /// The position of the next byte, and the position of the next check.
+    /// The position of the next byte; next, the position of the next check.
     at: usize,
     look: usize,
 }

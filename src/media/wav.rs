@@ -1,5 +1,5 @@
-//! WAV files, including RF64, BW64 and the big-endian RIFX: integers of up to 32 bits, floats of 32 and 64 bits, the
-//! 8-bit A-law and mu-law of telephony, and ADPCM.
+//! WAV files, including RF64, BW64 and the big-endian RIFX: integers of up to 32 bits, 32-bit and 64-bit floats, 8-bit
+//! A-law and mu-law, and ADPCM.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -9,7 +9,7 @@ use super::adpcm::{Adpcm, PREDICTORS};
 use super::chunks::{number, of_riff};
 use crate::error::{Error, Result, try_vec};
 
-/// Numbers by which a file tells how its samples are written.
+/// Sample format codes.
 const PCM: usize = 1;
 const MICROSOFT_ADPCM: usize = 2;
 const FLOAT: usize = 3;
@@ -18,14 +18,14 @@ const MU_LAW: usize = 7;
 const IMA_ADPCM: usize = 0x11;
 const EXTENSIBLE: usize = 0xfffe;
 
-/// The smallest length of samples that stands for an unknown length: programs that do not know the length write
-/// 0x7ffff000, 0x80000000 or 0xffffffff. The samples then last to the end of the file.
+/// The smallest data length that means unknown: programs that do not know the length write 0x7ffff000, 0x80000000 or
+/// 0xffffffff. The samples then last to the end of the file.
 const UNKNOWN: usize = 0x7fff_0000;
 
-/// Samples of each channel that are read at a time.
+/// Samples per channel that are read at a time.
 const CHUNK: usize = 4096;
 
-/// Formats that are refused by their names: name, place, bytes.
+/// Rejected formats, named in errors: name, offset, bytes.
 const OTHERS: &[(&str, usize, &[u8])] = &[
     ("AAC", 0, b"\xff\xf1"),
     ("AAC", 0, b"\xff\xf9"),
@@ -42,27 +42,27 @@ pub struct Wav<'a> {
     pub rate: u32,
     kind: Kind,
     is_big: bool,
-    /// Number of samples of each channel.
+    /// Number of samples per channel.
     pub frames: usize,
-    /// At least the bytes of so many samples.
+    /// The bytes of at least `frames` samples per channel.
     data: &'a [u8],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Whole numbers of so many bytes: of one without, of more with a sign.
+    /// Integers of 1 to 4 bytes: unsigned if 1 byte, otherwise signed.
     Whole(usize),
     /// Floats of 4 or 8 bytes.
     Float(usize),
     /// A-law, one byte per sample.
     ALaw,
     MuLaw,
-    /// Blocks of so many bytes, each of all channels.
+    /// Blocks with all channels, and the block size in bytes.
     Blocks(Adpcm, usize),
 }
 
 impl Kind {
-    /// Bytes of a sample, or of a block of ADPCM.
+    /// Returns the size of a sample, or of an ADPCM block, in bytes.
     fn bytes(self) -> usize {
         match self {
             Kind::Whole(bytes) | Kind::Float(bytes) | Kind::Blocks(_, bytes) => bytes,
@@ -82,13 +82,13 @@ pub fn open(file: &[u8]) -> Result<Wav<'_>> {
     for (name, range) in of_riff(file, 12..file.len(), is_big) {
         match &name {
             b"fmt " => format = Some(range),
-            // 64-bit lengths: of the file, then of the samples.
+            // 64-bit lengths: of the file, then of the data.
             b"ds64" => long = Some([8, 12].map(|at| number(file, range.start + at, 4, false).unwrap_or(0))),
             b"data" => {
                 data = Some(samples_of(file, range, long, is_big));
                 break;
             }
-            // Texts, pictures and marks of programs.
+            // Text, images and markers of other programs.
             _ => {}
         }
     }
@@ -102,23 +102,23 @@ pub fn open(file: &[u8]) -> Result<Wav<'_>> {
     let frames = match kind {
         Kind::Blocks(adpcm, bytes) => {
             let (whole, rest) = (data.len() / bytes, data.len() % bytes);
-            // The last block may be filled up. The fact chunk counts otherwise in files of several channels.
+            // The last block may be padded. The fact chunk counts differently in files of several channels.
             whole.saturating_mul(adpcm.frames(bytes, channels)).saturating_add(adpcm.frames(rest, channels))
         }
-        // A stream may have been cut within a sample.
+        // A stream may end within a sample.
         Kind::Whole(_) | Kind::Float(_) | Kind::ALaw | Kind::MuLaw => data.len() / (channels * kind.bytes()),
     };
     Ok(Wav { channels, rate, kind, is_big, frames, data })
 }
 
-/// A number of the format.
+/// Returns a field of the format chunk.
 fn field(file: &[u8], format: &Range<usize>, at: usize, bytes: usize, is_big: bool) -> Result<usize> {
     let within = at + bytes <= format.len();
     let found = within.then(|| number(file, format.start + at, bytes, is_big)).flatten();
     found.ok_or_else(|| damaged("it ends within its format"))
 }
 
-/// Returns how the samples are written.
+/// Returns the sample format.
 fn kind(file: &[u8], format: &Range<usize>, channels: usize, is_big: bool) -> Result<Kind> {
     let field = |at, bytes| field(file, format, at, bytes, is_big);
     let (told, block, bits) = (field(0, 2)?, field(12, 2)?, field(14, 2)?);
@@ -156,7 +156,7 @@ fn kind(file: &[u8], format: &Range<usize>, channels: usize, is_big: bool) -> Re
 }
 
 impl Wav<'_> {
-    /// Hands out all samples in order, some at a time, one of each channel after the other; full scale is from -1 to 1.
+    /// Passes all samples to `each` in order, some at a time, interleaved; full scale is -1 to 1.
     pub fn read(&self, each: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
         if let Kind::Blocks(adpcm, bytes) = self.kind {
             return self.read_blocks(adpcm, bytes, each);
@@ -172,10 +172,10 @@ impl Wav<'_> {
         Ok(())
     }
 
-    /// Appends the samples of some bytes, for which there is room.
+    /// Appends the samples of some bytes to `out`, which must have the capacity.
     fn append(&self, data: &[u8], out: &mut Vec<f32>) {
         let is_big = self.is_big;
-        // A number of some bytes at the upper end of 32 bits.
+        // The value in the upper bytes of 32 bits.
         let little = |bytes: &[u8]| bytes.iter().fold(0u32, |sum, byte| sum >> 8 | u32::from(*byte) << 24);
         let big = |bytes: &[u8]| bytes.iter().rev().fold(0u32, |sum, byte| sum >> 8 | u32::from(*byte) << 24);
         let upper = |bytes: &[u8]| if is_big { big(bytes) } else { little(bytes) } as i32;
@@ -209,21 +209,21 @@ impl Wav<'_> {
     }
 }
 
-/// Returns the range of the samples: the chunk's `range`, unless its length is in `long` or unknown. `long`: a 64-bit
-/// length, lower half first.
+/// Returns the byte range of the samples: the chunk's `range`, unless its length is unknown or given in `long`, a
+/// 64-bit length with the lower half first.
 fn samples_of(file: &[u8], range: Range<usize>, long: Option<[usize; 2]>, is_big: bool) -> Range<usize> {
     let (from, told) = (range.start, range.len());
     let rest = from..file.len().max(from);
     match long {
         Some([low, 0]) if told == 0xffff_ffff => from..from.saturating_add(low),
         _ if told >= UNKNOWN && range.end > file.len() => rest,
-        // The length was to be written at the end, unless other chunks follow.
+        // The writer never filled in the length, unless other chunks follow.
         _ if told == 0 && !is_chunks(file, &rest, is_big) => rest,
         _ => range,
     }
 }
 
-/// True if the bytes up to the end of a file are chunks whose names are printable.
+/// True if the bytes up to the end of a file are chunks with printable names.
 fn is_chunks(file: &[u8], range: &Range<usize>, is_big: bool) -> bool {
     let mut end = 0;
     let are_named = of_riff(file, range.clone(), is_big).all(|(name, range)| {
@@ -248,7 +248,7 @@ fn a_law(byte: u8) -> i16 {
     8 * if byte >> 7 == 1 { size } else { -size }
 }
 
-/// Full scale of 32 bits.
+/// Full scale of 32-bit integers.
 const FULL: f64 = (1u64 << 31) as f64;
 
 fn refusal(file: &[u8]) -> Error {
