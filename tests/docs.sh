@@ -19,6 +19,13 @@ if grep -nE '^ *```+ *(c|cpp|go|python|csharp|swift|java|kotlin|javascript)\b' d
     exit 1
 fi
 
+# Pages have the field's terms, in American spelling.
+if grep -nEi '\b(tokens a second|ahead of|makers|refuse[sd]?|refusing|neighbours?|colours?|behaviours?|[a-z]+(alise|imise|antise)[ds]?|licence)\b' \
+    README.md docs/*.md docs/{guides,reference,explanation}/*.md; then
+    echo "FAILED: a page has a word for which there is a common term (CONTRIBUTING.md, style)"
+    exit 1
+fi
+
 # Files and tests that pages name are there.
 for file in $(grep -ohE '`(tests|scripts|benches|bindings|examples|docs)/[A-Za-z0-9_./-]+`' README.md docs/*.md \
     docs/{guides,reference,explanation}/*.md | tr -d '`' | sort -u); do
