@@ -167,7 +167,7 @@ test-unreal: stage ## Run the tests of the component for Unreal Engine  [MODEL=f
 test-docs: stage ## Compile and run the code of the guides
 	@GO=$(GO) tests/docs.sh '$(STAGE)'
 
-docs: ## Build the site for users in build/docs, and check its links
+docs: ## Build the site for users in build/docs, and check its links and search
 	@scripts/docs
 
 test-install: stage ## Install into an empty folder and build programs against it
