@@ -185,9 +185,13 @@ const JAVA_TAIL: &str = "        /** A status that this package does not know. *
 
     private static final Pattern FIELD = Pattern.compile(\"\\\\brz_[a-z]+_params\\\\.([a-z]+(?:_[a-z]+)*)\");
 
+    /** The reason of the failure. */
     private final Status status;
+    /** The name of the status in the library. */
     private final String name;
+    /** The number of the system's error, else 0. */
     private final int systemCode;
+    /** The capacity that would have been enough, else 0. */
     private final long needed;
 
     RealizarException(int code, String message, int systemCode) {

@@ -19,6 +19,10 @@ nullness=(-sourcepath bindings/java/jspecify -implicit:none)
 "$jdk/bin/javac" --release 22 -Xlint:all,-restricted,-serial -Werror -parameters "${nullness[@]}" -d $out bindings/java/realizar/*.java
 "$jdk/bin/javac" --release 22 -Xlint:all,-try -Werror -cp $out:$out/jspecify -d $out bindings/java/Chat.java bindings/java/tests/*.java
 classes=$out
+# Comments have no error, and every public name has one. Tags that repeat names and results are not asked for.
+"$jdk/bin/javadoc" -quiet -Xdoclint:all -Xmaxwarns 10000 --release 22 -sourcepath bindings/java/jspecify -d $out/doc bindings/java/realizar/*.java \
+    >$out/doc.log 2>&1 || { cat $out/doc.log; exit 1; }
+if grep -E "warning: " $out/doc.log | grep -Ev "warning: no @(param|return|throws)"; then echo "FAILED: the documentation"; exit 1; fi
 run() { "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp $classes ${options[@]+"${options[@]}"} "$@"; }
 options=()
 . tests/add-template.sh

@@ -17,12 +17,25 @@ import org.jspecify.annotations.Nullable;
  * the callback of {@link #say} too. Any thread may call {@link #info}, {@link #messages} and {@link #cancel} at any
  * time. {@link #close} ends a loop over a reply and a {@code say} of another thread with IllegalStateException. */
 public final class Conversation extends Handle {
-    /** What happens if messages and a reply exceed the context, in the order of the library's numbers from 0. FAIL: the
-     * status CONTEXT_FULL. FORGET: the oldest turns are left out of the prompt. */
-    public enum Overflow { FAIL, FORGET }
+    /** What happens if messages and a reply exceed the context, in the order of the library's numbers from 0. */
+    public enum Overflow {
+        /** The reply fails with the status CONTEXT_FULL. */
+        FAIL,
+        /** The oldest turns are left out of the prompt. */
+        FORGET
+    }
 
     /** The state of a reply, in the order of the library's numbers from 0. */
-    public enum State { NONE, PROMPT, TOKENS, ENDED }
+    public enum State {
+        /** There is no reply. */
+        NONE,
+        /** The prompt is being computed. */
+        PROMPT,
+        /** Tokens are being generated. */
+        TOKENS,
+        /** The reply has ended. */
+        ENDED
+    }
 
     /** Options of a conversation, all of which are optional. Each method sets one and returns the object. */
     public static final class Setup {
@@ -32,6 +45,9 @@ public final class Conversation extends Handle {
         private Map<Adapter, Float> adapters = Map.of();
         private @Nullable Store store;
         private @Nullable Cancel cancel;
+
+        /** All options are the default. */
+        public Setup() {}
 
         /** Context length in tokens; 0: the model's, at most 8192. */
         public Setup capacity(int tokens) {

@@ -7,7 +7,12 @@ import java.util.List;
  * {@code unavailable}: the reason why it cannot be used, empty for one that can. */
 public record Device(int index, String id, String name, Kind kind, String isa, long memoryTotal, long memoryFree, String unavailable) {
     /** The kind of a device, in the order of the library's numbers from 1. */
-    public enum Kind { CPU, GPU }
+    public enum Kind {
+        /** The processors. */
+        CPU,
+        /** A graphics card. */
+        GPU
+    }
 
     /** All devices, with those that cannot be used. The first is the CPU. */
     public static List<Device> all() {

@@ -131,9 +131,16 @@ public final class Encoder extends Handle {
         }
     }
 
-    /** The order of the bytes of a pixel; the fourth of four is alpha. */
+    /** The order of the bytes of a pixel. */
     public enum PixelFormat {
-        RGB8(Header.RZ_PIXELS_RGB8, 3), RGBA8(Header.RZ_PIXELS_RGBA8, 4), BGRA8(Header.RZ_PIXELS_BGRA8, 4), GRAY8(Header.RZ_PIXELS_GRAY8, 1);
+        /** Red, green, blue. */
+        RGB8(Header.RZ_PIXELS_RGB8, 3),
+        /** Red, green, blue, alpha. */
+        RGBA8(Header.RZ_PIXELS_RGBA8, 4),
+        /** Blue, green, red, alpha. */
+        BGRA8(Header.RZ_PIXELS_BGRA8, 4),
+        /** Shades of gray. */
+        GRAY8(Header.RZ_PIXELS_GRAY8, 1);
 
         final int number, bytes;
 

@@ -2,8 +2,19 @@ package realizar;
 
 /** A filter of tokens, or the temperature. */
 public enum Filter {
-    TOP_N_SIGMA(Header.RZ_FILTER_TOP_N_SIGMA), TOP_K(Header.RZ_FILTER_TOP_K), TYPICAL_P(Header.RZ_FILTER_TYPICAL_P),
-    TOP_P(Header.RZ_FILTER_TOP_P), MIN_P(Header.RZ_FILTER_MIN_P), XTC(Header.RZ_FILTER_XTC),
+    /** {@link Options#topNSigma}. */
+    TOP_N_SIGMA(Header.RZ_FILTER_TOP_N_SIGMA),
+    /** {@link Options#topK}. */
+    TOP_K(Header.RZ_FILTER_TOP_K),
+    /** {@link Options#typicalP}. */
+    TYPICAL_P(Header.RZ_FILTER_TYPICAL_P),
+    /** {@link Options#topP}. */
+    TOP_P(Header.RZ_FILTER_TOP_P),
+    /** {@link Options#minP}. */
+    MIN_P(Header.RZ_FILTER_MIN_P),
+    /** {@link Options#xtcProbability}. */
+    XTC(Header.RZ_FILTER_XTC),
+    /** {@link Options#temperature}. */
     TEMPERATURE(Header.RZ_FILTER_TEMPERATURE);
 
     final int number;

@@ -14,7 +14,22 @@ import org.jspecify.annotations.Nullable;
  * with IllegalStateException. */
 public final class Generation extends Handle implements Iterable<String>, Iterator<String> {
     /** Why a text has ended, in the order of the library's numbers from 1. */
-    public enum End { TOKEN, LENGTH, STOP, CONTEXT, GRAMMAR, FAILED, CANCELLED }
+    public enum End {
+        /** A token that ends a turn or the text. */
+        TOKEN,
+        /** The maximum number of tokens. */
+        LENGTH,
+        /** A stop sequence. */
+        STOP,
+        /** The context is full. */
+        CONTEXT,
+        /** The grammar was complete. */
+        GRAMMAR,
+        /** An error of its own. */
+        FAILED,
+        /** A reply was stopped or given up. */
+        CANCELLED
+    }
 
     private final Session session;
     private final Cancel cancel;

@@ -10,7 +10,14 @@ import java.util.List;
 public final class Media extends Handle {
     /** The kind of a medium. */
     public enum Kind {
-        IMAGE(Header.RZ_MEDIA_IMAGE), AUDIO(Header.RZ_MEDIA_AUDIO), VECTOR(Header.RZ_MEDIA_VECTOR), VIDEO(Header.RZ_MEDIA_VIDEO);
+        /** An image. */
+        IMAGE(Header.RZ_MEDIA_IMAGE),
+        /** A sound. */
+        AUDIO(Header.RZ_MEDIA_AUDIO),
+        /** The embedding of an image, of encoders such as CLIP, which prompts reject. */
+        VECTOR(Header.RZ_MEDIA_VECTOR),
+        /** Frames of a video. */
+        VIDEO(Header.RZ_MEDIA_VIDEO);
 
         final int number;
 

@@ -6,9 +6,12 @@ import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -181,13 +184,48 @@ public final class Model extends Handle {
     /** Description of a model. {@code bosToken} and {@code eosToken} are -1 if the model has none. {@code device}: the
      * first one, if the model is on several GPUs. {@code devices}: the GPUs that have layers, in the order of the
      * layers. {@code deviceLayers}: the number of layers on each of them. {@code unknown}: the number of keys and
-     * tensors that {@link Load#allowUnknown} ignored. */
+     * tensors that {@link Load#allowUnknown} ignored. {@code embeddingDim}: floats in an embedding; 0 if the model
+     * computes none. {@code pooling}: of its embeddings; MODEL if the file declares none, so that the caller must choose.
+     * {@code scores}: scores of its classifier, for reranking; 0 if it has none. */
     public record Info(String architecture, String name, int layers, int hidden, int vocabulary, int contextLength, int bosToken, int eosToken,
-        long parameters, long weightBytes, int device, List<Integer> devices, List<Integer> deviceLayers, boolean hasChatTemplate, int unknown) {}
+        long parameters, long weightBytes, int device, List<Integer> devices, List<Integer> deviceLayers, boolean hasChatTemplate, int unknown,
+        Set<Capability> capabilities, int embeddingDim, Pooling pooling, int scores) {}
 
-    /** Pooling of the token vectors of a text into one vector, in the order of the library's numbers from 0. RANK: the
-     * scores of a reranker. */
-    public enum Pooling { MODEL, NONE, MEAN, CLS, LAST, RANK }
+    /** What a model and its conversations can do, in the order of the library's bits. */
+    public enum Capability {
+        /** It generates tokens, unlike a model for embeddings. */
+        GENERATE,
+        /** Its chat template has system messages. */
+        SYSTEM,
+        /** Its chat template has tool calls. */
+        TOOLS,
+        /** Replies may begin with reasoning. */
+        REASON,
+        /** {@link Options#reasoning} switches reasoning on and off. */
+        SWITCH_REASONING,
+        /** Messages of the user may have images, which an {@link Encoder} encodes. */
+        IMAGES,
+        /** The same for audio. */
+        AUDIO,
+        /** The same for video. */
+        VIDEO
+    }
+
+    /** Pooling of the token vectors of a text into one vector, in the order of the library's numbers from 0. */
+    public enum Pooling {
+        /** The pooling that the model was trained with. */
+        MODEL,
+        /** A vector for each token. */
+        NONE,
+        /** The mean over all tokens. */
+        MEAN,
+        /** The vector of the first token. */
+        CLS,
+        /** The vector of the last token. */
+        LAST,
+        /** The scores of a reranker. */
+        RANK
+    }
 
     /** Number and time of the calls of one kind. */
     public record Phase(long count, long nanoseconds) {}
@@ -353,11 +391,18 @@ public final class Model extends Handle {
             devices.add(Native.integer(device, Header.rz_model_device, "device"));
             layers.add(Native.integer(device, Header.rz_model_device, "n_layers"));
         }
+        int bits = Native.integer(out, layout, "capabilities");
+        var can = EnumSet.noneOf(Capability.class);
+        for (var capability : Capability.values()) {
+            if ((bits >> capability.ordinal() & 1) != 0) can.add(capability);
+        }
         return new Info(Native.text(out, layout, "architecture"), Native.text(out, layout, "name"), Native.integer(out, layout, "n_layers"),
             Native.integer(out, layout, "hidden_dim"), Native.integer(out, layout, "vocab_size"), Native.integer(out, layout, "context_length"),
             Native.integer(out, layout, "bos_token"), Native.integer(out, layout, "eos_token"), Native.number(out, layout, "n_params"),
-            Native.number(out, layout, "weight_bytes"), Native.integer(out, layout, "device"), devices, layers,
-            (Native.integer(out, layout, "chat_template") & Header.RZ_TEMPLATE_PRESENT) != 0, Native.integer(out, layout, "n_unknown"));
+            Native.number(out, layout, "weight_bytes"), Native.integer(out, layout, "device"), List.copyOf(devices), List.copyOf(layers),
+            (Native.integer(out, layout, "chat_template") & Header.RZ_TEMPLATE_PRESENT) != 0, Native.integer(out, layout, "n_unknown"),
+            Collections.unmodifiableSet(can), Native.integer(out, layout, "embedding_dim"), Pooling.values()[Native.integer(out, layout, "pooling")],
+            Native.integer(out, layout, "n_scores"));
     }
 
     /** The description of the model. */

@@ -9,9 +9,15 @@ public final class Options extends SamplingOptions<Options> implements Cloneable
     /** The sources of draft tokens, in the order of the library's numbers from 0. */
     enum Draft { NONE, LOOKUP, MODEL, MTP }
 
-    /** Whether a reply begins with reasoning, in the order of the library's numbers from 0. MODEL: the default of the
-     * chat template. */
-    public enum Reasoning { MODEL, OFF, ON }
+    /** Whether a reply begins with reasoning, in the order of the library's numbers from 0. */
+    public enum Reasoning {
+        /** The default of the chat template. */
+        MODEL,
+        /** No reasoning. */
+        OFF,
+        /** Reasoning. */
+        ON
+    }
 
     int maxTokens, draftMax, priority;
     @Nullable Integer logprobs;

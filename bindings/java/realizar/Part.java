@@ -7,9 +7,22 @@ import java.util.List;
  * for content that begins like a tool call but is none, and for the END of a reply that had such content or broke off
  * in a tool call. The text of END is the incomplete tag in which a reply broke off, usually empty. */
 public record Part(Kind kind, int call, String text, boolean unparsed) {
-    /** The kind of a part, in the order of the library's numbers from 1. A tool call is its
-     * TOOL_ID, which its message has too, its TOOL_NAME, both whole, and TOOL_ARGUMENTS, pieces of a JSON object. */
-    public enum Kind { REASONING, CONTENT, TOOL_NAME, TOOL_ARGUMENTS, END, TOOL_ID }
+    /** The kind of a part, in the order of the library's numbers from 1. A tool call is a TOOL_ID, a TOOL_NAME and some
+     * TOOL_ARGUMENTS. */
+    public enum Kind {
+        /** Reasoning before the answer. */
+        REASONING,
+        /** Text of the answer. */
+        CONTENT,
+        /** The whole name of the tool that is called. */
+        TOOL_NAME,
+        /** A piece of the arguments of a tool call, which together are a JSON object. */
+        TOOL_ARGUMENTS,
+        /** The end of the reply. */
+        END,
+        /** The whole id of a tool call, which its message has too. */
+        TOOL_ID
+    }
 
     /** A function that writes the next part. */
     interface Next {

@@ -14,10 +14,14 @@ public record Placement(Place place, int firstLayer, int layers, long bytes) {
         Native.whole(bytes, "bytes");
     }
 
-    /** Where experts are. AUTO: on GPUs as many as fit, from the last layer on. GPU: on GPUs, in the last layers, as
-     * many as take at most so many bytes together. */
+    /** Where experts are. */
     public enum Place {
-        AUTO(Header.RZ_PLACE_AUTO), CPU(Header.RZ_PLACE_CPU), GPU(Header.RZ_PLACE_GPU);
+        /** On GPUs as many as fit, from the last layer on. */
+        AUTO(Header.RZ_PLACE_AUTO),
+        /** On the CPU. */
+        CPU(Header.RZ_PLACE_CPU),
+        /** On GPUs, in the last layers, as many as take at most so many bytes together. */
+        GPU(Header.RZ_PLACE_GPU);
 
         final int number;
 

@@ -58,6 +58,8 @@ class Tests {
         Path path = Path.of(arguments[0]);
         try (var model = Model.load(path, new Model.Load().threads(2))) {
             check(model.info().architecture().equals("llama") && model.info().vocabulary() == 512, "info");
+            check(model.info().capabilities().equals(java.util.Set.of(Model.Capability.GENERATE)) && model.info().embeddingDim() == 64
+                && model.info().pooling() == Model.Pooling.MODEL && model.info().scores() == 0, "what it can do: " + model.info());
             check(model.meta("general.architecture").equals("llama"), "metadata");
             texts(model);
             generating(model);
@@ -76,6 +78,7 @@ class Tests {
         loading(path);
         videos(path.resolveSibling("../encoder.py"));
         try (var model = Model.load(Path.of(arguments[1]), new Model.Load().threads(2))) {
+            check(model.info().capabilities().containsAll(java.util.Set.of(Model.Capability.TOOLS, Model.Capability.REASON)), "a template: " + model.info());
             parts(model);
             seeing(model);
             talking(model);
