@@ -35,7 +35,7 @@ add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools o
 virtual() { run -Djdk.virtualThreadScheduler.parallelism=1 -Djdk.virtualThreadScheduler.maxPoolSize=1 -Drealizar.library="$library" "$@"; }
 tests() {
     virtual Tests tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}
-    virtual UseTests $out/chat.gguf
+    virtual -Xms96m -Xmx96m -XX:+AlwaysPreTouch UseTests $out/chat.gguf
 }
 tests
 run -Drealizar.library="$library" realizar.OptionsTests

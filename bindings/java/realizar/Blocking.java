@@ -129,7 +129,7 @@ final class Blocking {
             try {
                 result.complete(work.get());
             } catch (Throwable e) {
-                result.completeExceptionally(e);
+                result.completeExceptionally(new CompletionException(e)); // of which join makes no other one
             } finally {
                 CURRENT.remove();
                 asked.add(() -> {});

@@ -178,7 +178,7 @@ public final class Encoder extends Handle {
     }
 
     /** A call with parameters. */
-    private interface Loading {
+    private interface Call {
         int apply(Memory model, Memory path, Memory params, Memory error);
     }
 
@@ -210,7 +210,7 @@ public final class Encoder extends Handle {
         Native.given(model, "model");
         Native.given(load, "load");
         try (Arena arena = new Arena()) {
-            Memory sources = Model.sources(arena, files), out = arena.allocate(Memory.POINTER);
+            Memory sources = Loading.sources(arena, files), out = arena.allocate(Memory.POINTER);
             with(arena, model, Paths.get(""), load, (pointer, name, params, e) ->
                 Header.rz_encoder_load_from(pointer, sources, files.size(), params, out, e));
             return new Encoder(out.getPointer(0));
@@ -228,7 +228,7 @@ public final class Encoder extends Handle {
         }
     }
 
-    private static void with(Arena arena, Model model, Path path, Load load, Loading call) {
+    private static void with(Arena arena, Model model, Path path, Load load, Call call) {
         Native.given(model, "model");
         Native.given(load, "load");
         Memory name = Native.terminated(arena, Native.given(path, "path").toString(), "path");

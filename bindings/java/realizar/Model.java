@@ -29,17 +29,17 @@ public final class Model extends Handle {
             boolean told(long done, long total);
         }
 
-        private int threads, device, mixedPrefillTokens, flags;
-        private @Nullable Integer gpuLayers, expertsCopiedFrom;
-        private ElementType quantize = ElementType.DEFAULT;
-        private List<Integer> devices = List.of();
-        private List<Float> shares = List.of();
-        private @Nullable String chatTemplate;
-        private List<Placement> placements = List.of();
-        private @Nullable Path packedPath, testedPath;
-        private @Nullable RealizarRuntime runtime;
-        private @Nullable Cancel cancel;
-        private @Nullable Progress progress;
+        int threads, device, mixedPrefillTokens, flags;
+        @Nullable Integer gpuLayers, expertsCopiedFrom;
+        ElementType quantize = ElementType.DEFAULT;
+        List<Integer> devices = List.of();
+        List<Float> shares = List.of();
+        @Nullable String chatTemplate;
+        List<Placement> placements = List.of();
+        @Nullable Path packedPath, testedPath;
+        @Nullable RealizarRuntime runtime;
+        @Nullable Cancel cancel;
+        @Nullable Progress progress;
 
         /** All options are the default. */
         public Load() {}
@@ -242,11 +242,6 @@ public final class Model extends Handle {
         info = call(Model::describe);
     }
 
-    /** A call with the parameters of a load. */
-    private interface Loading {
-        int apply(Memory params, Memory error);
-    }
-
     /** Loads a .gguf file, a .safetensors file, or a folder with a config.json. */
     public static Model load(Path path) {
         return load(path, new Load());
@@ -258,7 +253,7 @@ public final class Model extends Handle {
         Native.given(load, "load");
         try (Arena arena = new Arena()) {
             Memory name = Native.terminated(arena, path.toString(), "path"), out = arena.allocate(Memory.POINTER);
-            with(arena, load, (params, e) -> Header.rz_model_load(name, params, out, e));
+            Loading.with(arena, load, (params, e) -> Header.rz_model_load(name, params, out, e));
             return new Model(out.getPointer(0));
         }
     }
@@ -290,8 +285,8 @@ public final class Model extends Handle {
     public static Model load(Map<String, ?> files, Load load) {
         Native.given(load, "load");
         try (Arena arena = new Arena()) {
-            Memory sources = sources(arena, files), out = arena.allocate(Memory.POINTER);
-            with(arena, load, (params, e) -> Header.rz_model_load_from(sources, files.size(), params, out, e));
+            Memory sources = Loading.sources(arena, files), out = arena.allocate(Memory.POINTER);
+            Loading.with(arena, load, (params, e) -> Header.rz_model_load_from(sources, files.size(), params, out, e));
             return new Model(out.getPointer(0));
         }
     }
@@ -307,7 +302,7 @@ public final class Model extends Handle {
     /** The same for files that are bytes in memory. */
     public static Plan plan(Map<String, ?> files, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
         try (Arena arena = new Arena()) {
-            return plan(arena, Memory.NULL, sources(arena, files), files.size(), load, sessions, Session.params(arena, capacity, keys, values));
+            return plan(arena, Memory.NULL, Loading.sources(arena, files), files.size(), load, sessions, Session.params(arena, capacity, keys, values));
         }
     }
 
@@ -320,63 +315,9 @@ public final class Model extends Handle {
         for (int i = 0; i < Header.RZ_DEVICES_MAX; i++) {
             Native.set(parts.part((long) layout.size * i, layout.size), layout, "struct_size", layout.size);
         }
-        with(arena, load, (params, e) -> Header.rz_model_plan_get(path, sources, n, params, cache, sessions, out, parts,
+        Loading.with(arena, load, (params, e) -> Header.rz_model_plan_get(path, sources, n, params, cache, sessions, out, parts,
             Header.RZ_DEVICES_MAX, nParts, e));
         return Plan.of(out, parts, (int) nParts.getLong(0));
-    }
-
-    static Memory sources(Arena arena, Map<String, ?> files) {
-        var layout = Header.rz_source;
-        Memory sources = arena.allocate((long) layout.size * Native.all(files, "files").size());
-        int i = 0;
-        for (var file : files.entrySet()) {
-            Memory source = sources.part((long) layout.size * i++, layout.size), bytes = Native.PLATFORM.source(arena, file.getValue());
-            if (bytes == null) {
-                throw new IllegalArgumentException("files[" + file.getKey() + "] is a " + file.getValue().getClass().getTypeName()
-                    + "; it must be a ByteBuffer, or a MemorySegment where Java has foreign functions");
-            }
-            Native.set(source, layout, "struct_size", layout.size);
-            Native.set(source, layout, "kind", Header.RZ_SOURCE_MEMORY);
-            Native.set(source, layout, "name", Native.terminated(arena, file.getKey(), "a name of files"));
-            Native.set(source, layout, "data", bytes);
-            Native.set(source, layout, "size", bytes.size);
-        }
-        return sources;
-    }
-
-    /** Makes a call with the parameters of a load. */
-    private static void with(Arena arena, Load load, Loading call) {
-        // A model keeps its runtime alive.
-        try (RealizarRuntime own = load.runtime == null ? new RealizarRuntime(load.threads) : null) {
-            var params = Native.sized(arena, Header.rz_model_params);
-            Native.set(params, Header.rz_model_params, "device", load.device);
-            Native.setOrNone(params, Header.rz_model_params, "gpu_layers", load.gpuLayers);
-            Native.setOrNone(params, Header.rz_model_params, "experts_copied_from", load.expertsCopiedFrom);
-            Native.set(params, Header.rz_model_params, "quantize", load.quantize.number);
-            Native.set(params, Header.rz_model_params, "mixed_prefill_tokens", load.mixedPrefillTokens);
-            Native.set(params, Header.rz_model_params, "flags", load.flags);
-            Native.set(params, Header.rz_model_params, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray(), "devices"));
-            Native.set(params, Header.rz_model_params, "n_devices", (long) load.devices.size());
-            if (!load.shares.isEmpty()) {
-                Memory shares = arena.allocate(4L * load.shares.size());
-                for (int i = 0; i < load.shares.size(); i++) shares.set(4 * i, load.shares.get(i));
-                Native.set(params, Header.rz_model_params, "device_split", shares);
-            }
-            Native.set(params, Header.rz_model_params, "placements", Placement.all(arena, load.placements));
-            Native.set(params, Header.rz_model_params, "n_placements", (long) load.placements.size());
-            if (load.packedPath != null) Native.set(params, Header.rz_model_params, "packed_path", Native.terminated(arena, load.packedPath.toString(), "packedPath"));
-            if (load.testedPath != null) Native.set(params, Header.rz_model_params, "tested_path", Native.terminated(arena, load.testedPath.toString(), "testedPath"));
-            if (load.chatTemplate != null) {
-                Memory template = Native.bytes(arena, load.chatTemplate, "chatTemplate");
-                Native.set(params, Header.rz_model_params, "chat_template", template);
-                Native.set(params, Header.rz_model_params, "chat_template_len", template.size);
-            }
-            use(own == null ? load.runtime : own, runtime -> {
-                Native.set(params, Header.rz_model_params, "runtime", runtime);
-                return Reported.call(arena, params, Header.rz_model_params, load.progress, load.cancel, () ->
-                    Native.check(arena, e -> call.apply(params, e)));
-            });
-        }
     }
 
     private static Info describe(Arena arena, Memory model) {

@@ -291,7 +291,7 @@ class UseTests {
                         check(Thread.currentThread().isInterrupted(), "the thread stays interrupted");
                     }
                 }));
-                check(met instanceof CancellationException, "an interrupt: " + met);
+                check(met instanceof CancellationException && List.of("cancelled", "the thread is interrupted").contains(met.getMessage()), "an interrupt: " + met);
             }
             check(model.tokenize(PROMPT).length == 5, "a later call");
         }
@@ -304,7 +304,8 @@ class UseTests {
         throw new IOException("no VmRSS");
     }
 
-    /** Short chats leave nothing: as many again take no more memory. {@code realizar.chats}: their number. */
+    /** Short chats leave nothing: as many again take no more memory, of which one KV cache is half a megabyte. {@code
+     * realizar.chats}: their number. The heap is of one size. */
     private static void memory(Model model) throws Exception {
         if (!Files.exists(Path.of("/proc/self/status"))) return;
         int n = Integer.getInteger("realizar.chats", 100);
@@ -319,7 +320,7 @@ class UseTests {
             }
         }
         if (n != 100) System.out.println("KB after " + n + " chats, and after as many again: " + after);
-        check(after.get(1) - after.get(0) < 8_000, "KB of memory after chats: " + after);
+        check(after.get(1) - after.get(0) < 16_000, "KB of memory after chats: " + after);
     }
 
     /** Ends the program in the middle of calls. */

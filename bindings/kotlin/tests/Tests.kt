@@ -190,6 +190,12 @@ suspend fun failing(model: Model) = model.conversation(capacity = 24).use { chat
     check(failure { chat.sayFlow("$PROMPT, ".repeat(20)).collect() } == Status.CONTEXT_FULL && chat.messages().isEmpty())
     check(failure { chat.replyFlow(options(schema = "{")).collect() } == Status.INVALID_ARGUMENT)
     check(chat.answer(PROMPT, options(maxTokens = 5)).isNotEmpty())
+    // What a collector changes ends the flow, and nothing of either stays.
+    chat.rewind(0)
+    val changed = runCatching { chat.sayFlow(PROMPT).collect { chat.add("user", "x") } }.exceptionOrNull()
+    check(changed is IllegalStateException && changed !is CancellationException && chat.messages().isEmpty()) { "$changed, ${chat.messages()}" }
+    check(runCatching { options(maxTokens = -1) }.exceptionOrNull() is IllegalArgumentException)
+    chat.add("user", PROMPT)
     chat.reply(Options()).use { other ->
         check(other.hasNext())
         other.cancel() // of another's reply
