@@ -169,5 +169,8 @@ def json_of(value: Any, name: str, default: Optional[Callable[[Any], Any]] = Non
         raise InvalidArgument(f"{name} has half of a surrogate pair; it must be a text of Unicode") from None
     except TypeError as e:
         raise WrongType(f"{name} has a value that is not of JSON: {e}; it must be a value of JSON") from None
-    except (ValueError, RecursionError) as e:
-        raise InvalidArgument(f"{name} has a value that is not of JSON: {e}; it must be a value of JSON") from None
+    except RecursionError:
+        raise InvalidArgument(f"{name} is nested too deeply; it must be a value of JSON") from None
+    except ValueError as e:
+        what = "itself" if "ircular" in str(e) else "NaN or an infinity"
+        raise InvalidArgument(f"{name} has {what} as a value; it must be a value of JSON") from None
