@@ -1,6 +1,7 @@
 package realizar;
 
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
@@ -36,41 +37,44 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     private final int row;
     private @Nullable String next;
 
-    /** Begins with tokens, or with a prompt from its token number {@code first} on. */
-    Generation(Memory cache, Session session, int[] tokens, @Nullable Prompt prompt, int first, Options options) {
-        this(cache, session, tokens, prompt, first, options, new Cancel());
+    /** Continues tokens or a prompt, of which the session holds the first {@code held}. */
+    Generation(Memory cache, Session session, int[] tokens, @Nullable Prompt prompt, int held, Options options) {
+        this(cache, session, tokens, prompt, held, options, new Cancel());
     }
 
-    private Generation(Memory cache, Session session, int[] tokens, @Nullable Prompt prompt, int first, Options options, Cancel cancel) {
-        super(start(cache, session.model(), tokens, prompt, first, options, cancel), Header::rz_job_free);
+    private Generation(Memory cache, Session session, int[] tokens, @Nullable Prompt prompt, int held, Options options, Cancel cancel) {
+        super(start(cache, session.model(), tokens, prompt, held, options, cancel), Header::rz_job_free);
         // The session stays reachable, and its handle valid, for as long as this is.
         this.session = session;
         this.cancel = cancel;
         row = Math.min(options.logprobs == null ? 0 : options.logprobs, session.model().info().vocabulary()) + 1;
     }
 
-    private static Memory start(Memory cache, Model model, int[] tokens, @Nullable Prompt prompt, int first, Options options, Cancel cancel) {
+    private static Memory start(Memory cache, Model model, int[] tokens, @Nullable Prompt prompt, int held, Options options, Cancel cancel) {
         // A GPU need not bring logits back without a sampler. The job copies it.
         boolean compiles = options.grammar == null && options.grammarKind != 0;
         try (Arena arena = new Arena(); Sampler chooser = options.isSampled ? new Sampler(options) : null;
             Grammar own = compiles ? model.grammar(options.grammarKind, options.grammarFlags, options.grammarText) : null) {
             var params = Native.sized(arena, Header.rz_job_params);
             Native.set(params, Header.rz_job_params, "max_tokens", options.maxTokens);
-            Native.set(params, Header.rz_job_params, "tokens", Native.ints(arena, tokens, "tokens"));
-            Native.set(params, Header.rz_job_params, "n_tokens", (long) tokens.length);
+            int[] missing = prompt == null ? Arrays.copyOfRange(tokens, held, tokens.length) : tokens;
+            Native.set(params, Header.rz_job_params, "tokens", Native.ints(arena, missing, "tokens"));
+            Native.set(params, Header.rz_job_params, "n_tokens", (long) missing.length);
             Native.set(params, Header.rz_job_params, "stops", Native.texts(arena, options.stops, "stops"));
             Native.set(params, Header.rz_job_params, "n_stops", (long) options.stops.size());
             Native.setOrNone(params, Header.rz_job_params, "logprobs", options.logprobs);
             Native.set(params, Header.rz_job_params, "priority", options.priority);
             Native.set(params, Header.rz_job_params, "draft", options.draft.ordinal());
             Native.set(params, Header.rz_job_params, "draft_max", options.draftMax);
-            Native.set(params, Header.rz_job_params, "prompt_first", (long) first);
+            Native.set(params, Header.rz_job_params, "prompt_first", prompt == null ? 0L : held);
             return cancel.use(fired -> use(chooser, sampler -> use(compiles ? own : options.grammar, grammar -> use(options.draftModel, draft -> use(prompt, media -> {
                 Native.set(params, Header.rz_job_params, "prompt", media);
                 Native.set(params, Header.rz_job_params, "cancel", fired);
                 Native.set(params, Header.rz_job_params, "sampler", sampler);
                 Native.set(params, Header.rz_job_params, "grammar", grammar);
                 Native.set(params, Header.rz_job_params, "draft_model", draft);
+                // Last, so that a wrong option leaves the session as it was.
+                Native.check(arena, e -> Header.rz_cache_truncate(cache, held, e));
                 return Native.made(arena, out -> e -> Header.rz_job_new(cache, params, out, e));
             })))));
         }

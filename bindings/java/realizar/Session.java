@@ -2,7 +2,6 @@ package realizar;
 
 import java.io.IOException;
 import java.io.OutputStream;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
@@ -76,8 +75,7 @@ public final class Session extends Handle {
         if (tokens.length == 0) throw new IllegalArgumentException("tokens is empty; it must have at least one token");
         return call((arena, cache) -> {
             int held = Math.min(match(tokens), tokens.length - 1);
-            truncate(held);
-            return new Generation(cache, this, Arrays.copyOfRange(tokens, held, tokens.length), null, 0, options);
+            return new Generation(cache, this, tokens, null, held, options);
         });
     }
 
@@ -93,7 +91,6 @@ public final class Session extends Handle {
                 do held--;
                 while (held > 0 && tokens[held] == Prompt.MEDIA_TOKEN);
             }
-            truncate(held);
             return new Generation(cache, this, new int[0], prompt, held, options);
         });
     }

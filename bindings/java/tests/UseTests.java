@@ -76,6 +76,7 @@ class UseTests {
             threads(model);
             batches(model);
             texts(model);
+            kept(model);
             for (var threads : List.of(Thread.ofPlatform(), Thread.ofVirtual())) {
                 loops(model, threads);
                 calls(path, threads);
@@ -186,6 +187,20 @@ class UseTests {
             made.resume();
             while (Generation.stepAll(List.of(made))) {}
             check(made.count() == 9 && made.stopped() == null, "it goes on");
+        }
+    }
+
+    /** Options that are wrong leave a session as it was. */
+    private static void kept(Model model) {
+        try (var session = model.newSession(64); var closed = Model.load(Path.of("tests/data/stories260K-f32.gguf"), new Model.Load().threads(1))) {
+            closed.close();
+            session.prefill(model.tokenize(PROMPT));
+            int[] tokens = session.tokens();
+            for (var options : List.of(new Options().grammar(realizar.Grammar.Kind.REGEX, "("), new Options().topP(2), new Options().stops("a\0"),
+                new Options().draftModel(closed, 4))) {
+                check(thrown(() -> session.generate("The end", options)) instanceof RuntimeException, "a wrong option");
+                check(java.util.Arrays.equals(session.tokens(), tokens), "the tokens of a session: " + session.length());
+            }
         }
     }
 
