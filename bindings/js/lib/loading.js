@@ -33,7 +33,7 @@ async function fetchModel(model, options = {}) {
 function plan(source, options = {}) {
   const { sessions = 1, cache, ...load } = check(options, [...LOAD, "sessions", "cache"]);
   checkSource(source, "source");
-  return native.plan(source, { ...load, ...check(cache, known.cache, "cache"), nCaches: sessions });
+  return native.plan(source, { ...load, ...check(cache, known.cache, "cache"), sessions });
 }
 
 /** Throws unless a source of a model or an encoder is a path or bytes. */

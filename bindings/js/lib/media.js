@@ -98,6 +98,7 @@ class Media extends Handle {
   static fromRows(model, rows, options) {
     const { rowDim, kind = "image", columns = 0, lines = 0 } = check(options, ["rowDim", "kind", "columns", "lines"]);
     if (!(rows instanceof Float32Array)) throw wrong(rows, "rows", "a Float32Array");
+    if (!Number.isInteger(rowDim) || rowDim < 1 || rowDim > 0xffffffff) throw wrong(rowDim, "rowDim", "a whole number from 1 to 4294967295");
     const shape = { rowDim, kind, columns, lines };
     return made(Media, "media", native.mediaOfRows(handleOf(model, "model"), bytesOf(rows, "rows"), shape));
   }

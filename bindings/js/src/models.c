@@ -145,7 +145,7 @@ static load *load_arguments(task *t, napi_value source, napi_value options) {
     if (shares) params->device_split = floats_of(t, shares, "shares", n_shares);
     set_rz_runtime_params(t, options, &l->runtime);
     l->cache = cache_params(t, options);
-    U32(t, options, l, n_caches);
+    l->n_caches = (uint32_t)uint_member(t, options, "sessions", UINT32_MAX);
     return l;
 }
 

@@ -139,6 +139,8 @@ test("values are named", async () => {
     [() => new Prompt(model, [[1, -1]]), `parts[0][1] is -1; ${whole}`],
     [() => new Prompt(model, [[1, , 2]]), `parts[0][1] is undefined; ${whole}`],
     [() => model.detokenize([1, true]), `tokens[1] is true; ${whole}`],
+    [() => plan(chat, { sessions: -1 }), `sessions is -1; ${whole}`],
+    [() => Media.fromRows(model, new Float32Array(64)), "rowDim is undefined; it must be a whole number from 1 to 4294967295"],
     [() => talk().rewind(-1), `count is -1; ${whole}`],
     [() => talk().setCapacity(1.5), `tokens is 1.5; ${whole}`],
   ]);

@@ -82,10 +82,11 @@ class Placement(NamedTuple):
     bytes: int = 0
 
 
-def _placed(placement: Any) -> Any:
+def _placed(placement: Placement, name: str) -> Any:
     return _c.rz_placement(
-        what=_c.RZ_PLACED_EXPERTS, place=choice(placement.place, "place", _PLACES), first_layer=placement.first_layer,
-        n_layers=placement.layers, bytes=placement.bytes,
+        what=_c.RZ_PLACED_EXPERTS, place=choice(placement.place, f"{name}.place", _PLACES),
+        first_layer=whole(placement.first_layer, f"{name}.first_layer"), n_layers=whole(placement.layers, f"{name}.layers"),
+        bytes=whole(placement.bytes, f"{name}.bytes", ctypes.c_uint64),
     )  # fmt: skip
 
 
@@ -128,7 +129,7 @@ class Loading:
             if len(self.shares) != len(self.devices):
                 raise InvalidArgument(f"shares has {len(self.shares)} numbers; it must have one for each of {len(self.devices)} devices")
             self.params.device_split = self.shares
-        self.placements = (_c.rz_placement * len(placements))(*(_placed(placement) for placement in placements))
+        self.placements = (_c.rz_placement * len(placements))(*(_placed(placement, f"placements[{i}]") for i, placement in enumerate(placements)))
         if len(self.placements):
             self.params.placements, self.params.n_placements = self.placements, len(self.placements)
         self.params.packed_path = path_of(packed_path, "packed_path") if packed_path is not None else None

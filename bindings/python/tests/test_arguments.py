@@ -172,6 +172,8 @@ class Arguments(unittest.TestCase):
             (lambda: realizar.Model(STORY, mmap=True, packed_path="x"), "mmap and packed_path are both set; set one"),
             (lambda: realizar.Model(STORY, placements=[realizar.Placement("gpu")]),
              'placements[0].bytes is 0; it must be positive with "gpu" ("cpu" leaves GPUs none)'),
+            (lambda: realizar.Model(STORY, placements=[realizar.Placement("tpu")]), "placements[0].place is 'tpu'; it must be one of auto, cpu, gpu"),
+            (lambda: realizar.Model(STORY, placements=[realizar.Placement("cpu", layers=-1)]), f"placements[0].layers is -1; {whole}"),
             (lambda: model.grammar("regex", "a", whitespace=True), "whitespace needs a grammar of JSON, not a grammar of another kind"),
             (sampler(temperature=True), "temperature is True; it must be a number"),
             (sampler(temperature="hot"), "temperature is 'hot'; it must be a number"),
