@@ -1293,6 +1293,12 @@ public:
     static bool step(const std::vector<Job *> &jobs, Limit budget = no_limit) {
         return try_step(jobs, budget).value() == RZ_AGAIN;
     }
+    static bool step(std::vector<Job> &jobs, Limit budget = no_limit) { return try_step(jobs, budget).value() == RZ_AGAIN; }
+    static Result<rz_status> try_step(std::vector<Job> &jobs, Limit budget = no_limit) {
+        std::vector<Job *> pointers;
+        for (Job &one : jobs) pointers.push_back(&one);
+        return try_step(pointers, budget);
+    }
     static Result<rz_status> try_step(const std::vector<Job *> &jobs, Limit budget = no_limit) {
         const auto raw = detail::all_raw(jobs);
         return detail::done([&](rz_error *error) { return rz_jobs_step(raw.data(), raw.size(), budget.us(), error); });
@@ -1578,6 +1584,12 @@ public:
     /// that have not ended are.
     static bool step(const std::vector<Conversation *> &all, Limit budget = no_limit) {
         return try_step(all, budget).value() == RZ_AGAIN;
+    }
+    static bool step(std::vector<Conversation> &all, Limit budget = no_limit) { return try_step(all, budget).value() == RZ_AGAIN; }
+    static Result<rz_status> try_step(std::vector<Conversation> &all, Limit budget = no_limit) {
+        std::vector<Conversation *> pointers;
+        for (Conversation &one : all) pointers.push_back(&one);
+        return try_step(pointers, budget);
     }
     static Result<rz_status> try_step(const std::vector<Conversation *> &all, Limit budget = no_limit) {
         const auto raw = detail::all_raw(all);

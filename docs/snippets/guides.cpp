@@ -157,15 +157,14 @@ static uint64_t prefixes(const realizar::Model &model, const char *folder) {
 static void batches(const realizar::Model &model) {
     const auto options = realizar::ReplyOptions().max_tokens(40);
     std::vector<realizar::Conversation> chats;
-    std::vector<realizar::Conversation *> all;
     for (const char *question : {"Once upon a time", "The little dog", "One day"}) {
         chats.emplace_back(model);
         chats.back().add({"user", question});
         chats.back().reply(options);
     }
-    for (realizar::Conversation &chat : chats) all.push_back(&chat);
     // Each pass reads the weights once, for all of them.
-    while (realizar::Conversation::step(all)) continue; // here chat.parts(each) of each
+    while (realizar::Conversation::step(chats)) continue; // here chat.parts(each) of each
+    for (realizar::Conversation &chat : chats) chat.check(); // throws the error of this one alone
 }
 // --8<-- [end:batches]
 

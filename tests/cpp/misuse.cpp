@@ -136,6 +136,14 @@ static void chats(const realizar::Model &chatting) {
     talk.say("A number", [&](std::string_view piece) { json += piece; },
              realizar::ReplyOptions().grammar_kind(RZ_GRAMMAR_JSON_SCHEMA).grammar("{\"type\": \"integer\", \"minimum\": 0, \"maximum\": 9}"));
     EXPECT(json.size() == 1 && json[0] >= '0' && json[0] <= '9');
+    // A second reply in the middle of one is refused, and the first goes on.
+    talk.rewind(0);
+    std::string first, refusal;
+    talk.say("Once upon a time", [&](std::string_view piece) {
+        first += piece;
+        if (refusal.empty()) refusal = thrown<realizar::BusyError>([&] { talk.say("And?", [](std::string_view) {}); });
+    }, realizar::ReplyOptions().max_tokens(9));
+    EXPECT(has(refusal, "conversation") && talk.info().n_messages == 2 && has(talk.messages(), first));
     struct Mine {};
     try { // an exception of the program's own passes through
         talk.rewind(0);
@@ -158,7 +166,8 @@ static void chats(const realizar::Model &chatting) {
         four.back().reply(realizar::ReplyOptions().max_tokens(6));
     }
     for (realizar::Conversation &one : four) all.push_back(&one);
-    while (realizar::Conversation::step(all)) {}
+    EXPECT(realizar::Conversation::step(all));
+    while (realizar::Conversation::step(four)) {}
     for (realizar::Conversation &one : four) {
         one.check();
         EXPECT(one.info().end_reason == RZ_END_LENGTH && one.info().n_messages == 2);
