@@ -515,16 +515,23 @@ fn java(groups: &[Group]) -> String {
         let is_long = setting.value.base == "uint64_t";
         let (kind, default, parameter, value) = match setting.kind {
             Kind::Whole | Kind::OrNone if is_long => ("long", "", "long", name.clone()),
-            Kind::Whole | Kind::OrNone | Kind::Choice(_) => ("int", "", "int", format!("Native.whole({name}, \"{name}\")")),
+            Kind::Whole | Kind::OrNone | Kind::Choice(_) => {
+                ("int", "", "int", format!("Native.whole({name}, \"{name}\")"))
+            }
             Kind::Real => ("float", "", "double", format!("Native.finite((float) {name}, \"{name}\")")),
             Kind::Flag(_) => ("boolean", "", "boolean", name.clone()),
             Kind::Sequences => {
                 ("List<int[]>", " = List.of()", "int[]...", format!("Native.sequences({name}, \"{name}\")"))
-            },
-            Kind::Biases => {
-                ("Map<Integer, Float>", " = Map.of()", "Map<Integer, Float>", format!("Native.biases({name}, \"{name}\")"))
             }
-            Kind::Choices(_) => ("List<Filter>", " = List.of()", "Filter...", format!("Native.all(\"{name}\", {name})")),
+            Kind::Biases => (
+                "Map<Integer, Float>",
+                " = Map.of()",
+                "Map<Integer, Float>",
+                format!("Native.biases({name}, \"{name}\")"),
+            ),
+            Kind::Choices(_) => {
+                ("List<Filter>", " = List.of()", "Filter...", format!("Native.all(\"{name}\", {name})"))
+            }
         };
         fields += &format!("    {kind} {name}{default};\n");
         let doc = group.doc(setting, camel);

@@ -15,7 +15,7 @@ use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::weights::Weights;
 
-/// Memory that a driver needs in addition to allocations: kernels, streams, CUDA graphs.
+/// Memory that a driver needs in addition to allocations: kernels, streams, captured graphs.
 const RESERVE: u64 = 256 << 20;
 
 /// Maximum number of GPUs of a model.

@@ -207,7 +207,7 @@ pub trait GpuExecutor: OpenStep + Any + Send {
     /// Number of rows of an activation.
     fn rows(&self, tensor: TensorId) -> usize;
 
-    /// Names of the kernels that the step has launched, except those of a CUDA graph.
+    /// Names of the kernels that the step has launched, except those of a captured graph.
     fn kernels(&self) -> Vec<&'static str>;
 
     /// Times of the parts of steps since the last call; zeros if not measured.

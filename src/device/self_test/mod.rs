@@ -58,7 +58,7 @@ struct TestStep {
     has_picture: bool,
 }
 
-/// The steps of a test. The second one replays the first one's CUDA graph.
+/// The steps of a test. The second one replays the first one's captured graph.
 const STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0]];
 /// Steps for recurrent layers, which have kernels for chunks of tokens.
 const RECURRENT_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [70, 0], [1, 1], [33, 40]];
@@ -428,7 +428,7 @@ impl Case {
             let n = of.counts.iter().sum();
             let expected = step(self, &mut expected, &mut on_cpu, ops.clone(), of)?;
             let result = step(self, &mut tested, &mut on_gpu, ops, of);
-            // A replayed CUDA graph has no kernel names; use those of the previous step.
+            // A replayed graph has no kernel names; use those of the previous step.
             let launched = tested.kernels();
             if !launched.is_empty() {
                 kernels = launched;
