@@ -17,7 +17,7 @@ use crate::tensor::DType;
 
 /// Rows of a matrix, an odd number.
 const ROWS: usize = 67;
-/// The second step replays the first one's captured graph; the last two have rows without the adapter, in one group and in
+/// The second step replays the first one's graph; the last two have rows without the adapter, in one group and in
 /// two.
 const STEPS: &[Counts] = &[[1, 0], [1, 0], [5, 0], [1, 1], [3, 7]];
 

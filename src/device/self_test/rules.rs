@@ -15,7 +15,7 @@ use crate::sampling::{NO_TOKEN, SamplerParams, SamplingRule, Scratch, choose};
 pub const FACTORS: [f32; 14] = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 1.0, 0.25, 1.0, 0.0, 0.0, 1.0, 1.0];
 const ROWS: usize = FACTORS.len();
 
-/// Number of consecutive steps with the same logits: the second one replays the first one's captured graph; in the third
+/// Number of consecutive steps with the same logits: the second one replays the first one's graph; in the third
 /// one recent tokens have moved on twice.
 const STEPS: usize = 3;
 
