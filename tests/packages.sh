@@ -118,8 +118,8 @@ fi
 
 # The hook of the build takes a library that is named in place of building one with cargo.
 place sdist
-sdist=$(package "realizar-$version.tar.gz") && library=$(find "$stage/lib" "$stage/bin" -name "*realizar*.$version*" -type f 2>/dev/null | head -n 1)
-if python3 -m venv . >log 2>&1 && REALIZAR_LIBRARY=$library bin/pip install -q "$sdist" >>log 2>&1; then
+for library in "$stage"/lib/librealizar.{so,dylib}; do [ ! -e "$library" ] || break; done
+if python3 -m venv . >log 2>&1 && REALIZAR_LIBRARY=$library bin/pip install -q "$(package "realizar-$version.tar.gz")" >>log 2>&1; then
     installed
     answers "Python from the sources" bin/python -m realizar chat "$model"
 else
