@@ -155,16 +155,23 @@ func (c *Conversation) Close() error {
 	return c.held().close()
 }
 
-// change makes one call that changes the messages.
-func (c *Conversation) change(f func(handle *rz_conversation, e *rz_error) int32) error {
+// alone takes the conversation for f, while other calls that change it are refused.
+func (c *Conversation) alone(f func(handle *rz_conversation) error) error {
 	defer runtime.KeepAlive(c)
 	handle, leave, err := c.held().enter()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	var e rz_error
-	return check(f(handle, &e), &e)
+	return f(handle)
+}
+
+// change makes one call that changes the messages.
+func (c *Conversation) change(f func(handle *rz_conversation, e *rz_error) int32) error {
+	return c.alone(func(handle *rz_conversation) error {
+		var e rz_error
+		return check(f(handle, &e), &e)
+	})
 }
 
 // Add appends a message of plain text. An unfinished reply is given up first.
@@ -241,12 +248,7 @@ type ReplyOptions struct {
 
 // Begin begins a reply, for [Conversation.Step]; one that is unfinished is given up first. The context ends its steps.
 func (c *Conversation) Begin(ctx context.Context, options *ReplyOptions) error {
-	handle, leave, err := c.held().enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	return c.begin(ctx, handle, options)
+	return c.alone(func(handle *rz_conversation) error { return c.begin(ctx, handle, options) })
 }
 
 func (c *Conversation) begin(ctx context.Context, handle *rz_conversation, options *ReplyOptions) error {
@@ -327,12 +329,9 @@ func (c *Conversation) begun(ctx context.Context, stop func(), logprobs int) {
 // error, the reply is given up.
 func (c *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Seq2[Part, error] {
 	return func(yield func(Part, error) bool) {
-		handle, leave, err := c.held().enter()
-		if err == nil {
-			defer leave()
-			err = c.speak(ctx, handle, options, func(part Part) bool { return yield(part, nil) })
-		}
-		if err != nil {
+		if err := c.alone(func(handle *rz_conversation) error {
+			return c.speak(ctx, handle, options, func(part Part) bool { return yield(part, nil) })
+		}); err != nil {
 			yield(Part{}, err)
 		}
 	}
@@ -408,12 +407,11 @@ func (c *Conversation) speak(ctx context.Context, handle *rz_conversation, optio
 
 // Step works on the reply for about a budget of time. It tells whether there is more to do.
 func (c *Conversation) Step(budget time.Duration) (more bool, err error) {
-	_, leave, err := c.held().enter()
-	if err != nil {
-		return false, err
-	}
-	defer leave()
-	return c.advance(budget)
+	err = c.alone(func(*rz_conversation) (err error) {
+		more, err = c.advance(budget)
+		return err
+	})
+	return more, err
 }
 
 // take takes conversations for a call, which ends with leave. A loop over a reply has its parts for itself.
@@ -465,13 +463,12 @@ func StepConversations(conversations []*Conversation, budget time.Duration) (mor
 func (c *Conversation) contexts() []context.Context { return c.reply.Load().contexts }
 
 // Parts are those of the reply that are new since the last call.
-func (c *Conversation) Parts() ([]Part, error) {
-	_, leave, err := c.held().enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	return c.ready()
+func (c *Conversation) Parts() (parts []Part, err error) {
+	err = c.alone(func(*rz_conversation) (err error) {
+		parts, err = c.ready()
+		return err
+	})
+	return parts, err
 }
 
 // ready is Parts for who has taken the conversation.

@@ -32,12 +32,7 @@ func (o *ReplyOptions) json() ([]byte, error) {
 // document, the world of a game. No message is added. The options are the options of the next reply: tools, variables,
 // Reasoning and Priority count. The context ends its steps.
 func (c *Conversation) BeginRead(ctx context.Context, options *ReplyOptions) error {
-	handle, leave, err := c.held().enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	return c.beginRead(ctx, handle, options)
+	return c.alone(func(handle *rz_conversation) error { return c.beginRead(ctx, handle, options) })
 }
 
 func (c *Conversation) beginRead(ctx context.Context, handle *rz_conversation, options *ReplyOptions) error {
@@ -74,22 +69,19 @@ func (c *Conversation) beginRead(ctx context.Context, handle *rz_conversation, o
 
 // Read reads the messages to their end, as [Conversation.BeginRead] begins to. What it has read when it fails is kept.
 func (c *Conversation) Read(ctx context.Context, options *ReplyOptions) error {
-	handle, leave, err := c.held().enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if err := c.beginRead(ctx, handle, options); err != nil {
-		return err
-	}
-	for {
-		if more, err := c.advance(NoLimit); err != nil {
-			addJSON(handle, []byte("[]"), nil) // gives it up
+	return c.alone(func(handle *rz_conversation) error {
+		if err := c.beginRead(ctx, handle, options); err != nil {
 			return err
-		} else if !more {
-			return nil
 		}
-	}
+		for {
+			if more, err := c.advance(NoLimit); err != nil {
+				addJSON(handle, []byte("[]"), nil) // gives it up
+				return err
+			} else if !more {
+				return nil
+			}
+		}
+	})
 }
 
 // Stop ends an unfinished reply at once. What it has said becomes a message, with [ReplyOptions.Keep] or without.
