@@ -1,6 +1,7 @@
 package realizar;
 
 import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashMap;
@@ -21,17 +22,27 @@ public final class Json {
         this.text = text;
     }
 
-    /** The JSON of a value. */
+    /** The JSON of a value. @throws IllegalArgumentException for a value that has no form in JSON */
     public static String write(@Nullable Object value) {
+        return write(value, 0);
+    }
+
+    private static String write(@Nullable Object value, int depth) {
+        if (depth > DEEPEST) throw new IllegalArgumentException("a value of JSON is deeper than " + DEEPEST + " lists and maps; it must not be, nor contain itself");
+        if (value instanceof Number number && !Double.isFinite(number.doubleValue()) && !(value instanceof BigDecimal || value instanceof BigInteger)) {
+            throw new IllegalArgumentException("a value of JSON is " + value + "; it must be finite");
+        }
         if (value == null || value instanceof Boolean || value instanceof Number) return String.valueOf(value);
         if (value instanceof Json json) return json.text;
-        if (value instanceof Collection<?> list) return list.stream().map(Json::write).collect(Collectors.joining(", ", "[", "]"));
+        if (value instanceof Collection<?> list) {
+            return list.stream().map(each -> write(each, depth + 1)).collect(Collectors.joining(", ", "[", "]"));
+        }
         if (value instanceof CharSequence || value instanceof Character || value instanceof Enum) return quoted(value.toString());
         if (!(value instanceof Map<?, ?> map)) {
             throw new IllegalArgumentException("a value of JSON is a " + value.getClass().getTypeName()
                 + "; it must be a map, a collection, a string, a number, a boolean or null");
         }
-        return map.entrySet().stream().map(entry -> quoted(Native.given(entry.getKey(), "a name in an object of JSON").toString()) + ": " + write(entry.getValue()))
+        return map.entrySet().stream().map(entry -> quoted(Native.given(entry.getKey(), "a name in an object of JSON").toString()) + ": " + write(entry.getValue(), depth + 1))
             .collect(Collectors.joining(", ", "{", "}"));
     }
 

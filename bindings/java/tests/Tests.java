@@ -556,6 +556,12 @@ class Tests {
         for (Object wrong : List.of(new String[] {"a"}, new int[] {1}, new Object(), List.of("a").stream(), java.util.Optional.of(1))) {
             check(thrown(IllegalArgumentException.class, () -> Json.write(Map.of("content", wrong))).getMessage().contains("it must be a map"), "a value");
         }
+        for (Object wrong : List.of(Double.NaN, Float.POSITIVE_INFINITY)) {
+            check(thrown(IllegalArgumentException.class, () -> Json.write(List.of(wrong))).getMessage().endsWith("it must be finite"), "a number");
+        }
+        var itself = new java.util.ArrayList<Object>();
+        itself.add(itself);
+        check(thrown(IllegalArgumentException.class, () -> Json.write(itself)).getMessage().contains("contain itself"), "a list in itself");
         check(Json.write(java.util.Set.of(new StringBuilder("a"))).equals("[\"a\"]"), "a set");
         check(model.render(new Transcript().user(PROMPT), true).equals("<s>" + PROMPT), "a template");
         check(model.tokenizeChat(new Transcript().user(PROMPT)).length == model.tokenize(PROMPT).length, "tokens of a conversation");
