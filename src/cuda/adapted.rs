@@ -1,8 +1,8 @@
-//! The adapters of a step.
+//! The LoRA adapters of a step.
 //!
-//! A table has the factor of each adapter for each sequence of a step, 0 for those without it, so that one launch
-//! serves rows with and without an adapter. An executor has memory for usual adapters; a step with more of them, or of
-//! a higher rank, takes memory that no plan counts.
+//! A table has each adapter's factor for each sequence of a step, 0 if the sequence does not use the adapter, so that
+//! one launch serves rows with and without an adapter. An executor has memory for common cases; a step with more
+//! adapters or a higher rank allocates memory that no plan includes.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -19,49 +19,49 @@ use crate::gpu::arena::Arena;
 use crate::gpu::{GpuAdapter, GpuSequence};
 use crate::graph::step::Sequences;
 
-/// Adapters of a step, and their rank, for which every executor has memory.
+/// Number of adapters per step for which every executor has memory; next, their rank.
 pub const ADAPTERS: usize = 8;
 pub const RANK: usize = 64;
 
 /// The adapters of a step.
 pub struct Adapted {
-    /// Tokens of a step at most.
+    /// Maximum number of tokens of a step.
     max_tokens: usize,
     pub adapters: Vec<Arc<CudaAdapter>>,
-    /// `[adapters, slots]`, as the device has it.
+    /// `[adapters, slots]`, as on the device.
     factors: Vec<f32>,
     more: Option<More>,
-    /// A number that tells the launches of the step from those with other adapters; 0 without any.
+    /// Number that distinguishes launches with these adapters from launches with others; 0 without adapters.
     pub key: u64,
 }
 
-/// Memory for more adapters or a higher rank than an executor begins with.
+/// Memory for more adapters or a higher rank than an executor starts with.
 struct More {
     buffer: DeviceBuffer,
-    /// Number of adapters, and the rank.
+    /// Capacity: number of adapters, and rank.
     room: [usize; 2],
     places: AdapterPlaces,
 }
 
-/// Addresses of what adapters compute with.
+/// Addresses of the adapters' inputs and intermediate results.
 #[derive(Clone, Copy)]
 pub struct AdapterPlaces {
     /// `[adapters, slots]`
     pub factors: Address,
     /// `[MAX_SEGMENTS, max_tokens, rank]`, `A x`, one product after the other.
     pub inner: Address,
-    /// Values of a product there.
+    /// Distance between products in `inner`, in values.
     pub stride: usize,
 }
 
 impl AdapterPlaces {
-    /// Lays memory out for so many adapters of a rank; `add` gives the address of some values.
+    /// Lays out memory for `adapters` adapters of rank `rank`; `add` returns the address of some values.
     pub fn new(
         max_tokens: usize,
         [adapters, rank]: [usize; 2],
         mut add: impl FnMut(usize, usize) -> Result<Address>,
     ) -> Result<AdapterPlaces> {
-        // A sequence of a step has a token at least.
+        // A sequence of a step has at least one token.
         let factors = add(adapters.saturating_mul(max_tokens), 4)?;
         let stride = max_tokens.saturating_mul(rank);
         Ok(AdapterPlaces { factors, inner: add(stride.saturating_mul(MAX_SEGMENTS), 4)?, stride })
@@ -69,13 +69,13 @@ impl AdapterPlaces {
 }
 
 impl Adapted {
-    /// No adapters, of steps of at most so many tokens.
+    /// Returns no adapters, for steps of at most `max_tokens` tokens.
     pub fn new(max_tokens: usize) -> Adapted {
         Adapted { max_tokens, adapters: Vec::new(), factors: Vec::new(), more: None, key: 0 }
     }
 
-    /// Takes note of the adapters of a step's `n` sequences, of which `sequences` lacks those of padding. `send` queues
-    /// the table of factors for the beginning of a buffer, or for the place that the executor has.
+    /// Sets the adapters of a step's `n` sequences; `sequences` lacks padding sequences. `send` queues the copy of the
+    /// factor table to the start of a buffer, or to the executor's own location.
     pub fn begin(
         &mut self,
         current: &Current,
@@ -99,7 +99,7 @@ impl Adapted {
         }
         let mut factors = try_vec("the factors of adapters", adapters.len().saturating_mul(n))?;
         for adapter in &adapters {
-            // The same adapter may be there twice.
+            // The same adapter may occur twice.
             let sum = |i: usize| {
                 let is_it = |a: &Arc<dyn GpuAdapter>| std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(adapter));
                 let own = set(i).into_iter().flat_map(|set| set.iter()).filter(|(a, _)| is_it(a));
@@ -110,10 +110,10 @@ impl Adapted {
         let rank = adapters.iter().map(|adapter| adapter.rank()).max().unwrap_or(0);
         let room = self.more.as_ref().map_or([ADAPTERS, RANK], |more| more.room);
         if adapters.len() > room[0] || rank > room[1] {
-            // Steps under way compute in what is freed.
+            // Steps in flight use the memory that is freed.
             current.synchronize(stream)?;
             (self.more, self.factors) = (None, Vec::new());
-            // All later steps compute there, so that it has at least the room that there was.
+            // All later steps use the new memory, so it is at least as large as the previous one.
             let room = [adapters.len().max(room[0]), rank.max(room[1])];
             self.more = Some(More::new(current, self.max_tokens, room)?);
         }
@@ -128,7 +128,7 @@ impl Adapted {
         Ok(())
     }
 
-    /// Places of the step's adapters; `own`: those of the executor.
+    /// Returns the addresses for the step's adapters; `own` are the executor's.
     pub fn places(&self, own: AdapterPlaces) -> AdapterPlaces {
         self.more.as_ref().map_or(own, |more| more.places)
     }

@@ -1,4 +1,4 @@
-//! Low-rank adapters on a GPU: their factors, which lie as weights do.
+//! LoRA adapters on a GPU: their factors, laid out like weights.
 
 use std::any::Any;
 use std::hash::Hasher;
@@ -16,7 +16,7 @@ use crate::graph::weights::{Beside, LowRank, MatrixSource, Weights};
 /// The factors of an adapter.
 pub struct CudaAdapter {
     factors: DeviceWeights,
-    /// Sorted by the product that they stand beside, which has one at most.
+    /// Sorted by the product that each is added to; at most one per product.
     products: Vec<LowRank>,
     number: u64,
     digest: u64,
@@ -24,7 +24,7 @@ pub struct CudaAdapter {
 }
 
 impl CudaAdapter {
-    /// Brings the factors of an adapter to a device.
+    /// Uploads the factors of an adapter to a device.
     pub fn new(context: &Arc<Context>, sources: &[&dyn MatrixSource], products: &[LowRank]) -> Result<CudaAdapter> {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let matrices = Weights { matrices: sources.to_vec(), ..Weights::default() };
@@ -41,18 +41,18 @@ impl CudaAdapter {
         Ok(CudaAdapter { factors, products: sorted, number, digest: hash.finish(), rank })
     }
 
-    /// An adapter of a sequence as the type of this backend.
+    /// Returns an adapter of a sequence as the type of this backend.
     pub fn own(adapter: &Arc<dyn GpuAdapter>) -> Result<Arc<CudaAdapter>> {
         let adapter: Arc<dyn Any + Send + Sync> = adapter.clone();
         adapter.downcast().map_err(|_| wrong_backend("an adapter"))
     }
 
-    /// A number that no other adapter of the process has.
+    /// Returns a number that is unique among the adapters of the process.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Rows of the longest A.
+    /// Returns the number of rows of the largest A.
     pub(super) fn rank(&self) -> usize {
         self.rank
     }
@@ -61,7 +61,7 @@ impl CudaAdapter {
         &self.factors
     }
 
-    /// The product that is added to another one.
+    /// Returns the low-rank product that is added to a product.
     pub(super) fn beside(&self, beside: Beside) -> Option<&LowRank> {
         let found = self.products.binary_search_by_key(&beside, |product| product.beside);
         found.ok().map(|i| &self.products[i])

@@ -1,6 +1,6 @@
 //! A GPU that was opened for one model, and the model on it.
 //!
-//! Owns the kernels, the weights and the limits of what the kernels can execute.
+//! Owns the kernels, the weights and the limits of the kernels.
 
 use std::hash::Hasher;
 use std::ops::Range;
@@ -30,33 +30,33 @@ use crate::graph::step::StepLimits;
 use crate::graph::weights::{Progress, Weights};
 use crate::tensor::DType;
 
-/// Numbers of the longest key and the longest value that attention has kernels for.
+/// Maximum width of a key that attention has kernels for; next, of a value.
 const MAX_KEY: usize = 2048;
 const MAX_VALUE: usize = 512;
 
-/// The word that names of devices begin with.
+/// Prefix of device names.
 pub const NAME: &str = "cuda";
 
 /// The name of the optional kernel.
 pub const WGMMA: &str = "wgmma_256";
 
-/// Experts of a router, and numbers of a row of a scan's state, at most.
+/// Maximum number of experts of a router; next, of elements of a row of a scan's state.
 const MAX_EXPERTS: usize = 4096;
 const MAX_STATE: usize = 256;
 
-/// Bytes of shared memory of a choice of positions, at most: what every supported GPU has.
+/// Maximum shared memory of a selection of positions in bytes: available on every supported GPU.
 const MAX_SELECT: usize = 96 << 10;
 
 /// A GPU without weights.
 pub struct CudaDevice {
     info: DeviceInfo,
     pub(super) kernels: KernelTable,
-    /// Copies of weights and caches.
+    /// Stream for copies of weights and caches.
     pub(super) stream: Arc<Stream>,
-    /// Kernels may start before the one ahead has ended.
+    /// True if kernels may start before the previous one has ended (programmatic dependent launch).
     pub(super) early_launch: bool,
-    /// Every product goes through the kernels of few rows, which give a row the same bits whatever the others, and
-    /// positions of attention are divided in one way: slower for prompts, whose own kernels read weights less often.
+    /// True for batch-invariant results: every product uses the kernels for few rows, and positions of attention are
+    /// divided in one way. Slower for prompts, whose own kernels read weights less often.
     pub(super) fixed: bool,
     pub(super) profile: bool,
     pub(super) context: Arc<Context>,
@@ -107,21 +107,21 @@ impl CudaDevice {
             unavailable: String::new(),
         };
         let stream = Arc::new(current.stream()?);
-        // Code for older architectures does not wait for the kernel ahead. Early starts can be recorded from CUDA 12.3
-        // on.
+        // Code for older architectures does not wait for the previous kernel. CUDA graphs support early starts from
+        // CUDA 12.3 on.
         let early_launch = current.compiled_for(&k.prepare)? >= 90 && context.driver_version() >= 12_030;
         drop(current);
         Ok(Arc::new(CudaDevice { info, kernels, stream, early_launch, fixed: deterministic, profile, context, image }))
     }
 
-    /// The ops that share kernels; `shape` tells type and rows of a matrix.
+    /// Returns the fusions of ops; `shape` returns type and rows of a matrix.
     pub(super) fn fusions<S: PartialEq>(&self, program: &Program, shape: impl Fn(Weight) -> S) -> Fusions {
-        // Steps with adapters have no gates in products, and rows have the same bits in them.
+        // Steps with adapters have no fused gates; if `fixed`, their rows must be bit-identical to steps without.
         let is_gate = |gate: &Projection, up: &Projection| !self.fixed && shape(gate.weight) == shape(up.weight);
         Fusions::all(program, is_gate, |attend| AttentionShape::new(program, attend).is_of_heads())
     }
 
-    /// The kernel for prompts that GPUs of some architectures have beside those of all, unless it has failed a
+    /// Returns the prompt kernel that some architectures have in addition to the general ones, unless it has failed a
     /// self-test.
     pub(super) fn wgmma(&self) -> Option<&CudaKernel<ProjectArgs>> {
         self.kernels.wgmma_256.as_ref().filter(|_| !self.verdict().leaves_out_optional)
@@ -141,7 +141,8 @@ impl CudaDevice {
         Ok((rate, started.elapsed().as_secs_f64() / f64::from(LAUNCHES)))
     }
 
-    /// Measures the bytes a second, read and written, at which the device copies `bytes` bytes; public for benches.
+    /// Measures the copy bandwidth of the device for `bytes` bytes, in bytes per second read and written; public for
+    /// benches.
     #[doc(hidden)]
     pub fn copy_rate(&self, bytes: usize) -> Result<f64> {
         const COPIES: usize = 10;
@@ -158,7 +159,7 @@ impl CudaDevice {
         Ok((2 * COPIES * bytes) as f64 / start.elapsed().as_secs_f64())
     }
 
-    /// Dimensions of an executor on this device.
+    /// Returns the dimensions of an executor on this device.
     pub(super) fn dims(&self, program: &Program, limits: StepLimits) -> Result<ExecutorDims> {
         ExecutorDims::new(program, limits, self.context.properties.multiprocessors, self.fixed)
     }
@@ -282,7 +283,7 @@ impl GpuDevice for CudaDevice {
     }
 }
 
-/// The part of an op that there are no kernels for.
+/// Returns the part of an op for which there are no kernels, if any.
 fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
     let len = |v: Option<Vector>| v.map_or(Ok(None), |v| weights.vector(v).map(|values| Some(values.len())));
     let routing_is_known = |r: &Routing| match r.score {
@@ -293,7 +294,7 @@ fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'sta
     let chooses = |s: &Select| {
         let KvLayer { head_dim: dim, is_latent, .. } = program.kv_layers[s.layer.0 as usize];
         let (heads, size) = (width(s.weights), s.groups.size());
-        // Caches of 4 bits turn the keys of other layers.
+        // 4-bit caches rotate the keys of other layers by the Hadamard transform.
         is_latent && dim <= SELECT_DIM && select_shared(width(s.out) / size, heads, dim) <= MAX_SELECT
     };
     Ok(match op {

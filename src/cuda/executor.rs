@@ -1,7 +1,7 @@
 //! Executes steps of a program on a GPU.
 //!
-//! Owns the memory and the stream of an executor, its place in the program, and the steps in flight: while one runs,
-//! the next can be made and submitted. Relies on `Batch::check`.
+//! Owns the memory and the stream of an executor, its progress in the program, and the steps in flight: while one runs,
+//! the next one can be prepared and submitted. Relies on `Batch::check`.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -32,9 +32,9 @@ use crate::graph::step_budget::StepBudget;
 use crate::quant;
 use crate::sampling::{NO_TOKEN, NOT_A_NUMBER};
 
-/// An executor of steps with a stream of its own.
+/// An executor of steps with its own stream.
 pub struct CudaExecutor {
-    /// First, because it waits for its work when it is dropped.
+    /// First field, because its drop waits for the work.
     stream: Stream,
     model: Arc<CudaModel>,
     prepared: PreparedProgram,
@@ -52,7 +52,7 @@ pub struct CudaExecutor {
     flight: Flight,
     graphs: Graphs,
     profile: Option<Profile>,
-    /// Names of the kernels that the step has launched, but for those of a record.
+    /// Names of the kernels that the step has launched, except kernels of CUDA graphs.
     launched: Vec<&'static CStr>,
 }
 
@@ -90,7 +90,7 @@ impl CudaExecutor {
         })
     }
 
-    /// The caches of the sequences of a step, which must be of this model.
+    /// Returns the caches of the sequences of a step, which must belong to this model.
     fn caches(&self, inputs: &StepInputs, sequences: &dyn Sequences<dyn GpuSequence>) -> Result<Vec<KvView>> {
         let mut caches = try_vec("a step's caches", sequences.len())?;
         for i in 0..sequences.len() {
@@ -108,13 +108,13 @@ impl CudaExecutor {
             let first = inputs.positions.get(inputs.sequences.partition_point(|&s| (s as usize) < i));
             let first = first.map_or(0, |&first| first as usize);
             let (from, to) = sequences.recurrent_buffers(i, first)?;
-            // Those of an empty sequence are zeros, which no buffer has to hold.
+            // The states of an empty sequence are zeros, which need no buffer.
             caches.push(kv.view((first > 0).then_some(from), to));
         }
         Ok(caches)
     }
 
-    /// Queues the rows of media of a step, where ops read them.
+    /// Queues the copy of a step's media rows, if ops read them.
     fn send_media(&mut self, current: &Current, inputs: &StepInputs) -> Result<()> {
         let width = self.prepared.program.media_width();
         if inputs.media.is_empty() || width == 0 {
@@ -131,7 +131,8 @@ impl CudaExecutor {
         Ok(())
     }
 
-    /// The shape of a step that begins; `padded`: its rows, where some may be padding; `goes_on`: from the one before.
+    /// Returns the shape of a new step. `padded`: its number of rows, if some may be padding; `goes_on`: true if it
+    /// continues from the previous step.
     fn shape(&self, inputs: &StepInputs, caches: &[KvView], padded: Option<usize>, goes_on: bool) -> StepShape {
         let (sent, device) = (&self.step.sent, &self.model.device);
         let longest = inputs.positions.iter().max().map_or(1, |p| p + 1);
@@ -147,7 +148,7 @@ impl CudaExecutor {
             n_tiles: sent.all.tilings.map(|tiling| tiling.n as usize),
             n_slots: caches.len(),
             padded: padded.is_some(),
-            // Queries are turned between their norms and attention.
+            // 4-bit caches need a Hadamard transform of queries between their norms and attention.
             alone: is_apart(inputs) && caches.iter().all(|kv| kv.k_type() != quant::Q4_0),
             kept_tiles: sent.kept.tilings.map(|tiling| tiling.n as usize),
             reach: self.dims.reach(longest),
@@ -164,7 +165,7 @@ impl CudaExecutor {
         }
     }
 
-    /// What launches need to know of the step.
+    /// Returns the context for launches of the step.
     pub(super) fn lowering<'a>(&'a mut self, current: &'a Current<'a>) -> Lowering<'a> {
         let CudaStep { shape, sent, is_whole, .. } = self.step;
         let is_kept = self.is_kept();
@@ -191,12 +192,12 @@ impl CudaExecutor {
         }
     }
 
-    /// Tells whether activations have rows for the outputs alone.
+    /// True if activations have only the rows of outputs.
     fn is_kept(&self) -> bool {
         self.prepared.is_kept(self.step.ops.start)
     }
 
-    /// The token after output `i` of the step in a slot.
+    /// Returns the token after output `i` of the step in a slot.
     fn answer(&self, slot: usize, i: usize) -> Result<u32> {
         let (answer, vocab) = (self.flight.answer(slot, i)?, self.prepared.program.vocab);
         if answer as usize >= vocab && ![NO_TOKEN, NOT_A_NUMBER].contains(&answer) {
@@ -205,7 +206,7 @@ impl CudaExecutor {
         Ok(answer)
     }
 
-    /// Copies values of `buffer` once all work has ended.
+    /// Copies values of `buffer` to the host after all work has ended.
     fn download(&mut self, offset: usize, out: &mut [f32]) -> Result<()> {
         let context = self.model.device.context.clone();
         let (current, bytes) = (context.enter()?, size_of_val(out));
@@ -228,7 +229,7 @@ impl CudaExecutor {
         &self.buffer
     }
 
-    /// The kernel that puts rows of two activations side by side.
+    /// Returns the kernel that joins rows of two activations.
     pub(super) fn join(&self) -> &CudaKernel<JoinArgs> {
         &self.model.device.kernels.join
     }
@@ -237,24 +238,24 @@ impl CudaExecutor {
         self.prepared.program.width(tensor)
     }
 
-    /// Number of outputs of the step that have logits.
+    /// Returns the number of outputs of the step that have logits.
     pub(super) fn results(&self) -> usize {
         self.step.results
     }
 
-    /// Offset in `buffer` of the tokens that steps hand on.
+    /// Returns the offset in `buffer` of the sampled tokens.
     pub(super) fn tokens(&self) -> usize {
         (self.scratch.tokens - self.buffer.address()) as usize
     }
 
-    /// Number of values of an activation, and its offset in `buffer`.
+    /// Returns the number of values of an activation, and its offset in `buffer`.
     pub(super) fn place(&self, tensor: TensorId) -> (usize, usize) {
         let rows = if self.is_kept() { self.step.outputs } else { self.step.tokens };
         let address = self.scratch.tensors(self.step.shape.keeps_all())[tensor.0 as usize];
         (rows * self.width(tensor), (address - self.buffer.address()) as usize)
     }
 
-    /// An executor as the type of this backend.
+    /// Returns an executor as the type of this backend.
     pub(super) fn of(executor: &dyn GpuExecutor) -> Result<&CudaExecutor> {
         own(executor, "an executor")
     }
@@ -329,9 +330,9 @@ impl GpuExecutor for CudaExecutor {
     ) -> Result<()> {
         self.flight.check_room()?;
         let context = self.model.device.context.clone();
-        // Reported now where the device is gone, before a caller has put work into the step.
+        // A lost device is reported now, before a caller has put work into the step.
         let current = context.enter()?;
-        // The inputs of a step that was abandoned may still be on their way.
+        // The inputs of an abandoned step may still be in transfer.
         if let Stage::Open { .. } = self.stage {
             self.stage = Stage::Idle;
             current.synchronize(&self.stream)?;
@@ -345,7 +346,7 @@ impl GpuExecutor for CudaExecutor {
         let goes_on = self.stage.follows() && self.prepared.has_head && self.last.lead_to(inputs, &caches);
         let slot = self.flight.next_slot();
         if goes_on {
-            // Everything else has moved on where it is.
+            // Everything else has been advanced on the device.
             if !self.prepared.program.recurrent.is_empty() {
                 self.inputs.send_caches(&current, &self.stream, slot, &caches)?;
             }
@@ -407,7 +408,7 @@ impl GpuExecutor for CudaExecutor {
             lowering.follows = false;
             lowering.run(ops.start..end, stop)
         };
-        // A record stands for a whole step.
+        // A CUDA graph covers a whole step.
         let recorded = match records && !stop() {
             true => graphs.queue(&current, stream, &ops, shape, || launch(&|| false).map(|_| ())),
             false => Ok(false),

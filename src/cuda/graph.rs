@@ -1,8 +1,8 @@
-//! CUDA graphs of steps: a step that is repeated is recorded and from then on launched by one call.
+//! CUDA graphs of steps: a repeated step is captured and from then on launched by one call.
 //!
-//! The key of a graph is the range of ops and the shape of the step; tokens, positions and caches lie in device memory,
-//! so one graph serves every position. A step is recorded when it comes the second time, because most steps of a prompt
-//! come once.
+//! The key of a graph is the range of ops and the shape of the step; tokens, positions and caches are in device memory,
+//! so one graph serves every position. A step is captured when it occurs the second time, because most steps of a
+//! prompt occur once.
 
 use std::ops::Range;
 
@@ -10,26 +10,25 @@ use super::launch::{Current, Graph, Stream};
 use super::lower::StepShape;
 use crate::error::Result;
 
-/// Number of steps that are remembered: of each number of rows, a few ranges of the context's length, with and without
-/// logits.
+/// Number of remembered steps: for each number of rows, a few ranges of the context length, with and without logits.
 const KEPT: usize = 32;
 
 #[derive(Default)]
 pub struct Graphs {
     known: Vec<Known>,
-    /// The driver could not record these launches.
+    /// True if the driver could not capture these launches.
     refused: bool,
 }
 
 struct Known {
     ops: Range<usize>,
     shape: StepShape,
-    /// From the second time on.
+    /// Set from the second occurrence on.
     graph: Option<Graph>,
 }
 
 impl Graphs {
-    /// Queues a step as a graph, recorded from `launch` where it is not yet; false where the caller launches it.
+    /// Queues a step as a graph, captured from `launch` if necessary; returns false if the caller must launch it.
     pub fn queue(
         &mut self,
         current: &Current,
@@ -48,7 +47,7 @@ impl Graphs {
             self.known.push(Known { ops: ops.clone(), shape, graph: None });
             return Ok(false);
         };
-        // The one that was used last is the last to go.
+        // Least recently used first; the first is evicted.
         self.known[at..].rotate_left(1);
         let Some(known) = self.known.last_mut() else { return Ok(false) };
         if known.graph.is_none() {

@@ -1,9 +1,9 @@
-//! The way of activations from a GPU to the host and back, within a step.
+//! Transfer of activations from a GPU to the host and back, within a step.
 //!
-//! A kernel writes what the host reads to page-locked memory, so that no copy has to wait for what was computed; what
-//! comes back is copied in the executor's stream. The host waits for the inputs alone, so that the device goes on with
-//! what was queued behind them. A way carries one set of values at a time: what comes back is read by the device before
-//! it sends the next.
+//! A kernel writes the host's inputs to pinned memory, so that no copy waits for the computation; results are copied
+//! back in the executor's stream. The host waits only for its inputs, so that the device continues with work queued
+//! after them. A transfer carries one set of values at a time: the device reads the results before it sends the next
+//! inputs.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,19 +17,19 @@ use crate::graph::op::TensorId;
 use crate::graph::step_budget::StepBudget;
 
 pub struct CudaHostWay {
-    /// Stands behind what is written for the host.
+    /// Recorded after the writes for the host.
     ready: Event,
-    /// Rows of two activations side by side.
+    /// Joined rows of two activations.
     down: PinnedBuffer,
     up: PinnedBuffer,
     /// Number of rows that were sent to the host.
     rows: usize,
-    /// The time at which the wait for them began; `None` while nothing waits.
+    /// The time at which the wait for the rows began; `None` while nothing waits.
     since: Option<Instant>,
 }
 
 impl CudaHostWay {
-    /// A way for at most so many values to the host, and back.
+    /// Returns a transfer for at most `down` values to the host and `up` values back.
     pub fn new(context: &Arc<Context>, [down, up]: [usize; 2]) -> Result<CudaHostWay> {
         let current = context.enter()?;
         let bytes = |values: usize| values.saturating_mul(4);

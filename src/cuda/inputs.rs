@@ -1,8 +1,8 @@
-//! Inputs of a step: token ids, positions, sequences, outputs, tiles of attention, caches, turns and spans, and rules
-//! by which tokens are chosen.
+//! Inputs of a step: token ids, positions, sequences, outputs, attention tiles, KV caches, M-RoPE positions, spans, and
+//! sampling rules.
 //!
-//! They are written into page-locked memory and copied to one place on the device before the step, so that a recorded
-//! step serves every token, position and cache.
+//! They are written into pinned memory and copied to a fixed location on the device before the step, so that a CUDA
+//! graph serves every token, position and cache.
 
 use super::args::{DeviceKv, DeviceTile, SMALL_BATCH_ROWS, StepArgs};
 use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
@@ -14,14 +14,14 @@ use crate::gpu::Address;
 use crate::gpu::writer::{ALIGN, Writer};
 use crate::graph::step::{StepInputs, StepLimits};
 
-/// The tiles of a step, of at most so many tokens each.
+/// The tiles of a step, with a limited number of tokens per tile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tiling {
     pub address: Address,
     pub n: u32,
 }
 
-/// A tiling for each number of tokens that attention's tiles have, one for prompts, and one of whole sequences.
+/// Number of tilings: one per tile size of attention, one for prompts, and one of whole sequences.
 pub const TILINGS: usize = 9;
 pub type Tilings = [Tiling; TILINGS];
 
@@ -32,7 +32,7 @@ pub struct SentTokens {
     pub tilings: Tilings,
 }
 
-/// The inputs of a step on the device: all tokens, the outputs alone, and rules.
+/// The inputs of a step on the device: all tokens, only the outputs, and rules.
 #[derive(Clone, Copy, Default)]
 pub struct Sent {
     pub all: SentTokens,
@@ -40,21 +40,21 @@ pub struct Sent {
     pub rules: StepRules,
 }
 
-/// Memory for the inputs of steps: a share of the host's side for each slot, and one side on the device.
+/// Memory for the inputs of steps: pinned memory per slot, and one copy on the device.
 pub struct InputStaging {
     staging: PinnedBuffer,
     device: DeviceBuffer,
     vocab: usize,
-    /// Tokens of a tile in each tiling.
+    /// Maximum number of tokens per tile in each tiling.
     tile_tokens: Vec<usize>,
-    /// Room for the sequences of the outputs.
+    /// Scratch for the sequences of the outputs.
     kept_slots: Vec<u32>,
-    /// Place of the caches that were sent last.
+    /// Offset of the KV caches that were sent last.
     caches_at: usize,
 }
 
 impl InputStaging {
-    /// Bytes of the inputs of one step: eleven arrays, two for each tiling, and rules.
+    /// Returns the size of the inputs of one step in bytes: eleven arrays, two per tiling, and rules.
     pub fn bytes(dims: &ExecutorDims, vocab: usize) -> usize {
         let (StepLimits { max_tokens, max_outputs }, tilings) = (dims.limits, dims.tilings.len());
         let tiles = tilings * size_of::<DeviceTile>();
@@ -75,8 +75,8 @@ impl InputStaging {
         })
     }
 
-    /// Writes checked inputs into the host's side of `slot`, whose last copy has ended, and queues the copy to the
-    /// device.
+    /// Writes checked inputs into the pinned memory of `slot`, whose last copy must have ended, and queues the copy to
+    /// the device.
     pub fn send(
         &mut self,
         current: &Current,
@@ -113,7 +113,7 @@ impl InputStaging {
             kept.tilings = writer.tilings(&self.kept_slots, &self.tile_tokens);
             kept.args.n = args.n_outputs;
         }
-        // Of another length in every step, and therefore last.
+        // Last, because their length differs in every step.
         let rules = rules::write(&mut writer, inputs.rules, inputs.outputs.len(), slot, self.vocab);
         let written = writer.written();
         self.caches_at = (args.kvs - self.device.address()) as usize;
@@ -121,7 +121,7 @@ impl InputStaging {
         Ok(Sent { all, kept, rules })
     }
 
-    /// Replaces the caches alone of the inputs that were sent last.
+    /// Replaces only the KV caches of the inputs that were sent last.
     pub fn send_caches(&mut self, current: &Current, stream: &Stream, slot: usize, caches: &[KvView]) -> Result<()> {
         let at = slot * self.device.len() + self.caches_at;
         let len = size_of::<DeviceKv>() * caches.len();
@@ -131,14 +131,14 @@ impl InputStaging {
     }
 }
 
-/// The inputs of a step whose tokens are apart, with rows of padding behind them: each is the first token of a sequence
-/// of its own, whose cache has no room.
+/// The inputs of a step with one token per sequence, followed by padding rows: each is the first token of a separate
+/// sequence whose KV cache has capacity 0.
 pub struct Padded {
     ids: [u32; SMALL_BATCH_ROWS],
     positions: [u32; SMALL_BATCH_ROWS],
     turns: [[u32; 3]; SMALL_BATCH_ROWS],
     spans: [[u32; 2]; SMALL_BATCH_ROWS],
-    /// The numbers of sequences, which are those of outputs.
+    /// Indices of the sequences, equal to the indices of the outputs.
     numbers: [u32; SMALL_BATCH_ROWS],
 }
 
@@ -155,7 +155,7 @@ impl Padded {
         padded
     }
 
-    /// Returns the inputs of a step of so many rows.
+    /// Returns the inputs of a step with `rows` rows.
     pub fn inputs<'a>(&'a self, rows: usize, inputs: &StepInputs<'a>) -> StepInputs<'a> {
         StepInputs {
             ids: &self.ids[..rows],
@@ -169,13 +169,13 @@ impl Padded {
     }
 }
 
-/// The turns of a token less its position, which the device moves on by itself.
+/// Returns a token's M-RoPE positions minus its position, which the device advances itself.
 pub fn turns_ahead(inputs: &StepInputs, token: usize) -> [u32; 3] {
     inputs.turns[token].map(|turn| turn.wrapping_sub(inputs.positions[token]))
 }
 
 impl Writer<'_> {
-    /// Writes the turns and spans of some tokens where the step has them.
+    /// Writes the M-RoPE positions and spans of some tokens if the step has them.
     fn turns_and_spans(&mut self, inputs: &StepInputs, tokens: impl Iterator<Item = usize> + Clone, to: &mut StepArgs) {
         if !inputs.turns.is_empty() {
             to.turns = self.array();

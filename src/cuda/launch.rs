@@ -1,9 +1,9 @@
 //! Calls into the driver that act on a device: contexts, memory, streams, launches, graphs.
 //!
 //! Owns the raw handles and frees each exactly once. Relies on `probe` for functions that exist. A call that needs a
-//! current context is a method of `Current`, which only `Context::enter` makes and whose drop restores the host's own
-//! context. Addresses of device memory are plain numbers: a wrong one is a fault of the device, which the driver
-//! reports and which costs the model its context, never memory of the host.
+//! current context is a method of `Current`, which only `Context::enter` creates and whose drop restores the host's own
+//! context. Device addresses are plain numbers: a wrong one is a device fault, which the driver reports and which costs
+//! the model its context; it never affects host memory.
 #![allow(unsafe_code)]
 
 mod handles;
@@ -34,46 +34,48 @@ use crate::os::without_signals;
 const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
 const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
 
-/// `CU_MEMHOSTALLOC_PORTABLE`: the devices of all contexts copy from and to the memory.
+/// `CU_MEMHOSTALLOC_PORTABLE`: pinned memory for the devices of all contexts.
 const PORTABLE: c_uint = 1;
 
-/// The text for a call that succeeded and gave nothing.
+/// Error text for a call that succeeded without a result.
 const NOTHING: &str = "succeeded and gave nothing";
 
-/// Alignment of page-locked memory that is counted on.
+/// Required alignment of pinned memory.
 const HOST_ALIGN: Address = 16;
 
-/// Time that a wait asks again and again in, as the driver's own waits do; after it, it sleeps in between.
+/// Time that a wait polls continuously, as the driver's own waits do; next, the sleep between later polls.
 const EAGER: Duration = Duration::from_millis(20);
 const SLEEP: Duration = Duration::from_micros(100);
 
 /// Address of memory that is only planned.
 const PLANNED: Address = 1 << 40;
 
-/// The mode in which work that is being recorded restricts no other call.
+/// Capture mode that does not restrict other calls.
 const RELAXED: CaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as CaptureMode;
 
-/// A context of one device; each model has its own on each of its devices, so that a fault ends no other model.
+/// A context of one device. Each model has its own context on each of its devices, so that a fault affects no other
+/// model.
 pub struct Context {
     driver: Arc<Driver>,
     raw: CUcontext,
     pub properties: Properties,
     pub ordinal: i32,
     verdict: Arc<Mutex<Verdict>>,
-    /// `cuda:0`, for messages.
+    /// Device name for messages, such as `cuda:0`.
     pub device: String,
     /// The failure after which no call can succeed.
     lost: OnceLock<String>,
-    /// A wait has ended without an answer: a call that frees something might never return, and the device may still
-    /// write to the memory. So nothing is freed.
+    /// True if a wait has timed out: a call that frees memory might never return, and the device may still write to the
+    /// memory, so nothing is freed.
     is_silent: AtomicBool,
-    /// Memory of the device is counted and not taken; nothing runs.
+    /// True for a plan: device memory is counted and not allocated, and nothing runs.
     plans: bool,
-    /// Bytes on the device, and page-locked ones.
+    /// Bytes of device memory, and of pinned memory.
     taken: [AtomicU64; 2],
 }
 
-// SAFETY: the driver's functions may be called from any thread, and a context may be current to several at once.
+// SAFETY: the driver's functions may be called from any thread, and a context may be current to several threads at
+// once.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
@@ -84,19 +86,19 @@ pub struct Current<'a> {
     _relaxed: Relaxed<'a>,
 }
 
-/// The thread's own capture mode, put aside until this is dropped: the host may be recording streams of its own, and
-/// calls here must neither fail for that nor spoil the record.
+/// Sets the thread's capture mode to relaxed until dropped: the host may be capturing its own streams, and calls here
+/// must neither fail because of that nor invalidate the capture.
 struct Relaxed<'a> {
     driver: &'a Driver,
     own: CaptureMode,
-    // The mode is a property of the thread, as being current is.
+    // The mode is a property of the thread, like the current context.
     _thread: PhantomData<*const ()>,
 }
 
 impl<'a> Relaxed<'a> {
     fn new(driver: &'a Driver) -> Relaxed<'a> {
         let mut own = RELAXED;
-        // SAFETY: exchanges one integer with the thread's own; where it fails, ours goes back in `drop`.
+        // SAFETY: exchanges one integer with the thread's own; if it fails, `drop` restores ours.
         unsafe { (driver.exchange_capture_mode)(&mut own) };
         Relaxed { driver, own, _thread: PhantomData }
     }
@@ -104,13 +106,13 @@ impl<'a> Relaxed<'a> {
 
 impl Drop for Relaxed<'_> {
     fn drop(&mut self) {
-        // SAFETY: undoes what `new` did on this thread; the type cannot change threads.
+        // SAFETY: undoes `new` on this thread; the type cannot change threads.
         unsafe { (self.driver.exchange_capture_mode)(&mut self.own) };
     }
 }
 
 impl Context {
-    /// Makes a context. `plans`: it tells what memory would be taken, and computes nothing.
+    /// Creates a context. `plans`: only reports the memory that would be allocated.
     pub fn new(driver: &Arc<Driver>, ordinal: i32, plans: bool) -> Result<Arc<Context>> {
         let device = format!("cuda:{ordinal}");
         let unavailable = |why| Error::DeviceUnavailable { device: device.clone(), why };
@@ -159,7 +161,7 @@ impl Context {
         Ok(Current { context: self, _relaxed: Relaxed::new(&self.driver) })
     }
 
-    /// What the process has found out about the device.
+    /// Returns the process's findings about the device.
     pub fn verdict(&self) -> MutexGuard<'_, Verdict> {
         lock(&self.verdict)
     }
@@ -172,23 +174,23 @@ impl Context {
         self.plans
     }
 
-    /// Tells whether a wait has ended without an answer.
+    /// True if a wait has timed out.
     pub fn is_silent(&self) -> bool {
         self.is_silent.load(Ordering::Relaxed)
     }
 
-    /// Version of the driver and the device's own number.
+    /// Returns the driver version and the device's UUID.
     pub fn told(&self) -> Option<(i32, [u8; 16])> {
         Some((self.driver.version, self.driver.uuid(self.ordinal)?))
     }
 
-    /// Bytes of the device that are taken or planned now, and page-locked ones of the host.
+    /// Returns the bytes that are allocated or planned: device memory, and pinned memory.
     pub fn taken(&self) -> [u64; 2] {
         self.taken.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }
 
-    /// Asks `query` until it says something else than that work is under way; false where `gives_up` says so first.
-    /// The context is lost where that takes longer than the driver is given.
+    /// Polls `query` until the work has ended; returns false if `gives_up` returns true first. After the driver's time
+    /// limit the context is lost.
     fn wait(
         &self,
         call: &str,
@@ -214,13 +216,13 @@ impl Context {
         }
     }
 
-    /// Turns a failure into the loss of the context: after a fault every later call fails as well, and work that was
-    /// queued before it may or may not have happened.
+    /// Turns a failure into the loss of the context: after a fault every later call fails as well, and previously
+    /// queued work may or may not have been executed.
     fn check(&self, status: Status, call: &str) -> Result<()> {
         self.driver.check(status, call).map_err(|why| self.lose(why))
     }
 
-    /// The loss of the context, whose first reason counts.
+    /// Marks the context as lost and returns the error; the first reason is kept.
     pub(super) fn lose(&self, why: String) -> Error {
         let why = self.lost.get_or_init(|| why).clone();
         Error::DeviceLost { device: self.device.clone(), why }
@@ -235,7 +237,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         if !*self.is_silent.get_mut() {
             let _relaxed = Relaxed::new(&self.driver);
-            // SAFETY: whatever lived in the context holds an `Arc` of it, so this is the last use.
+            // SAFETY: every object in the context holds an `Arc` of it, so this is the last use.
             unsafe { (self.driver.context_destroy)(self.raw) };
         }
     }
@@ -243,7 +245,7 @@ impl Drop for Context {
 
 impl Drop for Current<'_> {
     fn drop(&mut self) {
-        // SAFETY: undoes what `enter` did on this thread; the type cannot change threads.
+        // SAFETY: undoes `enter` on this thread; the type cannot change threads.
         unsafe { (self.context.driver.context_pop)(&mut ptr::null_mut()) };
     }
 }
@@ -257,13 +259,13 @@ impl Current<'_> {
         self.context.check(status, call)
     }
 
-    /// A handle that a call gave.
+    /// Checks a handle that a call returned.
     fn handle<T>(&self, status: Status, call: &str, handle: *mut T) -> Result<*mut T> {
         self.check(status, call)?;
         if handle.is_null() { Err(self.context.lose(format!("{call} {NOTHING}"))) } else { Ok(handle) }
     }
 
-    /// Fails where memory that a call gave cannot be memory.
+    /// Fails if an address that a call returned is impossible.
     fn check_address(&self, call: &str, address: Address, align: Address) -> Result<()> {
         match address {
             0 => Err(self.context.lose(format!("{call} {NOTHING}"))),
@@ -272,7 +274,7 @@ impl Current<'_> {
         }
     }
 
-    /// Number of free bytes of the device.
+    /// Returns the number of free bytes of the device.
     pub fn memory_free(&self) -> Result<u64> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: writes two sizes.
@@ -283,7 +285,7 @@ impl Current<'_> {
         Ok(free as u64)
     }
 
-    /// Allocates memory with undefined content.
+    /// Allocates uninitialized device memory.
     pub fn alloc(&self, what: &str, bytes: usize) -> Result<DeviceBuffer> {
         let mut address = PLANNED;
         if !self.context.plans {
@@ -301,7 +303,7 @@ impl Current<'_> {
         Ok(DeviceBuffer { context: self.context.clone(), address, bytes })
     }
 
-    /// Allocates page-locked memory and fills it with zeros.
+    /// Allocates zeroed pinned memory.
     pub fn alloc_pinned(&self, bytes: usize) -> Result<PinnedBuffer> {
         let mut data = ptr::null_mut();
         // SAFETY: writes one address.
@@ -312,7 +314,7 @@ impl Current<'_> {
         self.check(status, "cuMemHostAlloc")?;
         self.check_address("cuMemHostAlloc", data as Address, HOST_ALIGN)?;
         self.context.taken[1].fetch_add(bytes.max(1) as u64, Ordering::Relaxed);
-        // SAFETY: the driver gave `bytes` bytes.
+        // SAFETY: the driver allocated `bytes` bytes.
         unsafe { ptr::write_bytes(data.cast::<u8>(), 0, bytes.max(1)) };
         Ok(PinnedBuffer { context: self.context.clone(), data: data.cast(), bytes })
     }
@@ -332,7 +334,7 @@ impl Current<'_> {
         self.context.wait("cuStreamQuery", Instant::now(), &|| false, query).map(|_| ())
     }
 
-    /// Creates an event; `timed` ones cost more.
+    /// Creates an event; `timed` events cost more.
     pub fn event(&self, timed: bool) -> Result<Event> {
         let flags = if timed { CUevent_flags::CU_EVENT_DEFAULT } else { CUevent_flags::CU_EVENT_DISABLE_TIMING };
         let mut raw = ptr::null_mut();
@@ -341,13 +343,13 @@ impl Current<'_> {
         Ok(Event { context: self.context.clone(), raw: self.handle(status, "cuEventCreate", raw)? })
     }
 
-    /// Moves `event` after all work that is in `stream` now.
+    /// Records `event` after all work that is in `stream` now.
     pub fn record(&self, stream: &Stream, event: &Event) -> Result<()> {
         // SAFETY: a live event and stream.
         self.check(unsafe { (self.driver().event_record)(event.raw, stream.raw) }, "cuEventRecord")
     }
 
-    /// Time between two timed events, both waited for.
+    /// Returns the time between two completed timed events.
     pub fn elapsed(&self, from: &Event, to: &Event) -> Result<Duration> {
         let mut milliseconds = 0.0;
         // SAFETY: writes one number; two live events.
@@ -356,13 +358,13 @@ impl Current<'_> {
         Ok(Duration::try_from_secs_f32(milliseconds / 1e3).unwrap_or_default())
     }
 
-    /// Waits for the work ahead of `event`, and reports its errors.
+    /// Waits for the work before `event`, and reports its errors.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.wait_until(event, Instant::now(), &|| false).map(|_| ())
     }
 
-    /// Waits as `wait` does, but only as long as `budget` allows: false where the work goes on. `since` is the time at
-    /// which the wait began, which may have been in an earlier call.
+    /// Waits as `wait`, within `budget`; returns false if the work is still running. `since` is the time at which the
+    /// wait began, possibly in an earlier call.
     pub fn wait_within(&self, event: &Event, since: &mut Option<Instant>, budget: &StepBudget) -> Result<bool> {
         let started = *since.get_or_insert_with(Instant::now);
         let has_ended = self.wait_until(event, started, &|| budget.patience().is_none())?;
@@ -376,7 +378,7 @@ impl Current<'_> {
         self.context.wait("cuEventQuery", started, gives_up, query)
     }
 
-    /// Queues a copy of `bytes` bytes of `from`, which must stay as they are until the stream was synchronised.
+    /// Queues a copy of `bytes` bytes of `from`, which must not change until the stream is synchronized.
     pub fn upload(
         &self,
         stream: &Stream,
@@ -385,13 +387,13 @@ impl Current<'_> {
         bytes: usize,
     ) -> Result<()> {
         let (to, from) = (to.part(bytes), from.part(bytes));
-        // SAFETY: both ends are that long, and live until the stream is dropped or longer.
+        // SAFETY: both ends have that length, and live at least until the stream is dropped.
         let status = unsafe { (self.driver().copy_to_device)(to, from.cast_const(), bytes, stream.raw) };
         self.check(status, "cuMemcpyHtoD")
     }
 
-    /// Copies bytes that `fill` writes to the device, piece by piece, and waits. They go by way of `via`, which no copy
-    /// may be using: a copy from other memory of the host could not be given up.
+    /// Copies bytes that `fill` writes to the device, piece by piece, and waits. The bytes go through `via`, which no
+    /// copy may be using: a copy from other host memory could not be abandoned.
     pub fn upload_now(
         &self,
         stream: &Stream,
@@ -409,8 +411,7 @@ impl Current<'_> {
         Ok(())
     }
 
-    /// Copies bytes of the device by way of `via`, which no copy may be using, and hands them to `take`, piece by
-    /// piece.
+    /// Copies bytes of the device through `via`, which no copy may be using, and passes them to `take`, piece by piece.
     pub fn download(
         &self,
         stream: &Stream,
@@ -428,7 +429,7 @@ impl Current<'_> {
         Ok(())
     }
 
-    /// Queues a copy to page-locked memory, which nobody may read before it has ended.
+    /// Queues a copy to pinned memory, which must not be read before the copy has ended.
     pub fn fetch(
         &self,
         stream: &Stream,
@@ -437,7 +438,7 @@ impl Current<'_> {
         bytes: usize,
     ) -> Result<()> {
         let (to, from) = (to.part(bytes), from.part(bytes));
-        // SAFETY: both ends are that long, and live until the stream is dropped or longer.
+        // SAFETY: both ends have that length, and live at least until the stream is dropped.
         let status = unsafe { (self.driver().copy_to_host)(to, from, bytes, stream.raw) };
         self.check(status, "cuMemcpyDtoH")
     }
@@ -451,30 +452,30 @@ impl Current<'_> {
         bytes: usize,
     ) -> Result<()> {
         let (to, from) = (to.part(bytes), from.part(bytes));
-        // SAFETY: both ends are that long.
+        // SAFETY: both ends have that length.
         self.check(unsafe { (self.driver().copy_on_device)(to, from, bytes, stream.raw) }, "cuMemcpyDtoD")
     }
 
-    /// Queues zeros for a part of `buffer`.
+    /// Queues zeroing a part of `buffer`.
     pub fn clear(&self, stream: &Stream, buffer: &DeviceBuffer, offset: usize, bytes: usize) -> Result<()> {
         let part = buffer.part(offset, bytes);
         if self.context.plans {
             return Ok(());
         }
-        // SAFETY: the buffer is that long.
+        // SAFETY: the buffer has that length.
         self.check(unsafe { (self.driver().fill)(part, 0, bytes, stream.raw) }, "cuMemsetD8")
     }
 
-    /// Loads compiled kernels; an image contains its own length.
+    /// Loads compiled kernels from an image.
     pub fn module(&self, image: &'static [u8]) -> Result<Module> {
         let mut raw = ptr::null_mut();
-        // SAFETY: `image` was written by the build script and says its own length; the driver copies it.
+        // SAFETY: `image` was written by the build script and contains its own length; the driver copies it.
         let status = unsafe { (self.driver().module_load)(&mut raw, image.as_ptr().cast()) };
         self.driver().check(status, "cuModuleLoadData").map_err(|why| self.context.unavailable(why))?;
         Ok(Module { context: self.context.clone(), raw: self.handle(status, "cuModuleLoadData", raw)? })
     }
 
-    /// Looks up a kernel, whose parameter has to be as long as an `A`.
+    /// Looks up a kernel, whose parameter must have the size of `A`.
     pub fn kernel<A: Copy>(&self, module: &Module, name: &'static CStr) -> Result<CudaKernel<A>> {
         let mut raw = ptr::null_mut();
         let call = format!("looking up the kernel {}", name.to_string_lossy());
@@ -491,8 +492,8 @@ impl Current<'_> {
                 return Err(self.context.unavailable(why));
             }
         }
-        // A processor divides its memory anew only once all that runs on it has ended, so all kernels ask for the same:
-        // half of what can be shared, which is enough for as many blocks as registers are.
+        // A multiprocessor changes its shared-memory carveout only after all its work has ended, so all kernels request
+        // the same one: half, which allows as many blocks as the registers do.
         let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
         // SAFETY: a live function.
         let status = unsafe { (self.driver().function_set_attribute)(raw, which, 50) };
@@ -500,7 +501,7 @@ impl Current<'_> {
         Ok(CudaKernel { raw, name, _args: PhantomData })
     }
 
-    /// A kernel by its name, or none where the image has none of that name.
+    /// Looks up a kernel by name; `None` if the image does not have it.
     pub fn kernel_if_any<A: Copy>(&self, module: &Module, name: &'static CStr) -> Result<Option<CudaKernel<A>>> {
         let mut raw = ptr::null_mut();
         // SAFETY: a live module and a terminated name.
@@ -508,8 +509,8 @@ impl Current<'_> {
         if status == CUresult::CUDA_ERROR_NOT_FOUND as Status { Ok(None) } else { self.kernel(module, name).map(Some) }
     }
 
-    /// The architecture that `kernel` was compiled for, such as 90; older than the device where the driver translated
-    /// PTX.
+    /// Returns the architecture for which `kernel` was compiled, such as 90; older than the device if the driver
+    /// translated PTX.
     pub fn compiled_for<A>(&self, kernel: &CudaKernel<A>) -> Result<i32> {
         let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PTX_VERSION;
         let mut version = 0;
@@ -523,7 +524,7 @@ impl Current<'_> {
         Ok(version)
     }
 
-    /// Lets `kernel` be launched with up to `bytes` of dynamic shared memory.
+    /// Allows launches of `kernel` with up to `bytes` bytes of dynamic shared memory.
     pub fn allow_shared<A>(&self, kernel: &CudaKernel<A>, bytes: u32) -> Result<()> {
         let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: a live function.
@@ -553,7 +554,7 @@ impl Current<'_> {
             numAttrs: u32::from(grid.early),
         };
         let mut parameters = [ptr::from_ref(args).cast_mut().cast::<c_void>()];
-        // SAFETY: the kernel takes one `A`, which the driver copies before it returns; so does it the configuration.
+        // SAFETY: the kernel takes one `A`; the driver copies it and the configuration before it returns.
         let status = unsafe { (self.driver().launch)(&config, kernel.raw, parameters.as_mut_ptr(), ptr::null_mut()) };
         if status != 0 {
             return self.check(status, &format!("launching {}", kernel.name.to_string_lossy()));
@@ -561,7 +562,7 @@ impl Current<'_> {
         Ok(())
     }
 
-    /// Records what `work` queues in `stream` instead of running it; `None` where the driver cannot.
+    /// Captures the work that `work` queues in `stream` instead of running it; returns `None` if the driver cannot.
     pub fn capture(&self, stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Option<Graph>> {
         // SAFETY: a live stream.
         if unsafe { (self.driver().stream_begin_capture)(stream.raw, RELAXED) } != 0 {
@@ -569,7 +570,7 @@ impl Current<'_> {
         }
         let done = work();
         let (mut graph, mut raw) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: ends what was begun above, whatever `work` said; writes one handle.
+        // SAFETY: ends the capture that was begun above, whatever `work` returned; writes one handle.
         let ended = unsafe { (self.driver().stream_end_capture)(stream.raw, &mut graph) };
         let mut status = ended;
         if ended == 0 && !graph.is_null() {
@@ -583,7 +584,7 @@ impl Current<'_> {
         done.map(|()| graph)
     }
 
-    /// Queues recorded work.
+    /// Queues a captured graph.
     pub fn replay(&self, stream: &Stream, graph: &mut Graph) -> Result<()> {
         // SAFETY: a live graph and stream.
         self.check(unsafe { (self.driver().graph_launch)(graph.raw, stream.raw) }, "cuGraphLaunch")

@@ -1,13 +1,13 @@
 //! NVIDIA GPUs: programs of ops as launches of the kernels in `kernels/`.
 //!
-//! This file lists and opens devices. `device` loads a model and keeps it, `model` tells what it makes, `executor` runs
-//! its steps; `probe` finds the driver, `launch` makes every call that acts on a device, `module` names the kernels,
-//! `args` defines what they are given, `variants` those of a type or width, `weights` and `sequence` lay out matrices
-//! and caches, `adapter` has what is added to products, `adapted` that of a step, `inputs`, `rules`, `upload` and
-//! `scratch` the memory of a step, `prepared` what is known of a program before its steps, `steps` what has become of
-//! these, `lower` turns ops into launches, `graph` replays steps that come again, `transfer` hands values
-//! from GPU to GPU, `host_way` to the host and back, `piece_way` copies matrices of the host for a step. A model has a
-//! context of its own on each: a fault costs the model its device, while other models, the CPU and the process go on.
+//! This file lists and opens devices. `probe` finds the driver; `launch` makes every call that acts on a device;
+//! `module` names the kernels, `args` defines their arguments, `variants` selects them by type and width. `device`
+//! loads a model, `model` creates its objects, `weights` and `sequence` lay out matrices and caches, `adapter` holds
+//! LoRA factors. `executor` runs steps: `prepared` is computed once per program; `inputs`, `rules`, `upload`, `adapted`
+//! and `scratch` are the memory of a step; `lower` turns ops into launches, `graph` replays repeated steps, `steps`
+//! tracks steps in flight. `transfer` copies values between GPUs, `host_way` to the host and back, `piece_way` streams
+//! host matrices for a step. A model has a separate context on each device: a fault costs the model its device, while
+//! other models, the CPU and the process continue.
 
 mod adapted;
 mod adapter;
@@ -67,13 +67,13 @@ impl GpuDriver for Cuda {
 static PROVIDED: OnceLock<(Arc<Driver>, &'static [u8])> = OnceLock::new();
 
 /// Replaces the system's driver and the library's own kernels by `driver` and `image` in the whole process. Succeeds
-/// once, before the first device is asked for; afterwards it returns false. Public for tests alone.
+/// once, before the first device is requested; afterwards it returns false. Public only for tests.
 #[doc(hidden)]
 pub fn provide(driver: Arc<Driver>, image: &'static [u8]) -> bool {
     PROVIDED.set((driver, image)).is_ok()
 }
 
-/// Lists every GPU, or one unavailable entry that says why there is none.
+/// Lists every GPU, or one unavailable entry with the reason why there is none.
 pub fn devices() -> Vec<DeviceInfo> {
     match PROVIDED.get() {
         Some((driver, _)) => probe::list(&Ok(driver.clone()), Ok(0)),

@@ -1,4 +1,4 @@
-//! A model on a GPU, and what it makes: sequences, adapters, executors, and the ways of values between them.
+//! A model on a GPU, and the objects it creates: sequences, adapters, executors, and transfers of values between them.
 
 use std::sync::Arc;
 

@@ -4,12 +4,12 @@ use super::args::*;
 use super::launch::{CudaKernel, Current, Module};
 use crate::error::Result;
 
-// `IMAGE`, the image that the build script made, or why there is none; and `COMPILER`, the `CUDA_VERSION` that made it.
+// `IMAGE`, the kernel image from the build script, or the reason why there is none; and `COMPILER`, its `CUDA_VERSION`.
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
 macro_rules! kernels {
     ($($name:ident: $args:ident),*; $($some:ident: $some_args:ident),* $(,)?) => {
-        /// Every kernel by its name in the image; some are in the machine code of some GPUs alone.
+        /// Every kernel by its name in the image; some kernels exist only for some architectures.
         pub struct KernelTable {
             $(pub $name: CudaKernel<$args>,)*
             $(pub $some: Option<CudaKernel<$some_args>>,)*

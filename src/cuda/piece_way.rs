@@ -1,8 +1,7 @@
-//! The way of pieces of matrices from the host to a device, for one use.
+//! Streaming of matrix pieces from the host to a device, for one use each.
 //!
-//! There is memory for two pieces. While one is copied, in a stream of its own, and multiplied by, threads of the host
-//! lay the next one down in page-locked memory; what may be overwritten is known from events behind the copy and behind
-//! the products.
+//! There is memory for two pieces. While one piece is copied in a separate stream and multiplied, host threads write
+//! the next one to pinned memory; events after the copy and after the products tell when memory may be overwritten.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,14 +20,14 @@ use crate::graph::op::Experts;
 use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::MatrixSource;
 
-/// Bytes of a file that a thread reads and lays down at a time.
+/// Bytes of a file that a thread reads and converts at a time.
 const SHARE: usize = 256 << 10;
 
 pub struct CudaPieceWay {
-    /// First, because it waits for its copies when it is dropped.
+    /// First field, because its drop waits for the copies.
     stream: Stream,
     slots: [Slot; 2],
-    /// The slot that the next piece takes.
+    /// The slot of the next piece.
     next: usize,
     /// The matrix of the piece that was sent last.
     sent: DeviceMatrix,
@@ -40,22 +39,22 @@ pub struct CudaPieceWay {
 struct Slot {
     pinned: PinnedBuffer,
     device: DeviceBuffer,
-    /// Stands behind the copy.
+    /// Recorded after the copy.
     copied: Event,
-    /// Stands behind the products.
+    /// Recorded after the products.
     used: Event,
 }
 
-/// What a thread lays down: rows from number `first` of a piece on.
+/// The work of a thread: rows from number `first` of a piece on.
 struct Share<'a> {
     first: usize,
     planes: Vec<&'a mut [u8]>,
-    /// A bound of the scales of these rows.
+    /// Upper bound of the scales of these rows.
     bound: Result<f32>,
 }
 
 impl CudaPieceWay {
-    /// Memory for pieces of so many bytes.
+    /// Allocates memory for pieces of `bytes` bytes.
     pub fn new(context: &Arc<Context>, bytes: usize) -> Result<CudaPieceWay> {
         let current = context.enter()?;
         let slot = || {

@@ -1,4 +1,4 @@
-//! A program with what its executor looks up in each step.
+//! A program with precomputed information for the steps of its executor.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,23 +17,23 @@ pub struct PreparedProgram {
     pub program: Arc<Program>,
     /// Fusions in steps of a part of the program.
     fusions_of_part: Fusions,
-    /// Fusions in steps of all of it.
+    /// Fusions in steps of the whole program.
     fusions: Fusions,
-    /// Fusions in steps of all of it with adapters, which add to a gate before that is one.
+    /// Fusions in steps of the whole program with adapters, which add to a gate before its activation.
     adapted_fusions: Fusions,
-    /// Place of `KeepOutputs`.
+    /// Index of `KeepOutputs`.
     keep: Option<usize>,
-    /// Places of ops at which the host has a part of a step.
+    /// Indices of the ops where the host executes a part of a step.
     crossings: Vec<usize>,
     pub has_head: bool,
-    /// Bounds above which rotations change.
+    /// Context lengths above which RoPE frequencies change.
     pub rope_bounds: Vec<usize>,
     pub kv_places: Vec<KvPlace>,
-    /// Places of recurrent states in a buffer of them, in values.
+    /// Offsets of recurrent states in a buffer, in values.
     pub memory_places: Vec<u64>,
 }
 
-/// The place of each memory after those before it.
+/// Returns the offset of each recurrent state.
 fn memory_places(recurrent: &[usize]) -> Vec<u64> {
     let place = |end: &mut u64, values: &usize| Some(std::mem::replace(end, *end + *values as u64));
     recurrent.iter().scan(0, place).collect()
@@ -43,7 +43,7 @@ fn is_crossing(op: &Op) -> bool {
     matches!(op, Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. })
 }
 
-/// Tells whether each token is the only one of its sequence, and where there are several all are outputs.
+/// True if each token is the only one of its sequence, and all are outputs if there are several.
 pub fn is_apart(inputs: &StepInputs) -> bool {
     let n = inputs.ids.len();
     inputs.sequences.iter().copied().eq(0..n as u32) && (n == 1 || inputs.outputs.len() == n)
@@ -74,7 +74,7 @@ impl PreparedProgram {
         })
     }
 
-    /// The fusions in a step of the whole program or of a part of it, with or without adapters.
+    /// Returns the fusions in a step of the whole program or of a part of it, with or without adapters.
     pub fn fusions(&self, is_whole: bool, is_adapted: bool) -> &Fusions {
         match (is_whole, is_adapted) {
             (false, _) => &self.fusions_of_part,
@@ -87,30 +87,30 @@ impl PreparedProgram {
         *ops == (0..self.program.ops.len())
     }
 
-    /// True if the host has no part in steps.
+    /// True if the host executes no part of a step.
     pub fn is_of_device(&self) -> bool {
         self.crossings.is_empty()
     }
 
-    /// The end of those of some ops that are ahead of the next part of the host.
+    /// Returns the end of the given ops before the next part of the host.
     pub fn end_on_device(&self, ops: &Range<usize>) -> usize {
         let next = self.crossings.partition_point(|at| *at < ops.start);
         self.crossings.get(next).map_or(ops.end, |at| ops.end.min(*at))
     }
 
-    /// The part of the host with which some ops begin.
+    /// Returns the op of the host at the start of the given ops, if any.
     pub fn crossing(&self, ops: &Range<usize>) -> Option<&Op> {
         self.program.ops[..ops.end].get(ops.start).filter(|op| is_crossing(op))
     }
 
-    /// Tells whether activations have rows for the outputs alone at some op, which they may from the beginning in a
-    /// part of a program.
+    /// True if activations have only the rows of outputs at some op. In a part of a program this may hold from the
+    /// start.
     pub fn is_kept(&self, op: usize) -> bool {
         self.keep.map_or(self.has_head, |keep| keep < op)
     }
 
-    /// The end of some ops in a step without outputs: where rows of outputs alone go on, or behind the ops of rows of
-    /// media where it has no other rows.
+    /// Returns the end of the given ops in a step without outputs: the first op on only the outputs' rows, or the end
+    /// of the ops on media rows if the step has no other rows.
     pub fn end_without_outputs(&self, inputs: &StepInputs, ops: &Range<usize>) -> usize {
         let (of_media, is_media) = (self.program.of_media(), inputs.media.len() == inputs.ids.len());
         match self.keep {
@@ -120,8 +120,8 @@ impl PreparedProgram {
         }
     }
 
-    /// Number of rows that a step is computed with, where some of them may be padding: a token for each of several
-    /// sequences takes as many as the next power of two, so that few records serve all batches.
+    /// Returns the number of rows of a step, if some may be padding: one token for each of several sequences is padded
+    /// to the next power of two, so that few CUDA graphs serve all batches.
     pub fn padded(&self, inputs: &StepInputs, ops: &Range<usize>, limits: StepLimits) -> Option<usize> {
         let n = inputs.ids.len();
         let pads = (3..=SMALL_BATCH_ROWS).contains(&n)

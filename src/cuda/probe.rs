@@ -1,7 +1,7 @@
-//! Finds the CUDA driver and lists its devices; nothing here can end the process that asks.
+//! Finds the CUDA driver and lists its devices; nothing here can terminate the host process.
 //!
-//! Owns the table of driver functions: a missing symbol, a file that is no library and a driver that refuses to start
-//! are distinguished and become the reason why a device is listed as unavailable. Relies on `cudarc` for the driver's
+//! Owns the table of driver functions: a missing symbol, a file that is not a library and a driver that fails to start
+//! are distinguished, and become the reason why a device is listed as unavailable. Relies on `cudarc` for the driver's
 //! types and constants.
 #![allow(unsafe_code)]
 
@@ -22,48 +22,48 @@ use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::os;
 use crate::os::library::{Library, LibraryNames};
 
-/// Names of the driver's library. Containers and WSL mount it where the loader may not look. Last the name under which
-/// a toolkit has a stub.
+/// Names of the driver library. Containers and WSL mount it outside of the loader's search path. The last name is a
+/// toolkit's stub.
 const NAMES: LibraryNames = LibraryNames {
     on_windows: &["nvcuda.dll"],
     elsewhere: &["libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "libcuda.so"],
 };
 
-/// The patience of a driver whose caller has set none.
+/// Default time limit for waits on the driver.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Devices that are listed at most.
+/// Maximum number of listed devices.
 const MAX_DEVICES: i32 = 64;
 
-/// Bytes of memory that a device can be believed to have.
+/// Plausible memory sizes of a device in bytes.
 pub const MEMORY: RangeInclusive<u64> = 1..=1 << 50;
 
-/// `CUresult` as the number that it is: a newer driver returns values that the Rust enumeration lacks.
+/// `CUresult` as an integer: a newer driver returns values that the Rust enumeration lacks.
 pub type Status = c_int;
-/// `CUstreamCaptureMode` as the number that it is, because the driver writes it.
+/// `CUstreamCaptureMode` as an integer, because the driver writes it.
 pub type CaptureMode = c_uint;
 
 /// Declares the table, the function that fills it, and a check of its signatures: a method name, the exported symbol,
 /// the parameters.
 macro_rules! driver_table {
     ($($name:ident: $symbol:ident ($($parameter:ty),*);)*) => {
-        /// Every driver function that the backend calls, looked up once. The loader of `cudarc` is not used, because it
-        /// panics where the library or a symbol is missing.
+        /// Every driver function that the backend calls, looked up once. Does not use the loader of `cudarc`, which
+        /// panics if the library or a symbol is missing.
         pub struct Driver {
             $(pub(super) $name: unsafe extern "system" fn($($parameter),*) -> Status,)*
-            /// `cuFuncGetParamInfo`, which drivers have from 12.4 on.
+            /// `cuFuncGetParamInfo`, available from CUDA 12.4 on.
             pub(super) parameter_info:
                 Option<unsafe extern "system" fn(CUfunction, usize, *mut usize, *mut usize) -> Status>,
-            /// `CUDA_VERSION` that the driver implements, such as 12040.
+            /// `CUDA_VERSION` of the driver, such as 12040.
             pub version: i32,
             pub verdicts: Verdicts,
-            /// Microseconds that a wait may take.
+            /// Time limit of a wait in microseconds.
             patience: AtomicU64,
             // Never unloaded: the driver keeps threads and exit handlers in the process.
             _library: std::mem::ManuallyDrop<Library>,
         }
 
-        // The parameters are those that `cudarc` declares, with its enumerations where the table has numbers.
+        // Parameters as declared by `cudarc`, with its enumerations for the table's integers.
         const _: () = {
             use cudarc::driver::sys::{CUresult as Status, CUstreamCaptureMode as CaptureMode};
             $(let _: unsafe fn($($parameter),*) -> Status = cudarc::driver::sys::$symbol;)*
@@ -73,8 +73,8 @@ macro_rules! driver_table {
 
         impl Driver {
             fn look_up(library: Library) -> Result<Driver, String> {
-                // SAFETY: the types are those of `cuda.h` for these symbols, whose versions (`_v2`) are part of their
-                // names and never change meaning. The library outlives the pointers because it is never unloaded.
+                // SAFETY: the types are from `cuda.h` for these symbols, whose versions (`_v2`) are part of their names
+                // and never change meaning. The library outlives the pointers because it is never unloaded.
                 unsafe {
                     Ok(Driver {
                         $($name: library
@@ -142,20 +142,20 @@ driver_table! {
     launch: cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
 }
 
-/// Properties of a device that the driver tells before anything is created on it.
+/// Properties of a device that the driver reports before anything is created on it.
 #[derive(Clone, Debug)]
 pub struct Properties {
     pub name: String,
     /// Compute capability: major, minor.
     pub capability: (i32, i32),
     pub multiprocessors: u32,
-    /// Most dynamic shared memory that a block can be given, in bytes.
+    /// Maximum dynamic shared memory per block in bytes.
     pub shared_per_block: u32,
     pub memory: u64,
 }
 
 impl Driver {
-    /// The driver of the system, opened by the first call.
+    /// Returns the system's driver, opened by the first call.
     pub fn system() -> Result<Arc<Driver>, String> {
         static SYSTEM: OnceLock<Result<Arc<Driver>, String>> = OnceLock::new();
         SYSTEM.get_or_init(|| Driver::open(NAMES.here())).clone()
@@ -167,12 +167,12 @@ impl Driver {
         let mut reason = String::from("no CUDA driver was found");
         for candidate in candidates {
             let path = candidate.as_ref();
-            // SAFETY: opening a library runs its initialisers. The names are those under which the CUDA driver is
+            // SAFETY: opening a library runs its initializers. The names are those under which the CUDA driver is
             // installed, or a path that a test wrote.
             let library = match unsafe { Library::open(path) } {
                 Ok(library) => library,
                 Err(e) => {
-                    // Said only where the file is there and yet cannot be opened.
+                    // Reported only if the file exists but cannot be opened.
                     if std::path::Path::new(path).exists() {
                         reason = format!("the CUDA driver cannot be opened: {e}");
                     }
@@ -191,13 +191,13 @@ impl Driver {
         Err(reason)
     }
 
-    /// Time that a device is given for the work that a call waits for; then it is lost. A step of the largest models
-    /// takes seconds at most.
+    /// Returns the time limit for a wait on a device, after which the device is lost. A step of the largest models
+    /// takes a few seconds.
     pub fn patience(&self) -> Duration {
         Duration::from_micros(self.patience.load(Ordering::Relaxed))
     }
 
-    /// Public for tests alone, which do not wait as long.
+    /// Public only for tests, which use shorter limits.
     #[doc(hidden)]
     pub fn set_patience(&self, patience: Duration) {
         self.patience.store(patience.as_micros() as u64, Ordering::Relaxed);
@@ -217,14 +217,14 @@ impl Driver {
         Ok(device)
     }
 
-    /// The UUID of a device in the text that NVIDIA's tools show, without their prefix; empty where there is none.
+    /// Returns the UUID of a device as NVIDIA's tools show it, without their prefix; empty if there is none.
     pub(super) fn id(&self, ordinal: i32) -> String {
         let Some(bytes) = self.uuid(ordinal) else { return String::new() };
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &hex[part]).join("-")
     }
 
-    /// The number of device `ordinal` that no other has; `None` where the driver gives none.
+    /// Returns the UUID of device `ordinal`; `None` if the driver has none.
     pub(super) fn uuid(&self, ordinal: i32) -> Option<[u8; 16]> {
         let mut uuid = CUuuid { bytes: [0; 16] };
         let device = self.device(ordinal).ok()?;
@@ -238,7 +238,7 @@ impl Driver {
     pub fn properties(&self, ordinal: i32) -> Result<Properties, String> {
         let device = self.device(ordinal)?;
         let mut name = [0u8; 256];
-        // SAFETY: the driver writes at most the given length, its terminator included.
+        // SAFETY: the driver writes at most the given length, including the terminator.
         let status = unsafe { (self.device_name)(name.as_mut_ptr().cast(), name.len() as c_int, device) };
         self.check(status, "cuDeviceGetName")?;
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default().to_string_lossy().into_owned();
@@ -265,7 +265,7 @@ impl Driver {
             name,
             capability: (attribute(major, 0..=99)?, attribute(minor, 0..=99)?),
             multiprocessors: attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1..=4096)? as u32,
-            // Every block has 48 KiB without being asked for more.
+            // Every block has 48 KiB without a request for more.
             shared_per_block: attribute(shared, 48 << 10..=1 << 20)? as u32,
             memory,
         })
@@ -276,23 +276,23 @@ impl Driver {
             return Ok(());
         }
         let mut name = std::ptr::null();
-        // SAFETY: the driver stores the address of a constant string, or NULL for a status that it does not know.
+        // SAFETY: the driver stores the address of a constant string, or NULL for an unknown status.
         let known = unsafe { (self.error_name)(status, &mut name) } == 0 && !name.is_null();
-        // SAFETY: as above, it is a constant string.
+        // SAFETY: as above, the address is a constant string's.
         let name = if known { unsafe { CStr::from_ptr(name) }.to_string_lossy() } else { "unknown".into() };
         Err(format!("{call} failed with {name} ({status})"))
     }
 }
 
 impl Properties {
-    /// The compute capability as a target of the compiler, such as `sm_90`.
+    /// Returns the compute capability as a compiler target, such as `sm_90`.
     pub fn isa(&self) -> String {
         format!("sm_{}{}", self.capability.0, self.capability.1)
     }
 }
 
-/// Lists every device of `driver`, or one unavailable entry that says why there is none; `built` is the `CUDA_VERSION`
-/// that compiled the kernels, or the reason why the library contains none.
+/// Lists every device of `driver`, or one unavailable entry with the reason why there is none; `built` is the
+/// `CUDA_VERSION` that compiled the kernels, or the reason why the library contains none.
 pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> Vec<DeviceInfo> {
     let unavailable = |ordinal: i32, reason: String| DeviceInfo {
         name: format!("cuda:{ordinal}"),
@@ -328,10 +328,10 @@ pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> V
     (0..n.min(MAX_DEVICES)).map(describe).chain(rest).collect()
 }
 
-/// The reason why a device that the driver lists cannot be used, if there is one.
+/// Returns the reason why a device that the driver lists is unusable, if any.
 pub(super) fn why_unusable(driver: &Driver, properties: &Properties, built: Result<i32, &str>) -> Option<String> {
-    // A driver loads what compilers of its own major version made, and older ones. Compilers from 12.4 on compress the
-    // image (`build_cuda.rs`), which drivers before that cannot read.
+    // A driver loads images of compilers of its own major version and older ones. Compilers from 12.4 on compress the
+    // image (`build_cuda.rs`), which older drivers cannot read.
     let needed = match built {
         Ok(12_040..13_000) => 12_040,
         Ok(version) => (version / 1000).max(12) * 1000,
@@ -353,13 +353,13 @@ mod tests {
 
     const SYMBOLS: &str = include_str!("probe.rs");
 
-    /// Every symbol of the table, from its text.
+    /// Returns every symbol of the table, from its text.
     fn symbols() -> Vec<&'static str> {
         let table = SYMBOLS.split("\ndriver_table! {").nth(1).unwrap().split("\n}").next().unwrap();
         table.lines().filter_map(|l| l.split_once(": ")?.1.split('(').next()).collect()
     }
 
-    /// A driver made of `bodies`; every other function returns 0 and does nothing.
+    /// Builds a fake driver with the functions `bodies`; every other function does nothing and returns 0.
     fn made_up(dir: &Path, name: &str, without: &[&str], bodies: &[(&str, &str)]) -> Option<PathBuf> {
         if std::env::var_os("RUNNER").is_some() {
             eprintln!("skipped: an emulator cannot load made-up drivers");

@@ -1,4 +1,4 @@
-//! Times of the parts of steps, from an event ahead of each launch that is read when the device has been waited for.
+//! Timing of the parts of steps: an event before each launch, read after the device has been synchronized.
 
 use super::launch::{Current, Event, Stream};
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::graph::device_info::{Part, Times};
 
 #[derive(Default)]
 pub struct Profile {
-    /// Events, created when needed and used again in each step.
+    /// Events, created on demand and reused in each step.
     events: Vec<Event>,
     /// Part whose work follows each recorded event; `None` at the end of a list of launches.
     marks: Vec<Option<Part>>,
@@ -14,7 +14,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Records an event where the work of `part` begins, or where work ends.
+    /// Records an event at the start of the work of `part`, or, with `None`, at the end of work.
     pub fn mark(&mut self, current: &Current, stream: &Stream, part: Option<Part>) -> Result<()> {
         if self.events.len() == self.marks.len() {
             self.events.push(current.event(true)?);
@@ -24,7 +24,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Adds up the recorded times; the stream must have been waited for.
+    /// Adds up the recorded times; the stream must be synchronized.
     pub fn settle(&mut self, current: &Current) -> Result<()> {
         for (i, part) in self.marks.iter().enumerate() {
             if let (Some(part), Some([from, to])) = (part, self.events.get(i..i + 2)) {

@@ -1,4 +1,4 @@
-//! Rules by which tokens are chosen, in the memory of a step.
+//! Sampling rules in the memory of a step.
 
 use super::args::{DeviceRule, RuleKind, RuleState};
 use crate::gpu::Address;
@@ -8,10 +8,10 @@ use crate::sampling::{MAX_ENTRIES, SamplingRule};
 /// The kernels that the rules of a step need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
-    /// Biases or penalties.
+    /// True if there are biases or penalties.
     pub changes: bool,
     pub draws: bool,
-    /// Tokens by their rank.
+    /// True if tokens are ranked.
     pub ranks: bool,
 }
 
@@ -22,7 +22,7 @@ pub struct StepRules {
     pub states: Address,
 }
 
-/// A filter by rank that keeps all of `vocab` tokens is none.
+/// Returns `top_k` and `top_p`, or 0 for a filter that keeps all of `vocab` tokens.
 fn filters(rule: &SamplingRule, vocab: usize) -> (u32, f32) {
     let top_k = if (rule.params.top_k as usize) < vocab { rule.params.top_k } else { 0 };
     let top_p = if rule.params.top_p < 1.0 { rule.params.top_p } else { 0.0 };
@@ -53,16 +53,16 @@ fn mask_words(vocab: usize) -> usize {
     vocab.div_ceil(32)
 }
 
-/// Bytes of the rules of some outputs.
+/// Returns the size of the rules of some outputs in bytes.
 pub fn bytes(outputs: usize, vocab: usize) -> usize {
     let entry = size_of::<(u32, f32)>() + 4;
     let lists = MAX_ENTRIES * entry + 4 * mask_words(vocab) + 3 * ALIGN;
     2 * ALIGN + outputs * (size_of::<DeviceRule>() + size_of::<RuleState>() + lists)
 }
 
-/// Writes the rules of `n` outputs, the most likely token for those that have none. `slot`: of the step.
+/// Writes the rules of `n` outputs; an output without a rule gets greedy decoding. `slot`: slot of the step.
 pub fn write(writer: &mut Writer, rules: &[Option<SamplingRule>], n: usize, slot: usize, vocab: usize) -> StepRules {
-    // Those at the same address in every step of a shape come first.
+    // Arrays with the same address in every step of a shape come first.
     let places = StepRules {
         rules: writer.reserve(n * size_of::<DeviceRule>()),
         states: writer.reserve(n * size_of::<RuleState>()),

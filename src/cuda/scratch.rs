@@ -1,7 +1,7 @@
-//! Dimensions of an executor and the memory that its steps compute in.
+//! Dimensions of an executor and the scratch memory of its steps.
 //!
-//! Owns the limits that follow from grids and kernels, and the layout of every intermediate result in one allocation.
-//! Relies on `arena` for sizes that cannot overflow.
+//! Owns the limits due to grids and kernels, and the layout of every intermediate result in one allocation. Relies on
+//! `arena` for sizes that cannot overflow.
 
 use super::adapted::{ADAPTERS, AdapterPlaces, RANK};
 use super::args::{
@@ -17,59 +17,59 @@ use crate::graph::program::Program;
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::StepLimits;
 
-/// Shares of a tile's positions where they must be the same for every tile.
+/// Number of splits of a tile's positions if it must be the same for every tile.
 const FIXED_SPLITS: usize = 8;
 
-/// Blocks that look for the largest logit of an output.
+/// Number of blocks that search the largest logit of an output.
 pub const ARGMAX_BLOCKS: usize = 32;
 
-/// Rows of input that each block of a product prepares for itself, at most.
+/// Maximum number of input rows that each block of a product prepares for itself.
 pub const OWN_ROWS: usize = 2;
 
-/// Tokens of a step that rarely share an expert.
+/// Number of tokens of a step up to which tokens rarely share an expert.
 pub const FEW_TOKENS: usize = 8;
 
-/// The first and the second dimension of a grid, at most.
+/// Maximum of the first dimension of a grid; next, of the second.
 const GRID_X: usize = i32::MAX as usize;
 pub const GRID_Y: usize = 65_535;
 
-/// Columns of a prepared row of `cols` values.
+/// Returns the number of columns of a prepared row of `cols` values.
 pub fn padded(cols: usize) -> usize {
     cols.next_multiple_of(INPUT_STEP)
 }
 
-/// Groups that a block of `choose_keys` keeps.
+/// Returns the number of groups that a block of `choose_keys` keeps.
 pub fn select_room(groups: usize) -> usize {
     groups.saturating_add(SELECT_KEYS).next_power_of_two()
 }
 
-/// Bytes of shared memory of a block of `choose_keys`, for a choice of so many groups by so many heads.
+/// Returns the shared memory of a block of `choose_keys` in bytes, for a selection of `groups` groups by `heads` heads.
 pub fn select_shared(groups: usize, heads: usize, dim: usize) -> usize {
     let (heads, row) = (heads.next_multiple_of(8), 64 * dim.div_ceil(32) + 32);
     8 * select_room(groups) + heads.saturating_mul(row + 4) + 4 * SELECT_KEYS + 8
 }
 
-/// Shared memory of a product with some rows of `cols` values, in bytes: the rows in f32 for `plain` matrices, in 8
-/// bits with scales for those of blocks.
+/// Returns the shared memory of a product with some rows of `cols` values, in bytes: rows in f32 if there are `plain`
+/// matrices, rows in 8 bits with scales if there are block matrices.
 pub fn gemv_shared(rows: usize, cols: usize, plain: bool, blocks: bool) -> usize {
     let padded = padded(cols);
     128 + rows * (if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 16 } else { 0 })
 }
 
-/// Values of the longest key or value that the registers of a warp have room for.
+/// Maximum width of a key or value that fits in the registers of a warp.
 const REGISTER_DIM: usize = 256;
 
-/// Tokens of a tile that has all of a sequence.
+/// Number of tokens of a tile that spans a whole sequence.
 pub const WHOLE: usize = usize::MAX;
 
-/// Heads of an attention.
+/// Head shape of an attention.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionShape {
     pub heads: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
     pub value_dim: usize,
-    /// Tokens have lists of the keys that they see: chosen ones, those of several positions, or of two layers.
+    /// True if tokens have lists of visible keys: selected keys, keys of several positions, or keys of two layers.
     pub is_among: bool,
 }
 
@@ -80,38 +80,37 @@ impl AttentionShape {
         AttentionShape { heads: program.width(op.q) / head_dim, kv_heads, head_dim, value_dim, is_among }
     }
 
-    /// Most query heads that share a key-value head.
+    /// Returns the maximum number of query heads per KV head.
     pub fn group(&self) -> usize {
         self.heads.div_ceil(self.kv_heads)
     }
 
-    /// Tells whether the kernel of norms, rotation and storing can attend too: a block has rows for the query heads
-    /// that share a key.
+    /// True if the kernel of norms, RoPE and storing can attend too: a block has rows for all query heads of a KV head.
     pub fn is_of_heads(&self) -> bool {
         self.group() <= ATTEND_ROWS && !self.is_wide()
     }
 
-    /// Tokens whose query heads fit into the rows of a tile.
+    /// Returns the number of tokens whose query heads fit in the rows of a tile.
     pub fn tile_tokens(&self) -> usize {
         if self.is_among { 1 } else { (ATTEND_ROWS / self.group()).max(1) }
     }
 
-    /// Second dimension of the grid.
+    /// Returns the second dimension of the grid.
     pub fn rows(&self) -> usize {
         self.kv_heads * self.group().div_ceil(ATTEND_ROWS)
     }
 
-    /// Rows of a block that attends to many tokens.
+    /// Returns the number of rows of a block that attends to many tokens.
     pub fn prompt_rows(&self) -> usize {
         if self.head_dim.max(self.value_dim) > 128 { PROMPT_ROWS / 2 } else { PROMPT_ROWS }
     }
 
-    /// Blocks of the rows of a tile of a prompt, in a step of `n` tokens.
+    /// Returns the number of blocks for the rows of a prompt tile, in a step of `n` tokens.
     pub fn prompt_blocks(&self, n: usize) -> usize {
         (n.min(PROMPT_TOKENS) * self.group()).div_ceil(self.prompt_rows())
     }
 
-    /// The warps of a block share the dimensions of a head, and not the positions.
+    /// True if the warps of a block divide the dimensions of a head instead of the positions.
     pub fn is_wide(&self) -> bool {
         self.is_among || self.head_dim.max(self.value_dim) > REGISTER_DIM
     }
@@ -120,17 +119,17 @@ impl AttentionShape {
 /// Dimensions that are fixed for an executor.
 pub struct ExecutorDims {
     pub limits: StepLimits,
-    /// Tokens of a tile in each tiling that ops ask for.
+    /// Tokens per tile in each tiling that ops request.
     pub tilings: Vec<usize>,
-    /// Width of the widest value of attention.
+    /// Width of the widest attention value.
     value_dim: usize,
-    /// Most groups that a token chooses.
+    /// Maximum number of groups that a token selects.
     chosen: usize,
-    /// Multiprocessors of the device.
+    /// Number of multiprocessors of the device.
     pub processors: usize,
-    /// Parts of attention, one for each (tile, row of the grid, split), that there is memory for.
+    /// Maximum number of partial results of attention, one per (tile, grid row, split), that there is memory for.
     pub max_parts: usize,
-    /// Positions are divided in one way, whatever the batch.
+    /// True if positions are divided in the same way for every batch.
     fixed: bool,
     experts: ExpertDims,
 }
@@ -141,15 +140,15 @@ struct ExpertDims {
     n: usize,
     used: usize,
     ffn: usize,
-    /// Results of the product with `gate`, and with `up` where both are one matrix.
+    /// Width of the product with `gate`, or with `gate` and `up` if both are one matrix.
     gate: usize,
     hidden: usize,
-    /// Some read their inputs in an order of their own, a row for each pick.
+    /// True if some experts have a separate column order, with one input row per pick.
     ordered: bool,
 }
 
 impl ExecutorDims {
-    /// Checks the dimensions against the limits of the kernels and of a device with so many multiprocessors.
+    /// Checks the dimensions against the limits of the kernels and of a device with `multiprocessors` multiprocessors.
     pub fn new(program: &Program, limits: StepLimits, multiprocessors: u32, fixed: bool) -> Result<ExecutorDims> {
         let (mut tilings, mut value_dim, mut attention_rows, mut chosen) = (Vec::new(), 0, 0, 0);
         let mut experts = ExpertDims::default();
@@ -186,7 +185,7 @@ impl ExecutorDims {
             let what = format!("{max_tokens} tokens and {max_outputs} outputs a step, 1 to {GRID_Y} are possible");
             return Err(Error::invalid(what));
         }
-        // Where results must be the same bits, or tokens are few, each chosen expert of a token is a row of a grid.
+        // In batch-invariant mode, or with few tokens, each selected expert of a token is a grid row.
         let rows = if fixed { max_tokens } else { max_tokens.min(FEW_TOKENS) };
         if rows.saturating_mul(experts.used) > GRID_X {
             return Err(Error::unsupported(format!(
@@ -196,7 +195,7 @@ impl ExecutorDims {
         }
         tilings.sort_unstable();
         tilings.dedup();
-        // Two blocks a processor, in every way to divide them that `splits` chooses; at least one tile where that is
+        // Two blocks per multiprocessor, for every division that `splits` returns; at least one tile if the division is
         // fixed.
         let processors = multiprocessors as usize;
         let parts = 4 * processors;
@@ -204,72 +203,71 @@ impl ExecutorDims {
         Ok(ExecutorDims { limits, tilings, value_dim, chosen, processors, max_parts, fixed, experts })
     }
 
-    /// The tiling of tiles of so many tokens.
+    /// Returns the index of the tiling with `tokens` tokens per tile.
     pub fn tiling(&self, tokens: usize) -> usize {
         self.tilings.binary_search(&tokens).unwrap_or_default()
     }
 
-    /// The shares that the longest context of a step has work for. A power of two, because each number needs a recorded
-    /// step.
+    /// Returns the number of splits for which the longest context of a step has work. A power of two, because each
+    /// number needs a separate CUDA graph.
     pub fn reach(&self, longest: u32) -> usize {
         let reach = (longest as usize).div_ceil(64).next_power_of_two();
         if self.fixed { FIXED_SPLITS } else { reach.min(self.max_parts / 2) }
     }
 
-    /// Shares into which the positions of a tile are divided, so that every processor has work.
+    /// Returns the number of splits of a tile's positions that gives work to every multiprocessor.
     pub fn splits(&self, shape: &AttentionShape, n_tiles: usize, reach: usize) -> usize {
         let blocks = n_tiles * shape.rows();
         if self.fixed { FIXED_SPLITS } else { reach.min((self.max_parts / 2).div_ceil(blocks.max(1))) }
     }
 
-    /// Tells whether `n` tokens in so many tiles of prompts are attended to as such: where the same positions would
-    /// else be read more than twice. Rows of prompts have other bits than single tokens.
+    /// True if `n` tokens in `n_tiles` prompt tiles use the prompt kernels: if the same positions would otherwise be
+    /// read more than twice. Results of prompt kernels are not bit-identical to those of single tokens.
     pub fn is_prompt(&self, shape: &AttentionShape, n: usize, n_tiles: usize) -> bool {
         !self.fixed && !shape.is_wide() && n * shape.group() > 2 * ATTEND_ROWS * n_tiles
     }
 
-    /// Shares into which the keys of each of `n` tokens are divided where some of them are chosen.
+    /// Returns the number of splits of the keys of each of `n` tokens, when keys are selected.
     pub fn select_splits(&self, n: usize, reach: usize) -> usize {
         (self.max_parts / (2 * n)).min(reach.div_ceil(4)).max(1)
     }
 
-    /// Shares into which the positions of tiles of prompts are divided: some steps each, and at most a block for each
-    /// processor.
+    /// Returns the number of splits of the positions of prompt tiles: some steps each, at most one block per
+    /// multiprocessor.
     pub fn prompt_splits(&self, shape: &AttentionShape, n: usize, n_tiles: usize, reach: usize) -> usize {
         let blocks = n_tiles * shape.prompt_blocks(n) * shape.kv_heads;
         (self.processors / blocks.max(1)).min(reach / 4).max(1)
     }
 
-    /// Number of counters of attention, of products and of the arg-max.
+    /// Returns the number of counters of attention, products and argmax.
     pub fn counters(&self) -> usize {
         self.max_parts + self.product_tiles() + self.limits.max_outputs
     }
 
-    /// Tiles of a product whose columns may be divided: there are at most as many as blocks, two a processor.
+    /// Returns the maximum number of tiles of a product whose columns are split: two blocks per multiprocessor.
     fn product_tiles(&self) -> usize {
         2 * self.processors
     }
 
-    /// Shares into which the columns of a product are divided, so that every processor has work: `blocks` tiles of so
-    /// many tokens, of which a processor has room for `resident`. A share is at least as long as the pipeline of a
-    /// block.
+    /// Returns the number of splits of a product's columns that gives work to every multiprocessor, for `blocks` tiles
+    /// of which a multiprocessor holds `resident`. A split is at least as long as the pipeline of a block.
     pub fn column_splits(&self, blocks: usize, resident: usize, cols: usize) -> usize {
         (resident * self.processors / blocks).min(cols / (4 * 32)).max(1)
     }
 }
 
-/// Addresses of everything that a step computes.
+/// Addresses of all intermediate results of a step.
 pub struct DeviceScratch {
-    /// Addresses of activations by `TensorId`, in steps of which some rows are dropped.
+    /// Addresses of activations by `TensorId`, in steps where some rows are dropped.
     dropping: Vec<Address>,
     /// The same in steps whose tokens are all outputs, where `KeepOutputs` copies nothing: the buffers of each of its
-    /// pairs have changed places after it.
+    /// pairs are swapped after it.
     keeping: Vec<Address>,
-    /// `[rows that products take without tiles, widest input]`
+    /// `[rows of products without tiles, widest input]`
     pub prepared: Address,
     /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16.
     pub halves: Address,
-    /// One scale a row of `halves`.
+    /// One scale per row of `halves`.
     pub row_scales: Address,
     /// `[tokens, used]`, the picks sorted by expert.
     pub expert_order: Address,
@@ -278,17 +276,18 @@ pub struct DeviceScratch {
     /// `[tokens, used]`
     pub experts: Address,
     pub expert_weights: Address,
-    /// `[tokens, used, expert_ffn]`, or twice as many columns with those of `up` after them
+    /// `[tokens, used, expert_ffn]`, or twice as many columns, followed by the columns of `up`.
     pub expert_gate: Address,
     pub expert_up: Address,
     /// `[tokens, used, hidden]`
     pub expert_out: Address,
-    /// `[parts, 16, 2 + value_dim]`, of prompts `[processors, 128, 2 + value_dim]`, or of choices `[parts, groups]` of
-    /// 64 bits
+    /// `[parts, 16, 2 + value_dim]`; for prompts `[processors, 128, 2 + value_dim]`; for selections `[parts, groups]`
+    /// of 64 bits.
     pub partials: Address,
-    /// Sums of the shares of a product's columns: 128 rows by 256 tokens a processor, or as many by fewer.
+    /// Partial sums of a product's columns: 128 rows by 256 tokens per multiprocessor, or the same number by fewer
+    /// tokens.
     pub product_parts: Address,
-    /// `[parts]` for attention, then `[tiles]` for products, then `[outputs]` for the arg-max; zero between launches.
+    /// `[parts]` for attention, then `[tiles]` for products, then `[outputs]` for argmax; zero between launches.
     pub attention_counters: Address,
     pub product_counters: Address,
     pub argmax_counters: Address,
@@ -297,17 +296,17 @@ pub struct DeviceScratch {
     /// `[outputs, ARGMAX_BLOCKS]`
     pub best: Address,
     pub best_at: Address,
-    /// `[outputs]`, what the kernels of a choice hand on.
+    /// `[outputs]`, intermediate results of the sampling kernels.
     pub draws: Address,
-    /// `[outputs]`, the token chosen after each, which the next step reads.
+    /// `[outputs]`, the token sampled after each output, which the next step reads.
     pub tokens: Address,
-    /// `[max_tokens, media_width]`, rows of media.
+    /// `[max_tokens, media_width]`, media rows.
     pub media: Address,
     pub adapters: AdapterPlaces,
 }
 
 impl DeviceScratch {
-    /// Lays the results out from `base` on; returns their addresses and the bytes that they take.
+    /// Lays out the results from `base` on; returns their addresses and total size in bytes.
     pub fn at(base: Address, dims: &ExecutorDims, program: &Program) -> Result<(DeviceScratch, usize)> {
         let StepLimits { max_tokens, max_outputs } = dims.limits;
         let e = &dims.experts;
@@ -359,7 +358,7 @@ impl DeviceScratch {
         Ok((scratch, arena.bytes()))
     }
 
-    /// Addresses of activations by `TensorId`; `keeps_all`: of a step whose tokens are all outputs.
+    /// Returns the addresses of activations by `TensorId`; `keeps_all`: for a step whose tokens are all outputs.
     pub fn tensors(&self, keeps_all: bool) -> &[Address] {
         if keeps_all { &self.keeping } else { &self.dropping }
     }

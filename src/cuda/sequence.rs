@@ -1,4 +1,4 @@
-//! Keys, values and recurrent states of one sequence on a device.
+//! KV cache and recurrent states of one sequence on a device.
 //!
 //! Owns the layout of a cache, which the kernels read through `DeviceKv` and `KvPlace`.
 
@@ -17,12 +17,12 @@ use crate::graph::sequence_spec::{KvLayer, RECURRENT_BUFFERS, SequenceSpec};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Rows of the cache are a multiple of this, a block of Q8_0 and Q4_0.
+/// Alignment of the row width, equal to a block of Q8_0 and Q4_0.
 const WIDTH: usize = 32;
 
 /// Keys and values, each `[layer][head][position][stride]`; the stride is the width rounded up, so that rows can be
-/// read 16 bytes at a time. A layer keeps all positions or a ring of the newest; Q8_0 and Q4_0 have an array of scales,
-/// one for every 32 values. Recurrent states have a few buffers, each with those of all layers.
+/// read 16 bytes at a time. A layer keeps all positions or a ring buffer of the newest; Q8_0 and Q4_0 have an array of
+/// scales, one per 32 values. Recurrent states have a few buffers, each with the states of all layers.
 pub struct CudaSequence {
     spec: SequenceSpec,
     buffer: DeviceBuffer,
@@ -32,10 +32,10 @@ pub struct CudaSequence {
     adapters: AdapterSet<dyn GpuAdapter>,
 }
 
-/// Page-locked bytes that saved rows go through.
+/// Size of the pinned buffer for saved rows in bytes.
 const SAVED_PIECE: usize = 256 << 10;
 
-/// Bytes of `WIDTH` stored values.
+/// Returns the size of `WIDTH` stored values in bytes.
 fn block_bytes(dtype: DType) -> Result<usize> {
     match dtype {
         quant::F32 => Ok(4 * WIDTH),
@@ -49,7 +49,7 @@ fn block_bytes(dtype: DType) -> Result<usize> {
     }
 }
 
-/// True for types whose blocks have a scale beside them.
+/// True for types whose blocks have a separate scale.
 fn is_scaled(dtype: DType) -> bool {
     dtype == quant::Q8_0 || dtype == quant::Q4_0
 }
@@ -58,7 +58,7 @@ fn too_large() -> Error {
     Error::invalid("the size of a cache overflows")
 }
 
-/// The places of layers in a cache, and after them that of a further one.
+/// Returns the locations of layers in a cache, followed by the location of one more layer.
 pub fn places(layers: &[KvLayer]) -> Result<Vec<KvPlace>> {
     let mut places = try_vec("places in a cache", layers.len() + 1)?;
     let mut next = KvPlace::default();
@@ -77,7 +77,7 @@ pub fn places(layers: &[KvLayer]) -> Result<Vec<KvPlace>> {
             pool,
             ..next
         });
-        // Positions that share a key have a part of its values each.
+        // Each of the positions that share a key stores a part of its values.
         let add = |before: &mut ValuesBefore, stride: u32| {
             let before = if is_ring { &mut before.rings } else { &mut before.whole };
             let each = |values: u32| values.div_ceil(pool).checked_next_multiple_of(WIDTH as u32);
@@ -95,14 +95,14 @@ pub fn places(layers: &[KvLayer]) -> Result<Vec<KvPlace>> {
     Ok(places)
 }
 
-/// Lays a cache out from `base` on; returns its view, the buffers of its recurrent states and the bytes that it takes.
+/// Lays out a cache from `base` on; returns its view, the buffers of its recurrent states and its size in bytes.
 fn kv_layout(base: Address, spec: &SequenceSpec) -> Result<(DeviceKv, Vec<Address>, usize)> {
     spec.check()?;
     let (k_bytes, v_bytes) = (block_bytes(spec.k_type)?, block_bytes(spec.v_type)?);
     if spec.capacity > i32::MAX as usize {
         return Err(too_large());
     }
-    // One length for all rings: the longest that a layer asks for.
+    // One length for all ring buffers: the longest that a layer requires.
     let rings = (0..spec.layers.len()).filter(|&i| spec.layers[i].window > 0);
     let ring = rings.map(|i| spec.kept(i)).max().unwrap_or(0);
     let ends = places(&spec.layers)?.pop().unwrap_or_default();
@@ -132,23 +132,23 @@ fn kv_layout(base: Address, spec: &SequenceSpec) -> Result<(DeviceKv, Vec<Addres
     Ok((view, recurrent, arena.bytes()))
 }
 
-/// Bytes of a cache.
+/// Returns the size of a cache in bytes.
 pub fn kv_bytes(spec: &SequenceSpec) -> Result<u64> {
     Ok(kv_layout(0, spec)?.2 as u64)
 }
 
-/// What a step sees of a cache. Only kernels read the addresses in it.
+/// A step's view of a cache. Only kernels dereference its addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct KvView(DeviceKv);
 
 impl KvView {
-    /// A cache of the same types that has no room, of a row of padding.
+    /// Returns a cache of the same types with capacity 0, for padding rows.
     pub fn padding(&self) -> KvView {
         let DeviceKv { k_type, v_type, .. } = self.0;
         KvView(DeviceKv { k_type, v_type, ..DeviceKv::default() })
     }
 
-    /// Tells whether both are of one cache, whatever recurrent states the step reads and writes.
+    /// True if both views belong to one cache, whatever recurrent states the step reads and writes.
     pub fn is_of_same(&self, other: &KvView) -> bool {
         let cache = |view: &KvView| DeviceKv { from: 0, to: 0, ..view.0 };
         cache(self) == cache(other)
@@ -166,7 +166,7 @@ impl KvView {
         DType(self.0.v_type)
     }
 
-    /// The cache as kernels read it.
+    /// Returns the cache as kernels read it.
     pub fn device(&self) -> &DeviceKv {
         &self.0
     }
@@ -187,13 +187,13 @@ impl CudaSequence {
         })
     }
 
-    /// A sequence as the type of this backend; `None` where another one has made it.
+    /// Returns a sequence as the type of this backend; `None` for another backend's sequence.
     pub fn of(sequence: &dyn GpuSequence) -> Option<&CudaSequence> {
         (sequence as &dyn Any).downcast_ref()
     }
 
-    /// Returns what a step sees of it that reads recurrent states from one buffer, or zeros, and writes them to
-    /// another.
+    /// Returns the view for a step that reads recurrent states from buffer `from`, or zeros, and writes them to buffer
+    /// `to`.
     pub fn view(&self, from: Option<usize>, to: usize) -> KvView {
         let memory = |buffer: usize| self.recurrent.get(buffer).copied().unwrap_or(0);
         KvView(DeviceKv { from: from.map_or(0, memory), to: memory(to), ..self.view })
@@ -224,13 +224,13 @@ impl CudaSequence {
         })
     }
 
-    /// Offset and bytes of a buffer of recurrent states, where there are such.
+    /// Returns offset and size in bytes of a buffer of recurrent states, if there are any.
     fn memory(&self, buffer: usize) -> Option<(usize, usize)> {
         let address = *self.recurrent.get(buffer)?;
         Some(((address - self.buffer.address()) as usize, 4 * self.spec.recurrent.iter().sum::<usize>()))
     }
 
-    /// The arrays of a layer: the offset of its first row, and the bytes of a row.
+    /// Returns the arrays of a layer: offset of the first row, and row size in bytes.
     fn arrays(&self, layer: usize) -> Result<Vec<(usize, usize)>> {
         let (view, place) = (&self.view, places(&self.spec.layers)?[layer]);
         let keys = (view.k, view.k_scales, view.k_type, place.k, place.k_stride as usize);
@@ -249,14 +249,14 @@ impl CudaSequence {
         Ok(arrays)
     }
 
-    /// Number of positions that a layer keeps.
+    /// Returns the number of positions that a layer keeps.
     fn kept(&self, layer: usize) -> usize {
         let is_ring = self.spec.layers[layer].window > 0;
         if is_ring { self.view.ring as usize } else { self.spec.capacity }
     }
 
-    /// Offset and bytes of the rows of positions of a layer: array by array, head by head, in pieces where a ring goes
-    /// round.
+    /// Returns offset and size in bytes of the rows of some positions of a layer: array by array, head by head, split
+    /// where a ring buffer wraps around.
     fn runs(&self, layer: usize, positions: Range<usize>) -> Result<Vec<(usize, usize)>> {
         let (KvLayer { n_kv_heads: heads, pool, .. }, kept) = (self.spec.layers[layer], self.kept(layer));
         let positions = positions.start / pool..positions.end / pool;

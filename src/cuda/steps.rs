@@ -1,4 +1,4 @@
-//! The steps of an executor: the one that was begun last, those that are in flight, and what the next one goes on from.
+//! The steps of an executor: the current step, the steps in flight, and the state from which the next step continues.
 
 use std::ops::Range;
 
@@ -9,46 +9,46 @@ use super::sequence::KvView;
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::{CHOSEN_BEFORE, StepInputs};
 
-/// Steps in flight: one that runs, one that waits for it, one that is being made. Few, because a text that ends early
-/// discards the others.
+/// Maximum number of steps in flight: one that runs, one queued, one being prepared. Few, because a sequence that ends
+/// early discards the others.
 pub const SLOTS: usize = 3;
 
-/// What has become of the step that was begun last.
+/// The state of the step that was begun last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// It has ended or was abandoned, or there is none. The next one brings all of its inputs.
+    /// The step has ended or was abandoned, or there is none. The next step sends all of its inputs.
     Idle,
-    /// Its ops can be queued.
+    /// Ops of the step can be queued.
     Open {
-        /// None of them was.
+        /// True if no op is queued yet.
         is_untouched: bool,
-        /// The step before was submitted.
+        /// True if the previous step was submitted.
         follows: bool,
     },
-    /// It was submitted: its tokens are on the device, where the next one can go on from them.
+    /// The step was submitted: its tokens are on the device, where the next step can continue from them.
     Submitted,
 }
 
 impl Stage {
-    /// True if a step can take the tokens that the step before has chosen on the device.
+    /// True if a step can use the tokens that the previous step sampled on the device.
     pub fn follows(self) -> bool {
         matches!(self, Stage::Submitted | Stage::Open { follows: true, .. })
     }
 }
 
-/// The step that was begun last. Its results can be read after its end too.
+/// The step that was begun last. Its results remain readable after its end.
 #[derive(Default)]
 pub struct CudaStep {
     pub shape: StepShape,
     pub sent: Sent,
-    /// The ops that are left.
+    /// The remaining ops.
     pub ops: Range<usize>,
-    /// It has all ops of the program, or all up to `KeepOutputs`.
+    /// True if the step has all ops of the program, or all up to `KeepOutputs`.
     pub is_whole: bool,
-    /// Tokens and outputs, without padding.
+    /// Number of tokens, without padding; next, of outputs.
     pub tokens: usize,
     pub outputs: usize,
-    /// Outputs with logits.
+    /// Number of outputs with logits.
     pub results: usize,
 }
 
@@ -59,17 +59,17 @@ impl CudaStep {
     }
 }
 
-/// The tokens that the submitted steps have chosen, and the ends of these steps.
+/// The tokens that the submitted steps have sampled, and the ends of these steps.
 pub struct Flight {
     /// `[SLOTS, stride]`
     answers: PinnedBuffer,
-    /// Outputs of a step at most.
+    /// Maximum number of outputs of a step.
     stride: usize,
     /// The end of the last step of each slot.
     ended: Vec<Event>,
     /// Slot of the step that was begun last.
     slot: usize,
-    /// Number of steps that were submitted and not collected, the newest ones.
+    /// Number of submitted steps that are not collected yet, the newest ones.
     n: usize,
 }
 
@@ -89,18 +89,18 @@ impl Flight {
         (self.n < SLOTS).then_some(()).ok_or_else(is_full)
     }
 
-    /// Slot of the step that was begun last.
+    /// Returns the slot of the step that was begun last.
     pub fn slot(&self) -> usize {
         self.slot
     }
 
-    /// Goes on to the next slot, for a step that begins.
+    /// Advances to the next slot, for a new step.
     pub fn next_slot(&mut self) -> usize {
         self.slot = (self.slot + 1) % SLOTS;
         self.slot
     }
 
-    /// Takes the step that was begun last for one in flight.
+    /// Marks the step that was begun last as in flight.
     pub fn submit(&mut self, current: &Current, stream: &Stream) -> Result<()> {
         current.record(stream, &self.ended[self.slot])?;
         self.n += 1;
@@ -118,27 +118,28 @@ impl Flight {
         Ok(slot)
     }
 
-    /// Forgets all steps; false if there are none.
+    /// Discards all steps; returns false if there are none.
     pub fn abandon(&mut self) -> bool {
         std::mem::take(&mut self.n) > 0
     }
 
-    /// The token after output `i` of the step in a slot, of those that the device has written.
+    /// Returns the token that the device wrote after output `i` of the step in a slot.
     pub fn answer(&self, slot: usize, i: usize) -> Result<u32> {
         let answers = self.answers.bytes().as_chunks().0;
         let answer = answers.get(slot * self.stride + i).map(|b| u32::from_le_bytes(*b));
         answer.ok_or_else(|| Error::invalid(format!("output {i} does not exist")))
     }
 
-    /// The memory for tokens.
+    /// Returns the memory for tokens.
     pub fn answers(&self) -> Answers {
         Answers { address: self.answers.address(), slots: SLOTS as u32, stride: self.stride as u32 }
     }
 }
 
-/// What tells whether a step goes on from the one before, which has a token for each output.
+/// The information needed to decide whether a step continues from the previous one, which has a token per output.
 pub struct LastTokens {
-    /// Positions, turns ahead of them, spans and sequences of the tokens; none where some of them were no outputs.
+    /// Positions, M-RoPE positions minus positions, spans and sequences of the tokens; empty if not all tokens were
+    /// outputs.
     positions: Vec<u32>,
     turns: Vec<[u32; 3]>,
     spans: Vec<[u32; 2]>,
@@ -157,7 +158,7 @@ impl LastTokens {
         })
     }
 
-    /// Takes note of the tokens of a step.
+    /// Saves the tokens of a step.
     pub fn set(&mut self, inputs: &StepInputs, caches: Vec<KvView>) {
         self.positions.clear();
         self.turns.clear();
@@ -172,8 +173,8 @@ impl LastTokens {
         self.caches = caches;
     }
 
-    /// Tells whether a step is the one after these tokens, with those that were chosen there: the device has moved ids,
-    /// positions and rules on by itself.
+    /// True if a step directly follows these tokens with the sampled ones: the device has advanced ids, positions and
+    /// rules itself.
     pub fn lead_to(&self, inputs: &StepInputs, caches: &[KvView]) -> bool {
         inputs.ids.iter().all(|id| *id == CHOSEN_BEFORE)
             && inputs.outputs.len() == inputs.ids.len()

@@ -1,8 +1,8 @@
-//! The way of values from a GPU to another one that executes the next part of a program.
+//! Transfer of values between the GPUs that execute consecutive parts of a program.
 //!
-//! Copies are queued: the source's work is followed by an event, for which the destination's stream waits. They go from
-//! device to device, or by way of page-locked memory where the devices refuse each other. A way carries one set of
-//! values at a time: nothing may be queued at its source before the host, or a way back, has waited for the
+//! Copies are queued: an event follows the source's work, and the destination's stream waits for it. Copies go directly
+//! from device to device, or through pinned memory if the devices have no peer access. A transfer carries one set of
+//! values at a time: nothing may be queued at its source before the host, or a transfer back, has waited for the
 //! destination.
 
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::gpu::{GpuExecutor, Transfer};
 use crate::graph::op::TensorId;
 
 pub struct CudaTransfer {
-    /// Stands after the work of the source.
+    /// Recorded after the work of the source.
     ready: Event,
-    /// Memory on the way; `None`: copies are direct.
+    /// Intermediate pinned memory; `None` for direct copies.
     via: Option<PinnedBuffer>,
 }
 
-/// Offsets in the buffers of both ends, and bytes.
+/// Offset in the source's buffer, offset in the destination's buffer, and bytes.
 type Piece = (usize, usize, usize);
 
 impl Transfer for CudaTransfer {
@@ -44,7 +44,7 @@ impl Transfer for CudaTransfer {
 }
 
 impl CudaTransfer {
-    /// A way from one context to another for at most so many bytes at a time.
+    /// Returns a transfer from one context to another for at most `bytes` bytes at a time.
     pub fn new(from: &Arc<Context>, to: &Arc<Context>, bytes: usize) -> Result<CudaTransfer> {
         let is_direct = Context::reach(to, from)?;
         let ready = from.enter()?.event(false)?;

@@ -1,15 +1,15 @@
-//! Values of the host on their way to the device.
+//! Uploads of host values to the device.
 
 use super::launch::{Current, DeviceBuffer, PinnedBuffer, Place, Stream};
 use crate::error::Result;
 
-/// Bytes of values that the host may queue before it waits for the device.
+/// Bytes of values that the host may queue before it synchronizes.
 const BYTES: usize = 256 << 10;
 
-/// Page-locked memory through which values are queued.
+/// Pinned memory through which values are queued.
 pub struct UploadQueue {
     pinned: PinnedBuffer,
-    /// Bytes taken since the last wait for the device.
+    /// Bytes used since the last synchronization.
     used: usize,
 }
 
@@ -18,7 +18,7 @@ impl UploadQueue {
         Ok(UploadQueue { pinned: current.alloc_pinned(BYTES)?, used: 0 })
     }
 
-    /// Queues a copy of `values`; waits for the stream whenever the memory is full.
+    /// Queues a copy of `values`; synchronizes the stream whenever the memory is full.
     pub fn queue(&mut self, current: &Current, stream: &Stream, to: Place<DeviceBuffer>, values: &[f32]) -> Result<()> {
         let mut done = 0;
         for piece in values.chunks(BYTES / 4) {
@@ -36,12 +36,12 @@ impl UploadQueue {
         Ok(())
     }
 
-    /// Takes note that the stream was waited for: no copy uses the memory.
+    /// Marks the memory as unused after a synchronization of the stream.
     pub fn restart(&mut self) {
         self.used = 0;
     }
 
-    /// The memory, for other copies while none is queued.
+    /// Returns the memory, for other copies while none is queued.
     pub fn memory(&mut self) -> &mut PinnedBuffer {
         &mut self.pinned
     }

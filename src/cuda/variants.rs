@@ -1,4 +1,4 @@
-//! Kernels by the types, rows and widths that they are for.
+//! Kernels by type, number of rows and width.
 
 use super::args::{AttendAloneArgs, AttendArgs, ProjectArgs};
 use super::launch::CudaKernel;
@@ -6,15 +6,15 @@ use super::module::KernelTable;
 use crate::quant;
 use crate::tensor::DType;
 
-/// A kernel that reads caches.
+/// A kernel that reads KV caches.
 pub struct ByCache<'a, Args> {
-    /// For caches that hold F16 alone.
+    /// For caches that hold only F16.
     halves: &'a CudaKernel<Args>,
     any: &'a CudaKernel<Args>,
 }
 
 impl<'a, Args> ByCache<'a, Args> {
-    /// The kernel for caches of which all hold F16, or some do not.
+    /// Returns the kernel for caches that are all F16, or the general one.
     pub fn of(&self, are_halves: bool) -> &'a CudaKernel<Args> {
         if are_halves { self.halves } else { self.any }
     }
@@ -24,16 +24,16 @@ impl<'a, Args> ByCache<'a, Args> {
     }
 }
 
-/// The kernels of attention for heads of one width.
+/// The attention kernels for heads of one width.
 pub struct AttentionKernels<'a> {
-    /// With few tokens of a sequence.
+    /// For few tokens of a sequence.
     pub few_tokens: ByCache<'a, AttendArgs>,
-    /// With many, as in prompts.
+    /// For many tokens, as in prompts.
     pub many_tokens: ByCache<'a, AttendArgs>,
 }
 
 impl KernelTable {
-    /// The products of matrices of one type with one row of input and with two, which each block prepares for itself.
+    /// Returns the products of matrices of one type with one input row and with two, which each block prepares itself.
     pub fn gemv(&self, dtype: DType) -> [&CudaKernel<ProjectArgs>; 2] {
         match dtype {
             quant::F32 => [&self.gemv_f32, &self.gemv_f32_2],
@@ -46,12 +46,12 @@ impl KernelTable {
             quant::Q4_K => [&self.gemv_q4_k, &self.gemv_q4_k_2],
             quant::Q5_K => [&self.gemv_q5_k, &self.gemv_q5_k_2],
             quant::Q6_K => [&self.gemv_q6_k, &self.gemv_q6_k_2],
-            // What has no kernels was stored as F16.
+            // Types without kernels were stored as F16.
             _ => [&self.gemv_f16, &self.gemv_f16_2],
         }
     }
 
-    /// The products of matrices without blocks of one type with few rows of input; `None` for types of blocks.
+    /// Returns the product of non-block matrices of one type with few input rows; `None` for block types.
     pub fn gemv_rows(&self, dtype: DType) -> Option<&CudaKernel<ProjectArgs>> {
         match dtype {
             quant::F32 => Some(&self.gemv_f32_rows),
@@ -61,7 +61,7 @@ impl KernelTable {
         }
     }
 
-    /// Attention by the largest width of heads.
+    /// Returns the attention kernels by maximum width of heads.
     pub fn attention(&self) -> [(usize, AttentionKernels<'_>); 3] {
         let k = self;
         let kernels = |few, few_any, many, many_any| AttentionKernels {
@@ -75,8 +75,8 @@ impl KernelTable {
         ]
     }
 
-    /// Attention of tokens that are alone of their sequences in a step, with what is done to their heads before, by the
-    /// largest width of heads.
+    /// Returns the attention kernels for tokens that are the only ones of their sequences, fused with the preceding ops
+    /// on heads, by maximum width of heads.
     pub fn attention_alone(&self) -> [(usize, ByCache<'_, AttendAloneArgs>); 3] {
         let k = self;
         [
@@ -86,7 +86,7 @@ impl KernelTable {
         ]
     }
 
-    /// Kernels whose shared memory grows with the width of a model.
+    /// Returns the kernels whose shared memory grows with the width of a model.
     pub fn products(&self) -> impl Iterator<Item = &CudaKernel<ProjectArgs>> {
         let types = [quant::F32, quant::F16, quant::BF16, quant::Q4_0, quant::Q4_1, quant::Q5_0, quant::Q5_1];
         let types = types.into_iter().chain([quant::Q8_0, quant::Q4_K, quant::Q5_K, quant::Q6_K]);

@@ -1,6 +1,6 @@
 //! Weights on a device: matrices, vectors and rotary tables, and their upload.
 //!
-//! Relies on `gpu::weight_layout` for their places.
+//! Relies on `gpu::weight_layout` for the layout.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::gpu::weight_layout::{COLS, PlaneLayout, WeightLayout};
 use crate::graph::op::{RopeTable, Vector, Weight};
 use crate::graph::weights::{Progress, Rope, RopePairs, Weights};
 
-/// The matrix whose planes lie as a layout has them, from `base` on.
+/// Returns the matrix whose planes have the given layout from `base` on.
 pub(super) fn matrix(layout: &PlaneLayout, base: Address, scale_bound: f32) -> DeviceMatrix {
     let mut planes = [0; 4];
     for (plane, (offset, _)) in planes.iter_mut().zip(&layout.planes) {
@@ -42,7 +42,7 @@ pub struct DeviceRope {
 pub struct DeviceWeights {
     buffer: DeviceBuffer,
     matrices: Vec<DeviceMatrix>,
-    /// Address and length of each.
+    /// Address and length of each vector.
     vectors: Vec<(Address, usize)>,
     ropes: Vec<DeviceRope>,
     staging: u64,
@@ -66,12 +66,12 @@ impl DeviceWeights {
         self.matrices[weight.0 as usize]
     }
 
-    /// A matrix by its number.
+    /// Returns a matrix by its index.
     pub fn matrix_at(&self, i: usize) -> DeviceMatrix {
         self.matrices[i]
     }
 
-    /// The address of a vector, or null for none.
+    /// Returns the address of a vector, or null for `None`.
     pub fn vector(&self, vector: Option<Vector>) -> Address {
         vector.map_or(0, |vector| self.vectors[vector.0 as usize].0)
     }
@@ -88,21 +88,21 @@ impl DeviceWeights {
 /// Bytes that are read and copied at a time: large enough for the bus, small enough to stay in the cache.
 const PIECE: usize = 4 << 20;
 
-/// Bytes of vectors that are copied at a time, at least.
+/// Minimum number of bytes of vectors that are copied at a time.
 const VECTOR_PIECE: usize = 64 << 10;
 
-/// Copies weights to the device; while one piece of a matrix is copied the next is read.
+/// Copies weights to the device; while one piece of a matrix is copied, the next one is read.
 pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress) -> Result<DeviceWeights> {
     let layout = WeightLayout::new(weights)?;
     let current = context.enter()?;
     let buffer = current.alloc("weights", layout.arena.bytes())?;
     let piece_rows = |l: &PlaneLayout| (PIECE / l.packed_row_bytes().max(l.row_bytes)).clamp(1, l.rows);
     let staging = layout.matrices.iter().map(|l| piece_rows(l) * l.packed_row_bytes()).max().unwrap_or(0);
-    // Vectors go through one of them.
+    // Vectors go through one of the lanes.
     let staging = staging.max(VECTOR_PIECE);
     let mut hash = XxHash64::with_seed(0);
     let mut lanes = Vec::with_capacity(2);
-    // Of a plan nothing is read.
+    // A plan reads nothing.
     let reads = !context.plans();
     for _ in 0..if reads { 2 } else { 0 } {
         lanes.push((current.stream()?, current.alloc_pinned(staging)?));
@@ -122,7 +122,7 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
             let raw = matrix.rows(*source, first, n, |rows| hash.write(rows))?;
             *bound = bound.max(matrix.bound(&raw));
             let (stream, pinned): &mut (Stream, PinnedBuffer) = &mut lanes[0];
-            // The copies that were queued from this memory.
+            // Waits for the copies that were queued from this memory.
             current.synchronize(stream)?;
             let (mut rest, mut planes) = (pinned.bytes_mut(), Vec::with_capacity(matrix.planes.len()));
             for (_, row) in &matrix.planes {

@@ -1,4 +1,4 @@
-//! What lives in a context: memory, streams, events, modules and their kernels, records. Each frees its handle once.
+//! Objects of a context: memory, streams, events, modules and their kernels, CUDA graphs. Each frees its handle once.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
@@ -12,7 +12,7 @@ use super::Context;
 use crate::cuda::probe::{Driver, Status};
 use crate::gpu::Address;
 
-/// Frees a handle in its context and ignores failures, which no caller could handle.
+/// Frees a handle in its context; ignores failures, which no caller could handle.
 fn release(context: &Arc<Context>, free: impl FnOnce(&Driver) -> Status) {
     if context.is_silent.load(Ordering::Relaxed) {
         return;
@@ -22,13 +22,13 @@ fn release(context: &Arc<Context>, free: impl FnOnce(&Driver) -> Status) {
     }
 }
 
-/// A place in memory of a device, `DeviceBuffer`, or in page-locked memory of the host, `PinnedBuffer`.
+/// A location in device memory, `DeviceBuffer`, or in pinned host memory, `PinnedBuffer`.
 pub struct Place<'a, Memory> {
     pub(super) memory: &'a Memory,
     pub(super) offset: usize,
 }
 
-/// Memory of a device.
+/// Device memory.
 pub struct DeviceBuffer {
     pub(super) context: Arc<Context>,
     pub(super) address: Address,
@@ -48,12 +48,12 @@ impl DeviceBuffer {
         &self.context
     }
 
-    /// The place `offset` bytes from the beginning.
+    /// Returns the location `offset` bytes from the start.
     pub fn at(&self, offset: usize) -> Place<'_, DeviceBuffer> {
         Place { memory: self, offset }
     }
 
-    /// The address of `bytes` bytes at `offset`; panics where they do not lie within the buffer.
+    /// Returns the address of `bytes` bytes at `offset`; panics if they are out of bounds.
     pub(super) fn part(&self, offset: usize, bytes: usize) -> Address {
         assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside a device buffer");
         self.address + offset as Address
@@ -61,14 +61,14 @@ impl DeviceBuffer {
 }
 
 impl<'a, Memory> Place<'a, Memory> {
-    /// The place some bytes after this one.
+    /// Returns the location some bytes after this one.
     pub fn after(&self, bytes: usize) -> Place<'a, Memory> {
         Place { memory: self.memory, offset: self.offset + bytes }
     }
 }
 
 impl Place<'_, DeviceBuffer> {
-    /// The address of `bytes` bytes from here on; panics where they do not lie within the buffer.
+    /// Returns the address of `bytes` bytes from here on; panics if they are out of bounds.
     pub(super) fn part(&self, bytes: usize) -> Address {
         self.memory.part(self.offset, bytes)
     }
@@ -78,29 +78,29 @@ impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         self.context.taken[0].fetch_sub(self.bytes.max(1) as u64, Ordering::Relaxed);
         if !self.context.plans {
-            // SAFETY: `address` came from `cuMemAlloc`; streams that work on it are dropped first, and wait.
+            // SAFETY: `address` came from `cuMemAlloc`; streams that use it are dropped first, and their drop waits.
             release(&self.context, |d| unsafe { (d.memory_free)(self.address) });
         }
     }
 }
 
-/// Page-locked memory of the host, which the device reads and writes at the same address: the driver maps what it
-/// allocates wherever devices and host share an address space, as they do in processes of 64 bits.
+/// Pinned host memory, which the device accesses at the same address: the driver maps its allocations wherever devices
+/// and host share an address space, as in 64-bit processes.
 pub struct PinnedBuffer {
     pub(super) context: Arc<Context>,
     pub(super) data: *mut u8,
     pub(super) bytes: usize,
 }
 
-// SAFETY: plain memory without a home thread.
+// SAFETY: plain memory without thread affinity.
 unsafe impl Send for PinnedBuffer {}
 // SAFETY: shared references only read.
 unsafe impl Sync for PinnedBuffer {}
 
 impl PinnedBuffer {
-    /// The memory; no copy or kernel may be using it, which `Current::synchronize` ensures.
+    /// Returns the memory; no copy or kernel may be using it, which `Current::synchronize` ensures.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `data` is `bytes` long and was filled when it was made.
+        // SAFETY: `data` has `bytes` bytes and was initialized at creation.
         unsafe { std::slice::from_raw_parts(self.data, self.bytes) }
     }
 
@@ -113,17 +113,17 @@ impl PinnedBuffer {
         self.bytes
     }
 
-    /// The address for kernels.
+    /// Returns the address for kernels.
     pub fn address(&self) -> Address {
         self.data as Address
     }
 
-    /// The place `offset` bytes from the beginning.
+    /// Returns the location `offset` bytes from the start.
     pub fn at(&self, offset: usize) -> Place<'_, PinnedBuffer> {
         Place { memory: self, offset }
     }
 
-    /// The address of `bytes` bytes at `offset`; panics where they do not lie within the memory.
+    /// Returns the address of `bytes` bytes at `offset`; panics if they are out of bounds.
     pub(super) fn part(&self, offset: usize, bytes: usize) -> *mut c_void {
         assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside of page-locked memory");
         self.data.wrapping_add(offset).cast()
@@ -131,7 +131,7 @@ impl PinnedBuffer {
 }
 
 impl Place<'_, PinnedBuffer> {
-    /// The address of `bytes` bytes from here on; panics where they do not lie within the memory.
+    /// Returns the address of `bytes` bytes from here on; panics if they are out of bounds.
     pub(super) fn part(&self, bytes: usize) -> *mut c_void {
         self.memory.part(self.offset, bytes)
     }
@@ -140,7 +140,7 @@ impl Place<'_, PinnedBuffer> {
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         self.context.taken[1].fetch_sub(self.bytes.max(1) as u64, Ordering::Relaxed);
-        // SAFETY: `data` came from `cuMemHostAlloc`; streams that work on it are dropped first, and wait.
+        // SAFETY: `data` came from `cuMemHostAlloc`; streams that use it are dropped first, and their drop waits.
         release(&self.context, |d| unsafe { (d.host_free)(self.data.cast()) });
     }
 }
@@ -158,7 +158,7 @@ unsafe impl Sync for Stream {}
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // Destroying it would not wait for the work in it, whose memory may be freed next.
+        // Destroying the stream would not wait for its work, whose memory may be freed next.
         if let Ok(current) = self.context.enter_anyway() {
             let _ = current.synchronize(self);
         }
@@ -201,7 +201,7 @@ impl Drop for Module {
     }
 }
 
-/// A kernel whose one parameter is an `A`, by value.
+/// A kernel with a single parameter of type `A`, by value.
 pub struct CudaKernel<A> {
     pub(super) raw: CUfunction,
     pub(super) name: &'static CStr,
@@ -224,19 +224,20 @@ impl<A> CudaKernel<A> {
 pub struct Grid {
     pub blocks: [u32; 3],
     pub threads: u32,
-    /// Dynamic shared memory a block, in bytes.
+    /// Dynamic shared memory per block in bytes.
     pub shared: u32,
-    /// The kernel may start before the one ahead has ended; it waits for that itself before it reads results.
+    /// True if the kernel may start before the previous one has ended (programmatic dependent launch); the kernel
+    /// itself waits before it reads results.
     pub early: bool,
 }
 
-/// Recorded work that one call launches.
+/// An executable CUDA graph.
 pub struct Graph {
     pub(super) context: Arc<Context>,
     pub(super) raw: CUgraphExec,
 }
 
-// SAFETY: graphs may be used from any thread, one at a time, which `&mut` in `Current::replay` makes sure of.
+// SAFETY: graphs may be used from any thread, one at a time, which `&mut` in `Current::replay` ensures.
 unsafe impl Send for Graph {}
 
 impl Drop for Graph {

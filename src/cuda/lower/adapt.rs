@@ -1,4 +1,4 @@
-//! The launches of adapters: what they add to products, for the rows of sequences that have them.
+//! The launches of LoRA adapters: their additions to products, for the rows of sequences that use them.
 
 use crate::cuda::args::{AdaptArgs, AdaptSegment, HEAD_TOKENS, MAX_SEGMENTS, Modification, ModifyArgs};
 use crate::cuda::lower::Lowering;
@@ -7,7 +7,7 @@ use crate::gpu::Address;
 use crate::graph::op::{Projection, TensorId};
 use crate::graph::weights::Beside;
 
-/// Warps of a block.
+/// Warps per block.
 const WARPS: usize = 4;
 
 impl Lowering<'_> {
@@ -20,7 +20,7 @@ impl Lowering<'_> {
         self.adapt_each(x, &products[..projections.len()], scale)
     }
 
-    /// Adds to logits, and does what the kernel of the product has left to this.
+    /// Adds to logits, then applies the scale and softcap that the kernel of the product omitted.
     pub(crate) fn adapt_logits(&mut self, x: TensorId, scale: f32, softcap: f32) -> Result<()> {
         let logits = self.scratch.logits;
         self.adapt_each(x, &[(Beside::Logits, logits)], 1.0)?;
@@ -40,7 +40,7 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.modify, blocks, 256, 0, &args)
     }
 
-    /// Tells whether an adapter of the step adds to the logits.
+    /// True if an adapter of the step adds to the logits.
     pub(crate) fn adapts_logits(&self) -> bool {
         self.adapted.adapters.iter().any(|adapter| adapter.beside(Beside::Logits).is_some())
     }
@@ -79,7 +79,7 @@ impl Lowering<'_> {
                     n: self.shape.n as u32,
                     adds: u32::from(adds),
                 };
-                // A row is shared by a lane for each eight columns, at least four and at most a warp.
+                // One lane per eight columns of a row, at least four and at most a warp.
                 let blocks = |s: &AdaptSegment| {
                     let lanes = (s.w.cols as usize / 8).next_power_of_two().clamp(4, 32);
                     (s.w.rows as usize).div_ceil(WARPS * 32 / lanes)
@@ -92,8 +92,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The address of an input of products. A norm that these apply themselves is written to its activation, which
-    /// nothing else is in until the last of them.
+    /// Returns the address of an input of products. If the products apply a norm themselves, writes the normalized
+    /// input to its activation, which is otherwise unused until the last product.
     fn normalised(&mut self, x: TensorId) -> Result<Address> {
         if let Some((norm, from)) = self.fusions.delayed(x) {
             self.add_norm(from, None, Some((&norm, x)))?;

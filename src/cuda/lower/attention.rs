@@ -1,6 +1,6 @@
-//! Launches of attention, and of what is done to heads before it: norms, rotation, and keys and values into the cache.
+//! Launches of attention, and of the preceding ops on heads: norms, RoPE, and storing keys and values in the KV cache.
 //!
-//! Relies on `fuse` for the ops that a launch stands for.
+//! Relies on `fuse` for the ops that a launch combines.
 
 use crate::cuda::args::{
     self, ATTEND_ROWS, ATTEND_WARPS, AttendAloneArgs, AttendArgs, GroupKind, HeadsArgs, PROMPT_TOKENS, SELECT_KEYS,
@@ -17,7 +17,7 @@ use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::RopePairs;
 
 impl Lowering<'_> {
-    /// Norms of heads, rotation and the cache.
+    /// Norms of heads, RoPE and the KV cache.
     pub(crate) fn heads(&mut self, ops: &HeadOps) -> Result<()> {
         const WARPS: usize = 4;
         let args = self.heads_args(ops);
@@ -68,7 +68,7 @@ impl Lowering<'_> {
         args
     }
 
-    /// Attention, to keys and values that may be turned.
+    /// Attention to keys and values that may have been rotated by the Hadamard transform.
     pub(crate) fn attend(&mut self, op: &Attend, heads: Option<HeadOps>) -> Result<()> {
         let KvLayer { is_latent, head_dim, value_dim, .. } = self.program.kv_layers[op.layer.0 as usize];
         let [keys, values] = self.shape.fours.map(|is_four| is_four && !is_latent);
@@ -98,8 +98,7 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.turn_heads, blocks, 128, 0, &args)
     }
 
-    /// Attention, with norms of heads, rotation and the cache where tokens that are alone of their sequences have them
-    /// together.
+    /// Attention, fused with norms of heads, RoPE and the KV cache if each token is the only one of its sequence.
     fn attend_turned(&mut self, op: &Attend, heads: Option<HeadOps>) -> Result<()> {
         let (d, s, shape) = (self.dims, self.shape, AttentionShape::new(self.program, op));
         let prompt_tiles = s.n_tiles[d.tiling(PROMPT_TOKENS)];
@@ -111,7 +110,7 @@ impl Lowering<'_> {
             // Positions are divided as for one token.
             false => d.splits(&shape, if s.separate { 1 } else { n_tiles }, s.reach),
         };
-        // A window is soon dealt out.
+        // A small window has work for few splits.
         let splits = match op.mask.span() {
             0 => splits,
             window => splits.min(window.div_ceil(64).next_power_of_two()),
@@ -163,7 +162,8 @@ impl Lowering<'_> {
         let alone = k.attention_alone().into_iter().find(|(dim, _)| widest <= *dim);
         if let (Some(heads), Some((dim, kernels))) = (heads, alone) {
             let args = AttendAloneArgs { attend: args, heads: self.heads_args(&heads) };
-            // Queries as operands; heads as they are with sines and cosines, and then the parts of four warps; a flag.
+            // Queries as operands; unnormalized heads with sines and cosines, and then the partial results of four
+            // warps; a flag.
             let pairs = args.heads.n_pairs as usize;
             let as_they_are = (shape.group() + 1) * shape.head_dim + 2 * pairs;
             let shared = 32 * dim + 4 * as_they_are.max(4 * shape.group() * (2 + shape.value_dim)) + 16;
@@ -172,7 +172,7 @@ impl Lowering<'_> {
         }
         let narrow = k.attention().into_iter().find(|(dim, _)| widest <= *dim && !shape.is_among);
         let Some((dim, kernels)) = narrow else {
-            // Queries, [32 dimensions][1024 bytes], two turns of scores, and a flag.
+            // Queries, [32 dimensions][1024 bytes], two stages of scores, and a flag.
             let shared = 1024 * (shape.head_dim.div_ceil(32) + 8) + 16;
             let kernel = match (shape.is_among, s.halves) {
                 (true, _) => &k.attend_among,
@@ -181,11 +181,11 @@ impl Lowering<'_> {
             };
             return self.attend_tiles(kernel, grid, shared, args, |args| args);
         };
-        // Queries of heads this long wait in shared memory: 16 steps of 512 bytes for each of four warps.
+        // Queries of heads this wide are kept in shared memory: 16 steps of 512 bytes for each of four warps.
         let queries = if dim > 128 { ATTEND_WARPS * 16 * 512 } else { 0 };
         if is_prompt {
             let blocks = n_tiles * shape.prompt_blocks(s.n) * splits;
-            // Two stages of keys and values of 64 positions, of 32 where heads are long; a flag.
+            // Two stages of keys and values with 64 positions (32 for wide heads); a flag.
             let planes = 2 * 2 * 64 * 2 * dim.min(128) + 16;
             return self.launch(
                 kernels.many_tokens.of(s.halves),
@@ -199,7 +199,7 @@ impl Lowering<'_> {
         self.attend_tiles(kernels.few_tokens.of(s.halves), grid, shared, args, |args| args)
     }
 
-    /// The keys that tokens attend to.
+    /// Selects the keys that tokens attend to.
     pub(crate) fn select(&mut self, op: &Select) -> Result<()> {
         let head_dim = self.program.kv_layers[op.layer.0 as usize].head_dim;
         let (top, size, heads) = (self.program.width(op.out), op.groups.size(), self.program.width(op.weights));
@@ -233,8 +233,9 @@ impl Lowering<'_> {
         self.launch(kernel, [self.shape.n * splits, 1, 1], SELECT_KEYS as u32, shared, &args)
     }
 
-    /// Attends to tiles of few tokens, a grid of tiles and of rows of each, as many tiles at a time as there is room
-    /// for their parts, where they are in parts; `whole` makes the kernel's arguments of those of attention.
+    /// Attends to tiles of few tokens, on a grid of tiles and rows per tile. If tiles are split, each launch has as
+    /// many tiles as there is memory for their partial results. `whole` makes the kernel's arguments from those of
+    /// attention.
     fn attend_tiles<A: Copy>(
         &mut self,
         kernel: &CudaKernel<A>,

@@ -1,4 +1,4 @@
-//! The launches that choose a token after each output: `kernels/sample.cu`.
+//! The launches that sample a token after each output: `kernels/sample.cu`.
 
 use crate::cuda::args::{BINS, ChooseArgs, LISTED, SAMPLE_THREADS};
 use crate::cuda::lower::Lowering;
@@ -7,18 +7,18 @@ use crate::cuda::scratch::ARGMAX_BLOCKS;
 use crate::error::Result;
 use crate::sampling::MAX_ENTRIES;
 
-/// Blocks that draw a token.
+/// Number of blocks that draw a token.
 const DRAW_BLOCKS: usize = 64;
 
-/// Threads of a block.
+/// Number of threads per block.
 const THREADS: u32 = SAMPLE_THREADS as u32;
 
-/// Shared memory of `weigh` and of `keep`: bins, or the list and a sum a thread, and a few words.
+/// Shared memory of `weigh`, and next of `keep`: bins, or the list and one sum per thread, and a few words.
 const WEIGH_SHARED: usize = 12 * BINS + 16;
 const KEEP_SHARED: usize = 8 * (LISTED + SAMPLE_THREADS) + 32;
 
 impl Lowering<'_> {
-    /// Chooses a token for each row of logits.
+    /// Samples a token for each row of logits.
     pub(crate) fn choose(&mut self) -> Result<()> {
         let (vocab, rows) = (self.program.vocab, self.shape.n);
         let StepRules { rules, states } = self.rules;
@@ -57,7 +57,7 @@ impl Lowering<'_> {
     }
 }
 
-/// `unit` of `sampling/arithmetic.rs`: a power of two so that weights of `n` tokens have a sum below 2^63.
+/// `unit` of `sampling/arithmetic.rs`: a power of two such that the weights of `n` tokens have a sum below 2^63.
 fn unit(n: usize) -> f64 {
     let bits = (usize::BITS - n.leading_zeros()).clamp(12, 62);
     (1u64 << (63 - bits)) as f64

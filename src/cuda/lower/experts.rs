@@ -1,4 +1,4 @@
-//! The launches of a router and of experts.
+//! The launches of MoE routers and experts.
 
 use crate::cuda::args::{
     self, CombineArgs, DeviceMatrix, DeviceNorm, Epilogue, ExpertGluArgs, GroupArgs, OrderArgs, ProjectArgs, RouteArgs,
@@ -46,8 +46,8 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.route, [self.shape.n, 1, 1], 32, shared, &args)
     }
 
-    /// Each chosen expert of each token is a matrix times a vector. Where there is a `sum`, the result is added to that
-    /// activation, times its factor.
+    /// Each selected expert of each token is a GEMV. If there is a `sum`, the result times its factor is added to that
+    /// activation.
     pub(crate) fn experts(&mut self, op: &Experts, sum: Option<(TensorId, f32)>) -> Result<()> {
         let weights = &self.model.weights;
         let matrices = [op.gate.unwrap_or(op.up), op.up, op.down].map(|weight| weights.matrix(weight));
@@ -58,7 +58,7 @@ impl Lowering<'_> {
         }
         let picks = self.shape.n * op.routing.n_used;
         let [gate, up] = [first.segments[0], first.segments[1]];
-        // Biases are added where the products end, factors after them.
+        // Biases are added at the end of the products, factors are applied after them.
         let together = first.n_segments == 2
             && gate.w.dtype == up.w.dtype
             && [glu.weights, glu.factors[0], glu.factors[1]] == [0; 3]
@@ -90,7 +90,7 @@ impl Lowering<'_> {
         self.combine(op, sum)
     }
 
-    /// The products of experts with some matrices: of gate, or of up where it is alone, of up and of down.
+    /// Returns the products of experts with some matrices: gate (or up if there is no gate), up and down.
     fn expert_products(&self, op: &Experts, [gate, up, down]: [DeviceMatrix; 3]) -> ExpertProducts {
         let (used, ffn, input) = (op.routing.n_used, op.ffn, self.input(op.x));
         let picks = self.shape.n * used;
@@ -100,7 +100,7 @@ impl Lowering<'_> {
             Segment { w, out, bias: 0 }
         };
         let (gates, ups) = (self.scratch.expert_gate, self.scratch.expert_up);
-        // Gate and up as one product, or one of them alone.
+        // Gate and up as one product, or only one of them.
         let (is_joined, is_single) = (op.gate == Some(op.up), op.gate.is_none() || op.gate == Some(op.up));
         let stride = if is_joined { 2 * ffn } else { ffn };
         let gate = one(gate, stride, gates);
@@ -148,7 +148,7 @@ impl Lowering<'_> {
         ExpertProducts { input, first, second, glu }
     }
 
-    /// The products of experts that read their inputs in an order of their own, which they are brought into first.
+    /// Computes the products of experts whose inputs have a separate column order, after reordering the inputs.
     fn ordered(
         &mut self,
         op: &Experts,
@@ -161,7 +161,7 @@ impl Lowering<'_> {
         self.group(op)?;
         let orders = [if op.gate.is_some() { gate } else { up }, up];
         for (i, order) in orders.into_iter().take(first.n_segments as usize).enumerate() {
-            // Where their results will be.
+            // The buffer is free until the results are written to it.
             let x = self.in_order(op, input, order, self.scratch.expert_out, op.routing.n_used)?;
             let mut args = first;
             args.take(&[first.segments[i]]);
@@ -172,7 +172,8 @@ impl Lowering<'_> {
         self.multiply_picks(op, x, second)
     }
 
-    /// Writes the input of each pick to `out` in the order of its expert's matrix; a row of `x` has `divisor` picks.
+    /// Writes the input of each pick to `out` in the column order of its expert's matrix; a row of `x` has `divisor`
+    /// picks.
     fn in_order(
         &mut self,
         op: &Experts,
@@ -197,7 +198,7 @@ impl Lowering<'_> {
         Ok(ProductInput { address: out, stride: x.width, ..x })
     }
 
-    /// Products of a row of input for each pick.
+    /// Computes the product of one input row per pick.
     fn multiply_picks(&mut self, op: &Experts, x: ProductInput, args: ProjectArgs) -> Result<()> {
         let (order, starts, picks) = (self.scratch.expert_order, self.scratch.expert_starts, self.picks(op));
         let mut alone = ProjectArgs {
@@ -215,7 +216,7 @@ impl Lowering<'_> {
         self.gemm(&mut ProjectArgs { x_divisor: 1, order, starts, ..args }, &tile, grid)
     }
 
-    /// Adds the parts of the chosen experts.
+    /// Adds up the results of the selected experts.
     fn combine(&mut self, op: &Experts, sum: Option<(TensorId, f32)>) -> Result<()> {
         let (width, weights) = (self.program.width(op.out), &self.model.weights);
         let args = CombineArgs {
@@ -238,7 +239,7 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.expert_glu, [blocks, 1, 1], 256, 0, args)
     }
 
-    /// Each expert is a matrix times the rows of all tokens that chose it.
+    /// Each expert is a GEMM with the rows of all its tokens.
     fn gathered(
         &mut self,
         input: ProductInput,
@@ -269,7 +270,7 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.group, [op.stack(), 1, 1], 256, 2 * 256 * 4, &args)
     }
 
-    /// Chooses experts whose matrices come in pieces, and makes the input of their products.
+    /// Selects experts whose matrices are streamed in pieces, and prepares the input of their products.
     pub(crate) fn choose_in_pieces(&mut self, op: &Experts) -> Result<()> {
         self.mark(Some(Part::Experts))?;
         self.route(op.scores, &op.routing)?;
@@ -279,7 +280,7 @@ impl Lowering<'_> {
         self.mark(None)
     }
 
-    /// Multiplies by a piece, whose matrix is `w`: as `gathered` does, some experts at a time.
+    /// Multiplies with a piece, whose matrix is `w`: as `gathered`, some experts at a time.
     pub(crate) fn multiply_piece(&mut self, op: &Experts, piece: &Piece, w: DeviceMatrix) -> Result<()> {
         let ExpertProducts { first, second, glu, .. } = self.in_pieces(op);
         let (tile, [most, _]) = self.expert_tile(op);
@@ -297,7 +298,7 @@ impl Lowering<'_> {
         self.mark(None)
     }
 
-    /// Adds up what the products with all pieces have left.
+    /// Adds up the results of the products with all pieces.
     pub(crate) fn combine_pieces(&mut self, op: &Experts) -> Result<()> {
         self.mark(Some(Part::Experts))?;
         self.combine(op, None)?;
@@ -312,27 +313,28 @@ impl Lowering<'_> {
 }
 
 impl<'a> Lowering<'a> {
-    /// The kernel for as many rows as an expert usually has, the most rows that one can have, and their number.
+    /// Returns the kernel for the usual number of rows of an expert, the maximum number of rows of an expert, and the
+    /// number of experts with separate matrices.
     fn expert_tile(&self, op: &Experts) -> (Tile<'a>, [usize; 2]) {
         let (n, stack, picks) = (self.shape.n, op.stack(), self.picks(op));
-        // Scores never choose an expert twice, only several that share their matrices; a table by ids may.
+        // Scores never select an expert twice, only several experts with the same matrices; a table by token id may.
         let alike = if op.routing.by_id.is_some() { op.routing.n_used } else { op.routing.sharing };
         let most = picks.min(n * alike);
         (Tile::new(&self.model.device, picks.div_ceil(stack), false), [most, stack])
     }
 }
 
-/// The launches of experts, but for where they read their input.
+/// The launches of experts, except where they read their input.
 struct ExpertProducts {
     input: ProductInput,
-    /// With gate and up.
+    /// Products with gate and up.
     first: ProjectArgs,
     glu: ExpertGluArgs,
-    /// With down.
+    /// Products with down.
     second: ProjectArgs,
 }
 
-/// What activations leave as the input of the last product.
+/// Returns the output of the activation function as the input of the last product.
 fn gated(glu: &ExpertGluArgs) -> ProductInput {
     let (address, width, stride) = (glu.gate, glu.ffn as usize, glu.stride as usize);
     ProductInput { address, width, stride, norm: DeviceNorm::default() }

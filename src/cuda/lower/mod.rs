@@ -1,7 +1,7 @@
-//! Ops become launches: a short function an op, and one for each set of ops that share a kernel.
+//! Lowers ops to launches: a short function per op, and one per set of ops that share a kernel.
 //!
-//! A row or two take matrix-times-vector kernels, few rows and many take kernels of their own. Relies on
-//! `Program::check` for shapes and on `fuse` for what may be left unwritten.
+//! One or two rows use GEMV kernels; few rows and many rows have separate kernels. Relies on `Program::check` for
+//! shapes and on `fuse` for intermediate results that may stay unwritten.
 
 mod adapt;
 mod attention;
@@ -32,46 +32,47 @@ use crate::graph::op::{Activation, Index, Mix, Norm, NormKind, Op, Projection, T
 use crate::graph::program::Program;
 use crate::quant;
 
-/// Rows of input up to which they are multiplied by as few at a time as a block of `small_batch.cu` takes.
+/// Number of input rows up to which products use blocks of `small_batch.cu`, in several passes.
 const SEVERAL_BATCHES: usize = 3 * SMALL_BATCH_ROWS;
 
-/// Warps of a block of `gemv.cu`.
+/// Warps per block of `gemv.cu`.
 const WARPS: usize = GEMV_THREADS / WARP;
 
-/// Numbers that launches depend on besides ops and memory: equal shapes launch equal grids.
+/// Numbers that determine the launches, in addition to ops and memory: equal shapes launch equal grids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StepShape {
     pub n: usize,
     pub n_outputs: usize,
-    /// Tiles of each tiling, and those for the outputs alone.
+    /// Number of tiles of each tiling; next, for only the outputs.
     pub n_tiles: [usize; TILINGS],
     pub kept_tiles: [usize; TILINGS],
     pub n_slots: usize,
-    /// Some of the rows may be padding.
+    /// True if some of the rows may be padding.
     pub padded: bool,
-    /// Each token is the only one of its sequence, and where there are several all are outputs; no key is in 4 bits.
+    /// True if each token is the only one of its sequence, all are outputs if there are several, and no key is in 4
+    /// bits.
     pub alone: bool,
-    /// Shares of positions that the longest context has work for.
+    /// Number of splits of positions for which the longest context has work.
     pub reach: usize,
-    /// All caches hold F16.
+    /// True if all KV caches hold F16.
     pub halves: bool,
-    /// A cache holds keys, or values, in 4 bits.
+    /// True if a KV cache holds keys in 4 bits, and if one holds values in 4 bits.
     pub fours: [bool; 2],
-    /// The largest bound of a rotation that the room of the caches is above.
+    /// The largest rotary bound that the capacity of the caches exceeds.
     pub longer_than: Option<usize>,
-    /// Heads turn by more than positions.
+    /// True if the step has M-RoPE positions.
     pub turns: bool,
-    /// Tokens have spans.
+    /// True if tokens have spans.
     pub spans: bool,
-    /// Several tokens of one sequence, each as in a step of its own: `StepInputs::separate`.
+    /// True if several tokens of one sequence are each computed as in a separate step: `StepInputs::separate`.
     pub separate: bool,
-    /// Rules by which tokens are chosen.
+    /// Kernels needed by the sampling rules.
     pub needs: Needs,
     /// `Adapted::key`.
     pub adapters: u64,
 }
 
-/// Memory of the host for the tokens that are chosen, `[slots, stride]`.
+/// Host memory for the sampled tokens, `[slots, stride]`.
 #[derive(Clone, Copy)]
 pub struct Answers {
     pub address: Address,
@@ -85,7 +86,7 @@ impl StepShape {
         self.n == self.n_outputs
     }
 
-    /// The shape of the outputs alone.
+    /// Returns the shape for only the outputs.
     pub fn kept(self) -> StepShape {
         StepShape { n: self.n_outputs, n_tiles: self.kept_tiles, ..self }
     }
@@ -101,22 +102,22 @@ pub struct Lowering<'a> {
     pub tensors: &'a [Address],
     pub current: &'a Current<'a>,
     pub stream: &'a Stream,
-    /// Shape, arguments and tiles of the tokens that activations have rows for.
+    /// Shape of the tokens in the activations; next, their arguments and tiles.
     pub shape: StepShape,
     pub step: SentTokens,
-    /// Arguments and tiles of the outputs alone.
+    /// Arguments and tiles of only the outputs.
     pub kept_step: SentTokens,
     pub answers: Answers,
     pub rules: StepRules,
     pub adapted: &'a Adapted,
-    /// Places of layers in caches, by `KvLayerId`.
+    /// Locations of layers in KV caches, by `KvLayerId`.
     pub kv_places: &'a [KvPlace],
-    /// Places of recurrent states in a buffer of them, by `RecurrentId`.
+    /// Offsets of recurrent states in a buffer, by `RecurrentId`.
     pub memory_places: &'a [u64],
-    /// The next launch has a kernel ahead of it, so that it may start early.
+    /// True if a kernel precedes the next launch, which may then start early (programmatic dependent launch).
     pub follows: bool,
     pub profile: Option<&'a mut Profile>,
-    /// Names of the kernels.
+    /// Names of the launched kernels.
     pub launched: &'a mut Vec<&'static CStr>,
 }
 
@@ -125,12 +126,12 @@ pub struct Lowering<'a> {
 pub(crate) struct ProductInput {
     pub address: Address,
     pub width: usize,
-    /// Between rows.
+    /// Distance between rows in values.
     pub stride: usize,
     pub norm: DeviceNorm,
 }
 
-/// The kernels' code of an activation, and its limits.
+/// Returns the kernels' code of an activation function, and its limits.
 pub(crate) fn activation_code(activation: Activation) -> (u32, [f32; 2]) {
     let (code, limits) = match activation {
         Activation::Silu => (args::Activation::Silu, [0.0; 2]),
@@ -152,7 +153,7 @@ pub(crate) fn activation_code(activation: Activation) -> (u32, [f32; 2]) {
     (code as u32, limits)
 }
 
-/// Part of a step that the time of ops is counted in.
+/// Returns the part of a step to which the time of an op is attributed.
 fn part(fusion: Fusion, op: &Op) -> Part {
     match (fusion, op) {
         (Fusion::Heads(_) | Fusion::Attention { .. }, _)
@@ -164,23 +165,23 @@ fn part(fusion: Fusion, op: &Op) -> Part {
     }
 }
 
-/// A kernel for products in tiles of 128 rows of a matrix.
+/// A kernel for products in tiles of 128 matrix rows.
 pub(crate) struct Tile<'a> {
     kernel: &'a CudaKernel<ProjectArgs>,
-    /// Rows of input of a block.
+    /// Number of input rows per block.
     tokens: usize,
-    /// Blocks a processor among which the columns of tiles may be divided.
+    /// Blocks per multiprocessor among which the columns of tiles may be divided.
     resident: usize,
     threads: u32,
-    /// Bytes.
+    /// Shared memory in bytes.
     shared: usize,
-    /// Of the columns of the input, and what their number is padded to a multiple of.
+    /// Order of the input columns; next, the multiple to which their number is padded.
     order: ColumnOrder,
     step: usize,
 }
 
 impl<'a> Tile<'a> {
-    /// The kernel that suits `usual` rows of input; `fixed`: those that give a row the same bits whatever the others.
+    /// Returns the best kernel for `usual` input rows; `fixed` restricts the choice to batch-invariant kernels.
     pub fn new(device: &'a CudaDevice, usual: usize, fixed: bool) -> Tile<'a> {
         let k = &device.kernels;
         let few = |kernel, tokens, resident| Tile {
@@ -188,12 +189,12 @@ impl<'a> Tile<'a> {
             tokens,
             resident,
             threads: 256,
-            // Four turns of the input.
+            // Four stages of the input.
             shared: 4 * SMALL_BATCH_TURN * 2 * tokens,
             order: ColumnOrder::ForSmallBatch,
             step: SMALL_BATCH_TURN,
         };
-        // Four turns of the input and two of the weights.
+        // Four stages of the input and two of the weights.
         let many = |kernel, threads| Tile {
             kernel,
             tokens: 256,
@@ -208,9 +209,9 @@ impl<'a> Tile<'a> {
             (17..=32, _) => few(&k.small_batch_32, 32, 2),
             // Columns are divided as for fewer rows.
             _ if fixed => few(&k.small_batch_64, SMALL_BATCH_ROWS, 2),
-            // Reading the weights three times takes less than tiles of 256 tokens that are not full.
+            // Reading the weights three times is faster than partially filled tiles of 256 tokens.
             (..=SEVERAL_BATCHES, _) => few(&k.small_batch_64, SMALL_BATCH_ROWS, 1),
-            // Eight turns of 32 columns of the input in binary16, from a multiple of 512 bytes on.
+            // Eight stages of 32 input columns in binary16, aligned to 512 bytes.
             (_, Some(kernel)) => {
                 Tile { shared: 64 * 8 * 256 + 512, order: ColumnOrder::ForGroups, ..many(kernel, 256) }
             }
@@ -220,14 +221,15 @@ impl<'a> Tile<'a> {
 }
 
 impl ProductInput {
-    /// Tells whether columns come in groups of four and the norm has neither a mean nor a bias: `PrepareArgs::simple`.
+    /// True if columns come in groups of four and the norm has neither a mean nor a bias: `PrepareArgs::simple`.
     fn is_simple(&self) -> bool {
         self.width.is_multiple_of(4) && self.norm.kind != 2 && self.norm.bias == 0
     }
 }
 
 impl Lowering<'_> {
-    /// Launches ops in order until none is left or `stop`, asked between launches, says so; returns the first one left.
+    /// Launches ops in order until none is left or `stop`, called between launches, returns true; returns the first
+    /// remaining op.
     pub fn run(&mut self, ops: Range<usize>, stop: &dyn Fn() -> bool) -> Result<usize> {
         let mut at = ops.start;
         while at < ops.end && !stop() {
@@ -242,12 +244,12 @@ impl Lowering<'_> {
 
     fn mark(&mut self, part: Option<Part>) -> Result<()> {
         let Some(profile) = &mut self.profile else { return Ok(()) };
-        // What starts early would be measured with what is ahead of it.
+        // An early start would be measured together with the preceding kernel.
         self.follows = false;
         profile.mark(self.current, self.stream, part)
     }
 
-    /// Launches the ops that are executed together from op `at` on, of those ahead of `end`, and returns their number.
+    /// Launches the ops that are executed together from op `at` on, before `end`, and returns their number.
     fn next(&mut self, at: usize, end: usize) -> Result<usize> {
         let (program, fusion) = (self.program, self.fusions.at(at..end, self.shape.alone));
         let ops = &program.ops[at..at + fusion.ops()];
@@ -357,7 +359,7 @@ impl Lowering<'_> {
             Op::Pool(op) => self.pool(op),
             Op::Select(op) => self.select(op),
             Op::EmbedNgrams(op) => self.embed_ngrams(op),
-            // `HeadOps` has the first two, `run` and the caller the others.
+            // The first two are part of `HeadOps`; `run` and the caller handle the others.
             Op::Rope { .. } | Op::StoreKv { .. } => Ok(()),
             Op::OfMedia { .. } | Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. } => Ok(()),
         }
@@ -389,7 +391,7 @@ impl Lowering<'_> {
         DeviceNorm { weight, bias, eps: norm.eps, kind: kind as u32 }
     }
 
-    /// Number of groups of a norm that have weights of their own, one after another.
+    /// Returns the number of consecutive groups of a norm with their own weights.
     pub(crate) fn own_weights(&self, norm: &Norm) -> usize {
         norm.weight.map_or(1, |weight| self.model.weights.vector_len(weight) / norm.group)
     }
@@ -472,7 +474,7 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.glu, [n.div_ceil(256).min(4096), 1, 1], 256, 0, &args)
     }
 
-    /// Products of an activation with matrices; `args` says what follows them.
+    /// Computes the products of an activation with matrices; `args` has the epilogue.
     fn project(&mut self, input: TensorId, projections: &[Projection], args: ProjectArgs) -> Result<()> {
         let mut segments = [Segment::default(); MAX_SEGMENTS];
         for (segment, p) in segments.iter_mut().zip(projections) {
@@ -492,7 +494,7 @@ impl Lowering<'_> {
             false => n <= GEMV_ROWS && model.device.kernels.gemv_rows(s.w.dtype()).is_some(),
         };
         let (plain, tiled): (Vec<Segment>, Vec<Segment>) = all[..args.n_segments as usize].iter().partition(is_plain);
-        // Separate rows have blocks of their own, and else tiles and warps that one row has too.
+        // Separate rows have separate blocks, or else the tiles and warps of a single row.
         let together = if self.shape.separate { 1 } else { n };
         if together <= OWN_ROWS && (!fixed || tiled.is_empty()) && self.fits_blocks(input, together, &mut args) {
             (args.x, args.x_stride, args.x_divisor, args.norm) = (input.address, input.width as u32, 1, input.norm);
@@ -511,7 +513,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Tells whether a block can prepare some rows for itself, and notes the forms of a row that the matrices read.
+    /// True if a block can prepare its own input rows; sets `args.forms` to the forms of a row that the matrices read.
     pub(crate) fn fits_blocks(&self, input: ProductInput, rows: usize, args: &mut ProjectArgs) -> bool {
         let segments = &args.segments[..args.n_segments as usize];
         let is_plain = |s: &Segment| [quant::F32, quant::F16, quant::BF16].contains(&s.w.dtype());
@@ -521,7 +523,7 @@ impl Lowering<'_> {
         input.is_simple() && needed <= self.model.device.context.properties.shared_per_block as usize
     }
 
-    /// Matrices without blocks times few rows of input, or some of them at a time.
+    /// Products of non-block matrices with few input rows at a time.
     fn few_rows(&mut self, input: ProductInput, mut args: ProjectArgs) -> Result<()> {
         let (n, all) = (self.shape.n, args.segments);
         args.prepared = self.scratch.prepared;
@@ -537,7 +539,7 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.prepare, [n, 1, 1], 32 * WARPS as u32, 128, &prepare)?;
         let mut left = &all[..args.n_segments as usize];
         while let [first, ..] = left {
-            // Neighbours of one type, such as queries and keys.
+            // Adjacent matrices of one type, such as queries and keys.
             let (of_type, others) = left.split_at(left.iter().take_while(|s| s.w.dtype == first.w.dtype).count());
             left = others;
             args.take(of_type);
@@ -549,7 +551,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// `rows` rows of an input in binary16, for products in tiles.
+    /// Converts `rows` input rows to binary16, for products in tiles.
     pub(crate) fn halves(&mut self, input: ProductInput, cols: u32, rows: usize, tile: &Tile) -> Result<()> {
         let halves = HalvesArgs {
             x: input.address,
@@ -567,21 +569,21 @@ impl Lowering<'_> {
         self.launch(kernel, [rows, 1, 1], 128, 128, &halves)
     }
 
-    /// Matrix times matrix in tiles, for `most` rows of input in each of `z` groups.
+    /// GEMM in tiles, for `most` input rows in each of `z` groups.
     pub(crate) fn gemm(&mut self, args: &mut ProjectArgs, tile: &Tile, [most, z]: [usize; 2]) -> Result<()> {
         (args.halves, args.row_scales) = (self.scratch.halves, self.scratch.row_scales);
         (args.parts, args.counters) = (self.scratch.product_parts, self.scratch.product_counters);
         let segments = args.segments;
         let segments = &segments[..args.n_segments as usize];
         let cols = segments[0].w.cols as usize;
-        // A tile has as many rows of a gate as of the product beside it.
+        // A tile has as many rows of the gate as of the product with up.
         let tiles: usize = match args.epilogue == Epilogue::Glu as u32 {
             true => (segments[0].w.rows as usize).div_ceil(64),
             false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum(),
         };
         (args.whole, args.tiles) = (0, tiles as u32);
         let few = tile.order == ColumnOrder::ForSmallBatch;
-        // Where every row has the same bits, there may be more of them than of a block.
+        // With batch-invariant kernels there may be more rows than a block has.
         let at_once = match few && args.order == 0 {
             true => tile.tokens,
             false => most,
@@ -592,12 +594,12 @@ impl Lowering<'_> {
             let n = at_once.min(most - first);
             let y = n.div_ceil(tile.tokens);
             let blocks = match args.order {
-                // Blocks of `small_batch.cu` have some pairs of turns each, of all tiles; they count in 32 bits.
+                // Each block of `small_batch.cu` has some pairs of stages, of all tiles; counts have 32 bits.
                 0 if few => {
                     let pairs = tiles * cols.div_ceil(2 * SMALL_BATCH_TURN);
                     [(tile.resident * self.dims.processors).min(pairs).min((u32::MAX as usize / pairs).max(1)), y, z]
                 }
-                // Tiles that do not fill every processor at the end are shared.
+                // Tiles in a partial last wave are split among the multiprocessors.
                 0 => {
                     let (all, processors) = (tiles * y, tile.resident * self.dims.processors);
                     let whole = all - all % processors;
@@ -621,7 +623,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Matrix times so many rows of input for each of `columns` of the grid; `fits_blocks` was true for the inputs.
+    /// GEMV with `rows` input rows for each of `columns` grid columns; `fits_blocks` must have returned true for the
+    /// inputs.
     pub(crate) fn gemv(&mut self, args: &mut ProjectArgs, [columns, rows]: [usize; 2]) -> Result<()> {
         let kernels = &self.model.device.kernels;
         let segments = &args.segments[..args.n_segments as usize];
@@ -637,8 +640,8 @@ impl Lowering<'_> {
         self.launch(kernels[rows - 1], blocks, 32 * WARPS as u32, shared, args)
     }
 
-    /// Deals rows of a product, `each` together or those of a gate in pairs, out to warps of `resident` blocks a
-    /// processor, for each of the `columns` of the grid.
+    /// Distributes the rows of a product, in groups of `each` (or pairs of gate and up), over warps of `resident`
+    /// blocks per multiprocessor, for each of the `columns` grid columns.
     fn deal(&self, args: &mut ProjectArgs, each: usize, resident: usize, columns: usize) -> [usize; 3] {
         let segments = &args.segments[..args.n_segments as usize];
         let turns: usize = match args.epilogue == Epilogue::Glu as u32 {
@@ -651,7 +654,7 @@ impl Lowering<'_> {
         [columns, blocks, 1]
     }
 
-    /// Copies the rows of the outputs, which are the only ones from here on, unless all are and lie where they shall.
+    /// Copies the rows of the outputs, the only rows from here on; skips activations that share their buffer.
     fn keep_outputs(&mut self, moves: &[[TensorId; 2]]) -> Result<()> {
         let moves = moves.iter().filter(|[from, to]| self.tensor(*from) != self.tensor(*to));
         let moves: Vec<&[TensorId; 2]> = moves.collect();
@@ -668,7 +671,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Logits of the rows that are left, and the token chosen after each.
+    /// Computes the logits of the remaining rows, and samples the token after each.
     fn logits(&mut self, x: TensorId, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()> {
         let weights = &self.model.weights;
         let (w, bias) = (weights.matrix(head), weights.vector(bias));

@@ -1,4 +1,4 @@
-//! The launches of ops that change, copy or multiply rows part by part, and of recurrences.
+//! The launches of ops that modify, copy or multiply rows part by part, and of recurrent ops.
 
 use crate::cuda::args::{
     CHUNK_SIZE, CHUNK_THREADS, ConvArgs, DeltaArgs, DotArgs, HEAD_TOKENS, JoinArgs, MixArgs, MixByScoreArgs,
@@ -12,11 +12,11 @@ use crate::error::Result;
 use crate::gpu::Address;
 use crate::graph::op::{Conv, DeltaRule, EmbedNgrams, Mix, Pool, Scan, TensorId, Vector, Weight, Wkv};
 
-/// Tokens of a sequence from which on a chunk of them is faster than a step for each.
+/// Number of tokens of a sequence from which on chunks are faster than single steps.
 const CHUNK_PAYS: usize = 16;
 
 impl Lowering<'_> {
-    /// Changes the rows of an activation; `set` adds to the arguments.
+    /// Modifies the rows of an activation; `set` completes the arguments.
     pub(crate) fn modify(
         &mut self,
         x: TensorId,
@@ -66,7 +66,8 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.mix, blocks, 256, 0, &args)
     }
 
-    /// Scales each part of `x` that is as wide as `like`, or leaves what is so far above the mean of a row.
+    /// Rescales each part of `x` with the width of `like`, or thresholds rows at `deviations` standard deviations above
+    /// their mean.
     pub(crate) fn rescale(&mut self, x: TensorId, like: Option<TensorId>, deviations: f32) -> Result<()> {
         let width = |tensor: TensorId| self.program.width(tensor);
         let part = width(like.unwrap_or(x));
@@ -97,7 +98,7 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.mix_by_score, [self.shape.n, 1, 1], 256, 128, &args)
     }
 
-    /// Makes the rows and columns of square matrices of logits sum up to 1, and transposes them.
+    /// Sinkhorn normalization of square matrices of logits, transposed.
     pub(crate) fn sinkhorn(&mut self, x: TensorId, eps: f32, rounds: u32) -> Result<()> {
         let values = self.program.width(x);
         let args = SinkhornArgs { x: self.tensor(x), size: values.isqrt() as u32, rounds, eps, pad: 0 };
@@ -115,7 +116,7 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.dot, blocks, 32 * WARPS as u32, 0, &args)
     }
 
-    /// `x += a part of the row` for tokens that are rows of media, of which a step may have none.
+    /// `x += part of the media row`, for tokens that are media rows; a step may have none.
     pub(crate) fn add_media(&mut self, x: TensorId, part: usize) -> Result<()> {
         let StepArgs { media, media_width, .. } = self.step.args;
         if media == 0 {
@@ -125,8 +126,8 @@ impl Lowering<'_> {
         self.modify(x, Modification::AddMedia, 0.0, |args| (args.by, args.length) = (by, media_width))
     }
 
-    /// Copies the heads of `x`, from value `first` of each row on, each followed by `tail`; or the values in the places
-    /// `by` of each row.
+    /// Copies the heads of `x`, from value `first` of each row on, each followed by `tail`; or the values at the
+    /// indices `by` of each row.
     pub(crate) fn join(
         &mut self,
         [x, out]: [TensorId; 2],
@@ -163,18 +164,18 @@ impl Lowering<'_> {
             n: self.shape.n as u32,
             heads: heads as u32,
             rows: rows as u32,
-            // What is not multiplied is copied after the products.
+            // The other columns are copied after the products.
             cols: (from + rows - to) as u32,
             from: from as u32,
             to: to as u32,
         };
-        // As many lanes to a row as it has eight columns, up to a warp.
+        // One lane per eight columns of a row, up to a warp.
         let lanes = (w.cols as usize / 8).next_power_of_two().min(32);
         let blocks = [rows.div_ceil(WARPS * 32 / lanes), heads, self.shape.n.div_ceil(HEAD_TOKENS)];
         self.launch(&self.model.device.kernels.project_heads, blocks, 32 * WARPS as u32, 0, &args)
     }
 
-    /// Arguments of a step whose tiles are whole sequences.
+    /// Returns the arguments of a step whose tiles are whole sequences.
     fn sequences(&self) -> StepArgs {
         let SentTokens { args, tilings } = self.step;
         let Tiling { address: tiles, n: n_tiles } = tilings[self.dims.tiling(WHOLE)];
@@ -199,7 +200,7 @@ impl Lowering<'_> {
         self.launch(kernel, [width.div_ceil(128), args.step.n_tiles as usize, 1], 128, 0, &args)
     }
 
-    /// Rows of a table by hashes of the last ids.
+    /// Embeds rows of a table by hashes of the last ids.
     pub(crate) fn embed_ngrams(&mut self, op: &EmbedNgrams) -> Result<()> {
         let (table, stride) = (self.model.weights.matrix(op.table), self.program.width(op.out));
         let width = stride / op.heads.len().max(1);
@@ -230,7 +231,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Sums of the groups of positions that tokens end.
+    /// Sums of the groups of positions that end at the step's tokens.
     pub(crate) fn pool(&mut self, op: &Pool) -> Result<()> {
         let [width, out_width] = [op.x, op.out].map(|tensor| self.program.width(tensor));
         let args = PoolArgs {
@@ -249,8 +250,9 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.pool, blocks, 128, 0, &args)
     }
 
-    /// Chunks that a block has room for and their bytes of shared memory, where a recurrence with one decay a head goes
-    /// through its `n_sequences` sequences in chunks: `dim` numbers a key, `columns` a value.
+    /// Returns the number of chunks that a block has memory for, and their shared memory in bytes, if a recurrence with
+    /// one decay per head processes its `n_sequences` sequences in chunks. `dim`: width of a key; `columns`: width of a
+    /// value.
     fn chunks(&self, n_sequences: usize, dim: usize, columns: usize) -> Option<(u32, usize)> {
         let device = &self.model.device;
         if device.fixed
@@ -260,7 +262,7 @@ impl Lowering<'_> {
         {
             return None;
         }
-        // As `ChunkMemory` and `ChunkStage` have them; the decays of eight warps.
+        // As in `ChunkMemory` and `ChunkStage`; the decays of eight warps.
         let (dim, column_stride, token_stride) = (dim.next_multiple_of(16), CHUNK_SIZE + 8, CHUNK_SIZE + 4);
         let kept = dim * column_stride + 2 * CHUNK_SIZE * token_stride + CHUNK_SIZE * column_stride + 8 * CHUNK_SIZE;
         let stage = 2 * CHUNK_SIZE * (dim + 4) + CHUNK_SIZE * (column_stride + 2);
