@@ -10,36 +10,38 @@ use crate::error::secured;
 use super::guard::guarded;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Flag of rz_hub_choose_into: the listing is of the files in a cache. It needs neither "sha" nor digests, and a model
-/// that is not complete there has no files.
+/// Flag of rz_hub_choose_into: `listing` describes the files in a local cache. It needs neither "sha" nor digests. If
+/// the cache has no complete model of this name, "files" is empty.
 pub const RZ_HUB_CACHED: u32 = 1;
 
 /// Bytes of memory that a byte of a listing can stand for, at most.
 const VALUE: usize = 128;
 
-/// Chooses the files of a model of the Hugging Face Hub, as the bindings do before they fetch them. Reads nothing but
-/// its arguments.
+/// Chooses the files of a model of the Hugging Face Hub, as the bindings do before they fetch them. Reads only its
+/// arguments.
 ///
-/// `model` is `model_len` bytes of UTF-8: "hf:owner/name" or "hf:owner/name:quantization", where the quantization may
-/// also be the name of a file of the repository, or "mmproj" for its vision or audio encoder. `listing` is the Hub's
-/// answer to GET /api/models/OWNER/NAME/revision/main?blobs=true, `listing_len` bytes of JSON (at most 64 MiB), of any
-/// origin. Files whose names lead out of a folder, and files without a digest, are ignored. Without a quantization the
-/// largest one of at most 8 bits per weight that fits into `memory` bytes is chosen (0: unknown, so that all fit).
+/// `model` is `model_len` bytes of UTF-8: "hf:owner/name" or "hf:owner/name:quantization". The quantization may also be
+/// the name of a file in the repository, or "mmproj" for the vision or audio encoder. `listing` is the Hub's answer to
+/// GET /api/models/OWNER/NAME/revision/main?blobs=true: `listing_len` bytes of JSON, at most 64 MiB, which need not be
+/// trusted. Files without a digest, and files whose names lead out of the folder, are ignored. If `model` names no
+/// quantization, the call chooses the largest one that has at most 8 bits per weight and fits into `memory` bytes (0:
+/// no limit).
 ///
-/// The result is JSON, `*len` bytes, not NUL-terminated:
+/// Writes JSON, `*len` bytes, not NUL-terminated:
 ///
 /// {"repository": "owner/name", "quantization": "", "encoder": "hf:owner/name:mmproj", "commit": "...", "load":
 /// "m-Q8_0.gguf", "size": 5000, "files": [{"name": "m-Q8_0.gguf", "size": 5000, "digest": "..."}]}
 ///
-/// "encoder" is the model name of the encoder in the same repository. "load" is the file to load, which finds the other
-/// parts by itself; "" for the folder of all files. "size" is the sum of the sizes. A digest is the SHA-256 of the file
-/// or git's SHA-1 of its blob. With a NULL `listing` only the first three members are there, which come from the name.
+/// "encoder" is the `model` that names the encoder in the same repository. "load" is the file to pass to rz_model_load,
+/// which finds the other parts of a split model; if it is "", load the folder of all files. "size" is the total size.
+/// "digest" is the SHA-256 of the file, or the SHA-1 of its git blob. If `listing` is NULL, the call writes only the
+/// first three members, which follow from `model`.
 ///
-/// With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a
-/// name that is none, or that several files have), RZ_ERR_NOT_FOUND (nothing of that name, or no model),
-/// RZ_ERR_OUT_OF_MEMORY (no model fits into `memory`; the message says what to do), RZ_ERR_FORMAT (a listing that is
-/// not the Hub's), RZ_ERR_LIMIT (a listing that is too long or nested too deeply), RZ_ERR_VERSION (unknown flags).
-/// Since 0.1.0.
+/// If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
+/// (`model` is malformed, or several files match it), RZ_ERR_NOT_FOUND (no file matches it, or the repository has no
+/// model), RZ_ERR_OUT_OF_MEMORY (no model fits into `memory`; the message says what to do), RZ_ERR_FORMAT (a listing
+/// that is not the Hub's), RZ_ERR_LIMIT (a listing that is too long or nested too deeply), RZ_ERR_VERSION (unknown
+/// flags). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_hub_choose_into(
     model: *const c_char,
