@@ -55,8 +55,8 @@
  *   such as a path, a key, a role or a stop sequence, is NUL-terminated. Text in a caller's buffer has its length in
  *   `*len` and no NUL; text in structs and returned strings are NUL-terminated.
  * - Parameter structs begin with struct_size, which the caller sets to sizeof the struct; zero in every other field is
- *   the default. RZ_INIT(rz_model_params, params) declares one, in C and C++. Later versions append fields. A field or
- *   flag that the library is too old for is RZ_ERR_VERSION.
+ *   the default. RZ_INIT(rz_model_params, params) declares one, in C and C++. Later versions append fields. If a call
+ *   sets a field or flag that the library is too old to know, it fails with RZ_ERR_VERSION.
  * - Result structs begin with struct_size too, from 4 to 4096; their other fields may be uninitialized. Fields that the
  *   library does not know become zero.
  * - Times that the caller passes are in microseconds (us_from_now, budget_us): 0 means that no time is left,
@@ -76,20 +76,19 @@
  *   thread-local destructor behind, so a program can unload it (dlclose) after freeing all handles; a GPU driver may
  *   stay loaded.
  * - A call needs 64 KiB of stack.
- * - fork(). The child may use models, and everything made from them, that no other thread was using at the time of the
- *   fork. Worker threads do not survive a fork, so that calls in the child compute on the calling thread only. GPUs
+ * - fork(). The child may use a model, and the objects made from it, if no other thread was using them at the time of
+ *   the fork. Worker threads do not survive a fork, so that calls in the child compute on the calling thread only. GPUs
  *   stay with the parent.
  *
  * Scheduling: the workers of a runtime compute one step at a time. Concurrent calls of several threads, on one or
- * several models of a runtime, are served in the order of arrival. A step that runs for some milliseconds while another
- * call waits yields to that call between two chunks of work, so that one token never waits for a whole prompt of
- * another caller. Steps of jobs with a budget take precedence over other calls, at most every second time. Prefills of
- * several threads advance in chunks, in turn. A waiting call checks its cancels, deadline and budget as often as a
- * computing one, every few milliseconds. A runtime with one thread has no workers: no call waits, and each call
- * computes on its own thread. A call on a handle in use never waits; it gets RZ_ERR_BUSY. For the highest throughput,
- * one thread runs many requests with rz_jobs_step or rz_decode_batch (continuous batching), which read the weights once
- * for all of them. Concurrent calls each need their own scratch memory, on the CPU up to nine times that of one
- * step, within rz_runtime_params.memory_limit. */
+ * several models of a runtime, are served in the order of arrival. If another call waits, a step yields to it after
+ * some milliseconds, between two chunks of work: a token never waits for the whole prompt of another caller. A job step
+ * with a budget goes before other calls, but at most every second time. Prefills of several threads advance in chunks,
+ * in turn. A waiting call checks its cancels, deadline and budget as often as a computing one, every few milliseconds.
+ * A runtime with one thread has no workers: no call waits, and each call computes on its own thread. A call on a handle
+ * in use never waits; it gets RZ_ERR_BUSY. For the highest throughput, one thread runs many requests with rz_jobs_step
+ * or rz_decode_batch (continuous batching), which read the weights once for all of them. Concurrent calls each need
+ * their own scratch memory, on the CPU up to nine times that of one step, within rz_runtime_params.memory_limit. */
 
 #ifndef REALIZAR_H
 #define REALIZAR_H
@@ -124,8 +123,8 @@
 #define RZ_CALL
 #endif
 
-/* RZ_NULLABLE marks a pointer that may be NULL, and RZ_NONNULL one that may not, as in this header all pointers
- * without RZ_NULLABLE. Clang knows both, and hands them on to Swift and Zig. */
+/* RZ_NULLABLE marks a pointer that may be NULL, RZ_NONNULL a pointer that must not be NULL. In this header a pointer
+ * without a mark must not be NULL. Clang knows both marks and passes them on to Swift and Zig. */
 #ifdef __clang__
 #define RZ_NULLABLE _Nullable
 #define RZ_NONNULL _Nonnull
@@ -184,8 +183,8 @@ typedef struct rz_error {
   int32_t code;  /* Returned status. */
   /* `errno` of the failed system call, on Windows the value of GetLastError; 0 if there is none. */
   int32_t system_code;
-  /* Capacity that would have been sufficient: for RZ_ERR_CONTEXT_FULL tokens of the cache, without the tokens of the
-   * reply; for RZ_ERR_BUFFER_TOO_SMALL the buffer size; else 0. */
+  /* Sufficient capacity: for RZ_ERR_BUFFER_TOO_SMALL the size of the buffer, for RZ_ERR_CONTEXT_FULL the capacity of
+   * the cache in tokens, not counting the reply; else 0. */
   uint64_t needed;
   /* Reason, then the file: UTF-8, NUL-terminated, without control characters. The middle of a message that is too
    * long is left out. */
@@ -306,9 +305,9 @@ typedef struct rz_allocator {
  * come before any other call except rz_abi_version, rz_version, rz_status_name and rz_layout_get; a repeated call with
  * the same values changes nothing.
  *
- * Without an allocator the library uses malloc, and anonymous mappings for large blocks, whose pages cost nothing
- * until they are used; it clears large blocks from a custom allocator itself. The allocator does not serve thread
- * stacks, mapped files (RZ_MODEL_MMAP), the C library and the GPU driver.
+ * Without a custom allocator the library uses malloc, and for large blocks anonymous mappings, whose pages use no
+ * memory until they are touched. With a custom allocator the library fills large blocks with zeros. The allocator does
+ * not serve thread stacks, mapped files (RZ_MODEL_MMAP), the C library and the GPU driver.
  *
  * If the allocator returns NULL or a misaligned pointer, the call fails with RZ_ERR_OUT_OF_MEMORY. The first call
  * reserves about 256 KiB, so that a call that runs out of memory can clean up; freeing the last handle returns them.
@@ -395,11 +394,11 @@ typedef void (RZ_CALL *rz_log_callback)(int32_t level, const char *message, size
 typedef void (RZ_CALL *rz_chunk_callback)(uint32_t i, void *context);
 
 /* Calls `chunk(i, context)` exactly once for each i less than `n`, in any order, with any number of calls at once, on
- * any threads (a single thread and the calling thread included), and returns after all calls have returned. Returns 0,
- * or another number on failure; the library call then fails with RZ_ERR_INVALID_ARGUMENT, and also if the callback
- * returns too soon. The library invokes the callback on threads that call the library, hundreds of times per token,
- * once at a time per runtime. If all threads of the host may be waiting in library calls, the calling thread must
- * help. The callback must return normally: no longjmp, no C++ exception.
+ * any threads (a single thread and the calling thread included), and returns after all calls have returned. Returns 0
+ * on success and another number on failure. If the callback fails, or returns before all calls of `chunk` have
+ * returned, the library call fails with RZ_ERR_INVALID_ARGUMENT. The library invokes the callback on threads that call
+ * the library, hundreds of times per token, once at a time per runtime. If all threads of the host may be waiting in
+ * library calls, the calling thread must help. The callback must return normally: no longjmp, no C++ exception.
  *
  * Schedulers often run other tasks on a thread that waits. Such a task must not compute with the same runtime, because
  * it would wait for itself: rz_prefill, rz_decode_token, rz_job_step and all other calls that need the workers get
@@ -415,10 +414,10 @@ typedef int32_t (RZ_CALL *rz_parallel_callback)(uint32_t n,
  * host, nor on threads in a child made with fork().
  *
  * It allows hosts to attach threads to a virtual machine or a profiler, and to set their name, priority or processors.
- * All signals are blocked on these threads. The call that ends a thread returns after the thread was joined and its
- * end reported: rz_runtime_threads_set, a load, the first save or store of a model with mapped weights, and the
- * rz_..._free that frees the last handle with the runtime. Several threads may call it at once. It must not call the
- * library and must return normally: no longjmp, no C++ exception. */
+ * All signals are blocked on these threads. Threads end within rz_runtime_threads_set, within a load, within the first
+ * save or store of a model with mapped weights, and within the rz_..._free that frees the last handle of the runtime.
+ * These calls return after the callback has run and the thread was joined. Several threads may call it at once. It
+ * must not call the library and must return normally: no longjmp, no C++ exception. */
 typedef void (RZ_CALL *rz_thread_callback)(uint32_t role, uint32_t index, int32_t starts, void *RZ_NULLABLE user);
 
 /* Parameters of an rz_runtime. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
@@ -431,9 +430,9 @@ typedef struct rz_runtime_params {
    * The first load of a model with a tokenizer starts one to four further threads, depending on `threads`. They
    * render chat templates and compile grammars, one call per thread in the order of arrival, and sleep otherwise;
    * each has a stack of 64 MiB, most of which is never touched. If the system cannot create any of them, the load
-   * fails with RZ_ERR_RESOURCES. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a
-   * folder, loads, and the first save or store of a model with mapped weights; the threads of the last two end with
-   * the call, and a runtime with one thread starts none for them. In a child made with fork(), which has none of
+   * fails with RZ_ERR_RESOURCES. Later, only rz_runtime_threads_set, rz_store_new with a folder, loads, and the
+   * first save or store of a model with mapped weights start threads. The threads of loads, saves and stores end
+   * with the call; a runtime with one thread starts no such threads. In a child made with fork(), which has none of
    * these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_RESOURCES. */
   uint32_t threads;
   /* Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none.
@@ -608,20 +607,20 @@ enum rz_placed {
 };
 
 enum rz_place {
-  /* `rz_placement.place`: on GPUs, for as many of the last layers as fit there in addition to everything else and a
-   * cache of default capacity; on the CPU for the others. */
+  /* `rz_placement.place`: the experts of the last layers are on GPUs, as many as fit in addition to everything else,
+   * including a cache of default capacity. The experts of the other layers are on the CPU. */
   RZ_PLACE_AUTO = 0,
   RZ_PLACE_CPU = 1,  /* `rz_placement.place`: on the CPU. */
-  /* `rz_placement.place`: on GPUs, for as many of the last layers as take at most `bytes` together; on the CPU for the
-   * others. */
+  /* `rz_placement.place`: the experts of the last layers are on GPUs, as many as take at most `bytes` together. The
+   * experts of the other layers are on the CPU. */
   RZ_PLACE_GPU = 2,
 };
 
 /* Part of a model and its place (rz_model_params.placements). Since 0.1.0.
  *
  * For a layer whose experts are on the CPU, the GPU computes attention, router and shared expert, the CPU computes the
- * chosen experts, and the GPU adds their sum. GPUs thus hold the weights that every token needs, of a model several
- * times as large as their memory. */
+ * chosen experts, and the GPU adds their sum. The GPUs then need memory only for the weights that every token uses, so
+ * that the model can be several times as large as their memory. */
 typedef struct rz_placement {
   uint32_t struct_size;  /* sizeof(rz_placement), the same in all elements of an array. */
   uint32_t what;         /* RZ_PLACED_...; at most one element for each. */
@@ -645,8 +644,9 @@ enum rz_model_flag {
   RZ_MODEL_DETERMINISTIC = 1,
   /* Load flag: map the weights (mmap) and use them in place instead of reading them into memory. The load is immediate
    * and takes no memory, but token generation is several times slower, because weights are repacked for each token;
-   * rz_model_params.packed_path has the first two properties at full speed. If another program truncates the mapped
-   * file while it is in use, the process dies of SIGBUS; therefore the flag is never a default. */
+   * rz_model_params.packed_path has both advantages from the second load on, without the loss of speed. If another
+   * program truncates the mapped file while it is in use, the process dies of SIGBUS; therefore the flag is never a
+   * default. */
   RZ_MODEL_MMAP = 2,
   /* Load flag: metadata, tokenizer and chat template only. The file needs no weights, and no cache can be created. */
   RZ_MODEL_TEXT_ONLY = 4,
@@ -654,19 +654,19 @@ enum rz_model_flag {
    * before the previous one has ended. */
   RZ_MODEL_PROFILE = 8,
   /* Load flag: also load the multi-token prediction (MTP) head (arXiv 2412.19437, section 2.2), for speculative
-   * decoding by jobs with RZ_DRAFT_MTP; of several heads the first. Its weights count as the model's, prefill computes
-   * all positions of the last layer, and saved caches are not interchangeable with those of a model without the flag.
-   * With several devices the head is on the last one. RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an
-   * architecture whose heads are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5
-   * and Qwen 3 Next, and GGUF files of Hunyuan 3. */
+   * decoding by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. Its weights count as
+   * the model's, prefill computes all positions of the last layer, and saved caches are not interchangeable with those
+   * of a model without the flag. With several devices the head is on the last one. RZ_ERR_UNSUPPORTED for a file
+   * without MTP heads, or for an architecture whose heads are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3
+   * and its derivatives, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3. */
   RZ_MODEL_MTP = 16,
   /* Load flag: ignore unknown keys in the model's configuration or metadata and unknown tensors, instead of
    * RZ_ERR_UNSUPPORTED. The log has a warning for the first of them, rz_model_info.n_unknown their number. Results are
    * only correct if the ignored items do not matter. A known key with an unsupported value is still rejected. */
   RZ_MODEL_ALLOW_UNKNOWN = 32,
-  /* Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster: on processors with AMX-BF16, if
-   * a product that the first such load of a process measures takes less time than with exact sums. rz_model_info.isa is
-   * "amx-bf16" then; otherwise, and for layers on GPUs, the flag has no effect.
+  /* Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
+   * AMX-BF16. The first load with the flag in a process measures a product, which must take less time in BF16 than with
+   * exact sums. rz_model_info.isa is "amx-bf16" then; otherwise, and for layers on GPUs, the flag has no effect.
    *
    * Prefill takes less time, because a tile of weights is rounded once for hundreds of tokens, and sums need no
    * scaling. The cost: weights of all types but F32, and the activations that they are multiplied with, have eight
@@ -706,14 +706,14 @@ typedef int32_t (RZ_CALL *rz_progress_callback)(uint64_t done, uint64_t total, v
 typedef struct rz_model_params {
   uint32_t struct_size;  /* sizeof(rz_model_params). */
   /* Index of a device; 0: automatic choice, which rz_model_info.device reports. The automatic choice is the CPU,
-   * unless the whole model and a cache of default capacity fit on a GPU, and the GPU would generate tokens faster:
-   * the library measures the memory bandwidth of both once per process (some tens of milliseconds), and counts the
-   * GPU's at half. If the model does not fit on one GPU, all GPUs together count as one. The choice never considers
-   * a GPU for weights below 256 MiB, for a model without logits, or with `packed_path`, `gpu_layers`, `placements`
-   * or RZ_MODEL_MMAP; a GPU that fails costs only time. Layers without GPU kernels stay on the CPU. Any GPU, named
-   * or chosen, is self-tested first: each kind of operation that the model needs runs on the GPU and on the CPU,
-   * once per process (see `tested_path`), within milliseconds. If a result differs, the device is
-   * RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation. */
+   * unless the whole model and a cache of default capacity fit on a GPU, and the GPU would generate tokens faster.
+   * To estimate that, the library measures the memory bandwidth of both once per process (some tens of
+   * milliseconds), and halves the GPU's to be safe. If the model does not fit on one GPU, all GPUs together count as
+   * one. The choice never considers a GPU for weights below 256 MiB, for a model without logits, or with
+   * `packed_path`, `gpu_layers`, `placements` or RZ_MODEL_MMAP. It skips a GPU that fails. Layers without GPU
+   * kernels stay on the CPU. Any GPU, named or chosen, is self-tested first: each kind of operation that the model
+   * needs runs on the GPU and on the CPU, once per process (see `tested_path`), within milliseconds. If a result
+   * differs, the device is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation. */
   uint32_t device;
   /* Runtime to use; NULL: a new one. The caller may free its handle after the load. */
   const rz_runtime *RZ_NULLABLE runtime;
@@ -730,8 +730,8 @@ typedef struct rz_model_params {
   /* Maximum number of prompt tokens that a batch step of rz_jobs_step or rz_conversations_step computes together
    * with tokens of jobs that are past their prompt (mixed prefill and decode); 0: 64. A larger number shortens the
    * time to first token of new requests and lengthens the inter-token latency of all others, because a step with
-   * more tokens takes longer. A number above the size of a step means the size of a step, and steps without tokens
-   * of others are not bounded. On a CPU results do not depend on it. */
+   * more tokens takes longer. The limit never exceeds the size of a step, and does not apply to steps that have only
+   * prompt tokens. On a CPU results do not depend on it. */
   uint32_t mixed_prefill_tokens;
   rz_progress_callback RZ_NULLABLE progress;  /* Load progress callback; may be NULL. */
   void *RZ_NULLABLE progress_user;            /* Passed to `progress`. */
@@ -747,9 +747,9 @@ typedef struct rz_model_params {
    * has the reason. Processes and containers may share the folder: each writes under a temporary name and renames
    * the complete file. Models are identified by the sizes and times of their files, and by three rows of each
    * matrix. Each load reads the whole file and verifies a checksum; a damaged file is replaced. If another process
-   * changes or truncates the file while it is in use, this process may die. With layers on GPUs the file holds the
-   * layers and experts that stay on the host (`placements`), and is replaced if others stay; if none stay, it is
-   * neither read nor written. Not with RZ_MODEL_MMAP. Since 0.1.0. */
+   * changes or truncates the file while it is in use, this process may die. With layers on GPUs the file holds only
+   * the layers and experts on the host (`placements`). The library replaces the file if a load puts other layers or
+   * experts on the host, and neither reads nor writes it if there are none. Not with RZ_MODEL_MMAP. Since 0.1.0. */
   const char *RZ_NULLABLE packed_path;
   /* Indices of `n_devices` different GPUs over which the layers are split in this order; NULL: only `device` counts.
    * With `devices`, `device` must be 0. Copied.
@@ -792,9 +792,9 @@ typedef struct rz_model_params {
    * returns the model's own template. */
   const char *RZ_NULLABLE chat_template;
   size_t chat_template_len;
-  /* Minimum number of tokens of a step, such as a prefill step, that copies the experts from the CPU to the GPU, a
-   * few at a time, and multiplies there; 0: the number from which this takes less time than the CPU, measured by the
-   * load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
+  /* Steps of at least this number of tokens, such as prefill steps, copy the experts from the CPU to the GPU, a few
+   * at a time, and multiply there. 0: the number from which this takes less time than the CPU, measured by the load;
+   * RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
    *
    * Each executor takes GPU memory for the copies: two buffers of at most 32 MiB, or of one matrix of the largest
    * expert if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or experts without GPU
@@ -1226,11 +1226,11 @@ enum rz_chat_flag {
  * "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
  * RZ_GRAMMAR_TOOLS.
  *
- * If a template rejects or loses system messages, or system messages after the first message, their text moves into
- * user messages: into the next message if that is a user message, otherwise into the previous user message, or into a
- * new one if the assistant has answered that. If a template rejects two user messages in a row, they are joined.
- * "developer" messages become system messages for a template that does not know that role. The template runs on a
- * thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and may be NULL.
+ * If a template rejects or loses system messages (all, or those after the first message), their text moves into a user
+ * message: the next message if its role is user, otherwise the previous user message. If the assistant has already
+ * answered that one, the text becomes a new user message. If a template rejects two user messages in a row, they are
+ * joined. "developer" messages become system messages for a template that does not know that role. The template runs
+ * on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and may be NULL.
  *
  * `*len` receives the bytes of the text; it is not NUL-terminated. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL. The text is for display and logs: a special token that a message spells out looks the same
@@ -1403,21 +1403,21 @@ typedef struct rz_token_sequence {
  * callback may change; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives them. Both are
  * valid only during the callback.
  *
- * Comes before biases, penalties, grammar, filters, temperature and draw, once per choice: for each token that a job,
- * a reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of
- * rz_decode_batch. -INFINITY or NaN forbids a token; INFINITY at one token forces that token, unless a grammar or a
- * ban forbids it. A logit that was -INFINITY before stays -INFINITY. If all tokens are forbidden, the call fails like
- * any choice without a possible token. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the model's
- * logits, not the edited logits.
+ * Runs before biases, penalties, grammar, filters, temperature and draw, once per choice: for each token that a job, a
+ * reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of rz_decode_batch.
+ * -INFINITY or NaN forbids a token; INFINITY at one token forces that token, unless a grammar or a ban forbids it. A
+ * logit that was -INFINITY before stays -INFINITY. If all tokens are forbidden, the call fails like any choice without
+ * a possible token. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the model's logits, not the edited
+ * logits.
  *
  * Returns 0. After another number no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and rz_generate_into
  * fail with RZ_ERR_INVALID_ARGUMENT, and the message has the number. In rz_job_step, rz_jobs_step,
  * rz_conversation_step and rz_conversations_step only the job or the reply with this sampler ends, with RZ_END_FAILED,
  * and rz_job_error or rz_conversation_error returns this status; all others go on.
  *
- * Comes from the thread that calls the library, once at a time within one call. A job or reply has a copy of its
- * sampler with the same `edit_logits_user`, so calls on several threads may run the callback with that pointer at the
- * same time. It may call the library, but caches, jobs, conversations and samplers of the call that it comes from are
+ * Runs on the thread that calls the library, once at a time within one call. A job or reply has a copy of its sampler
+ * with the same `edit_logits_user`, so calls on several threads may run the callback with that pointer at the same
+ * time. It may call the library, but calls on the caches, jobs, conversations and samplers of the running call get
  * RZ_ERR_BUSY. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_logits_callback)(float *logits,
                                               size_t n_logits,
@@ -1436,9 +1436,10 @@ typedef int32_t (RZ_CALL *rz_logits_callback)(float *logits,
  * draw comes last. With a temperature of 0 there are no filters and no draw: the most likely of the remaining tokens
  * is chosen.
  *
- * A GPU samples if nothing is on except biases, penalties other than DRY, top_k, top_p, min_p and the temperature, in
- * the default order, and biases and `penalty_window` (0 is too long if penalties are on) are at most 512 together.
- * Otherwise the host samples with the same arithmetic, from logits that are copied for each token. Since 0.1.0. */
+ * A GPU samples if only biases, penalties other than DRY, top_k, top_p, min_p and the temperature are on, in the
+ * default order, and if `n_biases` plus `penalty_window` is at most 512. A `penalty_window` of 0 exceeds this limit if
+ * penalties are on. Otherwise the host samples with the same arithmetic, from logits that are copied for each token.
+ * Since 0.1.0. */
 typedef struct rz_sampler_params {
   uint32_t struct_size;     /* sizeof(rz_sampler_params). */
   float temperature;        /* Divides the logits; 0: always the most likely token. */
@@ -1462,8 +1463,9 @@ typedef struct rz_sampler_params {
   /* XTC: probability with which all tokens of at least xtc_threshold, except the least likely of them, are dropped. */
   float xtc_probability;
   float xtc_threshold;  /* 0: 0.1. Above 0.5 at most one token reaches it, and XTC drops none. */
-  /* Dynamic temperature: from `temperature` - this, but not below 0, to `temperature` + this, rising with the
-   * entropy of the distribution relative to the uniform distribution. */
+  /* Dynamic temperature: the temperature rises from `temperature` - `temperature_range` (at least 0) to
+   * `temperature` + `temperature_range` with the entropy of the distribution, relative to the entropy of the uniform
+   * distribution. */
   float temperature_range;
   float temperature_exponent;  /* Exponent of the relative entropy for the dynamic temperature; 0: 1. */
   /* Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a bound,
@@ -1492,7 +1494,8 @@ typedef struct rz_sampler_params {
    * last token is not chosen; a sequence of one token never occurs. The same text may still occur in other tokens. */
   const rz_token_sequence *RZ_NULLABLE banned_sequences;
   size_t n_banned_sequences;  /* Number of `banned_sequences`. */
-  /* RZ_FILTER_..., each at most once, including every one that is on; NULL: the default order. */
+  /* Order of filters and temperature: RZ_FILTER_..., each at most once. It must contain every one that is on. NULL:
+   * the default order. */
   const uint32_t *RZ_NULLABLE order;
   size_t n_order;  /* Number of `order`. */
   /* Edits the logits of each choice; NULL: none. With a callback the host samples, also if the model is on a GPU.
@@ -1567,15 +1570,15 @@ typedef struct rz_grammar rz_grammar;
  * UTF-8. The caller frees `*out` with rz_grammar_free, before or after the model. If the model has a chat template,
  * the call also compiles the grammar of a whole reply with this content, for rz_reply_params.compiled_grammar.
  *
- * For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
- * complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
- * long as compiling fails. The first grammar of a model prepares its vocabulary, which takes some tens of
- * milliseconds. Runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread,
- * and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that the kind does not take, a
- * grammar that cannot be parsed or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (a feature that
- * is not implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex),
- * RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
- * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT because the text is too large
+ * or too complex. Another call with the same text fails too, so a server should answer with status 400. Best effort
+ * compiles again with fewer keywords as long as compiling fails. The first grammar of a model prepares its vocabulary,
+ * which takes some tens of milliseconds. Runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends
+ * the wait for that thread, and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that
+ * the kind does not take, a grammar that cannot be parsed or that no text matches; the message says where),
+ * RZ_ERR_UNSUPPORTED (a feature that is not implemented, or a model without a tokenizer or without a token that ends a
+ * text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no thread), RZ_ERR_CANCELLED,
+ * RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_grammar_new(const rz_model *model,
                uint32_t kind,
@@ -1593,14 +1596,15 @@ rz_grammar_free(rz_grammar *RZ_NULLABLE grammar);
 /* Constrains `sampler` to tokens that can continue a text that matches `grammar`, from its start. `grammar` may be
  * NULL, which removes the constraint.
  *
- * The text begins after the last token of the cache of the next choice. The grammar follows that cache: appended
- * tokens advance it, a rewind takes it back, and a rewind to before its start restarts it. So every choice may be
- * repeated, and the host may append its own tokens if the grammar allows them; otherwise the next choice fails with
- * RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen when the text is complete, and nothing else when it
- * cannot continue, so that rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice
- * allocates memory and usually takes some tens of microseconds; a choice that exceeds its bounds fails with
- * RZ_ERR_LIMIT. Calls with a cache of another vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY,
- * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * The next choice with the sampler determines the cache and the start of the text, which is the current end of that
+ * cache. The grammar follows the cache: appended tokens advance the grammar, a rewind takes it back, and a rewind to
+ * before the start of the text restarts it. So every choice may be repeated, and the host may append its own tokens if
+ * the grammar allows them; otherwise the next choice fails with RZ_ERR_INVALID_ARGUMENT. When the text is complete,
+ * tokens that end a text are allowed too. When the text cannot continue, only they are allowed, so that
+ * rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice allocates memory and usually
+ * takes some tens of microseconds; a choice that exceeds its bounds fails with RZ_ERR_LIMIT. Calls with a cache of
+ * another vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *RZ_NULLABLE grammar, rz_error *RZ_NULLABLE err);
 
@@ -1674,9 +1678,9 @@ rz_cache_cancel_set(rz_cache *cache, const rz_cancel *RZ_NULLABLE cancel, rz_err
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *RZ_NULLABLE err);
 
-/* Writes to `*common` the length of the longest common prefix of `n` tokens and the cache to which the cache can be
- * rewound without recomputation. Recurrent layers, and sliding-window layers after a long text, can only be rewound to
- * some positions; a released cache has no such prefix.
+/* Compares the cache with `n` tokens. `*common` receives the length of the longest common prefix, or of the longest
+ * part of it to which the cache can be rewound without recomputation. Recurrent layers, and sliding-window layers
+ * after a long text, can only be rewound to some positions; a released cache has no such prefix.
  *
  * To continue with these tokens: rz_cache_truncate to `*common`, then rz_prefill with the rest; if there is no rest,
  * rewind by one more token, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT.
@@ -1720,10 +1724,10 @@ rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
  * LoRA adapters
  * ------------------------------------------------------------------------------------------------ */
 
-/* LoRA adapter of one model (low-rank adaptation, arXiv 2106.09685): for some of its matrices W two low-rank factors,
- * which make their products `W x + scale * alpha / rank * B (A x)`. The model's weights do not change. Immutable: any
- * number of threads and caches may use it at once. Reference-counted: it may be freed before the objects that use
- * it. */
+/* LoRA adapter of one model (low-rank adaptation, arXiv 2106.09685): it has two low-rank factors A and B for some of
+ * the matrices W, whose products become `W x + scale * alpha / rank * B (A x)`. The model's weights do not change.
+ * Immutable: any number of threads and caches may use it at once. Reference-counted: it may be freed before the
+ * objects that use it. */
 typedef struct rz_adapter rz_adapter;
 
 /* Parameters of rz_adapter_load and rz_adapter_load_from. Zero in a field, or NULL instead of the struct, means the
@@ -1741,10 +1745,10 @@ typedef struct rz_adapter_params {
  * is checked: anything that would change a result and is not implemented is rejected by name. Factors of embeddings
  * and of experts are not implemented.
  *
- * Factors keep their types in memory, except that single-precision factors of weights of other types become half
- * precision. Factors and some scratch memory count against rz_runtime_params.memory_limit. `params` may be NULL. The
- * caller frees `*out` with rz_adapter_free, before or after the model and the caches that use it. Any thread; blocks
- * while the file is read.
+ * Factors keep their types in memory, with one exception: single-precision factors become half precision, unless the
+ * weight itself is single precision. Factors and some scratch memory count against rz_runtime_params.memory_limit.
+ * `params` may be NULL. The caller frees `*out` with rz_adapter_free, before or after the model and the caches that
+ * use it. Any thread; blocks while the file is read.
  *
  * Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, not an adapter, one of two
  * factors missing, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the
@@ -2023,8 +2027,8 @@ typedef struct rz_media_info {
   /* Number of prompt tokens that it takes: its rows, and the model's tokens around and between them. */
   uint32_t n_tokens;
   uint32_t row_dim;  /* Number of floats per row. */
-  /* Rows per line and number of lines: of the whole image if it is one tile, otherwise of a tile; of a video, of a
-   * pair of frames. */
+  /* Rows per line, and number of lines, of a tile. An image without tiles counts as one tile; for a video they
+   * describe a pair of frames. */
   uint32_t columns;
   uint32_t lines;
   uint32_t tile_columns;  /* Number of tiles horizontally and vertically; 0 if the image is one tile. */
@@ -2034,8 +2038,8 @@ typedef struct rz_media_info {
    * caller. */
   uint32_t width;
   uint32_t height;
-  /* Size in pixels of all tiles together as the model sees them; programs map coordinates that the model writes back
-   * by it. For audio the number of samples at the rate of the encoder and 0. */
+  /* Size in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
+   * model's output to pixels of the image. For audio the number of samples at the rate of the encoder and 0. */
   uint32_t seen_width;
   uint32_t seen_height;
   uint64_t bytes;      /* Bytes of memory. */
@@ -2051,12 +2055,12 @@ typedef struct rz_media_info {
 /* Creates a medium from the output of the caller's own encoder: `n_rows` rows of `row_dim` floats, which are copied.
  * The rows are one image or one audio clip, according to `kind` (RZ_MEDIA_...).
  *
- * `columns` times `lines` is `n_rows`, for models with two-dimensional positions; 0 for both: one line. The rows of a
- * model are as wide as rz_model_info.hidden_dim, and as many floats more for each deeper layer that they enter. The
- * caller frees `*out` with rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no
- * rows, rows of another width, a value that is not finite, an unknown kind), RZ_ERR_UNSUPPORTED (a model without media
- * input), RZ_ERR_LIMIT (also more rows with mutual attention than a step of the model takes), RZ_ERR_OUT_OF_MEMORY.
- * Since 0.1.0. */
+ * `columns` times `lines` is `n_rows`, for models with two-dimensional positions; 0 for both: one line. `row_dim` is
+ * rz_model_info.hidden_dim, or a multiple of it for a model that also adds rows to deeper layers (DeepStack): one more
+ * hidden_dim for each of these layers. The caller frees `*out` with rz_media_free, before or after the model. Any
+ * thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another width, a value that is not finite, an unknown
+ * kind), RZ_ERR_UNSUPPORTED (a model without media input), RZ_ERR_LIMIT (also more rows with mutual attention than a
+ * step of the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_rows(const rz_model *model,
                    uint32_t kind,
@@ -2180,8 +2184,8 @@ typedef struct rz_encoder_info {
    * them. */
   uint32_t is_mutual;
   char projector[32];  /* Kind of the projector, such as "qwen3vl_merger" or "voxtral". */
-  /* Number of floats per row: the model's hidden_dim, and as many again for each deeper layer that rows enter; for
-   * RZ_MEDIA_VECTOR the dimension of an embedding from rz_embed_into. */
+  /* Number of floats per row: the model's hidden_dim, plus hidden_dim for each deeper layer to which rows are added
+   * (DeepStack); for RZ_MEDIA_VECTOR the dimension of an embedding from rz_embed_into. */
   uint32_t row_dim;
   uint32_t n_layers;  /* Layers of the encoder. */
   /* Side length of a tile in pixels; 0: an image is one tile of any size, or the encoder is an audio encoder. */
@@ -2299,8 +2303,8 @@ rz_media_from_pixels(const rz_encoder *encoder,
                      rz_media **out,
                      rz_error *RZ_NULLABLE err);
 
-/* Like rz_media_from_pixels, for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, which its first bytes identify;
- * of an animation, the first image.
+/* Like rz_media_from_pixels, for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file. The first bytes of the file
+ * identify its format. Of an animation only the first image is encoded.
  *
  * The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
  * 16-bit samples become 8-bit, and colors are not converted. A truncated file is rejected; changed bits within its
@@ -2353,7 +2357,7 @@ rz_media_from_samples(const rz_encoder *encoder,
                       rz_error *RZ_NULLABLE err);
 
 /* Like rz_media_from_samples, for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law, mu-law or
- * ADPCM), an MP3, a FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
+ * ADPCM), an MP3, a FLAC or an Ogg file (Vorbis or FLAC). The first bytes of the file identify its format.
  *
  * Several channels are averaged. A truncated WAV or FLAC file is rejected, unless its header leaves the length open.
  * Even with RZ_ENCODE_STEPS the file is decoded within this call, because its length determines the rows; a fired
@@ -2450,15 +2454,14 @@ rz_prompt_new(const rz_model *model,
  * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
  *
  * "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; other members of such a part
- * are ignored. Each medium occurs in at least one part. It takes the place of the placeholder that the template
- * writes, with those of the model's tokens around it that the template does not write itself. For a template without
- * support for parts the content is a text, and the medium takes the place of its part. Placeholders that messages
- * spell are plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the flags of
- * rz_chat_tokenize_into, and the prompt begins with the same tokens. `cancel` stops the call and may be NULL. The
- * caller frees `*out` with rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new;
- * RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a part),
- * RZ_ERR_NOT_READY (a medium whose rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a medium out).
- * Since 0.1.0. */
+ * are ignored. Each medium occurs in at least one part. The medium replaces the placeholder that the template writes.
+ * The call adds the model's tokens around media unless the template writes them itself. For a template without support
+ * for parts the content is a text, and the medium takes the place of its part. Placeholders that messages spell are
+ * plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the flags of rz_chat_tokenize_into, and the
+ * prompt begins with the same tokens. `cancel` stops the call and may be NULL. The caller frees `*out` with
+ * rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part
+ * without a medium or with one of another kind, a medium without a part), RZ_ERR_NOT_READY (a medium whose
+ * rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_from_chat(const rz_model *model,
                     const char *RZ_NULLABLE json,
@@ -2521,16 +2524,16 @@ enum rz_draft_kind {
   /* Prompt lookup decoding (n-gram speculation): drafts the tokens that followed an earlier occurrence of the last
    * tokens. For answers that repeat the prompt, such as edited text, code and summaries. */
   RZ_DRAFT_LOOKUP = 1,
-  /* Speculative decoding with `draft_model`: a small model with a cache of at most 1,024 tokens, which belongs to the
-   * job; for a longer text it first processes the last 256 tokens. Or a draft head that was trained for the model of
-   * the job's cache, in its own file: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE,
-   * SpecForge or speculators, or the assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder.
-   * rz_model_load loads such a file like a model; other functions than jobs reject it with RZ_ERR_UNSUPPORTED. Steps of
-   * such jobs take additional scratch memory. EAGLE-3 processes the hidden states of tokens that the job itself
-   * appends, with a cache like RZ_DRAFT_MTP. An assistant attends to the job's cache and has no cache of its own. It is
-   * loaded on the CPU (device 0 or 1); for a model on a GPU a copy of it drafts on that GPU (the last of several): the
-   * first such job creates the copy, which is freed with the assistant or the model, whichever is freed first, once no
-   * job uses it. */
+  /* Speculative decoding with `draft_model`: a small model, or a draft head from a file of its own. The job creates a
+   * cache of at most 1,024 tokens for a small model; of a longer text the model first processes only the last 256
+   * tokens. A draft head must have been trained for the model of the job's cache: EAGLE-3 (arXiv 2503.01840), as a GGUF
+   * file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the assistant of a Gemma 4, as a GGUF file
+   * ("gemma4-assistant") or its folder. rz_model_load loads a draft head like a model; all functions but jobs reject it
+   * with RZ_ERR_UNSUPPORTED. Steps of jobs with a draft head take additional scratch memory. EAGLE-3 processes the
+   * hidden states of the tokens that the job itself appends, and has a cache as with RZ_DRAFT_MTP. An assistant attends
+   * to the job's cache and has no cache of its own. The assistant is loaded on the CPU (device 0 or 1). If the job's
+   * model is on a GPU, a copy of the assistant drafts on that GPU, or on the last of several. The first such job
+   * creates the copy. It is freed when the assistant or the model is freed and no job uses it. */
   RZ_DRAFT_MODEL = 2,
   /* Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
    * own cache of one layer and the capacity of the job's cache; it belongs to the job, and covers the tokens that the
@@ -2578,8 +2581,8 @@ typedef struct rz_job_params {
   /* Grammar that constrains the generated text (constrained decoding); NULL: the sampler's grammar, if any. */
   const rz_grammar *RZ_NULLABLE grammar;
   /* Stop sequences: strings that end the text, UTF-8 and NUL-terminated, not empty. Copied. The text ends before the
-   * first complete stop sequence; of two that are complete at once, before the longer one, independent of token
-   * boundaries. */
+   * first complete stop sequence, independent of token boundaries. If two stop sequences end at the same character,
+   * it ends before the longer one. */
   const char *const *RZ_NULLABLE stops;
   size_t n_stops;  /* Number of `stops`. */
   /* Cancels steps of the job while it is fired, in addition to rz_cache_cancel_set; may be NULL. The job keeps it
@@ -2642,22 +2645,22 @@ typedef struct rz_job_info {
  *
  * Speculative decoding: one step verifies several draft tokens, which on a CPU takes little longer than one token. The
  * job samples each token as it would without drafts, with the same random numbers, and discards rejected draft tokens.
- * Tokens, text and cache are bit-identical; with layers on a GPU and without RZ_MODEL_DETERMINISTIC, only for a job
- * that is stepped alone. A job drafts tokens that its grammar forces, and those of `draft`; it measures the gain, and
- * stops drafting if it would lose. A recurrent network recomputes the accepted tokens of a partially accepted draft.
- * Errors: RZ_ERR_MISMATCH (a draft model of another vocabulary, or a head of another model; the message names the
- * difference), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP; a head with a model whose
- * layers pass on more than one hidden state, or whose KV cache for the head is on several devices), RZ_ERR_LIMIT (the
- * cache of a draft model or of RZ_DRAFT_MTP). With time slices no step drafts more than it can process in a tenth of a
- * slice. */
+ * Tokens, text and cache are bit-identical to a job without drafts. With layers on a GPU and without
+ * RZ_MODEL_DETERMINISTIC, this holds only if the job is stepped alone. A job drafts the tokens that its grammar
+ * forces, and tokens from the source `draft`. It measures the speedup, and stops drafting when there is none. A
+ * recurrent network recomputes the accepted tokens of a partially accepted draft. Errors: RZ_ERR_MISMATCH (a draft
+ * model of another vocabulary, or a head of another model; the message names the difference), RZ_ERR_UNSUPPORTED
+ * (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP; a head for a model whose layers pass on more than one hidden
+ * state, or a head whose part of the model's KV cache is on several devices), RZ_ERR_LIMIT (the cache of a draft model
+ * or of RZ_DRAFT_MTP). With time slices no step drafts more than it can process in a tenth of a slice. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_new(rz_cache *cache, const rz_job_params *RZ_NULLABLE params, rz_job **out, rz_error *RZ_NULLABLE err);
 
 /* Works on a job for about `budget_us` microseconds; with 0 for one chunk of work; with RZ_NO_LIMIT until it has
  * generated a token or ended. RZ_AGAIN: more work remains; RZ_DONE: the job has ended.
  *
- * A step pauses between two chunks of its work, on a CPU within a layer, a large matrix product or a mixture of
- * experts, before a chunk that would take longer than the remaining time. If the workers become free in time (see
+ * A step pauses between two chunks of work if the next chunk would take longer than the remaining time. On a CPU it
+ * can pause within a layer, a large matrix product or a mixture of experts. If the workers become free in time (see
  * "Scheduling" above), the step computes at least one chunk; if other calls use the workers for the whole budget, it
  * computes none. A step on a GPU pauses between kernels of prompts; a single token is one chunk. A recurrent layer is
  * one chunk, whatever the number of tokens.
@@ -2671,24 +2674,25 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_step(rz_job *job, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* Continuous batching: `rz_job_step` for `n` jobs of one model. Each batch step reads the weights once and computes
- * one token for each of up to 64 jobs in generation, and prompt chunks of others. With RZ_NO_LIMIT, until one job has
- * generated a token. RZ_DONE: all jobs have ended, or `n` is 0 (`jobs` may be NULL then). Jobs that had ended before
- * are skipped.
+ * one token for each of up to 64 jobs in generation, and prompt chunks of others. With RZ_NO_LIMIT the call returns
+ * when one job has generated a token. RZ_DONE: all jobs have ended, or `n` is 0 (`jobs` may be NULL then). Jobs that
+ * had ended before are skipped.
  *
  * Jobs may join and leave between any two calls. A paused batch step continues when all its jobs are passed again; if
  * one of them is missing or was freed, the step restarts without it. No job may occur twice.
  *
  * Places in a batch step go to jobs by rz_job_params.priority, then by waiting time. Prompt tokens
  * (rz_model_params.mixed_prefill_tokens) go by priority, then to the prompt with the least remaining tokens. No job
- * starves: a job without a place in 16 steps precedes every priority, the longest waiting first; such jobs get up to a
- * quarter of the places and, one per step, of the prompt tokens. A job thus waits for at most 16 steps, plus one for
- * each other job that waits as long.
+ * starves: a job that had no place in 16 steps goes before all priorities, the longest waiting first. Such jobs get up
+ * to a quarter of the places; one of them per step gets up to a quarter of the prompt tokens. A job thus waits for at
+ * most 16 steps, plus one for each other job that waits as long.
  *
  * A failing job does not stop the others. It ends alone: its state is RZ_STATE_ENDED with RZ_END_FAILED, and
  * rz_job_error returns the reason. A job whose cancel is fired or whose deadline has passed is left out from the next
- * step on (see rz_job_info.stopped). Only if this holds for all jobs that have not ended, the call fails with
- * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, as for the first job. Any thread. Errors: as for rz_job_step except the errors
- * of failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0. */
+ * step on (see rz_job_info.stopped). If all jobs that have not ended are cancelled or past their deadlines, the call
+ * fails with the status of the first one, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors: as for rz_job_step
+ * except the errors of failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since
+ * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_jobs_step(rz_job *const *RZ_NULLABLE jobs, size_t n, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
@@ -2710,8 +2714,8 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_text_into(rz_job *job, char *RZ_NULLABLE out, size_t capacity, size_t *len, rz_error *RZ_NULLABLE err);
 
 /* Takes the next part of the reply of a job with rz_job_params.chat, like rz_chat_parser_next_into. Text that may
- * become a stop sequence is held back until that is decided; a reply that a stop sequence ends has all text before it,
- * and its end. `out` NULL with a `capacity` of 0 queries the size and takes nothing.
+ * become a stop sequence is held back until that is decided; if a stop sequence ends the reply, all text before it and
+ * RZ_CHAT_EVENT_END are still returned. `out` NULL with a `capacity` of 0 queries the size and takes nothing.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
@@ -2780,13 +2784,14 @@ typedef struct rz_store_params {
   uint64_t memory_limit;
   /* Folder of files, NUL-terminated; created with permissions for this user only if it is missing. NULL: prefixes
    * that do not fit in memory are dropped. Each prefix is written about two seconds after it was stored, so that it
-   * survives a crash and other processes see it. The file of a longer prefix replaces the file of the prefix that it
-   * extends, which other processes then find in the longer file. A prefix that cannot be written stays in memory,
-   * with a line in the log. Several stores and processes of one user may share the folder, also for different
-   * models. Files in the folder influence answers: on Unix a folder that another user owns, or that others may write
-   * to (also by its group), is rejected. A store with a folder has its own writer thread, whatever the number of
-   * threads of the runtime, so that no call waits for the disk. In a child made with fork(), which lacks that
-   * thread, rz_store_put and steps of conversations write, unless a prefix was written less than two seconds ago. */
+   * survives a crash and other processes see it. The file of a longer prefix replaces the file of a shorter prefix
+   * that it contains; other processes then find the shorter prefix in the longer file. A prefix that cannot be
+   * written stays in memory, with a line in the log. Several stores and processes of one user may share the folder,
+   * also for different models. Files in the folder influence answers: on Unix a folder that another user owns, or
+   * that others may write to (also by its group), is rejected. A store with a folder has its own writer thread,
+   * whatever the number of threads of the runtime, so that no call waits for the disk. In a child made with fork(),
+   * which lacks that thread, rz_store_put and steps of conversations write, unless a prefix was written less than
+   * two seconds ago. */
   const char *RZ_NULLABLE path;
   size_t max_entries;  /* Maximum number of prefixes in memory; 0: 1,024. */
   /* Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of the
@@ -2972,18 +2977,18 @@ typedef struct rz_reply_params {
   size_t grammar_len;
   /* Grammar from rz_grammar_new, instead of `grammar`; NULL: none. It is either a grammar for the content, or a
    * grammar of RZ_GRAMMAR_TOOLS for the whole reply, compiled for the same tools, "tool_choice" and
-   * "parallel_tool_calls" as the reply has. rz_conversation_reply then compiles nothing, except once for tools next
-   * to a content grammar, and once for a `reasoning` that is not the default; the grammar keeps the last four such
-   * results. Any number of conversations may use it at once. It may be freed when rz_conversation_reply has
-   * returned. */
+   * "parallel_tool_calls" as the reply has. rz_conversation_reply then compiles nothing, with two exceptions: tools
+   * in addition to a content grammar, and a `reasoning` that is not the default. Each of these is compiled once; the
+   * grammar keeps the last four results. Any number of conversations may use it at once. It may be freed when
+   * rz_conversation_reply has returned. */
   const rz_grammar *RZ_NULLABLE compiled_grammar;
   /* Stop sequences that end the content, UTF-8 and NUL-terminated, as in rz_job_params. */
   const char *const *RZ_NULLABLE stops;
   size_t n_stops;      /* Number of `stops`. */
   uint32_t reasoning;  /* RZ_REASONING_... */
-  /* Maximum number of reasoning tokens (thinking budget), after which the library inserts the end of reasoning and
-   * the model continues with its answer; up to three more to complete a character; 0: no limit. Ignored for a model
-   * that does not reason, and if `max_tokens` leaves no tokens for an answer. */
+  /* Maximum number of reasoning tokens (thinking budget); 0: no limit. After that number, and up to three more
+   * tokens that complete a character, the library inserts the end of reasoning, and the model continues with its
+   * answer. Ignored for a model that does not reason, and if `max_tokens` leaves no tokens for an answer. */
   uint32_t reasoning_tokens;
   uint32_t draft;  /* Speculative decoding, as in rz_job_params. */
   uint32_t draft_max;
@@ -3006,8 +3011,8 @@ typedef struct rz_reply_params {
 /* State of a conversation and of its last reply. Since 0.1.0. */
 typedef struct rz_conversation_info {
   uint32_t struct_size;  /* sizeof(rz_conversation_info), set by the caller. */
-  /* Number of messages, and index of the first message of a turn that is in prompts: not 0 if turns were left out
-   * (RZ_OVERFLOW_FORGET). */
+  /* Number of messages, and index of the first message of the oldest turn in prompts; the index is 0 unless turns
+   * were left out (RZ_OVERFLOW_FORGET). */
   uint32_t n_messages;
   uint32_t first_in_prompt;
   /* State of the reply: RZ_STATE_...; 0 before the first reply, and after a reply was abandoned without a message. */
@@ -3056,9 +3061,9 @@ rz_conversation_new(const rz_model *model,
  *
  * A content may have media parts, as in rz_prompt_from_chat: each part has the number of one of the `n_media` media,
  * and each medium must be in at least one part. Without media, `media` may be NULL and `n_media` is 0. The
- * conversation keeps the media alive, equal ones (by hash) once, until rz_conversation_rewind removes their messages.
- * In rz_conversation_json_into a part has the number of its medium in the conversation (rz_conversation_media). Rows
- * in the cache are not computed again.
+ * conversation keeps the media alive until rz_conversation_rewind removes their messages; it keeps media with equal
+ * hashes once. In rz_conversation_json_into a part has the number of its medium in the conversation
+ * (rz_conversation_media). Rows in the cache are not computed again.
  *
  * The call computes nothing. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (JSON of another form,
  * an unknown "tool_call_id", a part without a medium or with one of another kind, a medium without a part),
@@ -3581,8 +3586,8 @@ typedef struct rz_kv_params {
  * `cache_len` may be 0; the caches may be NULL then. `out` must not overlap the inputs.
  *
  * A GPU multiplies in half precision, sums in single precision, and stays open for the next call of the same shape.
- * From then on, calls of this shape without a named device use the faster device, as measured for such lengths with
- * all transfers, so that equal inputs may give results that differ by half-precision rounding. A named device gives
+ * From then on, a call of this shape with `device` 0 uses the device that was faster for similar lengths, including
+ * transfers. Equal inputs may then give results that differ by half-precision rounding. A named device gives
  * bit-identical results each time. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT; with a named GPU
  * RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
@@ -3612,9 +3617,8 @@ rz_matvec_into(uint32_t weight_type,
 
 /* Dequantizes blocks of `weight_type`, any RZ_TYPE_... except RZ_TYPE_DEFAULT, to f32.
  *
- * `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
- * not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT.
- * Since 0.1.0. */
+ * `n_values` is a multiple of the values in a block; `blocks` has the blocks of `n_values` values, at any alignment;
+ * `out`: [n_values], not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_dequantize_into(uint32_t weight_type, const void *blocks, size_t n_values, float *out, rz_error *RZ_NULLABLE err);
 

@@ -211,13 +211,13 @@ class LoadOptions {
 public:
     /// Index of a device; 0: automatic choice, which rz_model_info.device reports. The automatic choice is the
     /// CPU, unless the whole model and a cache of default capacity fit on a GPU, and the GPU would generate tokens
-    /// faster: the library measures the memory bandwidth of both once per process (some tens of milliseconds), and
-    /// counts the GPU's at half. If the model does not fit on one GPU, all GPUs together count as one. The choice
-    /// never considers a GPU for weights below 256 MiB, for a model without logits, or with `packed_path`,
-    /// `gpu_layers`, `placements` or RZ_MODEL_MMAP; a GPU that fails costs only time. Layers without GPU kernels
-    /// stay on the CPU. Any GPU, named or chosen, is self-tested first: each kind of operation that the model
-    /// needs runs on the GPU and on the CPU, once per process (see `tested_path`), within milliseconds. If a
-    /// result differs, the device is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the
+    /// faster. To estimate that, the library measures the memory bandwidth of both once per process (some tens of
+    /// milliseconds), and halves the GPU's to be safe. If the model does not fit on one GPU, all GPUs together
+    /// count as one. The choice never considers a GPU for weights below 256 MiB, for a model without logits, or
+    /// with `packed_path`, `gpu_layers`, `placements` or RZ_MODEL_MMAP. It skips a GPU that fails. Layers without
+    /// GPU kernels stay on the CPU. Any GPU, named or chosen, is self-tested first: each kind of operation that
+    /// the model needs runs on the GPU and on the CPU, once per process (see `tested_path`), within milliseconds.
+    /// If a result differs, the device is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the
     /// operation.
     template <class Number> LoadOptions &device(Number value) { return detail::assign(raw_.device, value, "rz_model_params.device"), *this; }
     /// Load flag: deterministic, batch-invariant results: they do not depend on the number of threads, on how a
@@ -227,9 +227,9 @@ public:
     LoadOptions &deterministic(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_DETERMINISTIC, on), *this; }
     /// Load flag: map the weights (mmap) and use them in place instead of reading them into memory. The load is
     /// immediate and takes no memory, but token generation is several times slower, because weights are repacked
-    /// for each token; rz_model_params.packed_path has the first two properties at full speed. If another program
-    /// truncates the mapped file while it is in use, the process dies of SIGBUS; therefore the flag is never a
-    /// default.
+    /// for each token; rz_model_params.packed_path has both advantages from the second load on, without the loss
+    /// of speed. If another program truncates the mapped file while it is in use, the process dies of SIGBUS;
+    /// therefore the flag is never a default.
     LoadOptions &mmap(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_MMAP, on), *this; }
     /// Load flag: metadata, tokenizer and chat template only. The file needs no weights, and no cache can be
     /// created.
@@ -238,20 +238,22 @@ public:
     /// begins before the previous one has ended.
     LoadOptions &profile(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_PROFILE, on), *this; }
     /// Load flag: also load the multi-token prediction (MTP) head (arXiv 2412.19437, section 2.2), for speculative
-    /// decoding by jobs with RZ_DRAFT_MTP; of several heads the first. Its weights count as the model's, prefill
-    /// computes all positions of the last layer, and saved caches are not interchangeable with those of a model
-    /// without the flag. With several devices the head is on the last one. RZ_ERR_UNSUPPORTED for a file without
-    /// MTP heads, or for an architecture whose heads are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3
-    /// and its derivatives, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3.
+    /// decoding by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. Its weights
+    /// count as the model's, prefill computes all positions of the last layer, and saved caches are not
+    /// interchangeable with those of a model without the flag. With several devices the head is on the last one.
+    /// RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an architecture whose heads are not supported.
+    /// Supported are GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5 and Qwen 3 Next, and GGUF files of
+    /// Hunyuan 3.
     LoadOptions &mtp(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_MTP, on), *this; }
     /// Load flag: ignore unknown keys in the model's configuration or metadata and unknown tensors, instead of
     /// RZ_ERR_UNSUPPORTED. The log has a warning for the first of them, rz_model_info.n_unknown their number.
     /// Results are only correct if the ignored items do not matter. A known key with an unsupported value is still
     /// rejected.
     LoadOptions &allow_unknown(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_ALLOW_UNKNOWN, on), *this; }
-    /// Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster: on processors with
-    /// AMX-BF16, if a product that the first such load of a process measures takes less time than with exact sums.
-    /// rz_model_info.isa is "amx-bf16" then; otherwise, and for layers on GPUs, the flag has no effect.
+    /// Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor
+    /// with AMX-BF16. The first load with the flag in a process measures a product, which must take less time in
+    /// BF16 than with exact sums. rz_model_info.isa is "amx-bf16" then; otherwise, and for layers on GPUs, the
+    /// flag has no effect.
     LoadOptions &bf16_products(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_BF16_PRODUCTS, on), *this; }
     /// Number of layers to offload to GPUs, if `device` is a GPU or `devices` are set: the last layers, together
     /// with the output matrix. The CPU computes the other layers and holds their part of each KV cache. 0: as many
@@ -265,8 +267,8 @@ public:
     /// Maximum number of prompt tokens that a batch step of rz_jobs_step or rz_conversations_step computes
     /// together with tokens of jobs that are past their prompt (mixed prefill and decode); 0: 64. A larger number
     /// shortens the time to first token of new requests and lengthens the inter-token latency of all others,
-    /// because a step with more tokens takes longer. A number above the size of a step means the size of a step,
-    /// and steps without tokens of others are not bounded. On a CPU results do not depend on it.
+    /// because a step with more tokens takes longer. The limit never exceeds the size of a step, and does not
+    /// apply to steps that have only prompt tokens. On a CPU results do not depend on it.
     template <class Number> LoadOptions &mixed_prefill_tokens(Number value) { return detail::assign(raw_.mixed_prefill_tokens, value, "rz_model_params.mixed_prefill_tokens"), *this; }
     /// Path of a file for packed weights, NUL-terminated; NULL: weights are packed into memory.
     LoadOptions &packed_path(std::string_view text) { return detail::keep(packed_path_.emplace(), text, "rz_model_params.packed_path"), *this; }
@@ -281,9 +283,9 @@ public:
     /// RZ_ERR_INVALID_ARGUMENT before weights are read, and the message names the line; a model without a
     /// tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still returns the model's own template.
     LoadOptions &chat_template(std::string_view text) { return chat_template_ = text, *this; }
-    /// Minimum number of tokens of a step, such as a prefill step, that copies the experts from the CPU to the
-    /// GPU, a few at a time, and multiplies there; 0: the number from which this takes less time than the CPU,
-    /// measured by the load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
+    /// Steps of at least this number of tokens, such as prefill steps, copy the experts from the CPU to the GPU, a
+    /// few at a time, and multiply there. 0: the number from which this takes less time than the CPU, measured by
+    /// the load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
     template <class Number> LoadOptions &experts_copied_from(Number value) { return detail::assign(raw_.experts_copied_from, value, "rz_model_params.experts_copied_from"), *this; }
     rz_model_params *operator->() noexcept { return &raw_; }
     operator const rz_model_params &() const {
@@ -336,8 +338,9 @@ public:
     template <class Number> SamplingOptions &xtc_probability(Number value) { return detail::assign(raw_.xtc_probability, value, "rz_sampler_params.xtc_probability"), *this; }
     /// 0: 0.1. Above 0.5 at most one token reaches it, and XTC drops none.
     template <class Number> SamplingOptions &xtc_threshold(Number value) { return detail::assign(raw_.xtc_threshold, value, "rz_sampler_params.xtc_threshold"), *this; }
-    /// Dynamic temperature: from `temperature` - this, but not below 0, to `temperature` + this, rising with the
-    /// entropy of the distribution relative to the uniform distribution.
+    /// Dynamic temperature: the temperature rises from `temperature` - `temperature_range` (at least 0) to
+    /// `temperature` + `temperature_range` with the entropy of the distribution, relative to the entropy of the
+    /// uniform distribution.
     template <class Number> SamplingOptions &temperature_range(Number value) { return detail::assign(raw_.temperature_range, value, "rz_sampler_params.temperature_range"), *this; }
     /// Exponent of the relative entropy for the dynamic temperature; 0: 1.
     template <class Number> SamplingOptions &temperature_exponent(Number value) { return detail::assign(raw_.temperature_exponent, value, "rz_sampler_params.temperature_exponent"), *this; }
@@ -446,8 +449,8 @@ public:
     /// Maximum number of tokens to generate; 0: until the cache is full.
     template <class Number> JobOptions &max_tokens(Number value) { return detail::assign(raw_.max_tokens, value, "rz_job_params.max_tokens"), *this; }
     /// Stop sequences: strings that end the text, UTF-8 and NUL-terminated, not empty. Copied. The text ends
-    /// before the first complete stop sequence; of two that are complete at once, before the longer one,
-    /// independent of token boundaries.
+    /// before the first complete stop sequence, independent of token boundaries. If two stop sequences end at the
+    /// same character, it ends before the longer one.
     JobOptions &stops(const std::vector<std::string> &texts) {
         stops_.resize(texts.size());
         for (size_t i = 0; i < texts.size(); i++) detail::keep(stops_[i], texts[i], "rz_job_params.stops");
@@ -502,13 +505,13 @@ public:
     /// Folder of files, NUL-terminated; created with permissions for this user only if it is missing. NULL:
     /// prefixes that do not fit in memory are dropped. Each prefix is written about two seconds after it was
     /// stored, so that it survives a crash and other processes see it. The file of a longer prefix replaces the
-    /// file of the prefix that it extends, which other processes then find in the longer file. A prefix that
-    /// cannot be written stays in memory, with a line in the log. Several stores and processes of one user may
-    /// share the folder, also for different models. Files in the folder influence answers: on Unix a folder that
-    /// another user owns, or that others may write to (also by its group), is rejected. A store with a folder has
-    /// its own writer thread, whatever the number of threads of the runtime, so that no call waits for the disk.
-    /// In a child made with fork(), which lacks that thread, rz_store_put and steps of conversations write, unless
-    /// a prefix was written less than two seconds ago.
+    /// file of a shorter prefix that it contains; other processes then find the shorter prefix in the longer file.
+    /// A prefix that cannot be written stays in memory, with a line in the log. Several stores and processes of
+    /// one user may share the folder, also for different models. Files in the folder influence answers: on Unix a
+    /// folder that another user owns, or that others may write to (also by its group), is rejected. A store with a
+    /// folder has its own writer thread, whatever the number of threads of the runtime, so that no call waits for
+    /// the disk. In a child made with fork(), which lacks that thread, rz_store_put and steps of conversations
+    /// write, unless a prefix was written less than two seconds ago.
     StoreOptions &path(std::string_view text) { return detail::keep(path_.emplace(), text, "rz_store_params.path"), *this; }
     /// Maximum number of prefixes in memory; 0: 1,024.
     template <class Number> StoreOptions &max_entries(Number value) { return detail::assign(raw_.max_entries, value, "rz_store_params.max_entries"), *this; }
@@ -563,9 +566,9 @@ public:
     }
     /// RZ_REASONING_...
     template <class Number> ReplyOptions &reasoning(Number value) { return detail::assign(raw_.reasoning, value, "rz_reply_params.reasoning"), *this; }
-    /// Maximum number of reasoning tokens (thinking budget), after which the library inserts the end of reasoning
-    /// and the model continues with its answer; up to three more to complete a character; 0: no limit. Ignored for
-    /// a model that does not reason, and if `max_tokens` leaves no tokens for an answer.
+    /// Maximum number of reasoning tokens (thinking budget); 0: no limit. After that number, and up to three more
+    /// tokens that complete a character, the library inserts the end of reasoning, and the model continues with
+    /// its answer. Ignored for a model that does not reason, and if `max_tokens` leaves no tokens for an answer.
     template <class Number> ReplyOptions &reasoning_tokens(Number value) { return detail::assign(raw_.reasoning_tokens, value, "rz_reply_params.reasoning_tokens"), *this; }
     /// Speculative decoding, as in rz_job_params.
     template <class Number> ReplyOptions &draft(Number value) { return detail::assign(raw_.draft, value, "rz_reply_params.draft"), *this; }

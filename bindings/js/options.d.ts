@@ -39,8 +39,9 @@ export interface LoadParams {
   mtp?: boolean;
   /** Passes over keys and tensors that the library does not know, and counts them. */
   allowUnknown?: boolean;
-  /** Compute matrix products on the CPU in BF16 if that makes prefill faster: on processors with AMX-BF16, if a
-   * product that the first such load of a process measures takes less time than with exact sums. */
+  /** Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with AMX-BF16.
+   * The first load with the flag in a process measures a product, which must take less time in BF16 than with
+   * exact sums. */
   bf16Products?: boolean;
   /** Number of layers on GPUs; 0: none; absent: as many as fit. */
   gpuLayers?: number;
@@ -87,8 +88,8 @@ export interface SamplingParams {
   xtcProbability?: number;
   /** Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped. */
   xtcThreshold?: number;
-  /** Dynamic temperature: from temperature - this, but not below 0, to temperature + this, rising with the entropy
-   * of the distribution relative to the uniform distribution. */
+  /** Dynamic temperature: the temperature rises from temperature - temperatureRange (at least 0) to temperature +
+   * temperatureRange with the entropy of the distribution, relative to the entropy of the uniform distribution. */
   temperatureRange?: number;
   /** Exponent of the relative entropy for the dynamic temperature; 0: 1. */
   temperatureExponent?: number;
@@ -184,9 +185,9 @@ export interface ReplyParams {
   continue?: boolean;
   /** Whether a reply begins with reasoning; "model": as its template has it. */
   reasoning?: Reasoning;
-  /** Maximum number of reasoning tokens (thinking budget), after which the library inserts the end of reasoning and
-   * the model continues with its answer; up to three more to complete a character; 0: no limit. Ignored for a
-   * model that does not reason, and if maxTokens leaves no tokens for an answer. */
+  /** Maximum number of reasoning tokens (thinking budget); 0: no limit. After that number, and up to three more
+   * tokens that complete a character, the library inserts the end of reasoning, and the model continues with its
+   * answer. Ignored for a model that does not reason, and if maxTokens leaves no tokens for an answer. */
   reasoningTokens?: number;
   /** Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
   draftMax?: number;

@@ -15,9 +15,10 @@ use super::model::rz_model;
 use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// LoRA adapter of one model (low-rank adaptation, arXiv 2106.09685): for some of its matrices W two low-rank factors,
-/// which make their products `W x + scale * alpha / rank * B (A x)`. The model's weights do not change. Immutable: any
-/// number of threads and caches may use it at once. Reference-counted: it may be freed before the objects that use it.
+/// LoRA adapter of one model (low-rank adaptation, arXiv 2106.09685): it has two low-rank factors A and B for some of
+/// the matrices W, whose products become `W x + scale * alpha / rank * B (A x)`. The model's weights do not change.
+/// Immutable: any number of threads and caches may use it at once. Reference-counted: it may be freed before the
+/// objects that use it.
 pub struct rz_adapter(Arc<Adapter>);
 
 impl Handle for rz_adapter {
@@ -48,10 +49,10 @@ pub struct rz_adapter_params {
 /// is checked: anything that would change a result and is not implemented is rejected by name. Factors of embeddings
 /// and of experts are not implemented.
 ///
-/// Factors keep their types in memory, except that single-precision factors of weights of other types become half
-/// precision. Factors and some scratch memory count against rz_runtime_params.memory_limit. `params` may be NULL. The
-/// caller frees `*out` with rz_adapter_free, before or after the model and the caches that use it. Any thread; blocks
-/// while the file is read.
+/// Factors keep their types in memory, with one exception: single-precision factors become half precision, unless the
+/// weight itself is single precision. Factors and some scratch memory count against rz_runtime_params.memory_limit.
+/// `params` may be NULL. The caller frees `*out` with rz_adapter_free, before or after the model and the caches that
+/// use it. Any thread; blocks while the file is read.
 ///
 /// Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, not an adapter, one of two
 /// factors missing, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the

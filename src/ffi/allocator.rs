@@ -38,9 +38,9 @@ pub struct rz_allocator {
 /// come before any other call except rz_abi_version, rz_version, rz_status_name and rz_layout_get; a repeated call with
 /// the same values changes nothing.
 ///
-/// Without an allocator the library uses malloc, and anonymous mappings for large blocks, whose pages cost nothing
-/// until they are used; it clears large blocks from a custom allocator itself. The allocator does not serve thread
-/// stacks, mapped files (RZ_MODEL_MMAP), the C library and the GPU driver.
+/// Without a custom allocator the library uses malloc, and for large blocks anonymous mappings, whose pages use no
+/// memory until they are touched. With a custom allocator the library fills large blocks with zeros. The allocator does
+/// not serve thread stacks, mapped files (RZ_MODEL_MMAP), the C library and the GPU driver.
 ///
 /// If the allocator returns NULL or a misaligned pointer, the call fails with RZ_ERR_OUT_OF_MEMORY. The first call
 /// reserves about 256 KiB, so that a call that runs out of memory can clean up; freeing the last handle returns them.

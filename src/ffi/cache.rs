@@ -239,9 +239,9 @@ pub unsafe extern "C" fn rz_cache_fork(
     })
 }
 
-/// Writes to `*common` the length of the longest common prefix of `n` tokens and the cache to which the cache can be
-/// rewound without recomputation. Recurrent layers, and sliding-window layers after a long text, can only be rewound to
-/// some positions; a released cache has no such prefix.
+/// Compares the cache with `n` tokens. `*common` receives the length of the longest common prefix, or of the longest
+/// part of it to which the cache can be rewound without recomputation. Recurrent layers, and sliding-window layers
+/// after a long text, can only be rewound to some positions; a released cache has no such prefix.
 ///
 /// To continue with these tokens: rz_cache_truncate to `*common`, then rz_prefill with the rest; if there is no rest,
 /// rewind by one more token, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT.

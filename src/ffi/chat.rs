@@ -34,11 +34,11 @@ pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
 /// "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
 /// RZ_GRAMMAR_TOOLS.
 ///
-/// If a template rejects or loses system messages, or system messages after the first message, their text moves into
-/// user messages: into the next message if that is a user message, otherwise into the previous user message, or into a
-/// new one if the assistant has answered that. If a template rejects two user messages in a row, they are joined.
-/// "developer" messages become system messages for a template that does not know that role. The template runs on a
-/// thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and may be NULL.
+/// If a template rejects or loses system messages (all, or those after the first message), their text moves into a user
+/// message: the next message if its role is user, otherwise the previous user message. If the assistant has already
+/// answered that one, the text becomes a new user message. If a template rejects two user messages in a row, they are
+/// joined. "developer" messages become system messages for a template that does not know that role. The template runs
+/// on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and may be NULL.
 ///
 /// `*len` receives the bytes of the text; it is not NUL-terminated. If `capacity` is too small, the call returns
 /// RZ_ERR_BUFFER_TOO_SMALL. The text is for display and logs: a special token that a message spells out looks the same

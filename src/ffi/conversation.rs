@@ -167,10 +167,10 @@ pub struct rz_reply_params {
     pub grammar_len: usize,
     /// Grammar from rz_grammar_new, instead of `grammar`; NULL: none. It is either a grammar for the content, or a
     /// grammar of RZ_GRAMMAR_TOOLS for the whole reply, compiled for the same tools, "tool_choice" and
-    /// "parallel_tool_calls" as the reply has. rz_conversation_reply then compiles nothing, except once for tools next
-    /// to a content grammar, and once for a `reasoning` that is not the default; the grammar keeps the last four such
-    /// results. Any number of conversations may use it at once. It may be freed when rz_conversation_reply has
-    /// returned.
+    /// "parallel_tool_calls" as the reply has. rz_conversation_reply then compiles nothing, with two exceptions: tools
+    /// in addition to a content grammar, and a `reasoning` that is not the default. Each of these is compiled once; the
+    /// grammar keeps the last four results. Any number of conversations may use it at once. It may be freed when
+    /// rz_conversation_reply has returned.
     pub compiled_grammar: *const rz_grammar,
     /// Stop sequences that end the content, UTF-8 and NUL-terminated, as in rz_job_params.
     pub stops: *const *const c_char,
@@ -178,9 +178,9 @@ pub struct rz_reply_params {
     pub n_stops: usize,
     /// RZ_REASONING_...
     pub reasoning: u32,
-    /// Maximum number of reasoning tokens (thinking budget), after which the library inserts the end of reasoning and
-    /// the model continues with its answer; up to three more to complete a character; 0: no limit. Ignored for a model
-    /// that does not reason, and if `max_tokens` leaves no tokens for an answer.
+    /// Maximum number of reasoning tokens (thinking budget); 0: no limit. After that number, and up to three more
+    /// tokens that complete a character, the library inserts the end of reasoning, and the model continues with its
+    /// answer. Ignored for a model that does not reason, and if `max_tokens` leaves no tokens for an answer.
     pub reasoning_tokens: u32,
     /// Speculative decoding, as in rz_job_params.
     pub draft: u32,
@@ -208,8 +208,8 @@ pub struct rz_reply_params {
 pub struct rz_conversation_info {
     /// sizeof(rz_conversation_info), set by the caller.
     pub struct_size: u32,
-    /// Number of messages, and index of the first message of a turn that is in prompts: not 0 if turns were left out
-    /// (RZ_OVERFLOW_FORGET).
+    /// Number of messages, and index of the first message of the oldest turn in prompts; the index is 0 unless turns
+    /// were left out (RZ_OVERFLOW_FORGET).
     pub n_messages: u32,
     pub first_in_prompt: u32,
     /// State of the reply: RZ_STATE_...; 0 before the first reply, and after a reply was abandoned without a message.
@@ -285,9 +285,9 @@ pub unsafe extern "C" fn rz_conversation_new(
 ///
 /// A content may have media parts, as in rz_prompt_from_chat: each part has the number of one of the `n_media` media,
 /// and each medium must be in at least one part. Without media, `media` may be NULL and `n_media` is 0. The
-/// conversation keeps the media alive, equal ones (by hash) once, until rz_conversation_rewind removes their messages.
-/// In rz_conversation_json_into a part has the number of its medium in the conversation (rz_conversation_media). Rows
-/// in the cache are not computed again.
+/// conversation keeps the media alive until rz_conversation_rewind removes their messages; it keeps media with equal
+/// hashes once. In rz_conversation_json_into a part has the number of its medium in the conversation
+/// (rz_conversation_media). Rows in the cache are not computed again.
 ///
 /// The call computes nothing. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (JSON of another form,
 /// an unknown "tool_call_id", a part without a medium or with one of another kind, a medium without a part),

@@ -89,8 +89,8 @@ pub struct rz_encoder_info {
     pub is_mutual: u32,
     /// Kind of the projector, such as "qwen3vl_merger" or "voxtral".
     pub projector: [c_char; 32],
-    /// Number of floats per row: the model's hidden_dim, and as many again for each deeper layer that rows enter; for
-    /// RZ_MEDIA_VECTOR the dimension of an embedding from rz_embed_into.
+    /// Number of floats per row: the model's hidden_dim, plus hidden_dim for each deeper layer to which rows are added
+    /// (DeepStack); for RZ_MEDIA_VECTOR the dimension of an embedding from rz_embed_into.
     pub row_dim: u32,
     /// Layers of the encoder.
     pub n_layers: u32,
@@ -465,8 +465,8 @@ pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params)
     Picture::from_pixels(pixels, params.behind()?)
 }
 
-/// Like rz_media_from_pixels, for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, which its first bytes identify;
-/// of an animation, the first image.
+/// Like rz_media_from_pixels, for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file. The first bytes of the file
+/// identify its format. Of an animation only the first image is encoded.
 ///
 /// The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
 /// 16-bit samples become 8-bit, and colors are not converted. A truncated file is rejected; changed bits within its

@@ -70,15 +70,15 @@ impl Handle for rz_grammar {
 /// UTF-8. The caller frees `*out` with rz_grammar_free, before or after the model. If the model has a chat template,
 /// the call also compiles the grammar of a whole reply with this content, for rz_reply_params.compiled_grammar.
 ///
-/// For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
-/// complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
-/// long as compiling fails. The first grammar of a model prepares its vocabulary, which takes some tens of
-/// milliseconds. Runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread,
-/// and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that the kind does not take, a
-/// grammar that cannot be parsed or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (a feature that
-/// is not implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex),
-/// RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT because the text is too large
+/// or too complex. Another call with the same text fails too, so a server should answer with status 400. Best effort
+/// compiles again with fewer keywords as long as compiling fails. The first grammar of a model prepares its vocabulary,
+/// which takes some tens of milliseconds. Runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends
+/// the wait for that thread, and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that
+/// the kind does not take, a grammar that cannot be parsed or that no text matches; the message says where),
+/// RZ_ERR_UNSUPPORTED (a feature that is not implemented, or a model without a tokenizer or without a token that ends a
+/// text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no thread), RZ_ERR_CANCELLED,
+/// RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_grammar_new(
     model: *const rz_model,
@@ -126,14 +126,15 @@ pub unsafe extern "C" fn rz_grammar_free(grammar: *mut rz_grammar) {
 /// Constrains `sampler` to tokens that can continue a text that matches `grammar`, from its start. `grammar` may be
 /// NULL, which removes the constraint.
 ///
-/// The text begins after the last token of the cache of the next choice. The grammar follows that cache: appended
-/// tokens advance it, a rewind takes it back, and a rewind to before its start restarts it. So every choice may be
-/// repeated, and the host may append its own tokens if the grammar allows them; otherwise the next choice fails with
-/// RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen when the text is complete, and nothing else when it
-/// cannot continue, so that rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice
-/// allocates memory and usually takes some tens of microseconds; a choice that exceeds its bounds fails with
-/// RZ_ERR_LIMIT. Calls with a cache of another vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY,
-/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// The next choice with the sampler determines the cache and the start of the text, which is the current end of that
+/// cache. The grammar follows the cache: appended tokens advance the grammar, a rewind takes it back, and a rewind to
+/// before the start of the text restarts it. So every choice may be repeated, and the host may append its own tokens if
+/// the grammar allows them; otherwise the next choice fails with RZ_ERR_INVALID_ARGUMENT. When the text is complete,
+/// tokens that end a text are allowed too. When the text cannot continue, only they are allowed, so that
+/// rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice allocates memory and usually
+/// takes some tens of microseconds; a choice that exceeds its bounds fails with RZ_ERR_LIMIT. Calls with a cache of
+/// another vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
+/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_sampler_grammar_set(
     sampler: *mut rz_sampler,

@@ -91,8 +91,8 @@ pub struct rz_job_params {
     /// Grammar that constrains the generated text (constrained decoding); NULL: the sampler's grammar, if any.
     pub grammar: *const rz_grammar,
     /// Stop sequences: strings that end the text, UTF-8 and NUL-terminated, not empty. Copied. The text ends before the
-    /// first complete stop sequence; of two that are complete at once, before the longer one, independent of token
-    /// boundaries.
+    /// first complete stop sequence, independent of token boundaries. If two stop sequences end at the same character,
+    /// it ends before the longer one.
     pub stops: *const *const c_char,
     /// Number of `stops`.
     pub n_stops: usize,
@@ -132,15 +132,16 @@ pub const RZ_DRAFT_NONE: u32 = 0;
 /// Prompt lookup decoding (n-gram speculation): drafts the tokens that followed an earlier occurrence of the last
 /// tokens. For answers that repeat the prompt, such as edited text, code and summaries.
 pub const RZ_DRAFT_LOOKUP: u32 = 1;
-/// Speculative decoding with `draft_model`: a small model with a cache of at most 1,024 tokens, which belongs to the
-/// job; for a longer text it first processes the last 256 tokens. Or a draft head that was trained for the model of the
-/// job's cache, in its own file: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge
-/// or speculators, or the assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load
-/// loads such a file like a model; other functions than jobs reject it with RZ_ERR_UNSUPPORTED. Steps of such jobs take
-/// additional scratch memory. EAGLE-3 processes the hidden states of tokens that the job itself appends, with a cache
-/// like RZ_DRAFT_MTP. An assistant attends to the job's cache and has no cache of its own. It is loaded on the CPU
-/// (device 0 or 1); for a model on a GPU a copy of it drafts on that GPU (the last of several): the first such job
-/// creates the copy, which is freed with the assistant or the model, whichever is freed first, once no job uses it.
+/// Speculative decoding with `draft_model`: a small model, or a draft head from a file of its own. The job creates a
+/// cache of at most 1,024 tokens for a small model; of a longer text the model first processes only the last 256
+/// tokens. A draft head must have been trained for the model of the job's cache: EAGLE-3 (arXiv 2503.01840), as a GGUF
+/// file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the assistant of a Gemma 4, as a GGUF file
+/// ("gemma4-assistant") or its folder. rz_model_load loads a draft head like a model; all functions but jobs reject it
+/// with RZ_ERR_UNSUPPORTED. Steps of jobs with a draft head take additional scratch memory. EAGLE-3 processes the
+/// hidden states of the tokens that the job itself appends, and has a cache as with RZ_DRAFT_MTP. An assistant attends
+/// to the job's cache and has no cache of its own. The assistant is loaded on the CPU (device 0 or 1). If the job's
+/// model is on a GPU, a copy of the assistant drafts on that GPU, or on the last of several. The first such job creates
+/// the copy. It is freed when the assistant or the model is freed and no job uses it.
 pub const RZ_DRAFT_MODEL: u32 = 2;
 /// Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
 /// own cache of one layer and the capacity of the job's cache; it belongs to the job, and covers the tokens that the
@@ -213,14 +214,14 @@ pub struct rz_job_info {
 ///
 /// Speculative decoding: one step verifies several draft tokens, which on a CPU takes little longer than one token. The
 /// job samples each token as it would without drafts, with the same random numbers, and discards rejected draft tokens.
-/// Tokens, text and cache are bit-identical; with layers on a GPU and without RZ_MODEL_DETERMINISTIC, only for a job
-/// that is stepped alone. A job drafts tokens that its grammar forces, and those of `draft`; it measures the gain, and
-/// stops drafting if it would lose. A recurrent network recomputes the accepted tokens of a partially accepted draft.
-/// Errors: RZ_ERR_MISMATCH (a draft model of another vocabulary, or a head of another model; the message names the
-/// difference), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP; a head with a model whose
-/// layers pass on more than one hidden state, or whose KV cache for the head is on several devices), RZ_ERR_LIMIT (the
-/// cache of a draft model or of RZ_DRAFT_MTP). With time slices no step drafts more than it can process in a tenth of a
-/// slice.
+/// Tokens, text and cache are bit-identical to a job without drafts. With layers on a GPU and without
+/// RZ_MODEL_DETERMINISTIC, this holds only if the job is stepped alone. A job drafts the tokens that its grammar
+/// forces, and tokens from the source `draft`. It measures the speedup, and stops drafting when there is none. A
+/// recurrent network recomputes the accepted tokens of a partially accepted draft. Errors: RZ_ERR_MISMATCH (a draft
+/// model of another vocabulary, or a head of another model; the message names the difference), RZ_ERR_UNSUPPORTED
+/// (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP; a head for a model whose layers pass on more than one hidden
+/// state, or a head whose part of the model's KV cache is on several devices), RZ_ERR_LIMIT (the cache of a draft model
+/// or of RZ_DRAFT_MTP). With time slices no step drafts more than it can process in a tenth of a slice.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_new(
     cache: *mut rz_cache,
@@ -301,8 +302,8 @@ pub(super) fn stop_strings(call: &Call, stops: *const *const c_char, n: usize) -
 /// Works on a job for about `budget_us` microseconds; with 0 for one chunk of work; with RZ_NO_LIMIT until it has
 /// generated a token or ended. RZ_AGAIN: more work remains; RZ_DONE: the job has ended.
 ///
-/// A step pauses between two chunks of its work, on a CPU within a layer, a large matrix product or a mixture of
-/// experts, before a chunk that would take longer than the remaining time. If the workers become free in time (see
+/// A step pauses between two chunks of work if the next chunk would take longer than the remaining time. On a CPU it
+/// can pause within a layer, a large matrix product or a mixture of experts. If the workers become free in time (see
 /// "Scheduling" above), the step computes at least one chunk; if other calls use the workers for the whole budget, it
 /// computes none. A step on a GPU pauses between kernels of prompts; a single token is one chunk. A recurrent layer is
 /// one chunk, whatever the number of tokens.
@@ -325,24 +326,25 @@ pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut
 }
 
 /// Continuous batching: `rz_job_step` for `n` jobs of one model. Each batch step reads the weights once and computes
-/// one token for each of up to 64 jobs in generation, and prompt chunks of others. With RZ_NO_LIMIT, until one job has
-/// generated a token. RZ_DONE: all jobs have ended, or `n` is 0 (`jobs` may be NULL then). Jobs that had ended before
-/// are skipped.
+/// one token for each of up to 64 jobs in generation, and prompt chunks of others. With RZ_NO_LIMIT the call returns
+/// when one job has generated a token. RZ_DONE: all jobs have ended, or `n` is 0 (`jobs` may be NULL then). Jobs that
+/// had ended before are skipped.
 ///
 /// Jobs may join and leave between any two calls. A paused batch step continues when all its jobs are passed again; if
 /// one of them is missing or was freed, the step restarts without it. No job may occur twice.
 ///
 /// Places in a batch step go to jobs by rz_job_params.priority, then by waiting time. Prompt tokens
 /// (rz_model_params.mixed_prefill_tokens) go by priority, then to the prompt with the least remaining tokens. No job
-/// starves: a job without a place in 16 steps precedes every priority, the longest waiting first; such jobs get up to a
-/// quarter of the places and, one per step, of the prompt tokens. A job thus waits for at most 16 steps, plus one for
-/// each other job that waits as long.
+/// starves: a job that had no place in 16 steps goes before all priorities, the longest waiting first. Such jobs get up
+/// to a quarter of the places; one of them per step gets up to a quarter of the prompt tokens. A job thus waits for at
+/// most 16 steps, plus one for each other job that waits as long.
 ///
 /// A failing job does not stop the others. It ends alone: its state is RZ_STATE_ENDED with RZ_END_FAILED, and
 /// rz_job_error returns the reason. A job whose cancel is fired or whose deadline has passed is left out from the next
-/// step on (see rz_job_info.stopped). Only if this holds for all jobs that have not ended, the call fails with
-/// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, as for the first job. Any thread. Errors: as for rz_job_step except the errors
-/// of failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0.
+/// step on (see rz_job_info.stopped). If all jobs that have not ended are cancelled or past their deadlines, the call
+/// fails with the status of the first one, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors: as for rz_job_step
+/// except the errors of failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_jobs_step(
     jobs: *const *mut rz_job,
@@ -411,8 +413,8 @@ pub unsafe extern "C" fn rz_job_text_into(
 }
 
 /// Takes the next part of the reply of a job with rz_job_params.chat, like rz_chat_parser_next_into. Text that may
-/// become a stop sequence is held back until that is decided; a reply that a stop sequence ends has all text before it,
-/// and its end. `out` NULL with a `capacity` of 0 queries the size and takes nothing.
+/// become a stop sequence is held back until that is decided; if a stop sequence ends the reply, all text before it and
+/// RZ_CHAT_EVENT_END are still returned. `out` NULL with a `capacity` of 0 queries the size and takes nothing.
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
 /// RZ_ERR_POISONED. Since 0.1.0.

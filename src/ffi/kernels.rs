@@ -39,8 +39,8 @@ pub struct rz_attention_params {
 /// `cache_len` may be 0; the caches may be NULL then. `out` must not overlap the inputs.
 ///
 /// A GPU multiplies in half precision, sums in single precision, and stays open for the next call of the same shape.
-/// From then on, calls of this shape without a named device use the faster device, as measured for such lengths with
-/// all transfers, so that equal inputs may give results that differ by half-precision rounding. A named device gives
+/// From then on, a call of this shape with `device` 0 uses the device that was faster for similar lengths, including
+/// transfers. Equal inputs may then give results that differ by half-precision rounding. A named device gives
 /// bit-identical results each time. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT; with a named GPU
 /// RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -112,9 +112,8 @@ pub unsafe extern "C" fn rz_matvec_into(
 
 /// Dequantizes blocks of `weight_type`, any RZ_TYPE_... except RZ_TYPE_DEFAULT, to f32.
 ///
-/// `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
-/// not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT.
-/// Since 0.1.0.
+/// `n_values` is a multiple of the values in a block; `blocks` has the blocks of `n_values` values, at any alignment;
+/// `out`: [n_values], not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_dequantize_into(
     weight_type: u32,

@@ -25,8 +25,8 @@
 #define RZ_CALL
 #endif
 
-/* RZ_NULLABLE marks a pointer that may be NULL, and RZ_NONNULL one that may not, as in this header all pointers
- * without RZ_NULLABLE. Clang knows both, and hands them on to Swift and Zig. */
+/* RZ_NULLABLE marks a pointer that may be NULL, RZ_NONNULL a pointer that must not be NULL. In this header a pointer
+ * without a mark must not be NULL. Clang knows both marks and passes them on to Swift and Zig. */
 #ifdef __clang__
 #define RZ_NULLABLE _Nullable
 #define RZ_NONNULL _Nonnull

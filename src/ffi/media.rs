@@ -113,8 +113,8 @@ pub struct rz_media_info {
     pub n_tokens: u32,
     /// Number of floats per row.
     pub row_dim: u32,
-    /// Rows per line and number of lines: of the whole image if it is one tile, otherwise of a tile; of a video, of a
-    /// pair of frames.
+    /// Rows per line, and number of lines, of a tile. An image without tiles counts as one tile; for a video they
+    /// describe a pair of frames.
     pub columns: u32,
     pub lines: u32,
     /// Number of tiles horizontally and vertically; 0 if the image is one tile.
@@ -126,8 +126,8 @@ pub struct rz_media_info {
     /// caller.
     pub width: u32,
     pub height: u32,
-    /// Size in pixels of all tiles together as the model sees them; programs map coordinates that the model writes back
-    /// by it. For audio the number of samples at the rate of the encoder and 0.
+    /// Size in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
+    /// model's output to pixels of the image. For audio the number of samples at the rate of the encoder and 0.
     pub seen_width: u32,
     pub seen_height: u32,
     /// Bytes of memory.
@@ -184,12 +184,12 @@ impl rz_media_info {
 /// Creates a medium from the output of the caller's own encoder: `n_rows` rows of `row_dim` floats, which are copied.
 /// The rows are one image or one audio clip, according to `kind` (RZ_MEDIA_...).
 ///
-/// `columns` times `lines` is `n_rows`, for models with two-dimensional positions; 0 for both: one line. The rows of a
-/// model are as wide as rz_model_info.hidden_dim, and as many floats more for each deeper layer that they enter. The
-/// caller frees `*out` with rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no
-/// rows, rows of another width, a value that is not finite, an unknown kind), RZ_ERR_UNSUPPORTED (a model without media
-/// input), RZ_ERR_LIMIT (also more rows with mutual attention than a step of the model takes), RZ_ERR_OUT_OF_MEMORY.
-/// Since 0.1.0.
+/// `columns` times `lines` is `n_rows`, for models with two-dimensional positions; 0 for both: one line. `row_dim` is
+/// rz_model_info.hidden_dim, or a multiple of it for a model that also adds rows to deeper layers (DeepStack): one more
+/// hidden_dim for each of these layers. The caller frees `*out` with rz_media_free, before or after the model. Any
+/// thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another width, a value that is not finite, an unknown
+/// kind), RZ_ERR_UNSUPPORTED (a model without media input), RZ_ERR_LIMIT (also more rows with mutual attention than a
+/// step of the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_rows(
     model: *const rz_model,

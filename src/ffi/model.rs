@@ -33,8 +33,9 @@ impl Handle for rz_model {
 pub const RZ_MODEL_DETERMINISTIC: u32 = 1;
 /// Load flag: map the weights (mmap) and use them in place instead of reading them into memory. The load is immediate
 /// and takes no memory, but token generation is several times slower, because weights are repacked for each token;
-/// rz_model_params.packed_path has the first two properties at full speed. If another program truncates the mapped file
-/// while it is in use, the process dies of SIGBUS; therefore the flag is never a default.
+/// rz_model_params.packed_path has both advantages from the second load on, without the loss of speed. If another
+/// program truncates the mapped file while it is in use, the process dies of SIGBUS; therefore the flag is never a
+/// default.
 pub const RZ_MODEL_MMAP: u32 = 2;
 /// Load flag: metadata, tokenizer and chat template only. The file needs no weights, and no cache can be created.
 pub const RZ_MODEL_TEXT_ONLY: u32 = 4;
@@ -42,20 +43,20 @@ pub const RZ_MODEL_TEXT_ONLY: u32 = 4;
 /// the previous one has ended.
 pub const RZ_MODEL_PROFILE: u32 = 8;
 /// Load flag: also load the multi-token prediction (MTP) head (arXiv 2412.19437, section 2.2), for speculative decoding
-/// by jobs with RZ_DRAFT_MTP; of several heads the first. Its weights count as the model's, prefill computes all
-/// positions of the last layer, and saved caches are not interchangeable with those of a model without the flag. With
-/// several devices the head is on the last one. RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an architecture
-/// whose heads are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5 and Qwen 3
-/// Next, and GGUF files of Hunyuan 3.
+/// by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. Its weights count as the
+/// model's, prefill computes all positions of the last layer, and saved caches are not interchangeable with those of a
+/// model without the flag. With several devices the head is on the last one. RZ_ERR_UNSUPPORTED for a file without MTP
+/// heads, or for an architecture whose heads are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and its
+/// derivatives, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3.
 pub const RZ_MODEL_MTP: u32 = 16;
 /// Load flag: ignore unknown keys in the model's configuration or metadata and unknown tensors, instead of
 /// RZ_ERR_UNSUPPORTED. The log has a warning for the first of them, rz_model_info.n_unknown their number. Results are
 /// only correct if the ignored items do not matter. A known key with an unsupported value is still rejected.
 pub const RZ_MODEL_ALLOW_UNKNOWN: u32 = 32;
 
-/// Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster: on processors with AMX-BF16, if
-/// a product that the first such load of a process measures takes less time than with exact sums. rz_model_info.isa is
-/// "amx-bf16" then; otherwise, and for layers on GPUs, the flag has no effect.
+/// Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
+/// AMX-BF16. The first load with the flag in a process measures a product, which must take less time in BF16 than with
+/// exact sums. rz_model_info.isa is "amx-bf16" then; otherwise, and for layers on GPUs, the flag has no effect.
 ///
 /// Prefill takes less time, because a tile of weights is rounded once for hundreds of tokens, and sums need no scaling.
 /// The cost: weights of all types but F32, and the activations that they are multiplied with, have eight significant
@@ -84,14 +85,14 @@ pub struct rz_model_params {
     /// sizeof(rz_model_params).
     pub struct_size: u32,
     /// Index of a device; 0: automatic choice, which rz_model_info.device reports. The automatic choice is the CPU,
-    /// unless the whole model and a cache of default capacity fit on a GPU, and the GPU would generate tokens faster:
-    /// the library measures the memory bandwidth of both once per process (some tens of milliseconds), and counts the
-    /// GPU's at half. If the model does not fit on one GPU, all GPUs together count as one. The choice never considers
-    /// a GPU for weights below 256 MiB, for a model without logits, or with `packed_path`, `gpu_layers`, `placements`
-    /// or RZ_MODEL_MMAP; a GPU that fails costs only time. Layers without GPU kernels stay on the CPU. Any GPU, named
-    /// or chosen, is self-tested first: each kind of operation that the model needs runs on the GPU and on the CPU,
-    /// once per process (see `tested_path`), within milliseconds. If a result differs, the device is
-    /// RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation.
+    /// unless the whole model and a cache of default capacity fit on a GPU, and the GPU would generate tokens faster.
+    /// To estimate that, the library measures the memory bandwidth of both once per process (some tens of
+    /// milliseconds), and halves the GPU's to be safe. If the model does not fit on one GPU, all GPUs together count as
+    /// one. The choice never considers a GPU for weights below 256 MiB, for a model without logits, or with
+    /// `packed_path`, `gpu_layers`, `placements` or RZ_MODEL_MMAP. It skips a GPU that fails. Layers without GPU
+    /// kernels stay on the CPU. Any GPU, named or chosen, is self-tested first: each kind of operation that the model
+    /// needs runs on the GPU and on the CPU, once per process (see `tested_path`), within milliseconds. If a result
+    /// differs, the device is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation.
     pub device: u32,
     /// Runtime to use; NULL: a new one. The caller may free its handle after the load.
     pub runtime: *const rz_runtime,
@@ -109,8 +110,8 @@ pub struct rz_model_params {
     /// Maximum number of prompt tokens that a batch step of rz_jobs_step or rz_conversations_step computes together
     /// with tokens of jobs that are past their prompt (mixed prefill and decode); 0: 64. A larger number shortens the
     /// time to first token of new requests and lengthens the inter-token latency of all others, because a step with
-    /// more tokens takes longer. A number above the size of a step means the size of a step, and steps without tokens
-    /// of others are not bounded. On a CPU results do not depend on it.
+    /// more tokens takes longer. The limit never exceeds the size of a step, and does not apply to steps that have only
+    /// prompt tokens. On a CPU results do not depend on it.
     pub mixed_prefill_tokens: u32,
     /// Load progress callback; may be NULL.
     pub progress: rz_progress_callback,
@@ -129,9 +130,9 @@ pub struct rz_model_params {
     /// has the reason. Processes and containers may share the folder: each writes under a temporary name and renames
     /// the complete file. Models are identified by the sizes and times of their files, and by three rows of each
     /// matrix. Each load reads the whole file and verifies a checksum; a damaged file is replaced. If another process
-    /// changes or truncates the file while it is in use, this process may die. With layers on GPUs the file holds the
-    /// layers and experts that stay on the host (`placements`), and is replaced if others stay; if none stay, it is
-    /// neither read nor written. Not with RZ_MODEL_MMAP. Since 0.1.0.
+    /// changes or truncates the file while it is in use, this process may die. With layers on GPUs the file holds only
+    /// the layers and experts on the host (`placements`). The library replaces the file if a load puts other layers or
+    /// experts on the host, and neither reads nor writes it if there are none. Not with RZ_MODEL_MMAP. Since 0.1.0.
     pub packed_path: *const c_char,
     /// Indices of `n_devices` different GPUs over which the layers are split in this order; NULL: only `device` counts.
     /// With `devices`, `device` must be 0. Copied.
@@ -176,9 +177,9 @@ pub struct rz_model_params {
     /// returns the model's own template.
     pub chat_template: *const c_char,
     pub chat_template_len: usize,
-    /// Minimum number of tokens of a step, such as a prefill step, that copies the experts from the CPU to the GPU, a
-    /// few at a time, and multiplies there; 0: the number from which this takes less time than the CPU, measured by the
-    /// load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
+    /// Steps of at least this number of tokens, such as prefill steps, copy the experts from the CPU to the GPU, a few
+    /// at a time, and multiply there. 0: the number from which this takes less time than the CPU, measured by the load;
+    /// RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
     ///
     /// Each executor takes GPU memory for the copies: two buffers of at most 32 MiB, or of one matrix of the largest
     /// expert if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or experts without GPU

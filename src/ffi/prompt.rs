@@ -92,15 +92,14 @@ pub unsafe extern "C" fn rz_prompt_new(
 /// {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
 ///
 /// "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; other members of such a part
-/// are ignored. Each medium occurs in at least one part. It takes the place of the placeholder that the template
-/// writes, with those of the model's tokens around it that the template does not write itself. For a template without
-/// support for parts the content is a text, and the medium takes the place of its part. Placeholders that messages
-/// spell are plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the flags of
-/// rz_chat_tokenize_into, and the prompt begins with the same tokens. `cancel` stops the call and may be NULL. The
-/// caller frees `*out` with rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new;
-/// RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a part),
-/// RZ_ERR_NOT_READY (a medium whose rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a medium out).
-/// Since 0.1.0.
+/// are ignored. Each medium occurs in at least one part. The medium replaces the placeholder that the template writes.
+/// The call adds the model's tokens around media unless the template writes them itself. For a template without support
+/// for parts the content is a text, and the medium takes the place of its part. Placeholders that messages spell are
+/// plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the flags of rz_chat_tokenize_into, and the
+/// prompt begins with the same tokens. `cancel` stops the call and may be NULL. The caller frees `*out` with
+/// rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part
+/// without a medium or with one of another kind, a medium without a part), RZ_ERR_NOT_READY (a medium whose
+/// rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_from_chat(
     model: *const rz_model,

@@ -43,11 +43,11 @@ pub type rz_log_callback =
 pub type rz_chunk_callback = Option<unsafe extern "C" fn(i: u32, context: *mut c_void)>;
 
 /// Calls `chunk(i, context)` exactly once for each i less than `n`, in any order, with any number of calls at once, on
-/// any threads (a single thread and the calling thread included), and returns after all calls have returned. Returns 0,
-/// or another number on failure; the library call then fails with RZ_ERR_INVALID_ARGUMENT, and also if the callback
-/// returns too soon. The library invokes the callback on threads that call the library, hundreds of times per token,
-/// once at a time per runtime. If all threads of the host may be waiting in library calls, the calling thread must
-/// help. The callback must return normally: no longjmp, no C++ exception.
+/// any threads (a single thread and the calling thread included), and returns after all calls have returned. Returns 0
+/// on success and another number on failure. If the callback fails, or returns before all calls of `chunk` have
+/// returned, the library call fails with RZ_ERR_INVALID_ARGUMENT. The library invokes the callback on threads that call
+/// the library, hundreds of times per token, once at a time per runtime. If all threads of the host may be waiting in
+/// library calls, the calling thread must help. The callback must return normally: no longjmp, no C++ exception.
 ///
 /// Schedulers often run other tasks on a thread that waits. Such a task must not compute with the same runtime, because
 /// it would wait for itself: rz_prefill, rz_decode_token, rz_job_step and all other calls that need the workers get
@@ -71,10 +71,10 @@ pub const RZ_THREAD_STORE: u32 = 4;
 /// host, nor on threads in a child made with fork().
 ///
 /// It allows hosts to attach threads to a virtual machine or a profiler, and to set their name, priority or processors.
-/// All signals are blocked on these threads. The call that ends a thread returns after the thread was joined and its
-/// end reported: rz_runtime_threads_set, a load, the first save or store of a model with mapped weights, and the
-/// rz_..._free that frees the last handle with the runtime. Several threads may call it at once. It must not call the
-/// library and must return normally: no longjmp, no C++ exception.
+/// All signals are blocked on these threads. Threads end within rz_runtime_threads_set, within a load, within the first
+/// save or store of a model with mapped weights, and within the rz_..._free that frees the last handle of the runtime.
+/// These calls return after the callback has run and the thread was joined. Several threads may call it at once. It
+/// must not call the library and must return normally: no longjmp, no C++ exception.
 pub type rz_thread_callback = Option<unsafe extern "C" fn(role: u32, index: u32, starts: i32, user: *mut c_void)>;
 
 /// Parameters of an rz_runtime. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
@@ -90,9 +90,9 @@ pub struct rz_runtime_params {
     /// The first load of a model with a tokenizer starts one to four further threads, depending on `threads`. They
     /// render chat templates and compile grammars, one call per thread in the order of arrival, and sleep otherwise;
     /// each has a stack of 64 MiB, most of which is never touched. If the system cannot create any of them, the load
-    /// fails with RZ_ERR_RESOURCES. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a
-    /// folder, loads, and the first save or store of a model with mapped weights; the threads of the last two end with
-    /// the call, and a runtime with one thread starts none for them. In a child made with fork(), which has none of
+    /// fails with RZ_ERR_RESOURCES. Later, only rz_runtime_threads_set, rz_store_new with a folder, loads, and the
+    /// first save or store of a model with mapped weights start threads. The threads of loads, saves and stores end
+    /// with the call; a runtime with one thread starts no such threads. In a child made with fork(), which has none of
     /// these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_RESOURCES.
     pub threads: u32,
     /// Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none.

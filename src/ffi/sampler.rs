@@ -59,21 +59,21 @@ pub const RZ_FILTER_TEMPERATURE: u32 = 7;
 /// callback may change; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives them. Both are
 /// valid only during the callback.
 ///
-/// Comes before biases, penalties, grammar, filters, temperature and draw, once per choice: for each token that a job,
-/// a reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of
-/// rz_decode_batch. -INFINITY or NaN forbids a token; INFINITY at one token forces that token, unless a grammar or a
-/// ban forbids it. A logit that was -INFINITY before stays -INFINITY. If all tokens are forbidden, the call fails like
-/// any choice without a possible token. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the model's
-/// logits, not the edited logits.
+/// Runs before biases, penalties, grammar, filters, temperature and draw, once per choice: for each token that a job, a
+/// reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of rz_decode_batch.
+/// -INFINITY or NaN forbids a token; INFINITY at one token forces that token, unless a grammar or a ban forbids it. A
+/// logit that was -INFINITY before stays -INFINITY. If all tokens are forbidden, the call fails like any choice without
+/// a possible token. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the model's logits, not the edited
+/// logits.
 ///
 /// Returns 0. After another number no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and rz_generate_into
 /// fail with RZ_ERR_INVALID_ARGUMENT, and the message has the number. In rz_job_step, rz_jobs_step,
 /// rz_conversation_step and rz_conversations_step only the job or the reply with this sampler ends, with RZ_END_FAILED,
 /// and rz_job_error or rz_conversation_error returns this status; all others go on.
 ///
-/// Comes from the thread that calls the library, once at a time within one call. A job or reply has a copy of its
-/// sampler with the same `edit_logits_user`, so calls on several threads may run the callback with that pointer at the
-/// same time. It may call the library, but caches, jobs, conversations and samplers of the call that it comes from are
+/// Runs on the thread that calls the library, once at a time within one call. A job or reply has a copy of its sampler
+/// with the same `edit_logits_user`, so calls on several threads may run the callback with that pointer at the same
+/// time. It may call the library, but calls on the caches, jobs, conversations and samplers of the running call get
 /// RZ_ERR_BUSY. It must return normally: no longjmp, no C++ exception.
 pub type rz_logits_callback = Option<
     unsafe extern "C" fn(
@@ -96,9 +96,10 @@ pub type rz_logits_callback = Option<
 /// draw comes last. With a temperature of 0 there are no filters and no draw: the most likely of the remaining tokens
 /// is chosen.
 ///
-/// A GPU samples if nothing is on except biases, penalties other than DRY, top_k, top_p, min_p and the temperature, in
-/// the default order, and biases and `penalty_window` (0 is too long if penalties are on) are at most 512 together.
-/// Otherwise the host samples with the same arithmetic, from logits that are copied for each token. Since 0.1.0.
+/// A GPU samples if only biases, penalties other than DRY, top_k, top_p, min_p and the temperature are on, in the
+/// default order, and if `n_biases` plus `penalty_window` is at most 512. A `penalty_window` of 0 exceeds this limit if
+/// penalties are on. Otherwise the host samples with the same arithmetic, from logits that are copied for each token.
+/// Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_sampler_params {
@@ -137,8 +138,9 @@ pub struct rz_sampler_params {
     pub xtc_probability: f32,
     /// 0: 0.1. Above 0.5 at most one token reaches it, and XTC drops none.
     pub xtc_threshold: f32,
-    /// Dynamic temperature: from `temperature` - this, but not below 0, to `temperature` + this, rising with the
-    /// entropy of the distribution relative to the uniform distribution.
+    /// Dynamic temperature: the temperature rises from `temperature` - `temperature_range` (at least 0) to
+    /// `temperature` + `temperature_range` with the entropy of the distribution, relative to the entropy of the uniform
+    /// distribution.
     pub temperature_range: f32,
     /// Exponent of the relative entropy for the dynamic temperature; 0: 1.
     pub temperature_exponent: f32,
@@ -174,7 +176,8 @@ pub struct rz_sampler_params {
     pub banned_sequences: *const rz_token_sequence,
     /// Number of `banned_sequences`.
     pub n_banned_sequences: usize,
-    /// RZ_FILTER_..., each at most once, including every one that is on; NULL: the default order.
+    /// Order of filters and temperature: RZ_FILTER_..., each at most once. It must contain every one that is on. NULL:
+    /// the default order.
     pub order: *const u32,
     /// Number of `order`.
     pub n_order: usize,

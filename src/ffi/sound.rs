@@ -71,7 +71,7 @@ pub unsafe extern "C" fn rz_media_from_samples(
 }
 
 /// Like rz_media_from_samples, for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law, mu-law or
-/// ADPCM), an MP3, a FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
+/// ADPCM), an MP3, a FLAC or an Ogg file (Vorbis or FLAC). The first bytes of the file identify its format.
 ///
 /// Several channels are averaged. A truncated WAV or FLAC file is rejected, unless its header leaves the length open.
 /// Even with RZ_ENCODE_STEPS the file is decoded within this call, because its length determines the rows; a fired

@@ -80,8 +80,8 @@ pub struct rz_error {
     pub code: i32,
     /// `errno` of the failed system call, on Windows the value of GetLastError; 0 if there is none.
     pub system_code: i32,
-    /// Capacity that would have been sufficient: for RZ_ERR_CONTEXT_FULL tokens of the cache, without the tokens of the
-    /// reply; for RZ_ERR_BUFFER_TOO_SMALL the buffer size; else 0.
+    /// Sufficient capacity: for RZ_ERR_BUFFER_TOO_SMALL the size of the buffer, for RZ_ERR_CONTEXT_FULL the capacity of
+    /// the cache in tokens, not counting the reply; else 0.
     pub needed: u64,
     /// Reason, then the file: UTF-8, NUL-terminated, without control characters. The middle of a message that is too
     /// long is left out.

@@ -43,13 +43,14 @@ pub struct rz_store_params {
     pub memory_limit: u64,
     /// Folder of files, NUL-terminated; created with permissions for this user only if it is missing. NULL: prefixes
     /// that do not fit in memory are dropped. Each prefix is written about two seconds after it was stored, so that it
-    /// survives a crash and other processes see it. The file of a longer prefix replaces the file of the prefix that it
-    /// extends, which other processes then find in the longer file. A prefix that cannot be written stays in memory,
-    /// with a line in the log. Several stores and processes of one user may share the folder, also for different
-    /// models. Files in the folder influence answers: on Unix a folder that another user owns, or that others may write
-    /// to (also by its group), is rejected. A store with a folder has its own writer thread, whatever the number of
-    /// threads of the runtime, so that no call waits for the disk. In a child made with fork(), which lacks that
-    /// thread, rz_store_put and steps of conversations write, unless a prefix was written less than two seconds ago.
+    /// survives a crash and other processes see it. The file of a longer prefix replaces the file of a shorter prefix
+    /// that it contains; other processes then find the shorter prefix in the longer file. A prefix that cannot be
+    /// written stays in memory, with a line in the log. Several stores and processes of one user may share the folder,
+    /// also for different models. Files in the folder influence answers: on Unix a folder that another user owns, or
+    /// that others may write to (also by its group), is rejected. A store with a folder has its own writer thread,
+    /// whatever the number of threads of the runtime, so that no call waits for the disk. In a child made with fork(),
+    /// which lacks that thread, rz_store_put and steps of conversations write, unless a prefix was written less than
+    /// two seconds ago.
     pub path: *const c_char,
     /// Maximum number of prefixes in memory; 0: 1,024.
     pub max_entries: usize,

@@ -42,8 +42,9 @@ namespace Realizar
         /// <summary>Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is
         /// dropped.</summary>
         public float XtcThreshold;
-        /// <summary>Dynamic temperature: from temperature - this, but not below 0, to temperature + this, rising
-        /// with the entropy of the distribution relative to the uniform distribution.</summary>
+        /// <summary>Dynamic temperature: the temperature rises from temperature - TemperatureRange (at least 0) to
+        /// temperature + TemperatureRange with the entropy of the distribution, relative to the entropy of the
+        /// uniform distribution.</summary>
         public float TemperatureRange;
         /// <summary>Exponent of the relative entropy for the dynamic temperature; 0: 1.</summary>
         public float TemperatureExponent;
@@ -122,9 +123,9 @@ namespace Realizar
         public bool Mtp;
         /// <summary>Passes over keys and tensors that the library does not know, and counts them.</summary>
         public bool AllowUnknown;
-        /// <summary>Compute matrix products on the CPU in BF16 if that makes prefill faster: on processors with
-        /// AMX-BF16, if a product that the first such load of a process measures takes less time than with exact
-        /// sums.</summary>
+        /// <summary>Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a
+        /// processor with AMX-BF16. The first load with the flag in a process measures a product, which must take
+        /// less time in BF16 than with exact sums.</summary>
         public bool Bf16Products;
         /// <summary>Number of layers on GPUs; 0: none; null: as many as fit.</summary>
         public int? GpuLayers;

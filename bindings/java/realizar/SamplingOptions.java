@@ -138,8 +138,8 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Dynamic temperature: from temperature - this, but not below 0, to temperature + this, rising with the
-     * entropy of the distribution relative to the uniform distribution. */
+    /** Dynamic temperature: the temperature rises from temperature - temperatureRange (at least 0) to temperature +
+     * temperatureRange with the entropy of the distribution, relative to the entropy of the uniform distribution. */
     public T temperatureRange(double temperatureRange) {
         this.temperatureRange = Native.finite((float) temperatureRange, "temperatureRange");
         return sampled();

@@ -71,8 +71,9 @@ class LoadOptions(TypedDict, total=False):
     allow_unknown: bool
     """Passes over keys and tensors that the library does not know, and counts them."""
     bf16_products: bool
-    """Compute matrix products on the CPU in BF16 if that makes prefill faster: on processors with AMX-BF16, if a
-    product that the first such load of a process measures takes less time than with exact sums."""
+    """Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with AMX-BF16.
+    The first load with the flag in a process measures a product, which must take less time in BF16 than with exact
+    sums."""
     gpu_layers: Optional[int]
     """Number of layers on GPUs; 0: none; absent: as many as fit."""
     quantize: ElementType
@@ -122,8 +123,8 @@ class Sampling:
     xtc_threshold: float = 0.0
     """Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped."""
     temperature_range: float = 0.0
-    """Dynamic temperature: from temperature - this, but not below 0, to temperature + this, rising with the entropy
-    of the distribution relative to the uniform distribution."""
+    """Dynamic temperature: the temperature rises from temperature - temperature_range (at least 0) to temperature +
+    temperature_range with the entropy of the distribution, relative to the entropy of the uniform distribution."""
     temperature_exponent: float = 0.0
     """Exponent of the relative entropy for the dynamic temperature; 0: 1."""
     mirostat_tau: float = 0.0
@@ -220,9 +221,9 @@ class ReplyOptions(TypedDict, total=False):
     reasoning: Reasoning
     """Whether a reply begins with reasoning; "model": as its template has it."""
     reasoning_tokens: int
-    """Maximum number of reasoning tokens (thinking budget), after which the library inserts the end of reasoning and
-    the model continues with its answer; up to three more to complete a character; 0: no limit. Ignored for a model
-    that does not reason, and if max_tokens leaves no tokens for an answer."""
+    """Maximum number of reasoning tokens (thinking budget); 0: no limit. After that number, and up to three more
+    tokens that complete a character, the library inserts the end of reasoning, and the model continues with its
+    answer. Ignored for a model that does not reason, and if max_tokens leaves no tokens for an answer."""
     draft_max: int
     """Tokens of a draft at most, of which more than 32 count as 32; 0: 16."""
     logprobs: Optional[int]

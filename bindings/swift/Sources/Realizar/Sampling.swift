@@ -36,8 +36,9 @@ public struct Sampling: Sendable, Equatable {
     public var xtcProbability: Float = 0
     /// Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped.
     public var xtcThreshold: Float = 0
-    /// Dynamic temperature: from temperature - this, but not below 0, to temperature + this, rising with the
-    /// entropy of the distribution relative to the uniform distribution.
+    /// Dynamic temperature: the temperature rises from temperature - temperatureRange (at least 0) to temperature
+    /// + temperatureRange with the entropy of the distribution, relative to the entropy of the uniform
+    /// distribution.
     public var temperatureRange: Float = 0
     /// Exponent of the relative entropy for the dynamic temperature; 0: 1.
     public var temperatureExponent: Float = 0
