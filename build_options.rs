@@ -70,6 +70,9 @@ pub const FLAGS: [(&str, &str); 4] = [
     ("rz_embed_params", "RZ_EMBED_"),
 ];
 
+/// Numbers with a fraction that may be negative.
+const SIGNED: [&str; 2] = ["presence_penalty", "frequency_penalty"];
+
 /// Options that JavaScript has no result for: times of steps, and probabilities of texts outside of conversations.
 const NOT_IN_JS: [(&str, &str); 2] = [("rz_model_params", "profile"), ("rz_job_params", "logprobs")];
 
@@ -624,7 +627,10 @@ fn csharp_members(group: &Group) -> String {
             Kind::Whole if is_long => ("ulong", "", name.clone()),
             Kind::Whole => ("int", "", format!("Native.Whole({name}, nameof({name}))")),
             Kind::OrNone => ("int?", "", format!("Native.OrNone({name}, nameof({name}))")),
-            Kind::Real => ("float", "", format!("Native.Real({name}, nameof({name}))")),
+            Kind::Real => {
+                let check = if SIGNED.contains(&field.as_str()) { "Real" } else { "NotNegative" };
+                ("float", "", format!("Native.{check}({name}, nameof({name}))"))
+            }
             Kind::Choice(_) => ("ElementType", "", format!("(uint){name}")),
             Kind::Flag(constant) => {
                 flags.push(format!("({name} ? Native.{constant} : 0u)"));

@@ -137,6 +137,10 @@ namespace Realizar
         internal static float Real(float value, string name) => !float.IsNaN(value) && !float.IsInfinity(value) ? value
             : throw new ArgumentOutOfRangeException(name, FormattableString.Invariant($"{name} is {value}; it must be a finite number"));
 
+        /// <summary>The same for a number that must not be negative.</summary>
+        internal static float NotNegative(float value, string name) => Real(value, name) >= 0 ? value
+            : throw new ArgumentOutOfRangeException(name, FormattableString.Invariant($"{name} is {value}; it must be finite and not negative"));
+
         /// <summary>A number, 0 said as RZ_NONE; null: the default.</summary>
         internal static uint OrNone(int? value, string name) => value == null ? 0 : value == 0 ? RZ_NONE : Whole(value.Value, name);
 

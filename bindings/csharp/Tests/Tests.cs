@@ -887,7 +887,8 @@ internal static partial class Tests
             foreach (var argument in absent)
                 foreach (var call in argument.Value)
                     Check(Throws<ArgumentNullException>(call, argument.Key).ParamName == argument.Key, argument.Key);
-            Check(Throws<RealizarException>(() => new Sampler(new Sampling { Temperature = -1 }), "a temperature").Status == Status.InvalidArgument, "a temperature");
+            Check(Throws<RealizarException>(() => new Sampler(new Sampling { TopP = 2 }), "a probability").Status == Status.InvalidArgument, "a probability");
+            new Sampler(new Sampling { PresencePenalty = -1, FrequencyPenalty = -1 }).Dispose();
             // Half of a surrogate pair has no UTF-8, and a NUL would cut what has no length.
             foreach (var name in new Dictionary<string, Action> { { "text", () => talk.Say("a\ud834") }, { "json", () => talk.AddJson("\udd1e") }, { "role", () => talk.Add("x", "\ud834") },
                 { "Stops", () => talk.Begin(new ReplyOptions { Stops = new[] { "a\0" } }) }, { "path", () => Model.Load("a\0b") }, { "Json", () => Talk(model, new ConversationOptions { Json = "\ud834" }) } })
@@ -926,7 +927,8 @@ internal static partial class Tests
                 {
                     if (field.Name == "Priority") continue; // any number
                     var usual = field.GetValue(options);
-                    var wrong = field.FieldType == typeof(float) ? new object[] { float.NaN, float.PositiveInfinity, float.NegativeInfinity }
+                    var wrong = field.FieldType == typeof(float) ? new object[] { float.NaN, float.PositiveInfinity, float.NegativeInfinity }.Concat(
+                        field.Name == "PresencePenalty" || field.Name == "FrequencyPenalty" ? new object[0] : new object[] { -1f, float.MinValue }).ToArray()
                         : field.FieldType == typeof(int) || field.FieldType == typeof(int?) ? new object[] { -1, int.MinValue } : new object[0];
                     foreach (var value in wrong)
                     {
