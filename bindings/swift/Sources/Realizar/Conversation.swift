@@ -28,27 +28,15 @@ public struct ConversationOptions: Sendable {
     /// The parameters of a conversation that begins with some JSON, for the time of a call.
     func with<R>(_ json: String?, _ body: (UnsafePointer<rz_conversation_params>) throws -> R) throws -> R {
         var params = sizedStruct(rz_conversation_params(), \.struct_size)
-        var cache = try Model.cacheParams(capacity, keys, values)
         params.overflow = overflow.rawValue
         params.n_adapters = adapters.count
-        return try withText(json ?? "") { text, length in
-            try useAll(adapters.map { $0.0.handle }) { handles in
-                try handles.withUnsafeBufferPointer { handles in
-                    try adapters.map(\.scale).withUnsafeBufferPointer { scales in
-                        try withUnsafePointer(to: &cache) { cache in
-                            try useAll([cancel?.handle, store?.handle]) { optional in
-                                params.json = json == nil ? nil : text
-                                params.json_len = length
-                                params.cache = cache
-                                params.adapters = handles.baseAddress
-                                params.scales = scales.baseAddress
-                                (params.cancel, params.store) = (optional[0], optional[1])
-                                return try body(&params)
-                            }
-                        }
-                    }
-                }
-            }
+        return try withPins { pins in
+            (params.json, params.json_len) = pins.sized(json)
+            params.cache = pins.of([try Model.cacheParams(capacity, keys, values)])
+            params.adapters = pins.of(adapters.map { pins.of($0.0.handle) })
+            params.scales = pins.of(adapters.map(\.scale))
+            (params.cancel, params.store) = (pins.of(cancel?.handle), pins.of(store?.handle))
+            return try body(&params)
         }
     }
 }

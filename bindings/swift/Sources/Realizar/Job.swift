@@ -25,22 +25,16 @@ public final class Job: Sendable {
         params.priority = try priority(options.priority)
         params.draft = options.draft.number
         params.prompt_first = first
-        self.handle = try useAll([sampler, grammar, options.draft.model?.handle, cancelling.handle, media?.handle]) { handles in
-            try prompt.withUnsafeBufferPointer { prompt in
-                try withTexts(options.stops, "stops") { stops in
-                    params.sampler = handles[0]
-                    params.grammar = handles[1]
-                    params.draft_model = handles[2]
-                    params.cancel = handles[3]
-                    params.prompt = handles[4]
-                    params.tokens = handles[4] == nil ? prompt.baseAddress : nil
-                    params.stops = stops.baseAddress
-                    params.n_stops = stops.count
-                    return try Handle(free: { rz_job_free($0) }) { out, error in
-                        session.handle.use { rz_job_new($0, &params, out, error) }
-                    }
-                }
-            }
+        self.handle = try withPins { pins in
+            params.sampler = pins.of(sampler)
+            params.grammar = pins.of(grammar)
+            params.draft_model = pins.of(options.draft.model?.handle)
+            params.cancel = pins.of(cancelling.handle)
+            params.prompt = pins.of(media?.handle)
+            params.tokens = pins.of(prompt)
+            params.stops = try pins.of(options.stops, "stops")
+            params.n_stops = options.stops.count
+            return try Handle(free: { rz_job_free($0) }) { out, error in session.handle.use { rz_job_new($0, &params, out, error) } }
         }
         self.cancelling = cancelling
         self.session = session

@@ -303,7 +303,6 @@ public final class Model: Sendable {
         if !options.shares.isEmpty && options.shares.count != options.devices.count {
             throw RealizarError(.invalidArgument, "shares has \(options.shares.count) elements; it must have one for each of the \(options.devices.count) devices")
         }
-        let packed = try options.packedPath.map { try terminated($0, "packedPath") }
         let placements = try options.placements.map { part in
             var c = sizedStruct(rz_placement(), \.struct_size)
             c.what = UInt32(RZ_PLACED_EXPERTS)
@@ -313,8 +312,6 @@ public final class Model: Sendable {
             c.bytes = part.bytes
             return c
         }
-        let tested = try options.testedPath.map { try terminated($0, "testedPath") }
-        let template = options.chatTemplate.map { Array($0.utf8CString) }
         let progress = options.progress.map { Box($0) }
         if let progress {
             params.progress_user = Unmanaged.passUnretained(progress).toOpaque()
@@ -324,35 +321,16 @@ public final class Model: Sendable {
                 return progress.value(done, total) ? 0 : 1
             }
         }
-        return try withExtendedLifetime(progress) {
-            try use(options.runtime?.handle) { runtime in
-                try use(cancel?.handle) { cancel in
-                    try (packed ?? []).withUnsafeBufferPointer { packed in
-                        try numbers.withUnsafeBufferPointer { devices in
-                            try options.shares.withUnsafeBufferPointer { shares in
-                                try placements.withUnsafeBufferPointer { placements in
-                                    try (tested ?? []).withUnsafeBufferPointer { tested in
-                                        try (template ?? []).withUnsafeBufferPointer { template in
-                                            params.runtime = runtime
-                                            params.cancel = cancel
-                                            params.packed_path = packed.isEmpty ? nil : packed.baseAddress
-                                            params.placements = placements.isEmpty ? nil : placements.baseAddress
-                                            params.n_placements = placements.count
-                                            params.tested_path = tested.isEmpty ? nil : tested.baseAddress
-                                            params.chat_template = template.isEmpty ? nil : template.baseAddress
-                                            params.chat_template_len = max(template.count, 1) - 1
-                                            params.devices = devices.isEmpty ? nil : devices.baseAddress
-                                            params.n_devices = devices.count
-                                            params.device_split = shares.isEmpty ? nil : shares.baseAddress
-                                            return try body(&params)
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
+        return try withPins { pins in
+            params.runtime = pins.of(options.runtime?.handle)
+            params.cancel = pins.of(cancel?.handle)
+            params.packed_path = try pins.of(options.packedPath, "packedPath")
+            params.tested_path = try pins.of(options.testedPath, "testedPath")
+            (params.chat_template, params.chat_template_len) = pins.sized(options.chatTemplate)
+            (params.placements, params.n_placements) = (pins.of(placements), placements.count)
+            (params.devices, params.n_devices) = (pins.of(numbers), numbers.count)
+            params.device_split = pins.of(options.shares)
+            return try withExtendedLifetime(progress) { try body(&params) }
         }
     }
 

@@ -139,28 +139,16 @@ extension Options {
         params.draft_max = try whole(draftMax, "draftMax")
         params.logprobs = try orNone(logprobs, "logprobs")
         params.priority = try Realizar.priority(priority)
-        let json = try members?.text
-        return try withTexts(stops, "stops") { stops in
-            try withText(text?.text ?? "") { text, length in
-                try withText(json ?? "") { bytes, count in
-                    try useAll([draft.model?.handle, cancel.handle, grammar?.handle]) { handles in
-                        params.stops = stops.baseAddress
-                        params.n_stops = stops.count
-                        params.grammar = text
-                        params.grammar_len = length
-                        params.json = json == nil ? nil : bytes
-                        params.json_len = count
-                        params.draft_model = handles[0]
-                        params.cancel = handles[1]
-                        params.compiled_grammar = handles[2]
-                        guard let sampling else { return try body(&params) }
-                        return try sampling.with { sampler in
-                            params.sampler = sampler
-                            return try body(&params)
-                        }
-                    }
-                }
-            }
+        return try withPins { pins in
+            params.stops = try pins.of(stops, "stops")
+            params.n_stops = stops.count
+            (params.grammar, params.grammar_len) = pins.sized(text?.text)
+            (params.json, params.json_len) = pins.sized(try members?.text)
+            params.draft_model = pins.of(draft.model?.handle)
+            params.cancel = pins.of(cancel.handle)
+            params.compiled_grammar = pins.of(grammar?.handle)
+            params.sampler = pins.of(try sampling.map { [try $0.params(pins)] } ?? [])
+            return try body(&params)
         }
     }
 }

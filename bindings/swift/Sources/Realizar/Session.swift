@@ -11,37 +11,24 @@ extension Sampling {
         return self == plain
     }
 
-    /// The choices as the library takes them, for the time of a call.
-    func with<R>(_ body: (UnsafePointer<rz_sampler_params>) throws -> R) throws -> R {
+    /// The choices as the library takes them.
+    func params(_ pins: Pins) throws -> rz_sampler_params {
         var params = try numbers()
-        // All tokens one after another, so that one array stays in place.
-        let sequences = dryBreakers + bannedSequences
-        return try sequences.flatMap { $0 }.withUnsafeBufferPointer { tokens in
-            var next = tokens.baseAddress
-            let parts = sequences.map { sequence in
-                defer { next = next.map { $0 + sequence.count } }
-                return rz_token_sequence(tokens: next, n_tokens: sequence.count)
-            }
-            return try parts.withUnsafeBufferPointer { parts in
-                params.dry_breakers = parts.baseAddress
-                params.n_dry_breakers = dryBreakers.count
-                params.banned_sequences = parts.baseAddress.map { $0 + dryBreakers.count }
-                params.n_banned_sequences = bannedSequences.count
-                return try order.map(\.rawValue).withUnsafeBufferPointer { order in
-                    params.order = order.baseAddress
-                    params.n_order = order.count
-                    return try logitBias.map { rz_logit_bias(token: $0, bias: $1) }.withUnsafeBufferPointer { biases in
-                        params.biases = biases.baseAddress
-                        params.n_biases = biases.count
-                        return try body(&params)
-                    }
-                }
-            }
+        func sequences(_ all: [[UInt32]]) -> UnsafePointer<rz_token_sequence>? {
+            pins.of(all.map { rz_token_sequence(tokens: pins.of($0), n_tokens: $0.count) })
         }
+        (params.dry_breakers, params.n_dry_breakers) = (sequences(dryBreakers), dryBreakers.count)
+        (params.banned_sequences, params.n_banned_sequences) = (sequences(bannedSequences), bannedSequences.count)
+        (params.order, params.n_order) = (pins.of(order.map(\.rawValue)), order.count)
+        (params.biases, params.n_biases) = (pins.of(logitBias.map { rz_logit_bias(token: $0, bias: $1) }), logitBias.count)
+        return params
     }
 
     func sampler() throws -> Handle {
-        try with { params in try Handle(free: { rz_sampler_free($0) }) { rz_sampler_new(params, $0, $1) } }
+        try withPins { pins in
+            var params = try self.params(pins)
+            return try Handle(free: { rz_sampler_free($0) }) { rz_sampler_new(&params, $0, $1) }
+        }
     }
 }
 

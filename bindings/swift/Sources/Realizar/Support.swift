@@ -153,13 +153,50 @@ func terminated(_ text: String, _ name: String) throws -> [CChar] {
     return Array(text.utf8CString)
 }
 
-/// Texts as the library takes a list of them.
-func withTexts<R>(_ texts: [String], _ name: String, _ body: (UnsafeBufferPointer<UnsafePointer<CChar>?>) throws -> R) throws -> R {
-    let all = try texts.enumerated().map { try terminated($1, "\(name)[\($0)]") }
-    let ends = all.map(\.count).reduce(into: [0]) { $0.append($0[$0.count - 1] + $1) }
-    return try all.flatMap { $0 }.withUnsafeBufferPointer { bytes in
-        try texts.indices.map { i in bytes.baseAddress.map { $0 + ends[i] } }.withUnsafeBufferPointer(body)
+/// Holds copies of what parameters point to, and the handles among them, until it is released.
+final class Pins {
+    private var memory: [UnsafeMutableRawPointer] = []
+    private var handles: [Handle] = []
+
+    deinit { for each in memory { each.deallocate() } }
+
+    /// The address of a copy of numbers or structs; nil: there are none.
+    func of<T>(_ values: [T]) -> UnsafePointer<T>? {
+        if values.isEmpty { return nil }
+        let copy = UnsafeMutablePointer<T>.allocate(capacity: values.count)
+        copy.initialize(from: values, count: values.count)
+        memory.append(UnsafeMutableRawPointer(copy))
+        return UnsafePointer(copy)
     }
+
+    /// The address of a copy of a text that ends with a NUL, and has no other.
+    func of(_ text: String?, _ name: String) throws -> UnsafePointer<CChar>? {
+        try text.flatMap { of(try terminated($0, name)) }
+    }
+
+    /// The addresses of such copies.
+    func of(_ texts: [String], _ name: String) throws -> UnsafePointer<UnsafePointer<CChar>?>? {
+        of(try texts.enumerated().map { try of($1, "\(name)[\($0)]") })
+    }
+
+    /// The address of a copy of a text, and its length.
+    func sized(_ text: String?) -> (UnsafePointer<CChar>?, Int) {
+        guard let copy = text.flatMap({ of(Array($0.utf8CString)) }) else { return (nil, 0) }
+        return (copy, text?.utf8.count ?? 0)
+    }
+
+    /// The pointer of a handle; nil: there is none.
+    func of(_ handle: Handle?) -> OpaquePointer? {
+        guard let handle else { return nil }
+        handles.append(handle)
+        return handle.use { $0 }
+    }
+}
+
+/// Makes a call with parameters that point to what is held for its time.
+func withPins<R>(_ body: (Pins) throws -> R) rethrows -> R {
+    let pins = Pins()
+    return try withExtendedLifetime(pins) { try body(pins) }
 }
 
 /// The text in an array of a struct, up to its NUL.
