@@ -40,17 +40,26 @@ int main(int argc, char **argv) {
     component.BeginPlay();
     component.ModelPath = Wide("no such file.gguf");
     EXPECT(component.begun && !component.Load() && logged.find("no such file.gguf") != std::string::npos);
+    component.Threads = -1;
+    EXPECT(!component.Load() && logged == "Threads is -1; it must be at least 0");
+    component.Threads = 1;
     component.ModelPath = Wide(argv[1]);
     component.MaxTokens = 60;
     component.SystemMessage = Wide(argv[5]);
     component.ReasoningTokens = std::atoi(argv[6]);
     component.Temperature = static_cast<float>(std::atof(argv[7]));
     component.Budget = std::atoi(argv[4]);
+    int frames = 0;
     EXPECT(component.Load() && !component.IsAnswering());
+    component.MaxTokens = -1;
+    EXPECT(!component.Ask(Wide("x")) && logged == "MaxTokens is -1; it must be at least 0" && !component.IsAnswering());
+    component.MaxTokens = 60;
+    std::swap(component.Budget, frames);
+    EXPECT(!component.Ask(Wide("x")) && logged == "Budget is 0; it must be at least 1");
+    std::swap(component.Budget, frames);
     tick();
     EXPECT(component.Ask(Wide(argv[2])) && component.IsAnswering());
-    int frames = 0;
-    for (; component.IsAnswering() && frames < 1000000; frames++) tick();
+    for (frames = 0; component.IsAnswering() && frames < 1000000; frames++) tick();
     EXPECT(ended.empty() && pieces > 1 && frames >= pieces && component.ticks == frames + 1);
     const std::string printed = "answer: \"" + answer + "\"\nreasoning: \"" + reasoning + "\"";
     EXPECT(printed.find(argv[3]) != std::string::npos);
@@ -146,8 +155,14 @@ int main(int argc, char **argv) {
     stop = false;
     EXPECT(component.Ask(Wide("Go on.")) && component.Ask(Wide("No.")) && ended == "another question was asked");
     tick();
-    component.EndPlay(EEndPlayReason::Destroyed);
-    EXPECT(!component.IsAnswering() && !component.begun);
+    // The play ends within an event of the answer.
+    bool end = true;
+    auto end_play = [&](const FString &) { if (std::exchange(end, false)) component.EndPlay(EEndPlayReason::Destroyed); };
+    component.OnText.Add(end_play), component.OnReasoning.Add(end_play);
+    EXPECT(component.Begin() && component.Ask(Wide(argv[2])));
+    while (component.IsAnswering()) tick();
+    EXPECT(!end && !component.IsAnswering() && !component.begun);
     tick();
+    EXPECT(!component.Ask(Wide("x")) && logged == "no model is loaded");
     return failures != 0;
 }

@@ -26,6 +26,15 @@ template <class T> static bool Succeeded(const realizar::Result<T>& Result)
     return static_cast<bool>(Result);
 }
 
+/** False, and a line in the log, for a property that is out of range. */
+static bool IsAtLeast(int32 Value, int32 Least, const char* Name)
+{
+    if (Value >= Least) return true;
+    const std::string Why = std::string(Name) + " is " + std::to_string(Value) + "; it must be at least " + std::to_string(Least);
+    UE_LOG(LogRealizar, Error, TEXT("%s"), *ToString(Why));
+    return false;
+}
+
 /** A question about a picture as a message in JSON. */
 static std::string MessageOf(const FString& Question)
 {
@@ -41,8 +50,9 @@ URealizarChatComponent::URealizarChatComponent()
 
 bool URealizarChatComponent::Load()
 {
+    if (!IsAtLeast(Threads, 0, "Threads")) return false;
     auto RuntimeParams = realizar::params<rz_runtime_params>();
-    RuntimeParams.threads = static_cast<uint32>(FMath::Max(Threads, 0));
+    RuntimeParams.threads = static_cast<uint32>(Threads);
     auto Runtime = realizar::Runtime::make(RuntimeParams);
     if (!Succeeded(Runtime)) return false;
     auto ModelParams = realizar::params<rz_model_params>();
@@ -87,7 +97,7 @@ bool URealizarChatComponent::SetSchema(const FString& Json)
 
 bool URealizarChatComponent::Ask(const FString& Question)
 {
-    if (!Interrupt("another question was asked")) return false;
+    if (!AreInRange() || !Interrupt("another question was asked")) return false;
     if (!Succeeded(Conversation->try_add({"user", FromString(Question)}))) return false;
     bAnswering = Answer();
     return bAnswering;
@@ -120,9 +130,14 @@ bool URealizarChatComponent::AskAboutTarget(const FString& Question, UTextureRen
     return AskAbout(Question, Pixels, Target->SizeX, Target->SizeY);
 }
 
+bool URealizarChatComponent::AreInRange() const
+{
+    return IsAtLeast(Budget, 1, "Budget") && IsAtLeast(MaxTokens, 0, "MaxTokens");
+}
+
 bool URealizarChatComponent::AskAbout(const FString& Question, const TArray<FColor>& Pixels, int32 Width, int32 Height)
 {
-    if (!Interrupt("another question was asked")) return false;
+    if (!AreInRange() || !Interrupt("another question was asked")) return false;
     const bool bFits = Width > 0 && Height > 0 && Pixels.Num() / Width == Height && Pixels.Num() % Width == 0;
     if (!Encoder || !bFits)
     {
@@ -231,7 +246,9 @@ void URealizarChatComponent::BeginPlay()
 void URealizarChatComponent::EndPlay(const EEndPlayReason::Type Reason)
 {
     bAnswering = false;
+    Turn++; // a tick may be under way, whose receiver has ended the play
     Picture.reset();
+    Schema.reset();
     Encoder.reset();
     Conversation.reset();
     Model.reset();

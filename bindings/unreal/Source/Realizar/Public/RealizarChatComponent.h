@@ -110,6 +110,8 @@ private:
      *  on. */
     bool Interrupt(const char* Why);
     void End(const char* Why);
+    /** False, and a line in the log, if a property of answers is out of range. */
+    bool AreInRange() const;
     /** Begins the answer to the last message. */
     bool Answer();
 
