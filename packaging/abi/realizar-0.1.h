@@ -1893,7 +1893,7 @@ typedef struct rz_model_plan_device {
  * if their number was given.
  *
  * The model is either `path` (NUL-terminated, as for rz_model_load) or `n` sources (as for rz_model_load_from, with
- * `path` NULL). `params` and `cache_params` may be NULL. The caller sets `out->struct_size`.
+ * `path` NULL). `path`, `params` and `cache_params` may be NULL. The caller sets `out->struct_size`.
  *
  * `devices`, an array of `capacity` elements whose struct_size the caller has set, receives one element for each GPU
  * that has layers, in the order of the layers. `*n_devices` receives the number of these GPUs, at most RZ_DEVICES_MAX.
@@ -1906,7 +1906,7 @@ typedef struct rz_model_plan_device {
  * caches; `load_peak_host` does not count against it. Any thread. Errors: as for rz_model_load and rz_cache_new except
  * RZ_ERR_LIMIT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_model_plan_get(const char *path,
+rz_model_plan_get(const char *RZ_NULLABLE path,
                   const rz_source *RZ_NULLABLE sources,
                   size_t n,
                   const rz_model_params *RZ_NULLABLE params,
@@ -2276,12 +2276,13 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *RZ_NULLABLE err);
 
 /* Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources (with
- * `path` NULL), would take, without reading weights. `params` may be NULL. The caller sets `out->struct_size`.
+ * `path` NULL), would take, without reading weights. `path` and `params` may be NULL. The caller sets
+ * `out->struct_size`.
  * Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any thread. Errors: as for rz_encoder_load except
  * RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_plan_get(const rz_model *model,
-                    const char *path,
+                    const char *RZ_NULLABLE path,
                     const rz_source *RZ_NULLABLE sources,
                     size_t n,
                     const rz_encoder_params *RZ_NULLABLE params,

@@ -260,7 +260,8 @@ pub struct rz_encoder_plan {
 }
 
 /// Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources (with
-/// `path` NULL), would take, without reading weights. `params` may be NULL. The caller sets `out->struct_size`.
+/// `path` NULL), would take, without reading weights. `path` and `params` may be NULL. The caller sets
+/// `out->struct_size`.
 /// Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any thread. Errors: as for rz_encoder_load except
 /// RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0.
 #[unsafe(no_mangle)]

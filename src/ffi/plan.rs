@@ -78,7 +78,7 @@ pub struct rz_model_plan_device {
 /// if their number was given.
 ///
 /// The model is either `path` (NUL-terminated, as for rz_model_load) or `n` sources (as for rz_model_load_from, with
-/// `path` NULL). `params` and `cache_params` may be NULL. The caller sets `out->struct_size`.
+/// `path` NULL). `path`, `params` and `cache_params` may be NULL. The caller sets `out->struct_size`.
 ///
 /// `devices`, an array of `capacity` elements whose struct_size the caller has set, receives one element for each GPU
 /// that has layers, in the order of the layers. `*n_devices` receives the number of these GPUs, at most RZ_DEVICES_MAX.
