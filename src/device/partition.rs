@@ -1,8 +1,8 @@
 //! Division of a program's layers among devices.
 //!
-//! The first layers are on the CPU, as few as the GPUs do not support or have no memory for; the others are on GPUs in
-//! order. The last GPU has the output matrix, so that logits and samples are where they are needed; the first part only
-//! looks up a few embedding rows.
+//! The first layers are on the CPU: as few as possible, so that the GPUs support the other layers and have memory for
+//! them. The other layers are on GPUs in order. The last GPU has the output matrix, so that logits and samples are
+//! where they are needed; the first part only looks up a few embedding rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ pub fn divide(
     Ok(Division { cpu_layers: n, gpus: Vec::new(), fits: false })
 }
 
-/// Free memory of a device per occurrence in the list.
+/// Free memory of a device, divided by the number of times that the list contains the device.
 fn room(device: &dyn GpuDevice, devices: &[Arc<dyn GpuDevice>]) -> u64 {
     let place = |device: &dyn GpuDevice| (device.driver(), device.ordinal());
     let places = devices.iter().filter(|other| place(&***other) == place(device)).count();
@@ -200,8 +200,8 @@ impl Layers {
     /// parts may have no layers. `None` if impossible.
     fn balance(&self, first: usize, sizes: &[f64], may_be_empty: bool) -> Option<Vec<Range<usize>>> {
         let n = self.bytes.len();
-        // Dynamic programming, by number of parts and end of the last one: the largest ratio, and the start of the last
-        // part.
+        // Dynamic programming: `best[parts][end]` has the largest ratio of the best division of `first..end` into that
+        // number of parts, and the start of its last part.
         let mut best: Vec<Vec<Option<(f64, usize)>>> = vec![vec![None; n + 1]];
         best[0][first] = Some((0.0, first));
         for (i, size) in sizes.iter().enumerate() {

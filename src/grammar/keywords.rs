@@ -48,7 +48,7 @@ const MAX_COPIED: usize = 32 << 10;
 const MAX_AUTOMATON: usize = 1 << 20;
 /// Number of steps for building this automaton.
 const JUDGE_STEPS: usize = 3000;
-/// Maximum depth of references followed to the members that a schema evaluates.
+/// Maximum depth of references that are followed to find the members that a schema evaluates.
 const MAX_DEPTH: usize = 24;
 
 /// True if members may have names that the schema does not list.
@@ -56,7 +56,7 @@ pub fn has_open_names(members: &Map<String, Json>) -> bool {
     members.get("additionalProperties") != Some(&json!(false)) || members.contains_key("patternProperties")
 }
 
-/// True if the schema's `type` allows values of a type; "": of any.
+/// True if the schema's `type` allows values of type `name`; "" stands for any type.
 pub fn allows_type(members: &Map<String, Json>, name: &str) -> bool {
     match members.get("type") {
         Some(Json::String(only)) => name.is_empty() || only == name,

@@ -14,8 +14,7 @@ pub(super) type Recent<'a> = [&'a [u32]; 2];
 /// Finds repetitions of the newest tokens in linear time.
 #[derive(Debug, Default)]
 pub(super) struct Repetitions {
-    /// For each of the newest tokens, backwards from the last: the number of tokens ending with it that equal the last
-    /// tokens of the text.
+    /// Element i, from 1 on: length of the longest common suffix of the text and the text without its last i tokens.
     lengths: Vec<u32>,
 }
 
@@ -32,7 +31,7 @@ impl Repetitions {
         let most = longest.min(len).min(MAX_REPETITION);
         self.lengths.clear();
         self.lengths.push(0);
-        // The Z algorithm: tokens from `left` to `right` are known to equal those from the last one on.
+        // The Z algorithm on the reversed text: its tokens `left..right` equal its tokens `0..right - left`.
         let (mut left, mut right) = (0, 0);
         for i in 1..=len {
             let mut n = if i < right { (self.lengths[i - left] as usize).min(right - i) } else { 0 };

@@ -188,8 +188,8 @@ impl ProductCursor {
         self.unit_panels
     }
 
-    /// Takes the next units of `costs`, which are relative to each other, at least one per thread. Returns the sum of
-    /// their costs and their range.
+    /// Takes the next units of a chunk, at least one per thread if there are as many. `costs` are the relative costs of
+    /// all units. Returns the sum of the costs of the units, and their range.
     pub fn take(
         &mut self,
         costs: impl Iterator<Item = usize>,

@@ -64,7 +64,8 @@ impl<'a> Lane<'a> {
 pub struct Pass {
     network: Arc<Network>,
     lent: Lent,
-    /// True if no call waits for the executor; its steps are recorded as a phase of their own.
+    /// True if the pass keeps its executor between calls (`Pass::apart`); its steps are recorded as a phase of their
+    /// own.
     is_apart: bool,
     /// Bit mask of the outputs after which the device samples a token.
     chosen: u64,
@@ -99,7 +100,7 @@ impl Pass {
     }
 
     /// Works until the step is complete or `budget` pauses it; returns true if complete. `lanes` must be the same in
-    /// each call; an empty step takes their tokens.
+    /// each call; the first call adds their tokens to the step.
     pub fn run(&mut self, lanes: &mut [Lane], budget: &StepBudget) -> Result<bool> {
         let Pass { network, lent, is_apart, chosen } = self;
         let step = lent.step();
@@ -118,8 +119,8 @@ impl Pass {
         Ok(done)
     }
 
-    /// Begins a step of lanes after `ahead` uncommitted ones, without waiting for it. The rules of the first step apply
-    /// to the later ones.
+    /// Begins a step of lanes that follows `ahead` uncommitted steps, without waiting for its results. The sampling
+    /// rules of the first step apply to all later ones.
     pub fn submit(&mut self, lanes: &mut [Lane], ahead: usize, is_first: bool) -> Result<()> {
         let Pass { network, lent, chosen, .. } = self;
         let step = lent.step();
@@ -132,9 +133,9 @@ impl Pass {
         step.executor.submit()
     }
 
-    /// Commits the next tokens of a lane, the first `again` of which are recomputed; `left` tokens of the lane follow.
-    /// With an `output` index, either reads the logits of the last token, or returns the token that the device sampled
-    /// (its logits stay on the device). Fails if logits are not finite.
+    /// Commits the next results of a lane: `again` recomputed pending tokens, then the new `tokens`. `left` further
+    /// tokens of the lane follow in later calls. With an `output` index, reads the logits of the last token, or returns
+    /// the token that the device sampled, whose logits stay on the device. Fails if logits are not finite.
     pub fn commit(
         &mut self,
         session: &mut Session,

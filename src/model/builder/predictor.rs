@@ -14,8 +14,8 @@ pub struct Predictor {
     /// Reads the tokens after those of the hidden states; has a KV cache of its own.
     pub program: Program,
     pub of: PredictorOf,
-    /// The hidden states that `program` reads; next, those that it returns for outputs, which replace them for one more
-    /// token.
+    /// The hidden states that `program` reads; next, the hidden states that it returns for outputs, which are its input
+    /// for the draft token after the next one.
     pub input: TensorId,
     pub result: TensorId,
 }
@@ -26,8 +26,8 @@ pub enum PredictorOf {
     /// The network of the same file; its program keeps its final hidden states, before the head, for all tokens.
     Same(TensorId),
     Other(Box<OtherNetwork>),
-    /// A network whose KV cache the head reads: its layers have none of their own, and read the last layers of that
-    /// network with the same kind of window.
+    /// A network whose KV cache the head reads. The head's layers have no KV cache; each reads the last layer of the
+    /// network that has the same kind of window.
     SharedKv(Box<SharedKvNetwork>),
 }
 
@@ -38,8 +38,8 @@ pub struct OtherNetwork {
     pub layers: Option<Vec<usize>>,
     /// Width of such an input.
     pub width: usize,
-    /// All these inputs, concatenated; the first `fusing` ops of the program turn them into `Predictor::input`. Rows of
-    /// draft tokens begin after those ops.
+    /// All these inputs, concatenated. The first `fusing` ops of the program compute `Predictor::input` from them;
+    /// steps for draft tokens skip these ops.
     pub states: TensorId,
     pub fusing: usize,
     /// Vocabulary size of the target.
@@ -48,7 +48,7 @@ pub struct OtherNetwork {
     pub embeddings: Option<TensorId>,
     /// The input of the target's output matrix, for all rows, if the file has no head.
     pub normed: Option<TensorId>,
-    /// The token of each logit, if it is not its index.
+    /// The token id of each logit; `None` if it equals the index of the logit.
     pub tokens: Option<Vec<u32>>,
 }
 
@@ -187,8 +187,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Builds a head without KV cache, which reads that of a network of `architecture`. `block` takes the embedding of
-    /// a token joined with the hidden state before it, and returns the input of the final norm.
+    /// Builds a head without a KV cache of its own, which reads the KV cache of a network of `architecture`. `block`
+    /// takes the embedding of a token joined with the hidden state before it, and returns the input of the final norm.
     pub fn head_with_shared_kv(
         &mut self,
         architecture: &'static str,
@@ -244,8 +244,8 @@ impl Builder<'_> {
         Ok(Some(Clusters { scores, used, tokens }))
     }
 
-    /// Makes attention read the KV cache of the target, whose newest token is one before the query's. `stored`: the
-    /// layer that stands for the target's, added if there is none yet.
+    /// Makes attention read the KV cache of the target, whose newest token precedes the token of the query. `stored`:
+    /// the KV layer of `program` that stands for the layer of the target; added if it is `None`.
     pub fn attend_behind(&mut self, attention: Attention, stored: &mut Option<KvLayerId>) -> Result<Attention> {
         let (HeadShape { n_kv_heads, head_dim, .. }, window) = (attention.heads, attention.mask.span());
         let mask = match window {
@@ -257,7 +257,8 @@ impl Builder<'_> {
         Ok(Attention { mask, ..attention })
     }
 
-    /// The token of each of `rows` logits, if it is not its index. A GGUF file has the tokens, a folder their offsets.
+    /// Returns the token id of each of `rows` logits; `None` if ids equal indices. A GGUF file has the tokens, a folder
+    /// their offsets.
     fn tokens_of_logits(&mut self, rows: usize) -> Result<Option<Vec<u32>>> {
         let vocab = self.hyper.vocab;
         let Some(values) = self.tensors.vector_if_present("d2t", rows)? else {

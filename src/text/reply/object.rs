@@ -24,9 +24,9 @@ pub struct ObjectCall {
     is_unreadable: bool,
 }
 
-/// Names that models give the arguments, whatever the template's is.
+/// Keys under which models write arguments, in addition to the template's key.
 const ARGUMENTS: [&str; 2] = ["arguments", "parameters"];
-/// The name of the id.
+/// The key of the id.
 const ID: &str = "id";
 
 #[derive(Default)]
@@ -55,7 +55,7 @@ impl ObjectCall {
         ObjectCall { raw, ..Default::default() }
     }
 
-    /// The name, which is a tool's.
+    /// The name of the called tool.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -79,14 +79,14 @@ impl ObjectCall {
         matches!(self.arguments, Arguments::Complete)
     }
 
-    /// False if its members are not a call's.
+    /// False if the members so far cannot belong to a call.
     pub fn may_be_call(&self) -> bool {
         let key = self.literal.as_ref().map_or("", Literal::key).trim_start_matches('"');
         let known = ["name", "type", ID].into_iter().chain(ARGUMENTS);
         self.is_named() || known.into_iter().any(|name| name.starts_with(key))
     }
 
-    /// Text not emitted yet: everything until the name is known, then of a value.
+    /// Text not emitted yet: the whole call until the name is known, then an incomplete part of a value.
     pub fn raw(&self) -> &str {
         &self.raw
     }
@@ -96,8 +96,8 @@ impl ObjectCall {
         self.raw.len() + self.early.len() + self.quoted.len() + self.id.len()
     }
 
-    /// Adds a character, and once the name is known appends the resulting JSON of arguments to `out`. `name` and
-    /// `arguments`: where they are.
+    /// Adds a character, and once the name is known appends the resulting JSON of arguments to `out`. `name`: the
+    /// member with the name; `arguments`: the key of the arguments.
     pub fn push(&mut self, c: char, name: &Member, arguments: &str, tools: &[Tool], out: &mut String) -> Step {
         if self.literal.is_none() && c.is_whitespace() {
             self.raw.push(c);
@@ -150,7 +150,7 @@ impl ObjectCall {
             } else if is_id {
                 self.id.push_str(&piece);
             } else if is_nested {
-                // Other members are ids and the like; these could be arguments.
+                // Other members, such as ids, are not nested; this one could be arguments under an unknown key.
                 return None;
             }
         }
