@@ -15,64 +15,60 @@ typedef int32_t i32;
 template <class T> using ConstPtr = const T*;
 template <class T> using Ptr = T*;
 
-// Threads of a warp.
+// Threads per warp.
 constexpr u32 kWarp = 32;
 
-constexpr u32 kChosenBefore = 4294967295;  // In place of a token: the one that the step before has chosen.
+constexpr u32 kChosenBefore = 4294967295;  // In place of a token: the token that the previous step has sampled.
 
-constexpr u32 kMediaRow = 4294967294;  // The id that stands for a row of media instead of a token.
+constexpr u32 kMediaRow = 4294967294;  // The id of a media row.
 
-constexpr u32 kNotANumber = 4294967293;  // The answer instead of a token if a logit is NaN or infinite.
+constexpr u32 kNotANumber = 4294967293;  // The result if a logit is NaN or infinite.
 
-// Rows of a warp of attention: queries of the same KV head, whose tokens are of one tile.
-constexpr u32 kAttendRows = 16;
+constexpr u32 kAttendRows = 16;  // Rows per warp of attention: queries of the same KV head, for tokens of one tile.
 
-constexpr u32 kAttendWarps = 4;  // Warps of a block of attention for few tokens.
+constexpr u32 kAttendWarps = 4;  // Warps per block of attention for few tokens.
 
-constexpr u32 kPromptRows = 128;  // Rows of a block of attention for prompts; half as many for heads longer than 128.
+constexpr u32 kPromptRows = 128;  // Rows per block of attention for prompts; half as many for heads wider than 128.
 
-constexpr u32 kPromptTokens = 128;  // Tokens of a tile of a prompt, whose rows are those of several blocks.
+constexpr u32 kPromptTokens = 128;  // Tokens per prompt tile, whose rows several blocks share.
 
-constexpr u32 kSelectKeys = 256;  // Keys whose scores a block of `choose_keys` has at once, and threads of one.
+constexpr u32 kSelectKeys = 256;  // Keys whose scores a block of `choose_keys` holds at once, and threads per block.
 
-constexpr u32 kSelectDim = 256;  // Numbers of the longest key of `choose_keys`.
+constexpr u32 kSelectDim = 256;  // Maximum width of a key of `choose_keys`.
 
-constexpr u32 kSampleThreads = 256;  // Threads of a block of `sample.cu`.
+constexpr u32 kSampleThreads = 256;  // Threads per block of `sample.cu`.
 
-constexpr u32 kBins = 512;  // Bins of logits, by their distance from the largest.
+constexpr u32 kBins = 512;  // Number of bins of logits, by their distance from the largest.
 
-constexpr u32 kListed = 2048;  // Tokens that a block sorts, at most.
+constexpr u32 kListed = 2048;  // Maximum number of tokens that a block sorts.
 
-// The number in place of an expert for rows of padding, which have none; larger than that of any.
-constexpr u32 kNoExpert = 4294967295;
+constexpr u32 kNoExpert = 4294967295;  // Expert number of padding rows, larger than any expert's.
 
-// Columns that a warp prepares at once; prepared rows of input are padded to a multiple.
-constexpr u32 kInputStep = 256;
+constexpr u32 kInputStep = 256;  // Columns that a warp prepares at once; prepared input rows are padded to a multiple.
 
-constexpr u32 kMaxSegments = 4;  // Matrices that one launch takes.
+constexpr u32 kMaxSegments = 4;  // Maximum number of matrices per launch.
 
-constexpr u32 kGemvThreads = 384;  // Threads of a block of matrix times vector (`gemv.cu`).
+constexpr u32 kGemvThreads = 384;  // Threads per block of `gemv.cu`.
 
-constexpr u32 kGemvRows = 8;  // Rows of input that share each weight that `gemv.cu` reads, of matrices without blocks.
+constexpr u32 kGemvRows = 8;  // Input rows that share each weight that `gemv.cu` reads, for non-block matrices.
 
-constexpr u32 kSmallBatchRows = 64;  // Rows of input of a block of `small_batch.cu`, at most.
+constexpr u32 kSmallBatchRows = 64;  // Maximum number of input rows per block of `small_batch.cu`.
 
-constexpr u32 kSmallBatchTurn = 128;  // Columns of a turn of `small_batch.cu`.
+constexpr u32 kSmallBatchTurn = 128;  // Columns per stage of `small_batch.cu`.
 
-// Tokens of a block of `project_heads` and of `adapt`, for which it expands the weights once.
-constexpr u32 kHeadTokens = 8;
+constexpr u32 kHeadTokens = 8;  // Tokens per block of `project_heads` and `adapt`, which dequantize the weights once.
 
-constexpr u32 kScanColumns = 16;  // Columns of the matrix of a head that a block of `recurrent.cu` has.
+constexpr u32 kScanColumns = 16;  // Columns of a head's matrix per block of `recurrent.cu`.
 
-constexpr u32 kChunkSize = 32;  // Tokens of a chunk of `recurrent_chunks.cu`, and columns of a block.
+constexpr u32 kChunkSize = 32;  // Tokens per chunk of `recurrent_chunks.cu`, and columns per block.
 
-constexpr u32 kChunkThreads = 256;  // Threads of a block of `recurrent_chunks.cu`.
+constexpr u32 kChunkThreads = 256;  // Threads per block of `recurrent_chunks.cu`.
 
-constexpr u32 kNgram = 8;  // Numbers of a hash of ids, at most.
+constexpr u32 kNgram = 8;  // Maximum number of ids in a hash.
 
-constexpr u32 kNgramHeads = 16;  // Heads that one launch embeds.
+constexpr u32 kNgramHeads = 16;  // Number of heads per launch.
 
-// Types of matrices and caches, by GGML's numbers.
+// Element types of matrices and caches, by GGML's numbers.
 enum Type : u32 {
     kF32 = 0,
     kF16 = 1,
@@ -95,7 +91,7 @@ enum NormKind : u32 {
 
 enum Activation : u32 {
     kSilu = 0,
-    kGelu = 1,  // By its tanh approximation.
+    kGelu = 1,  // The tanh approximation.
     kGeluErf = 2,
     kRelu = 3,
     kRelu2 = 4,  // relu(x)^2
@@ -108,12 +104,12 @@ enum Activation : u32 {
     kTanh = 11,
     kQuickGelu = 12,  // x * sigmoid(1.702 x)
     kSignedRoot = 13,  // sqrt(max(|x|, 1e-6)) with the sign of x
-    // limit * tanh(gate / limit) * sigmoid(gate) * up_limit * tanh(up / up_limit), whose last factor is up for an
-    // up_limit of 0
+    // limit * tanh(gate / limit) * sigmoid(gate) * up_limit * tanh(up / up_limit); if up_limit is 0, the last factor
+    // is up
     kTanhSwiglu = 14,
 };
 
-// A change of the values of an activation.
+// An operation on the values of an activation.
 enum Modification : u32 {
     kScale = 0,  // x *= factor
     kLimit = 1,  // x = min(max(x, slope), factor)
@@ -123,7 +119,7 @@ enum Modification : u32 {
     kByGate = 5,  // x *= by[row, column / length]
     kXielu = 6,  // x = factor * x^2 + slope * x for x > 0, else fall * (e^min(x, eps) - 1 - x) + slope * x
     kAddMedia = 7,  // x += by[row, column] for rows of media, with `length` columns
-    kSoftcap = 8,  // x = eps * tanh(factor * x / eps), or factor * x where eps is 0
+    kSoftcap = 8,  // x = eps * tanh(factor * x / eps), or factor * x if eps is 0
 };
 
 // The operation on the result y of a product.
@@ -131,58 +127,58 @@ enum Epilogue : u32 {
     kStore = 0,  // out = y
     kAdd = 1,  // out += scale * y
     kGlu = 2,  // out of segment 0 = activation(y of segment 0) * y of segment 1
-    kCap = 3,  // out = softcap * tanh(scale * y / softcap), or scale * y where softcap is 0
+    kCap = 3,  // out = softcap * tanh(scale * y / softcap), or scale * y if softcap is 0
 };
 
-// Orders of the columns of an input in binary16: that of the operands of the kernel that reads them.
+// Orders of the columns of a binary16 input, for the operands of the reading kernel.
 enum ColumnOrder : u32 {
     kAsTheyAre = 0,
     kForSmallBatch = 1,  // For `small_batch.cu`.
     kForGroups = 2,  // For `wgmma.cu`.
 };
 
-// The positions that a token sees.
+// The positions that are visible to a token.
 enum Mask : u32 {
-    kNewest = 0,  // The newest `window` positions up to its own, 0: all of them; and those after it that its span has.
-    kOwnChunk = 1,  // Those from the last multiple of `window` up to its own.
-    kAround = 2,  // Those of the sequence at most `window` away on either side.
-    kSpans = 3,  // Those of the token's span, or of the sequence where that is empty.
-    kSource = 4,  // The positions of the token's span, or those up to its own where the span is empty.
-    kBehind = 5,  // The positions behind its span, up to its own.
+    kNewest = 0,  // The newest `window` positions up to its own (0: all), and later ones within its span.
+    kOwnChunk = 1,  // Positions from the last multiple of `window` up to its own.
+    kAround = 2,  // Positions of the sequence at most `window` away.
+    kSpans = 3,  // Positions of its span, or of the sequence if the span is empty.
+    kSource = 4,  // Positions of its span, or up to its own if the span is empty.
+    kBehind = 5,  // Positions after its span up to its own.
 };
 
-// The groups of keys that are chosen as one.
+// The groups in which keys are selected.
 enum GroupKind : u32 {
-    kPools = 0,  // Ranked by the last of their keys; after them all keys of an unfinished one.
-    kBlocks = 1,  // Ranked by the best of their keys.
+    kPools = 0,  // Ranked by the last key of a group; all keys of an unfinished group follow.
+    kBlocks = 1,  // Ranked by the best key of a group.
 };
 
-// How scores of experts become weights.
+// Conversion of router scores to weights.
 enum RouterScore : u32 {
     kSoftmax = 0,
     kSoftmaxOfChosen = 1,
     kSigmoidOfScore = 2,
     kRootOfSoftplus = 3,  // sqrt(ln(1 + e^x))
-    kSparseMixer = 4,  // Softmax over those left, in the order of their scores, that lie within a fiftieth.
+    kSparseMixer = 4,  // Softmax over the remaining scores in descending order that lie within 2 %.
 };
 
-// How the token after a row of logits is chosen.
+// Sampling method for the token after a row of logits.
 enum RuleKind : u32 {
-    kLikeliest = 0,  // The largest logit.
-    kInOrder = 1,  // A draw among tokens in the order of their ids.
-    kByRank = 2,  // A draw among the tokens that `top_k` and `top_p` leave, the likeliest first.
+    kLikeliest = 0,  // Greedy: the largest logit.
+    kInOrder = 1,  // A draw among all tokens in the order of their ids.
+    kByRank = 2,  // A draw among the tokens that `top_k` and `top_p` keep, most likely first.
 };
 
-// A matrix in up to four planes, row after row and block after block; `quant.cuh` reads them.
+// A matrix in up to four planes, row by row and block by block; read by `quant.cuh`.
 struct DeviceMatrix {
     ConstPtr<u8> planes[4];
     u32 dtype;  // `Type`.
     u32 rows;
-    u32 cols;  // A multiple of 32; columns after the model's own are zero.
-    float factor;  // A power of two that scales of blocks are multiplied by to become normal numbers of binary16.
+    u32 cols;  // A multiple of 32; padding columns are zero.
+    float factor;  // A power of two; block scales times it are normal binary16 numbers.
 };
 
-// The normalisation of a vector of `n` values.
+// The normalization of a vector of `n` values.
 struct DeviceNorm {
     ConstPtr<float> weight;  // `[n]`, or null for ones.
     ConstPtr<float> bias;  // `[n]`, or null for zeros.
@@ -190,42 +186,42 @@ struct DeviceNorm {
     u32 kind;  // `NormKind`.
 };
 
-// The cache of one sequence. Keys and values are `[layer, kv head, position, stride]`, the stride being the width of a
-// head rounded up to 32. A layer keeps `capacity` positions, or the newest `ring` ones with position p in row p %
+// The KV cache of one sequence. Keys and values are `[layer, kv head, position, stride]`, the stride being the width
+// of a head rounded up to 32. A layer keeps `capacity` positions, or the newest `ring` ones with position p in row p %
 // ring.
 struct DeviceKv {
     Ptr<u8> k;
     Ptr<u8> v;
-    Ptr<u16> k_scales;  // Scales of Q8_0 and Q4_0: one binary16 for each 32 keys, in their order.
+    Ptr<u16> k_scales;  // Scales of Q8_0 and Q4_0: one binary16 per 32 keys, in their order.
     Ptr<u16> v_scales;
-    ConstPtr<float> from;  // Recurrent memories before the step; null: all are zero.
-    Ptr<float> to;  // Recurrent memories after the step.
-    u32 capacity;  // Positions; 0 for rows of padding, which write neither keys and values nor states.
-    u32 ring;  // Positions that a layer with a window keeps.
-    u32 k_type;  // `Type`: F32, F16, Q8_0 or Q4_0. Rows of the last are turned, `turn.cu`.
+    ConstPtr<float> from;  // Recurrent states before the step; null: all are zero.
+    Ptr<float> to;  // Recurrent states after the step.
+    u32 capacity;  // Number of positions; 0 for padding rows, which write neither keys, values nor states.
+    u32 ring;  // Number of positions that a layer with a window keeps.
+    u32 k_type;  // `Type`: F32, F16, Q8_0 or Q4_0. Q4_0 rows are rotated, see `turn.cu`.
     u32 v_type;
 };
 
-// Values a position of all layers before one.
+// Number of values per position of all preceding layers.
 struct ValuesBefore {
-    u32 whole;  // Those of layers that keep all positions.
-    u32 rings;  // Those of layers that keep a ring of the newest positions.
+    u32 whole;  // Values of layers that keep all positions.
+    u32 rings;  // Values of layers that keep a ring buffer of the newest positions.
 };
 
-// The place of a layer in a cache, counted in values a position, so that a recorded launch serves caches of every
-// capacity.
+// The location of a layer in a KV cache, counted in values per position, so that a captured launch serves caches of
+// every capacity.
 struct KvPlace {
     ValuesBefore k;
     ValuesBefore v;
     u32 k_stride;
     u32 v_stride;
     u32 is_ring;  // Boolean.
-    u32 is_latent;  // Boolean: values are the first numbers of their keys, whose place `v` repeats.
-    u32 pool;  // Positions that share a key, which their last one stores.
+    u32 is_latent;  // Boolean: values are the first numbers of their keys; `v` repeats the location of the keys.
+    u32 pool;  // Number of positions that share a key, which the last one stores.
     u32 pad;
 };
 
-// Consecutive tokens of one sequence: those of a tile of attention, or all of the step.
+// Consecutive tokens of one sequence: of an attention tile, or all tokens of the sequence in the step.
 struct DeviceTile {
     u32 first;  // Index of the first token in the step.
     u32 count;  // Number of tokens.
@@ -233,31 +229,31 @@ struct DeviceTile {
     u32 last;  // Index of the sequence's last token in the step.
 };
 
-// Inputs of a step, arrays that are replaced before each step.
+// Inputs of a step, in arrays that are replaced before each step.
 struct StepArgs {
     ConstPtr<u32> ids;  // `[n]`, tokens.
     ConstPtr<u32> positions;  // `[n]`
     ConstPtr<u32> slots;  // `[n]`, indices into `kvs`.
     ConstPtr<u32> outputs;  // `[n_outputs]`, indices of the tokens that need logits.
     ConstPtr<DeviceTile> tiles;  // `[n_tiles]`
-    ConstPtr<DeviceKv> kvs;  // One for each sequence of the step.
-    ConstPtr<float> media;  // `[n, media_width]`, the numbers of tokens that are rows of media, or null: none is.
-    // `[n, 3]`, what time, row and column of each token are ahead of its position, or null: nothing.
+    ConstPtr<DeviceKv> kvs;  // One per sequence of the step.
+    ConstPtr<float> media;  // `[n, media_width]`, media rows, or null: no token is a media row.
+    // `[n, 3]`, M-RoPE positions (time, row, column) of each token minus its position, or null: zeros.
     ConstPtr<u32> turns;
-    // `[n, 2]`, the first position of each token's span and the one behind its last, or null: no token has one.
+    // `[n, 2]`, the first position of each token's span and the position after its last, or null: no spans.
     ConstPtr<u32> spans;
-    u32 n;  // Tokens.
+    u32 n;  // Number of tokens.
     u32 n_outputs;
     u32 n_tiles;
     u32 media_width;
 };
 
-// x = scale * row of a table, or x += that. For `MEDIA_ROW` x = the first numbers of the row of media, or row 0 of the
-// table counts.
+// x = scale * row of a table, or x += that. For `MEDIA_ROW`, x = the first values of the media row, or row 0 of the
+// table.
 struct EmbedArgs {
     DeviceMatrix table;
     ConstPtr<u32> rows;  // `[n]`, the row of each token, or null for row 0.
-    ConstPtr<u32> following;  // `[n]`, the rows that `CHOSEN_BEFORE` stands for.
+    ConstPtr<u32> following;  // `[n]`, the rows that replace `CHOSEN_BEFORE`.
     ConstPtr<float> media;  // `[n, media_width]`, or null.
     Ptr<float> x;  // `[n, width]`
     u32 width;
@@ -266,28 +262,28 @@ struct EmbedArgs {
     u32 media_width;
 };
 
-// A head of an embedding of n-grams.
+// A head of an n-gram embedding.
 struct NgramHead {
-    u64 first;  // Its first row of the table.
-    u64 rows;  // Number of its rows.
+    u64 first;  // First row of the head in the table.
+    u64 rows;  // Number of rows of the head.
     u32 n;  // Number of ids in a hash.
     u32 pad;
 };
 
-// out = rows of a table side by side, by hashes of a token's id and of those before it.
+// out = adjacent rows of a table, by hashes of a token's id and the preceding ids.
 struct NgramArgs {
     StepArgs step;
     DeviceMatrix table;
-    ConstPtr<u32> following;  // `[n]`, the ids that `CHOSEN_BEFORE` stands for.
-    Ptr<float> out;  // `[n, stride]`, from the first head on.
-    u64 memory;  // Place of the memory, `[kept]`: one more than the ids of the last tokens, 0 where there are none.
+    ConstPtr<u32> following;  // `[n]`, the ids that replace `CHOSEN_BEFORE`.
+    Ptr<float> out;  // `[n, stride]`, starting at the first head.
+    u64 memory;  // Offset of the state, `[kept]`: ids of the last tokens plus one, 0 if there are none.
     u64 multipliers[kNgram];
     NgramHead heads[kNgramHeads];
-    u32 width;  // Numbers of a row of the table.
+    u32 width;  // Width of a table row.
     u32 stride;
     u32 kept;
-    u32 end;  // The id that ends what is hashed.
-    u32 keeps;  // Boolean: keeps the ids for the next step.
+    u32 end;  // The id at which hashing stops.
+    u32 keeps;  // Boolean: saves the ids for the next step.
     u32 pad;
 };
 
@@ -302,13 +298,13 @@ struct KeepRowsArgs {
 // x += scale * delta, then out = norm(x), in groups of `group` values.
 struct NormArgs {
     DeviceNorm norm;
-    Ptr<float> x;  // `[groups, group]`, changed only where there is a delta.
-    ConstPtr<float> delta;  // `[groups, group]`, or null: x stays.
+    Ptr<float> x;  // `[groups, group]`, changed only if there is a delta.
+    ConstPtr<float> delta;  // `[groups, group]`, or null: x is unchanged.
     Ptr<float> out;  // `[groups, group]`, or null: only the addition.
     u32 group;
-    u32 own;  // Number of consecutive groups with weights of their own; the norm has `[own, group]` of them.
+    u32 own;  // Number of consecutive groups with their own weights; the norm has `[own, group]` weights.
     float scale;  // Factor on delta.
-    u32 of_delta;  // Boolean: x += scale * norm(delta), and no more.
+    u32 of_delta;  // Boolean: x += scale * norm(delta), nothing else.
 };
 
 // gate = activation(gate) * up
@@ -322,7 +318,7 @@ struct GluArgs {
     u32 pad;
 };
 
-// Changes rows of `width` values in place.
+// Modifies rows of `width` values in place.
 struct ModifyArgs {
     Ptr<float> x;  // `[rows, width]`
     ConstPtr<float> by;  // `[width]`, `[rows, width / length]`, or `[rows, length]`.
@@ -347,35 +343,35 @@ struct JoinArgs {
     u32 part;
     u32 x_stride;
     u32 tail_width;
-    ConstPtr<float> by;  // `[part]`, the place in `x` of each value, or null: in order.
+    ConstPtr<float> by;  // `[part]`, the index in `x` of each value, or null: in order.
 };
 
-// Sums of streams of a row, each times a factor of the row's.
+// Sums of the residual streams of a row, with factors per row.
 struct MixArgs {
     ConstPtr<float> x;  // `[n, from, width]`
     ConstPtr<float> by;  // `[n, to, from]`, or null for ones.
     Ptr<float> out;  // `[n, out_width]`
-    u32 width;  // Values of a stream.
-    u32 from;  // Streams of `x`, and sums.
+    u32 width;  // Width of a stream.
+    u32 from;  // Number of streams of `x`; next, of sums.
     u32 to;
-    u32 first;  // Value of a row of `out` that its first sum begins with.
+    u32 first;  // Index in a row of `out` of the first sum's first value.
     u32 out_width;
-    u32 adds;  // Boolean: what `out` holds is a part of the sum.
+    u32 adds;  // Boolean: adds to `out` instead of replacing it.
     float factor;  // Factor on the sums.
     u32 pad;
 };
 
-// Scales parts of rows to the size of a row of another activation, or leaves of rows what is far above their mean.
+// Scales parts of rows to the RMS of a row of another activation, or thresholds rows above their mean.
 struct RescaleArgs {
     Ptr<float> x;  // `[n, parts, width]`
     ConstPtr<float> like;  // `[n, width]`, or null.
     u32 width;
     u32 parts;
-    float deviations;  // Deviations above the mean that a value has to have, without `like`.
+    float deviations;  // Threshold in standard deviations above the mean, without `like`.
     u32 pad;
 };
 
-// The sum of streams, weighted by a softmax of the product of each, over its root mean square, with a vector.
+// The sum of streams, weighted by a softmax of each stream's product with a vector, divided by the stream's RMS.
 struct MixByScoreArgs {
     ConstPtr<float> x;  // `[n, streams, width]`
     ConstPtr<float> by;  // `[width]`
@@ -386,7 +382,7 @@ struct MixByScoreArgs {
     u32 pad;
 };
 
-// Makes a matrix of logits one whose rows and columns have the sum 1, and transposes it.
+// Sinkhorn normalization of a matrix of logits, so that rows and columns have the sum 1, and transposition.
 struct SinkhornArgs {
     Ptr<float> x;  // `[n, size, size]`
     u32 size;
@@ -395,7 +391,7 @@ struct SinkhornArgs {
     u32 pad;
 };
 
-// The dot products of heads of two activations.
+// Dot products of heads of two activations.
 struct DotArgs {
     ConstPtr<float> x;  // `[n, heads, dim]`
     ConstPtr<float> y;  // `[n, heads, dim]`
@@ -411,52 +407,51 @@ struct Segment {
     ConstPtr<float> bias;  // `[w.rows]`, or null.
 };
 
-// Products of matrices that share an input: row y of the output is the matrix times row y of the input.
+// Products of matrices with the same input: row y of the output is the matrix times row y of the input.
 struct ProjectArgs {
     Segment segments[4];
     u32 n_segments;
-    u32 cols;  // Columns of the input, without padding.
+    u32 cols;  // Number of input columns, without padding.
     u32 epilogue;
     u32 activation;  // `Activation` of the epilogue `Glu`.
     float scale;  // Factor of the epilogues `Add` and `Cap`.
     float softcap;  // Bound of the epilogue `Cap`; `GluArgs::limit` of the epilogue `Glu`.
-    u32 n;  // Rows of the output.
-    // For one row or two (`gemv.cu`), here to `norm`. Bits: the block prepares the input as f32 (1), as signed bytes
+    u32 n;  // Number of output rows.
+    // For one or two rows (`gemv.cu`), up to `norm`. Bits: the block prepares the input as f32 (1), as signed bytes
     // (2).
     u32 forms;
     ConstPtr<float> x;  // `[rows, x_stride]`, rows that satisfy `PrepareArgs::simple`.
     u32 x_stride;
-    u32 x_divisor;  // Row y of the output is of input row y / x_divisor.
-    ConstPtr<u32> experts;  // `[n]`, or null. Matrices are stacks, of which row y uses matrix experts[y].
-    DeviceNorm norm;  // Of the input.
-    // For up to 8 rows of a matrix without blocks: `[n, padded cols]`, what `prepare` has left.
-    ConstPtr<float> prepared;
-    // For `gemv.cu`: rows of all matrices, pairs of rows, or pairs of gate and up, one for a turn of a warp.
+    u32 x_divisor;  // Row y of the output uses input row y / x_divisor.
+    ConstPtr<u32> experts;  // `[n]`, or null. Matrices are stacks; row y uses matrix experts[y].
+    DeviceNorm norm;  // Norm of the input.
+    ConstPtr<float> prepared;  // For up to 8 rows of a non-block matrix: `[n, padded cols]`, the result of `prepare`.
+    // For `gemv.cu`: number of rows of all matrices, row pairs, or pairs of gate and up; a warp handles one at a time.
     u32 turns;
-    u32 warps;  // Warps that share the turns.
-    // For tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`), here to the end. `[rows, padded cols]`, binary16.
+    u32 warps;  // Warps that share `turns`.
+    // For tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`), up to the end. `[rows, padded cols]`, binary16.
     ConstPtr<u16> halves;
-    ConstPtr<float> row_scales;  // `[rows]`, what `halves` was divided by.
-    // `[n]`, or null. Rows of the output sorted by expert: expert z = blockIdx.z has order[starts[z]..starts[z + 1]],
-    // which are of input rows order[i] / x_divisor.
+    ConstPtr<float> row_scales;  // `[rows]`, divisors of `halves`.
+    // `[n]`, or null. Output rows sorted by expert: expert z = blockIdx.z has order[starts[z]..starts[z + 1]], which
+    // use input rows order[i] / x_divisor.
     ConstPtr<u32> order;
     ConstPtr<u32> starts;  // `[experts + 1]`
-    Ptr<float> parts;  // `[tiles with splits, splits, rows of a tile * tokens]`, partial sums.
-    Ptr<u32> counters;  // One for each tile, zero between launches.
-    // Blocks that share the columns of each tile after the first `whole`; the last of them adds their sums in order.
+    Ptr<float> parts;  // `[tiles with splits, splits, rows per tile * tokens]`, partial sums.
+    Ptr<u32> counters;  // One per tile, zero between launches.
+    // Blocks that divide the columns of each tile after the first `whole`; the last block adds their sums in order.
     u32 splits;
     u32 types;  // Bit n: a matrix is of type n.
-    u32 whole;  // Tiles that have one block each, counted by rows first and tokens second.
-    u32 tiles;  // Tiles along the rows of the matrices.
+    u32 whole;  // Number of tiles with one block each, counted by rows first and tokens second.
+    u32 tiles;  // Number of tiles along the rows of the matrices.
 };
 
-// Normalises rows of input for matrices without blocks times few of them.
+// Normalizes input rows for products with few rows and non-block matrices.
 struct PrepareArgs {
     ConstPtr<float> x;  // `[rows, cols]`
     Ptr<float> rows;  // `[rows, padded]`, zero from `cols` on.
     DeviceNorm norm;
     u32 cols;
-    u32 padded;  // A multiple of `INPUT_STEP`.
+    u32 padded;  // Padded number of columns, a multiple of `INPUT_STEP`.
     u32 simple;  // Boolean: `cols` is a multiple of four, and the norm has neither a mean nor a bias.
     u32 pad;
 };
@@ -480,31 +475,32 @@ struct ProjectHeadsArgs {
     Ptr<float> out;  // `[n, heads, to]`
     u32 n;
     u32 heads;
-    u32 rows;  // Of the matrix of one head.
+    u32 rows;  // Number of rows of one head's matrix.
     u32 cols;
     u32 from;
     u32 to;
 };
 
-// A product with a factor of an adapter.
+// A product with a factor of a LoRA adapter.
 struct AdaptSegment {
     DeviceMatrix w;
     ConstPtr<float> x;  // `[n, cols]`
     Ptr<float> out;  // `[n, rows of w]`
-    u32 cols;  // Columns of the input, without padding.
-    float factor;  // Factor on the result where that is added.
+    u32 cols;  // Number of input columns, without padding.
+    float factor;  // Factor on the result, if it is added.
 };
 
-// Products with factors of an adapter, for rows of sequences that have it.
+// Products with factors of a LoRA adapter, for rows of sequences that use it.
 struct AdaptArgs {
     AdaptSegment segments[4];
     ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
-    ConstPtr<float> factors;  // The factor on the adapter for each sequence of the step; 0: it has not the adapter.
+    // The adapter's factor for each sequence of the step; 0: the sequence does not use the adapter.
+    ConstPtr<float> factors;
     u32 n;
     u32 adds;  // Boolean: results are added, times both factors.
 };
 
-// Queries and keys between their projection and attention: norm, rotation, then keys and values into the cache.
+// Queries and keys between projection and attention: norm, RoPE, then keys and values into the KV cache.
 struct HeadsArgs {
     StepArgs step;
     Ptr<float> q;  // `[n, heads, head_dim]`
@@ -512,75 +508,74 @@ struct HeadsArgs {
     ConstPtr<float> v;  // `[n, kv_heads, value_dim]`, or null.
     DeviceNorm q_norm;
     DeviceNorm k_norm;
-    ConstPtr<double> inv_freq;  // `[n_pairs]`, radians a position, or null: no rotation.
-    ConstPtr<u8> axes;  // `[n_pairs]`, the turn of each pair, or null: 0 for all.
+    ConstPtr<double> inv_freq;  // `[n_pairs]`, radians per position, or null: no RoPE.
+    ConstPtr<u8> axes;  // `[n_pairs]`, the M-RoPE axis of each pair, or null: axis 0 for all.
     u32 n_pairs;
-    u32 adjacent;  // Boolean: pair i has values 2i and 2i + 1, else i and i + n_pairs; all after `first`.
+    u32 adjacent;  // Boolean: pair i has values 2i and 2i + 1, else i and i + n_pairs; counted from `first`.
     float magnitude;  // Factor on sine and cosine.
-    u32 first;  // Value of a head that the first pair begins with.
+    u32 first;  // First value of a head that is rotated.
     u32 heads;
     u32 kv_heads;
     u32 head_dim;
     u32 value_dim;
-    u32 store;  // Boolean: writes k and v to the cache.
-    u32 own_norms;  // Bits: each head has norm weights of its own, of q (1), of k (2).
-    u32 behind;  // Less than a turn counts, down to 0.
+    u32 store;  // Boolean: writes k and v to the KV cache.
+    u32 own_norms;  // Bits: each head has its own norm weights, of q (1), of k (2).
+    u32 behind;  // Subtracted from each rotary position, down to 0.
     u32 pad;
     KvPlace layer;
 };
 
-// out = softmax(scale * q k^T + bias) v, head by head, over the cache.
+// out = softmax(scale * q k^T + bias) v, head by head, over the KV cache.
 struct AttendArgs {
     StepArgs step;
     ConstPtr<float> q;  // `[n, heads, head_dim]`
     Ptr<float> out;  // `[n, heads, value_dim]`
-    // `[blocks of rows, splits, rows of a block, 2 + value_dim]`: maximum and sum of the weights, then the weighted
+    // `[blocks of rows, splits, rows per block, 2 + value_dim]`: maximum and sum of the weights, then the weighted
     // values.
     Ptr<float> partials;
     Ptr<u32> counters;  // `[blocks of rows]`, zero between launches.
-    ConstPtr<float> slopes;  // `[heads]`, or null: times the distance, subtracted from a score.
-    ConstPtr<float> sinks;  // `[heads]`, or null: one more score, without a value.
-    // `[heads, 2 * distance_reach + 1]`, or null: added to a score by the distance of the position behind the token's.
+    ConstPtr<float> slopes;  // `[heads]`, or null: ALiBi slopes; slope times distance is subtracted from a score.
+    ConstPtr<float> sinks;  // `[heads]`, or null: attention sinks, scores without a value.
+    // `[heads, 2 * distance_reach + 1]`, or null: biases of scores by key position minus query position.
     ConstPtr<float> distances;
-    // `[n, top]`, or null: the positions that a token with more than `top` keys sees, in ascending order, -1 behind
-    // them.
+    // `[n, top]`, or null: the positions visible to a token with more than `top` keys, in ascending order, padded with
+    // -1.
     ConstPtr<float> among;
-    // `[n, heads]`, or null: logarithms, to base 2, of sums of weights that a softmax goes on from, and from what
-    // `out` holds.
+    // `[n, heads]`, or null: base-2 logarithms of the sums of weights from which the softmax and `out` continue.
     ConstPtr<float> sums_before;
-    Ptr<float> sums;  // `[n, heads]`, or null: those that it ends with.
+    Ptr<float> sums;  // `[n, heads]`, or null: the logarithms at the end.
     u32 heads;
     u32 kv_heads;
     u32 head_dim;
     u32 value_dim;
     u32 mask;
-    u32 window;  // Positions.
-    u32 splits;  // Blocks that share the positions of a tile.
+    u32 window;  // Number of positions.
+    u32 splits;  // Blocks that divide the positions of a tile.
     float scale;
-    float softcap;  // Scores become softcap * tanh(score / softcap); 0: they stay.
-    u32 first_tile;  // Tile of the first block of this launch.
-    u32 distance_reach;  // Greatest distance in `distances`.
+    float softcap;  // Scores become softcap * tanh(score / softcap); 0: unchanged.
+    u32 first_tile;  // First tile of this launch.
+    u32 distance_reach;  // Largest distance in `distances`.
     u32 top;
     KvPlace layer;
 };
 
-// out = the keys with the greatest sums over heads of weight * max(q . k, 0), of equal ones the first.
+// out = the keys with the greatest sums over heads of weight * max(q . k, 0), the first among equals.
 struct SelectArgs {
     StepArgs step;
     ConstPtr<float> q;  // `[n, heads, dim]`
     ConstPtr<float> weights;  // `[n, heads]`
-    Ptr<float> out;  // `[n, top]`, in ascending order, -1 behind them.
-    Ptr<u64> found;  // `[n, splits, groups]`, what each share of the keys has found.
+    Ptr<float> out;  // `[n, top]`, in ascending order, padded with -1.
+    Ptr<u64> found;  // `[n, splits, groups]`, the result of each split of the keys.
     Ptr<u32> counters;  // `[n]`, zero between launches.
     u32 heads;
     u32 dim;
     u32 top;
-    u32 groups;  // Number of groups to choose.
-    u32 size;  // Keys of a group.
+    u32 groups;  // Number of groups to select.
+    u32 size;  // Keys per group.
     u32 kind;  // `GroupKind`.
-    u32 local;  // Last groups that are always chosen.
-    u32 splits;  // Blocks that share the keys of a token.
-    u32 room;  // Groups that a block keeps, a power of two.
+    u32 local;  // Number of last groups that are always selected.
+    u32 splits;  // Blocks that divide the keys of a token.
+    u32 room;  // Number of groups that a block keeps, a power of two.
     u32 pad;
     KvPlace layer;
 };
@@ -591,62 +586,62 @@ struct AttendAloneArgs {
     HeadsArgs heads;
 };
 
-// Turns heads of sequences whose cache holds them in 4 bits: the Hadamard transform of each 32 values, divided by the
-// root of 32, which is its own inverse.
+// Rotates heads for 4-bit caches: the Hadamard transform of every 32 values, divided by the root of 32, which is its
+// own inverse.
 struct TurnArgs {
     Ptr<float> x;  // `[n, heads, dim]`
     ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
     ConstPtr<DeviceKv> kvs;  // `StepArgs::kvs`.
     u32 heads;
-    u32 dim;  // Values after the last whole 32 stay as they are.
-    u32 by_values;  // Boolean: where values are in 4 bits, and not keys.
+    u32 dim;  // Width of a head; values after the last whole 32 are unchanged.
+    u32 by_values;  // Boolean: applies if values (instead of keys) are in 4 bits.
     u32 pad;
 };
 
-// Chooses experts by scores.
+// Selects experts by scores.
 struct RouteArgs {
     ConstPtr<float> scores;  // `[n, n_experts]`
     Ptr<u32> experts;  // `[n, n_used]`
     Ptr<float> weights;  // `[n, n_used]`
-    ConstPtr<float> bias;  // `[n_experts]`, or null: added for the choice, not to the weights.
+    ConstPtr<float> bias;  // `[n_experts]`, or null: bias for the selection only, not for the weights.
     ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
-    ConstPtr<DeviceKv> kvs;  // `StepArgs::kvs`, or null where no row is padding.
-    ConstPtr<float> by_id;  // `[ids, n_used]`, or null: the experts of each token by its id.
+    ConstPtr<DeviceKv> kvs;  // `StepArgs::kvs`, or null if no row is padding.
+    ConstPtr<float> by_id;  // `[ids, n_used]`, or null: the experts by token id.
     ConstPtr<u32> ids;  // `[n]`, `StepArgs::ids`.
-    ConstPtr<u32> following;  // `[n]`, the ids that `CHOSEN_BEFORE` stands for.
+    ConstPtr<u32> following;  // `[n]`, the ids that replace `CHOSEN_BEFORE`.
     u32 n_experts;
     u32 n_used;
     u32 score;  // `RouterScore`.
     u32 renormalise;  // Boolean: weights are divided by their sum.
-    u32 groups;  // Groups of equally many experts.
-    u32 groups_used;  // Groups that are chosen from: those with the largest sums of their two best.
+    u32 groups;  // Number of equally large groups of experts.
+    u32 groups_used;  // Number of selected groups: those with the largest sums of their two best scores.
     float scale;  // Factor on the weights.
-    u32 sharing;  // Experts that have the same matrices, of which `experts` gets the numbers.
+    u32 sharing;  // Number of experts with the same matrices; `experts` gets the index of the matrices.
 };
 
-// Sorts picks by expert and keeps their order within an expert. A pick is one chosen expert of a token.
+// Sorts picks by expert, in stable order. A pick is one selected expert of a token.
 struct GroupArgs {
     ConstPtr<u32> experts;  // `[picks]`
     Ptr<u32> order;  // `[picks]`, indices of picks.
-    Ptr<u32> starts;  // `[n_experts + 1]`, where those of an expert begin in `order`.
+    Ptr<u32> starts;  // `[n_experts + 1]`, the start of each expert's picks in `order`.
     u32 picks;
     u32 pad;
 };
 
-// out = the input of each chosen expert in the order of its matrix.
+// out = the input of each selected expert in the column order of its matrix.
 struct OrderArgs {
     ConstPtr<float> x;  // `[picks / divisor, x_stride]`
-    ConstPtr<float> order;  // `[n_experts, width]`, the place in a row of `x` of each input, or null: its own.
+    ConstPtr<float> order;  // `[n_experts, width]`, the index in a row of `x` of each input, or null: unchanged order.
     ConstPtr<u32> experts;  // `[picks]`
     Ptr<float> out;  // `[picks, width]`
     u64 n;  // picks * width
     u32 width;
     u32 x_stride;
-    u32 divisor;  // Picks of a row of `x`.
+    u32 divisor;  // Picks per row of `x`.
     u32 pad;
 };
 
-// gate = activation(gate) * up for chosen experts, after factors and biases on both products.
+// gate = activation(gate) * up for selected experts, after factors and biases on both products.
 struct ExpertGluArgs {
     Ptr<float> gate;  // `[picks, stride]`
     ConstPtr<float> up;  // `[picks, stride]`, or null: gate = activation(gate).
@@ -677,28 +672,28 @@ struct CombineArgs {
     float scale;
 };
 
-// A causal convolution of each channel. In all recurrences a tile of the step has all tokens of one sequence, and
-// `memory` is the place of an op's memory in that of the sequence, in values.
+// A causal convolution of each channel. In all recurrent ops a tile has all of a sequence's tokens in the step, and
+// `memory` is the offset of an op's recurrent state in the sequence's states, in values.
 struct ConvArgs {
     StepArgs step;
     Ptr<float> x;  // `[n, width]`, replaced by the result.
     ConstPtr<float> kernel;  // `[taps, width]`, the oldest input first.
     ConstPtr<float> bias;  // `[width]`, or null.
-    u64 memory;  // The memory is `[taps - 1, width]`.
+    u64 memory;  // The state is `[taps - 1, width]`.
     u32 width;
     u32 taps;
-    u32 silu;  // Boolean: the result goes through SiLU.
+    u32 silu;  // Boolean: applies SiLU to the result.
     u32 pad;
 };
 
-// Sums of groups of positions, weighted channel by channel.
+// Sums of groups of positions, weighted per channel.
 struct PoolArgs {
     StepArgs step;
     ConstPtr<float> gate;  // `[n, width]`
     ConstPtr<float> x;  // `[n, width]`
     ConstPtr<float> bias;  // `[size, width]`
     Ptr<float> out;  // `[n, out_width]`
-    u64 memory;  // The memory is `[members - 1, 2, width]`: gates and values of the last tokens.
+    u64 memory;  // The state is `[members - 1, 2, width]`: gates and values of the last tokens.
     u32 width;
     u32 out_width;
     u32 size;
@@ -711,18 +706,18 @@ struct DeltaArgs {
     ConstPtr<float> q;  // `[n, key_heads, key_dim]`
     ConstPtr<float> k;  // `[n, key_heads, key_dim]`
     ConstPtr<float> v;  // `[n, heads, value_dim]`
-    ConstPtr<float> dt;  // `[n, heads]`, or `[n, heads, key_dim]` where `by_row`.
+    ConstPtr<float> dt;  // `[n, heads]`, or `[n, heads, key_dim]` if `by_row`.
     ConstPtr<float> beta;  // `[n, heads]`
     ConstPtr<float> rate;  // `[heads]`
     Ptr<float> out;  // `[n, heads, value_dim]`
-    u64 memory;  // The memory is `[heads, key_dim, value_dim]`.
+    u64 memory;  // The state is `[heads, key_dim, value_dim]`.
     u32 heads;
     u32 key_heads;
     u32 key_dim;
     u32 value_dim;
-    u32 by_row;  // Boolean: rows of the memory decay by steps of their own.
+    u32 by_row;  // Boolean: rows of the state have separate decays.
     u32 tiled;  // Boolean: head h reads key head h % key_heads, else h * key_heads / heads.
-    u32 stages;  // Chunks of inputs that shared memory has room for, in `recurrent_chunks.cu`.
+    u32 stages;  // Number of input chunks that fit in shared memory, in `recurrent_chunks.cu`.
     u32 pad;
 };
 
@@ -733,15 +728,15 @@ struct ScanArgs {
     ConstPtr<float> dt;  // `[n, heads]`
     ConstPtr<float> b;  // `[n, groups, state]`
     ConstPtr<float> c;  // `[n, groups, state]`
-    ConstPtr<float> rate;  // `[heads]`, or `[state, heads]` where `by_state`.
+    ConstPtr<float> rate;  // `[heads]`, or `[state, heads]` if `by_state`.
     ConstPtr<float> skip;  // `[heads]`
     Ptr<float> out;  // `[n, heads, head_dim]`
-    u64 memory;  // The memory is `[state, heads, head_dim]`.
+    u64 memory;  // The state is `[state, heads, head_dim]`.
     u32 heads;
     u32 head_dim;
     u32 groups;
     u32 state;
-    u32 by_state;  // Boolean: rows of the memory decay by rates of their own.
+    u32 by_state;  // Boolean: rows of the state have separate decay rates.
     u32 stages;  // As in `DeltaArgs`.
 };
 
@@ -754,33 +749,33 @@ struct WkvArgs {
     ConstPtr<float> dt;  // `[n, heads, dim]`
     ConstPtr<float> moved[2];  // `a` and `b`, `[n, heads, dim]` each, or null.
     Ptr<float> out;  // `[n, heads, dim]`
-    u64 memory;  // The memory is `[heads, dim, dim]`.
+    u64 memory;  // The state is `[heads, dim, dim]`.
     u32 heads;
     u32 key_heads;
     u32 dim;
     u32 by_rate;  // Boolean: rows decay by exp(rate * dt), else by exp(-exp(dt)).
     float rate;
-    u32 before;  // Boolean: results are of the memory ahead of the token.
-    u32 fades;  // Boolean: keys count 1 less the decay times.
+    u32 before;  // Boolean: results use the state before the token.
+    u32 fades;  // Boolean: keys are multiplied by 1 minus the decay.
     u32 pad;
 };
 
-// Added to the logit of a token.
+// Value to add to the logit of a token.
 struct Bias {
     u32 id;
     float value;
 };
 
-// A rule by which a token is chosen; the results are those of src/sample, to the bit.
+// A sampling rule; results are bit-identical to src/sampling.
 struct DeviceRule {
     double inverse;  // 1 / temperature
-    ConstPtr<Bias> biases;  // `[n_biases]`, those of the same token in their order.
-    Ptr<u32> recent;  // `[window]`, the newest tokens in any order.
-    ConstPtr<u32> allowed;  // One bit for each token, or null: all are allowed.
+    ConstPtr<Bias> biases;  // `[n_biases]`; biases of the same token in order.
+    Ptr<u32> recent;  // `[window]`, the newest tokens, in any order.
+    ConstPtr<u32> allowed;  // One bit per token, or null: all are allowed.
     u32 kind;  // `RuleKind`.
     u32 n_biases;
     u32 window;
-    u32 none;  // Chosen where no token can be.
+    u32 none;  // Result if no token can be chosen.
     float repeat;
     float presence;
     float frequency;
@@ -789,42 +784,41 @@ struct DeviceRule {
     float min_p;  // 0: off.
 };
 
-// The part of a rule that each choice changes.
+// The mutable part of a rule.
 struct RuleState {
     u64 random;  // State of SplitMix64.
-    u32 n_recent;  // Tokens in `recent`.
-    u32 next;  // Index in `recent` of the next one.
-    u32 slot;  // Slot of the step among those in flight.
+    u32 n_recent;  // Number of tokens in `recent`.
+    u32 next;  // Index in `recent` of the next token.
+    u32 slot;  // Slot of the step in flight.
     u32 pad;
 };
 
-// Intermediate results of the kernels that choose a token.
+// Intermediate results of the sampling kernels.
 struct Draw {
     u64 sums[kBins];  // Sums of weights, by bin or by block.
-    u32 counts[kBins];  // Numbers of tokens, by bin.
+    u32 counts[kBins];  // Number of tokens, by bin.
     u32 list[kListed];  // The tokens of the bins up to `limit`, in any order.
     u64 total;  // Sum of all weights.
-    float peak;  // The largest logit.
-    u32 limit;  // The last bin that may have tokens which are kept.
+    float peak;  // Largest logit.
+    u32 limit;  // Last bin that may have tokens to keep.
     u32 filled;  // Number of tokens in the bins up to `limit`.
     u32 listed;  // Number of tokens in `list`.
 };
 
-// Chooses a token for each row of logits.
+// Samples a token for each row of logits.
 struct ChooseArgs {
     Ptr<float> logits;  // `[rows, width]`
     ConstPtr<DeviceRule> rules;  // `[rows]`
     Ptr<RuleState> states;  // `[rows]`
     Ptr<Draw> draws;  // `[rows]`
     Ptr<float> best;  // `[rows, blocks]`, the largest logit of each block.
-    Ptr<u32> at;  // `[rows, blocks]`, its token.
+    Ptr<u32> at;  // `[rows, blocks]`, the token of the largest logit.
     Ptr<u32> counters;  // `[rows]`, zero between launches.
-    Ptr<u32> answers;  // `[slots, stride]`, in memory of the host.
-    Ptr<u32> tokens;  // `[rows]`, the chosen tokens, for the next step.
-    // `[rows]`, `StepArgs::ids`: becomes that of the next step, which may follow where all tokens of this one have
-    // logits.
+    Ptr<u32> answers;  // `[slots, stride]`, in host memory.
+    Ptr<u32> tokens;  // `[rows]`, the sampled tokens, for the next step.
+    // `[rows]`, `StepArgs::ids`, updated for the next step, which may follow if all tokens of this step have logits.
     Ptr<u32> ids;
-    Ptr<u32> positions;  // `[rows]`, `StepArgs::positions`: likewise.
+    Ptr<u32> positions;  // `[rows]`, `StepArgs::positions`, updated likewise.
     double unit;  // Integer weight of the largest logit.
     u32 width;
     u32 slots;

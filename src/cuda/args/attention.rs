@@ -1,8 +1,8 @@
-//! Heads, attention, and choices of the keys that it sees.
+//! Arguments of heads, attention, and the selection of keys.
 
 use super::{ConstPtr, DeviceKv, DeviceNorm, KvPlace, Ptr, StepArgs};
 
-/// Queries and keys between their projection and attention: norm, rotation, then keys and values into the cache.
+/// Queries and keys between projection and attention: norm, RoPE, then keys and values into the KV cache.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct HeadsArgs {
@@ -15,61 +15,61 @@ pub struct HeadsArgs {
     pub v: ConstPtr<f32>,
     pub q_norm: DeviceNorm,
     pub k_norm: DeviceNorm,
-    /// `[n_pairs]`, radians a position, or null: no rotation.
+    /// `[n_pairs]`, radians per position, or null: no RoPE.
     pub inv_freq: ConstPtr<f64>,
-    /// `[n_pairs]`, the turn of each pair, or null: 0 for all.
+    /// `[n_pairs]`, the M-RoPE axis of each pair, or null: axis 0 for all.
     pub axes: ConstPtr<u8>,
     pub n_pairs: u32,
-    /// Boolean: pair i has values 2i and 2i + 1, else i and i + n_pairs; all after `first`.
+    /// Boolean: pair i has values 2i and 2i + 1, else i and i + n_pairs; counted from `first`.
     pub adjacent: u32,
     /// Factor on sine and cosine.
     pub magnitude: f32,
-    /// Value of a head that the first pair begins with.
+    /// First value of a head that is rotated.
     pub first: u32,
     pub heads: u32,
     pub kv_heads: u32,
     pub head_dim: u32,
     pub value_dim: u32,
-    /// Boolean: writes k and v to the cache.
+    /// Boolean: writes k and v to the KV cache.
     pub store: u32,
-    /// Bits: each head has norm weights of its own, of q (1), of k (2).
+    /// Bits: each head has its own norm weights, of q (1), of k (2).
     pub own_norms: u32,
-    /// Less than a turn counts, down to 0.
+    /// Subtracted from each rotary position, down to 0.
     pub behind: u32,
     pub pad: u32,
     pub layer: KvPlace,
 }
 
-/// Rows of a warp of attention: queries of the same KV head, whose tokens are of one tile.
+/// Rows per warp of attention: queries of the same KV head, for tokens of one tile.
 pub const ATTEND_ROWS: usize = 16;
 
-/// Warps of a block of attention for few tokens.
+/// Warps per block of attention for few tokens.
 pub const ATTEND_WARPS: usize = 4;
 
-/// Rows of a block of attention for prompts; half as many for heads longer than 128.
+/// Rows per block of attention for prompts; half as many for heads wider than 128.
 pub const PROMPT_ROWS: usize = 128;
 
-/// Tokens of a tile of a prompt, whose rows are those of several blocks.
+/// Tokens per prompt tile, whose rows several blocks share.
 pub const PROMPT_TOKENS: usize = 128;
 
-/// The positions that a token sees.
+/// The positions that are visible to a token.
 #[repr(u32)]
 pub enum Mask {
-    /// The newest `window` positions up to its own, 0: all of them; and those after it that its span has.
+    /// The newest `window` positions up to its own (0: all), and later ones within its span.
     Newest = 0,
-    /// Those from the last multiple of `window` up to its own.
+    /// Positions from the last multiple of `window` up to its own.
     OwnChunk = 1,
-    /// Those of the sequence at most `window` away on either side.
+    /// Positions of the sequence at most `window` away.
     Around = 2,
-    /// Those of the token's span, or of the sequence where that is empty.
+    /// Positions of its span, or of the sequence if the span is empty.
     Spans = 3,
-    /// The positions of the token's span, or those up to its own where the span is empty.
+    /// Positions of its span, or up to its own if the span is empty.
     Source = 4,
-    /// The positions behind its span, up to its own.
+    /// Positions after its span up to its own.
     Behind = 5,
 }
 
-/// out = softmax(scale * q k^T + bias) v, head by head, over the cache.
+/// out = softmax(scale * q k^T + bias) v, head by head, over the KV cache.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AttendArgs {
@@ -78,61 +78,60 @@ pub struct AttendArgs {
     pub q: ConstPtr<f32>,
     /// `[n, heads, value_dim]`
     pub out: Ptr<f32>,
-    /// `[blocks of rows, splits, rows of a block, 2 + value_dim]`: maximum and sum of the weights, then the weighted
+    /// `[blocks of rows, splits, rows per block, 2 + value_dim]`: maximum and sum of the weights, then the weighted
     /// values.
     pub partials: Ptr<f32>,
     /// `[blocks of rows]`, zero between launches.
     pub counters: Ptr<u32>,
-    /// `[heads]`, or null: times the distance, subtracted from a score.
+    /// `[heads]`, or null: ALiBi slopes; slope times distance is subtracted from a score.
     pub slopes: ConstPtr<f32>,
-    /// `[heads]`, or null: one more score, without a value.
+    /// `[heads]`, or null: attention sinks, scores without a value.
     pub sinks: ConstPtr<f32>,
-    /// `[heads, 2 * distance_reach + 1]`, or null: added to a score by the distance of the position behind the token's.
+    /// `[heads, 2 * distance_reach + 1]`, or null: biases of scores by key position minus query position.
     pub distances: ConstPtr<f32>,
-    /// `[n, top]`, or null: the positions that a token with more than `top` keys sees, in ascending order, -1 behind
-    /// them.
+    /// `[n, top]`, or null: the positions visible to a token with more than `top` keys, in ascending order, padded with
+    /// -1.
     pub among: ConstPtr<f32>,
-    /// `[n, heads]`, or null: logarithms, to base 2, of sums of weights that a softmax goes on from, and from what
-    /// `out` holds.
+    /// `[n, heads]`, or null: base-2 logarithms of the sums of weights from which the softmax and `out` continue.
     pub sums_before: ConstPtr<f32>,
-    /// `[n, heads]`, or null: those that it ends with.
+    /// `[n, heads]`, or null: the logarithms at the end.
     pub sums: Ptr<f32>,
     pub heads: u32,
     pub kv_heads: u32,
     pub head_dim: u32,
     pub value_dim: u32,
     pub mask: u32,
-    /// Positions.
+    /// Number of positions.
     pub window: u32,
-    /// Blocks that share the positions of a tile.
+    /// Blocks that divide the positions of a tile.
     pub splits: u32,
     pub scale: f32,
-    /// Scores become softcap * tanh(score / softcap); 0: they stay.
+    /// Scores become softcap * tanh(score / softcap); 0: unchanged.
     pub softcap: f32,
-    /// Tile of the first block of this launch.
+    /// First tile of this launch.
     pub first_tile: u32,
-    /// Greatest distance in `distances`.
+    /// Largest distance in `distances`.
     pub distance_reach: u32,
     pub top: u32,
     pub layer: KvPlace,
 }
 
-/// Keys whose scores a block of `choose_keys` has at once, and threads of one.
+/// Keys whose scores a block of `choose_keys` holds at once, and threads per block.
 pub const SELECT_KEYS: usize = 256;
 
-/// Numbers of the longest key of `choose_keys`.
+/// Maximum width of a key of `choose_keys`.
 pub const SELECT_DIM: usize = 256;
 
-/// The groups of keys that are chosen as one.
+/// The groups in which keys are selected.
 #[repr(u32)]
 pub enum GroupKind {
-    /// Ranked by the last of their keys; after them all keys of an unfinished one.
+    /// Ranked by the last key of a group; all keys of an unfinished group follow.
     Pools = 0,
-    /// Ranked by the best of their keys.
+    /// Ranked by the best key of a group.
     Blocks = 1,
 }
 
-/// out = the keys with the greatest sums over heads of weight * max(q . k, 0), of equal ones the first.
+/// out = the keys with the greatest sums over heads of weight * max(q . k, 0), the first among equals.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct SelectArgs {
@@ -141,26 +140,26 @@ pub struct SelectArgs {
     pub q: ConstPtr<f32>,
     /// `[n, heads]`
     pub weights: ConstPtr<f32>,
-    /// `[n, top]`, in ascending order, -1 behind them.
+    /// `[n, top]`, in ascending order, padded with -1.
     pub out: Ptr<f32>,
-    /// `[n, splits, groups]`, what each share of the keys has found.
+    /// `[n, splits, groups]`, the result of each split of the keys.
     pub found: Ptr<u64>,
     /// `[n]`, zero between launches.
     pub counters: Ptr<u32>,
     pub heads: u32,
     pub dim: u32,
     pub top: u32,
-    /// Number of groups to choose.
+    /// Number of groups to select.
     pub groups: u32,
-    /// Keys of a group.
+    /// Keys per group.
     pub size: u32,
     /// `GroupKind`.
     pub kind: u32,
-    /// Last groups that are always chosen.
+    /// Number of last groups that are always selected.
     pub local: u32,
-    /// Blocks that share the keys of a token.
+    /// Blocks that divide the keys of a token.
     pub splits: u32,
-    /// Groups that a block keeps, a power of two.
+    /// Number of groups that a block keeps, a power of two.
     pub room: u32,
     pub pad: u32,
     pub layer: KvPlace,
@@ -174,8 +173,8 @@ pub struct AttendAloneArgs {
     pub heads: HeadsArgs,
 }
 
-/// Turns heads of sequences whose cache holds them in 4 bits: the Hadamard transform of each 32 values, divided by the
-/// root of 32, which is its own inverse.
+/// Rotates heads for 4-bit caches: the Hadamard transform of every 32 values, divided by the root of 32, which is its
+/// own inverse.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TurnArgs {
@@ -186,9 +185,9 @@ pub struct TurnArgs {
     /// `StepArgs::kvs`.
     pub kvs: ConstPtr<DeviceKv>,
     pub heads: u32,
-    /// Values after the last whole 32 stay as they are.
+    /// Width of a head; values after the last whole 32 are unchanged.
     pub dim: u32,
-    /// Boolean: where values are in 4 bits, and not keys.
+    /// Boolean: applies if values (instead of keys) are in 4 bits.
     pub by_values: u32,
     pub pad: u32,
 }

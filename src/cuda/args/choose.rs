@@ -1,20 +1,20 @@
-//! The choice of a token.
+//! Arguments of sampling.
 
 use super::{ConstPtr, Ptr};
 
-/// How the token after a row of logits is chosen.
+/// Sampling method for the token after a row of logits.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RuleKind {
-    /// The largest logit.
+    /// Greedy: the largest logit.
     Likeliest = 0,
-    /// A draw among tokens in the order of their ids.
+    /// A draw among all tokens in the order of their ids.
     InOrder = 1,
-    /// A draw among the tokens that `top_k` and `top_p` leave, the likeliest first.
+    /// A draw among the tokens that `top_k` and `top_p` keep, most likely first.
     ByRank = 2,
 }
 
-/// Added to the logit of a token.
+/// Value to add to the logit of a token.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Bias {
@@ -22,23 +22,23 @@ pub struct Bias {
     pub value: f32,
 }
 
-/// A rule by which a token is chosen; the results are those of src/sample, to the bit.
+/// A sampling rule; results are bit-identical to src/sampling.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DeviceRule {
     /// 1 / temperature
     pub inverse: f64,
-    /// `[n_biases]`, those of the same token in their order.
+    /// `[n_biases]`; biases of the same token in order.
     pub biases: ConstPtr<Bias>,
-    /// `[window]`, the newest tokens in any order.
+    /// `[window]`, the newest tokens, in any order.
     pub recent: Ptr<u32>,
-    /// One bit for each token, or null: all are allowed.
+    /// One bit per token, or null: all are allowed.
     pub allowed: ConstPtr<u32>,
     /// `RuleKind`.
     pub kind: u32,
     pub n_biases: u32,
     pub window: u32,
-    /// Chosen where no token can be.
+    /// Result if no token can be chosen.
     pub none: u32,
     pub repeat: f32,
     pub presence: f32,
@@ -61,17 +61,17 @@ impl DeviceRule {
     }
 }
 
-/// The part of a rule that each choice changes.
+/// The mutable part of a rule.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RuleState {
     /// State of SplitMix64.
     pub random: u64,
-    /// Tokens in `recent`.
+    /// Number of tokens in `recent`.
     pub n_recent: u32,
-    /// Index in `recent` of the next one.
+    /// Index in `recent` of the next token.
     pub next: u32,
-    /// Slot of the step among those in flight.
+    /// Slot of the step in flight.
     pub slot: u32,
     pub pad: u32,
 }
@@ -82,7 +82,7 @@ impl RuleState {
     }
 }
 
-/// Long words, then words, in the order of the device's bytes.
+/// Returns long words, then words, in the device's byte order.
 fn in_bytes<const N: usize>(longs: &[u64], words: impl IntoIterator<Item = u32>) -> [u8; N] {
     let mut bytes = [0; N];
     let all = longs.iter().flat_map(|w| w.to_le_bytes()).chain(words.into_iter().flat_map(u32::to_le_bytes));
@@ -90,30 +90,30 @@ fn in_bytes<const N: usize>(longs: &[u64], words: impl IntoIterator<Item = u32>)
     bytes
 }
 
-/// Threads of a block of `sample.cu`.
+/// Threads per block of `sample.cu`.
 pub const SAMPLE_THREADS: usize = 256;
 
-/// Bins of logits, by their distance from the largest.
+/// Number of bins of logits, by their distance from the largest.
 pub const BINS: usize = 512;
 
-/// Tokens that a block sorts, at most.
+/// Maximum number of tokens that a block sorts.
 pub const LISTED: usize = 2048;
 
-/// Intermediate results of the kernels that choose a token.
+/// Intermediate results of the sampling kernels.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Draw {
     /// Sums of weights, by bin or by block.
     pub sums: [u64; BINS],
-    /// Numbers of tokens, by bin.
+    /// Number of tokens, by bin.
     pub counts: [u32; BINS],
     /// The tokens of the bins up to `limit`, in any order.
     pub list: [u32; LISTED],
     /// Sum of all weights.
     pub total: u64,
-    /// The largest logit.
+    /// Largest logit.
     pub peak: f32,
-    /// The last bin that may have tokens which are kept.
+    /// Last bin that may have tokens to keep.
     pub limit: u32,
     /// Number of tokens in the bins up to `limit`.
     pub filled: u32,
@@ -121,7 +121,7 @@ pub struct Draw {
     pub listed: u32,
 }
 
-/// Chooses a token for each row of logits.
+/// Samples a token for each row of logits.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ChooseArgs {
@@ -135,18 +135,17 @@ pub struct ChooseArgs {
     pub draws: Ptr<Draw>,
     /// `[rows, blocks]`, the largest logit of each block.
     pub best: Ptr<f32>,
-    /// `[rows, blocks]`, its token.
+    /// `[rows, blocks]`, the token of the largest logit.
     pub at: Ptr<u32>,
     /// `[rows]`, zero between launches.
     pub counters: Ptr<u32>,
-    /// `[slots, stride]`, in memory of the host.
+    /// `[slots, stride]`, in host memory.
     pub answers: Ptr<u32>,
-    /// `[rows]`, the chosen tokens, for the next step.
+    /// `[rows]`, the sampled tokens, for the next step.
     pub tokens: Ptr<u32>,
-    /// `[rows]`, `StepArgs::ids`: becomes that of the next step, which may follow where all tokens of this one have
-    /// logits.
+    /// `[rows]`, `StepArgs::ids`, updated for the next step, which may follow if all tokens of this step have logits.
     pub ids: Ptr<u32>,
-    /// `[rows]`, `StepArgs::positions`: likewise.
+    /// `[rows]`, `StepArgs::positions`, updated likewise.
     pub positions: Ptr<u32>,
     /// Integer weight of the largest logit.
     pub unit: f64,

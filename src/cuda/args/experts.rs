@@ -1,8 +1,8 @@
-//! Routing to experts, and what they make.
+//! Arguments of MoE routers and experts.
 
 use super::{ConstPtr, DeviceKv, Ptr};
 
-/// How scores of experts become weights.
+/// Conversion of router scores to weights.
 #[repr(u32)]
 pub enum RouterScore {
     Softmax = 0,
@@ -10,14 +10,14 @@ pub enum RouterScore {
     SigmoidOfScore = 2,
     /// sqrt(ln(1 + e^x))
     RootOfSoftplus = 3,
-    /// Softmax over those left, in the order of their scores, that lie within a fiftieth.
+    /// Softmax over the remaining scores in descending order that lie within 2 %.
     SparseMixer = 4,
 }
 
-/// The number in place of an expert for rows of padding, which have none; larger than that of any.
+/// Expert number of padding rows, larger than any expert's.
 pub const NO_EXPERT: u32 = 0xffffffff;
 
-/// Chooses experts by scores.
+/// Selects experts by scores.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RouteArgs {
@@ -27,17 +27,17 @@ pub struct RouteArgs {
     pub experts: Ptr<u32>,
     /// `[n, n_used]`
     pub weights: Ptr<f32>,
-    /// `[n_experts]`, or null: added for the choice, not to the weights.
+    /// `[n_experts]`, or null: bias for the selection only, not for the weights.
     pub bias: ConstPtr<f32>,
     /// `[n]`, `StepArgs::slots`.
     pub slots: ConstPtr<u32>,
-    /// `StepArgs::kvs`, or null where no row is padding.
+    /// `StepArgs::kvs`, or null if no row is padding.
     pub kvs: ConstPtr<DeviceKv>,
-    /// `[ids, n_used]`, or null: the experts of each token by its id.
+    /// `[ids, n_used]`, or null: the experts by token id.
     pub by_id: ConstPtr<f32>,
     /// `[n]`, `StepArgs::ids`.
     pub ids: ConstPtr<u32>,
-    /// `[n]`, the ids that `CHOSEN_BEFORE` stands for.
+    /// `[n]`, the ids that replace `CHOSEN_BEFORE`.
     pub following: ConstPtr<u32>,
     pub n_experts: u32,
     pub n_used: u32,
@@ -45,17 +45,17 @@ pub struct RouteArgs {
     pub score: u32,
     /// Boolean: weights are divided by their sum.
     pub renormalise: u32,
-    /// Groups of equally many experts.
+    /// Number of equally large groups of experts.
     pub groups: u32,
-    /// Groups that are chosen from: those with the largest sums of their two best.
+    /// Number of selected groups: those with the largest sums of their two best scores.
     pub groups_used: u32,
     /// Factor on the weights.
     pub scale: f32,
-    /// Experts that have the same matrices, of which `experts` gets the numbers.
+    /// Number of experts with the same matrices; `experts` gets the index of the matrices.
     pub sharing: u32,
 }
 
-/// Sorts picks by expert and keeps their order within an expert. A pick is one chosen expert of a token.
+/// Sorts picks by expert, in stable order. A pick is one selected expert of a token.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct GroupArgs {
@@ -63,19 +63,19 @@ pub struct GroupArgs {
     pub experts: ConstPtr<u32>,
     /// `[picks]`, indices of picks.
     pub order: Ptr<u32>,
-    /// `[n_experts + 1]`, where those of an expert begin in `order`.
+    /// `[n_experts + 1]`, the start of each expert's picks in `order`.
     pub starts: Ptr<u32>,
     pub picks: u32,
     pub pad: u32,
 }
 
-/// out = the input of each chosen expert in the order of its matrix.
+/// out = the input of each selected expert in the column order of its matrix.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct OrderArgs {
     /// `[picks / divisor, x_stride]`
     pub x: ConstPtr<f32>,
-    /// `[n_experts, width]`, the place in a row of `x` of each input, or null: its own.
+    /// `[n_experts, width]`, the index in a row of `x` of each input, or null: unchanged order.
     pub order: ConstPtr<f32>,
     /// `[picks]`
     pub experts: ConstPtr<u32>,
@@ -85,12 +85,12 @@ pub struct OrderArgs {
     pub n: u64,
     pub width: u32,
     pub x_stride: u32,
-    /// Picks of a row of `x`.
+    /// Picks per row of `x`.
     pub divisor: u32,
     pub pad: u32,
 }
 
-/// gate = activation(gate) * up for chosen experts, after factors and biases on both products.
+/// gate = activation(gate) * up for selected experts, after factors and biases on both products.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ExpertGluArgs {

@@ -1,8 +1,9 @@
-//! What the host and the kernels share: the parameter of each kernel, the structs that it points to, and constants.
+//! Definitions shared by the host and the kernels: the parameter of each kernel, the structs that it points to, and
+//! constants.
 //!
 //! The only definition of both: the build writes `kernels/args.cuh` from this folder. There a constant `BINS` is
-//! `kBins`, a variant `Add` is `kAdd`, and these comments stand above what they describe. `[n, width]` is the shape of
-//! an array, the last dimension contiguous; sizes and strides count values, not bytes. Public for tests alone.
+//! `kBins`, a variant `Add` is `kAdd`, and these comments are copied. `[n, width]` is the shape of an array, the last
+//! dimension contiguous; sizes and strides count values, not bytes. Public only for tests.
 
 mod attention;
 mod choose;
@@ -23,7 +24,7 @@ use crate::graph::step;
 use crate::quant;
 use crate::tensor::DType;
 
-/// What an address in device memory points to. Typed for the kernels; the host only computes with addresses.
+/// The type that a device address points to. Typed for the kernels; the host only computes with addresses.
 pub trait Pointee {
     type Address;
 }
@@ -32,16 +33,16 @@ impl<T> Pointee for T {
     type Address = Address;
 }
 
-/// The address of values that a kernel reads.
+/// Address of values that a kernel reads.
 pub type ConstPtr<T> = <T as Pointee>::Address;
 
-/// The address of values that a kernel writes.
+/// Address of values that a kernel writes.
 pub type Ptr<T> = <T as Pointee>::Address;
 
-/// Threads of a warp.
+/// Threads per warp.
 pub const WARP: usize = 32;
 
-/// Types of matrices and caches, by GGML's numbers.
+/// Element types of matrices and caches, by GGML's numbers.
 #[expect(non_camel_case_types)]
 #[repr(u32)]
 pub enum Type {
@@ -58,7 +59,7 @@ pub enum Type {
     BF16 = 30,
 }
 
-/// A matrix in up to four planes, row after row and block after block; `quant.cuh` reads them.
+/// A matrix in up to four planes, row by row and block by block; read by `quant.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceMatrix {
@@ -66,9 +67,9 @@ pub struct DeviceMatrix {
     /// `Type`.
     pub dtype: u32,
     pub rows: u32,
-    /// A multiple of 32; columns after the model's own are zero.
+    /// A multiple of 32; padding columns are zero.
     pub cols: u32,
-    /// A power of two that scales of blocks are multiplied by to become normal numbers of binary16.
+    /// A power of two; block scales times it are normal binary16 numbers.
     pub factor: f32,
 }
 
@@ -87,7 +88,7 @@ pub enum NormKind {
     Layer = 2,
 }
 
-/// The normalisation of a vector of `n` values.
+/// The normalization of a vector of `n` values.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceNorm {
@@ -103,7 +104,7 @@ pub struct DeviceNorm {
 #[repr(u32)]
 pub enum Activation {
     Silu = 0,
-    /// By its tanh approximation.
+    /// The tanh approximation.
     Gelu = 1,
     GeluErf = 2,
     Relu = 3,
@@ -123,47 +124,47 @@ pub enum Activation {
     QuickGelu = 12,
     /// sqrt(max(|x|, 1e-6)) with the sign of x
     SignedRoot = 13,
-    /// limit * tanh(gate / limit) * sigmoid(gate) * up_limit * tanh(up / up_limit), whose last factor is up for an
-    /// up_limit of 0
+    /// limit * tanh(gate / limit) * sigmoid(gate) * up_limit * tanh(up / up_limit); if up_limit is 0, the last factor
+    /// is up
     TanhSwiglu = 14,
 }
 
-/// The cache of one sequence. Keys and values are `[layer, kv head, position, stride]`, the stride being the width of a
-/// head rounded up to 32. A layer keeps `capacity` positions, or the newest `ring` ones with position p in row p %
+/// The KV cache of one sequence. Keys and values are `[layer, kv head, position, stride]`, the stride being the width
+/// of a head rounded up to 32. A layer keeps `capacity` positions, or the newest `ring` ones with position p in row p %
 /// ring.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceKv {
     pub k: Ptr<u8>,
     pub v: Ptr<u8>,
-    /// Scales of Q8_0 and Q4_0: one binary16 for each 32 keys, in their order.
+    /// Scales of Q8_0 and Q4_0: one binary16 per 32 keys, in their order.
     pub k_scales: Ptr<u16>,
     pub v_scales: Ptr<u16>,
-    /// Recurrent memories before the step; null: all are zero.
+    /// Recurrent states before the step; null: all are zero.
     pub from: ConstPtr<f32>,
-    /// Recurrent memories after the step.
+    /// Recurrent states after the step.
     pub to: Ptr<f32>,
-    /// Positions; 0 for rows of padding, which write neither keys and values nor states.
+    /// Number of positions; 0 for padding rows, which write neither keys, values nor states.
     pub capacity: u32,
-    /// Positions that a layer with a window keeps.
+    /// Number of positions that a layer with a window keeps.
     pub ring: u32,
-    /// `Type`: F32, F16, Q8_0 or Q4_0. Rows of the last are turned, `turn.cu`.
+    /// `Type`: F32, F16, Q8_0 or Q4_0. Q4_0 rows are rotated, see `turn.cu`.
     pub k_type: u32,
     pub v_type: u32,
 }
 
-/// Values a position of all layers before one.
+/// Number of values per position of all preceding layers.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ValuesBefore {
-    /// Those of layers that keep all positions.
+    /// Values of layers that keep all positions.
     pub whole: u32,
-    /// Those of layers that keep a ring of the newest positions.
+    /// Values of layers that keep a ring buffer of the newest positions.
     pub rings: u32,
 }
 
-/// The place of a layer in a cache, counted in values a position, so that a recorded launch serves caches of every
-/// capacity.
+/// The location of a layer in a KV cache, counted in values per position, so that a captured launch serves caches of
+/// every capacity.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KvPlace {
@@ -173,14 +174,14 @@ pub struct KvPlace {
     pub v_stride: u32,
     /// Boolean.
     pub is_ring: u32,
-    /// Boolean: values are the first numbers of their keys, whose place `v` repeats.
+    /// Boolean: values are the first numbers of their keys; `v` repeats the location of the keys.
     pub is_latent: u32,
-    /// Positions that share a key, which their last one stores.
+    /// Number of positions that share a key, which the last one stores.
     pub pool: u32,
     pub pad: u32,
 }
 
-/// Consecutive tokens of one sequence: those of a tile of attention, or all of the step.
+/// Consecutive tokens of one sequence: of an attention tile, or all tokens of the sequence in the step.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceTile {
@@ -194,7 +195,7 @@ pub struct DeviceTile {
     pub last: u32,
 }
 
-/// Inputs of a step, arrays that are replaced before each step.
+/// Inputs of a step, in arrays that are replaced before each step.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StepArgs {
@@ -208,31 +209,31 @@ pub struct StepArgs {
     pub outputs: ConstPtr<u32>,
     /// `[n_tiles]`
     pub tiles: ConstPtr<DeviceTile>,
-    /// One for each sequence of the step.
+    /// One per sequence of the step.
     pub kvs: ConstPtr<DeviceKv>,
-    /// `[n, media_width]`, the numbers of tokens that are rows of media, or null: none is.
+    /// `[n, media_width]`, media rows, or null: no token is a media row.
     pub media: ConstPtr<f32>,
-    /// `[n, 3]`, what time, row and column of each token are ahead of its position, or null: nothing.
+    /// `[n, 3]`, M-RoPE positions (time, row, column) of each token minus its position, or null: zeros.
     pub turns: ConstPtr<u32>,
-    /// `[n, 2]`, the first position of each token's span and the one behind its last, or null: no token has one.
+    /// `[n, 2]`, the first position of each token's span and the position after its last, or null: no spans.
     pub spans: ConstPtr<u32>,
-    /// Tokens.
+    /// Number of tokens.
     pub n: u32,
     pub n_outputs: u32,
     pub n_tiles: u32,
     pub media_width: u32,
 }
 
-/// In place of a token: the one that the step before has chosen.
+/// In place of a token: the token that the previous step has sampled.
 pub const CHOSEN_BEFORE: u32 = 0xffffffff;
 
-/// The id that stands for a row of media instead of a token.
+/// The id of a media row.
 pub const MEDIA_ROW: u32 = 0xfffffffe;
 
-/// The answer instead of a token if a logit is NaN or infinite.
+/// The result if a logit is NaN or infinite.
 pub const NOT_A_NUMBER: u32 = 0xfffffffd;
 
-// What kernels know as constants and other parts of the library define.
+// Constants of kernels that other modules define.
 const _: () = {
     assert!(NOT_A_NUMBER == crate::sampling::NOT_A_NUMBER);
     assert!(CHOSEN_BEFORE == step::CHOSEN_BEFORE && MEDIA_ROW == step::MEDIA_ROW);

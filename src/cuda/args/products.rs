@@ -1,4 +1,4 @@
-//! Products with matrices, and with the factors of adapters.
+//! Arguments of products with matrices, and with the factors of LoRA adapters.
 
 use super::{ConstPtr, DeviceMatrix, DeviceNorm, Ptr};
 
@@ -13,22 +13,22 @@ pub struct Segment {
     pub bias: ConstPtr<f32>,
 }
 
-/// Columns that a warp prepares at once; prepared rows of input are padded to a multiple.
+/// Columns that a warp prepares at once; prepared input rows are padded to a multiple.
 pub const INPUT_STEP: usize = 256;
 
-/// Matrices that one launch takes.
+/// Maximum number of matrices per launch.
 pub const MAX_SEGMENTS: usize = 4;
 
-/// Threads of a block of matrix times vector (`gemv.cu`).
+/// Threads per block of `gemv.cu`.
 pub const GEMV_THREADS: usize = 384;
 
-/// Rows of input that share each weight that `gemv.cu` reads, of matrices without blocks.
+/// Input rows that share each weight that `gemv.cu` reads, for non-block matrices.
 pub const GEMV_ROWS: usize = 8;
 
-/// Rows of input of a block of `small_batch.cu`, at most.
+/// Maximum number of input rows per block of `small_batch.cu`.
 pub const SMALL_BATCH_ROWS: usize = 64;
 
-/// Columns of a turn of `small_batch.cu`.
+/// Columns per stage of `small_batch.cu`.
 pub const SMALL_BATCH_TURN: usize = 128;
 
 /// The operation on the result y of a product.
@@ -41,17 +41,17 @@ pub enum Epilogue {
     Add = 1,
     /// out of segment 0 = activation(y of segment 0) * y of segment 1
     Glu = 2,
-    /// out = softcap * tanh(scale * y / softcap), or scale * y where softcap is 0
+    /// out = softcap * tanh(scale * y / softcap), or scale * y if softcap is 0
     Cap = 3,
 }
 
-/// Products of matrices that share an input: row y of the output is the matrix times row y of the input.
+/// Products of matrices with the same input: row y of the output is the matrix times row y of the input.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProjectArgs {
     pub segments: [Segment; 4],
     pub n_segments: u32,
-    /// Columns of the input, without padding.
+    /// Number of input columns, without padding.
     pub cols: u32,
     pub epilogue: u32,
     /// `Activation` of the epilogue `Glu`.
@@ -60,46 +60,46 @@ pub struct ProjectArgs {
     pub scale: f32,
     /// Bound of the epilogue `Cap`; `GluArgs::limit` of the epilogue `Glu`.
     pub softcap: f32,
-    /// Rows of the output.
+    /// Number of output rows.
     pub n: u32,
-    /// For one row or two (`gemv.cu`), here to `norm`. Bits: the block prepares the input as f32 (1), as signed bytes
+    /// For one or two rows (`gemv.cu`), up to `norm`. Bits: the block prepares the input as f32 (1), as signed bytes
     /// (2).
     pub forms: u32,
     /// `[rows, x_stride]`, rows that satisfy `PrepareArgs::simple`.
     pub x: ConstPtr<f32>,
     pub x_stride: u32,
-    /// Row y of the output is of input row y / x_divisor.
+    /// Row y of the output uses input row y / x_divisor.
     pub x_divisor: u32,
-    /// `[n]`, or null. Matrices are stacks, of which row y uses matrix experts[y].
+    /// `[n]`, or null. Matrices are stacks; row y uses matrix experts[y].
     pub experts: ConstPtr<u32>,
-    /// Of the input.
+    /// Norm of the input.
     pub norm: DeviceNorm,
-    /// For up to 8 rows of a matrix without blocks: `[n, padded cols]`, what `prepare` has left.
+    /// For up to 8 rows of a non-block matrix: `[n, padded cols]`, the result of `prepare`.
     pub prepared: ConstPtr<f32>,
-    /// For `gemv.cu`: rows of all matrices, pairs of rows, or pairs of gate and up, one for a turn of a warp.
+    /// For `gemv.cu`: number of rows of all matrices, row pairs, or pairs of gate and up; a warp handles one at a time.
     pub turns: u32,
-    /// Warps that share the turns.
+    /// Warps that share `turns`.
     pub warps: u32,
-    /// For tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`), here to the end. `[rows, padded cols]`, binary16.
+    /// For tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`), up to the end. `[rows, padded cols]`, binary16.
     pub halves: ConstPtr<u16>,
-    /// `[rows]`, what `halves` was divided by.
+    /// `[rows]`, divisors of `halves`.
     pub row_scales: ConstPtr<f32>,
-    /// `[n]`, or null. Rows of the output sorted by expert: expert z = blockIdx.z has order[starts[z]..starts[z + 1]],
-    /// which are of input rows order[i] / x_divisor.
+    /// `[n]`, or null. Output rows sorted by expert: expert z = blockIdx.z has order[starts[z]..starts[z + 1]], which
+    /// use input rows order[i] / x_divisor.
     pub order: ConstPtr<u32>,
     /// `[experts + 1]`
     pub starts: ConstPtr<u32>,
-    /// `[tiles with splits, splits, rows of a tile * tokens]`, partial sums.
+    /// `[tiles with splits, splits, rows per tile * tokens]`, partial sums.
     pub parts: Ptr<f32>,
-    /// One for each tile, zero between launches.
+    /// One per tile, zero between launches.
     pub counters: Ptr<u32>,
-    /// Blocks that share the columns of each tile after the first `whole`; the last of them adds their sums in order.
+    /// Blocks that divide the columns of each tile after the first `whole`; the last block adds their sums in order.
     pub splits: u32,
     /// Bit n: a matrix is of type n.
     pub types: u32,
-    /// Tiles that have one block each, counted by rows first and tokens second.
+    /// Number of tiles with one block each, counted by rows first and tokens second.
     pub whole: u32,
-    /// Tiles along the rows of the matrices.
+    /// Number of tiles along the rows of the matrices.
     pub tiles: u32,
 }
 
@@ -111,7 +111,7 @@ impl ProjectArgs {
     }
 }
 
-/// Normalises rows of input for matrices without blocks times few of them.
+/// Normalizes input rows for products with few rows and non-block matrices.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PrepareArgs {
@@ -121,14 +121,14 @@ pub struct PrepareArgs {
     pub rows: Ptr<f32>,
     pub norm: DeviceNorm,
     pub cols: u32,
-    /// A multiple of `INPUT_STEP`.
+    /// Padded number of columns, a multiple of `INPUT_STEP`.
     pub padded: u32,
     /// Boolean: `cols` is a multiple of four, and the norm has neither a mean nor a bias.
     pub simple: u32,
     pub pad: u32,
 }
 
-/// Orders of the columns of an input in binary16: that of the operands of the kernel that reads them.
+/// Orders of the columns of a binary16 input, for the operands of the reading kernel.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnOrder {
@@ -157,7 +157,7 @@ pub struct HalvesArgs {
     pub order: u32,
 }
 
-/// Tokens of a block of `project_heads` and of `adapt`, for which it expands the weights once.
+/// Tokens per block of `project_heads` and `adapt`, which dequantize the weights once.
 pub const HEAD_TOKENS: usize = 8;
 
 /// out[row, head] = w[head] * x[row, head][..cols], then x[row, head][cols..].
@@ -172,14 +172,14 @@ pub struct ProjectHeadsArgs {
     pub out: Ptr<f32>,
     pub n: u32,
     pub heads: u32,
-    /// Of the matrix of one head.
+    /// Number of rows of one head's matrix.
     pub rows: u32,
     pub cols: u32,
     pub from: u32,
     pub to: u32,
 }
 
-/// A product with a factor of an adapter.
+/// A product with a factor of a LoRA adapter.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct AdaptSegment {
@@ -188,20 +188,20 @@ pub struct AdaptSegment {
     pub x: ConstPtr<f32>,
     /// `[n, rows of w]`
     pub out: Ptr<f32>,
-    /// Columns of the input, without padding.
+    /// Number of input columns, without padding.
     pub cols: u32,
-    /// Factor on the result where that is added.
+    /// Factor on the result, if it is added.
     pub factor: f32,
 }
 
-/// Products with factors of an adapter, for rows of sequences that have it.
+/// Products with factors of a LoRA adapter, for rows of sequences that use it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AdaptArgs {
     pub segments: [AdaptSegment; 4],
     /// `[n]`, `StepArgs::slots`.
     pub slots: ConstPtr<u32>,
-    /// The factor on the adapter for each sequence of the step; 0: it has not the adapter.
+    /// The adapter's factor for each sequence of the step; 0: the sequence does not use the adapter.
     pub factors: ConstPtr<f32>,
     pub n: u32,
     /// Boolean: results are added, times both factors.

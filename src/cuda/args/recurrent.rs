@@ -1,18 +1,18 @@
-//! Convolutions, pools and recurrences.
+//! Arguments of convolutions, pools and recurrences.
 
 use super::{ConstPtr, Ptr, StepArgs};
 
-/// Columns of the matrix of a head that a block of `recurrent.cu` has.
+/// Columns of a head's matrix per block of `recurrent.cu`.
 pub const SCAN_COLUMNS: usize = 16;
 
-/// Tokens of a chunk of `recurrent_chunks.cu`, and columns of a block.
+/// Tokens per chunk of `recurrent_chunks.cu`, and columns per block.
 pub const CHUNK_SIZE: usize = 32;
 
-/// Threads of a block of `recurrent_chunks.cu`.
+/// Threads per block of `recurrent_chunks.cu`.
 pub const CHUNK_THREADS: usize = 256;
 
-/// A causal convolution of each channel. In all recurrences a tile of the step has all tokens of one sequence, and
-/// `memory` is the place of an op's memory in that of the sequence, in values.
+/// A causal convolution of each channel. In all recurrent ops a tile has all of a sequence's tokens in the step, and
+/// `memory` is the offset of an op's recurrent state in the sequence's states, in values.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ConvArgs {
@@ -23,16 +23,16 @@ pub struct ConvArgs {
     pub kernel: ConstPtr<f32>,
     /// `[width]`, or null.
     pub bias: ConstPtr<f32>,
-    /// The memory is `[taps - 1, width]`.
+    /// The state is `[taps - 1, width]`.
     pub memory: u64,
     pub width: u32,
     pub taps: u32,
-    /// Boolean: the result goes through SiLU.
+    /// Boolean: applies SiLU to the result.
     pub silu: u32,
     pub pad: u32,
 }
 
-/// Sums of groups of positions, weighted channel by channel.
+/// Sums of groups of positions, weighted per channel.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PoolArgs {
@@ -45,7 +45,7 @@ pub struct PoolArgs {
     pub bias: ConstPtr<f32>,
     /// `[n, out_width]`
     pub out: Ptr<f32>,
-    /// The memory is `[members - 1, 2, width]`: gates and values of the last tokens.
+    /// The state is `[members - 1, 2, width]`: gates and values of the last tokens.
     pub memory: u64,
     pub width: u32,
     pub out_width: u32,
@@ -64,7 +64,7 @@ pub struct DeltaArgs {
     pub k: ConstPtr<f32>,
     /// `[n, heads, value_dim]`
     pub v: ConstPtr<f32>,
-    /// `[n, heads]`, or `[n, heads, key_dim]` where `by_row`.
+    /// `[n, heads]`, or `[n, heads, key_dim]` if `by_row`.
     pub dt: ConstPtr<f32>,
     /// `[n, heads]`
     pub beta: ConstPtr<f32>,
@@ -72,17 +72,17 @@ pub struct DeltaArgs {
     pub rate: ConstPtr<f32>,
     /// `[n, heads, value_dim]`
     pub out: Ptr<f32>,
-    /// The memory is `[heads, key_dim, value_dim]`.
+    /// The state is `[heads, key_dim, value_dim]`.
     pub memory: u64,
     pub heads: u32,
     pub key_heads: u32,
     pub key_dim: u32,
     pub value_dim: u32,
-    /// Boolean: rows of the memory decay by steps of their own.
+    /// Boolean: rows of the state have separate decays.
     pub by_row: u32,
     /// Boolean: head h reads key head h % key_heads, else h * key_heads / heads.
     pub tiled: u32,
-    /// Chunks of inputs that shared memory has room for, in `recurrent_chunks.cu`.
+    /// Number of input chunks that fit in shared memory, in `recurrent_chunks.cu`.
     pub stages: u32,
     pub pad: u32,
 }
@@ -100,19 +100,19 @@ pub struct ScanArgs {
     pub b: ConstPtr<f32>,
     /// `[n, groups, state]`
     pub c: ConstPtr<f32>,
-    /// `[heads]`, or `[state, heads]` where `by_state`.
+    /// `[heads]`, or `[state, heads]` if `by_state`.
     pub rate: ConstPtr<f32>,
     /// `[heads]`
     pub skip: ConstPtr<f32>,
     /// `[n, heads, head_dim]`
     pub out: Ptr<f32>,
-    /// The memory is `[state, heads, head_dim]`.
+    /// The state is `[state, heads, head_dim]`.
     pub memory: u64,
     pub heads: u32,
     pub head_dim: u32,
     pub groups: u32,
     pub state: u32,
-    /// Boolean: rows of the memory decay by rates of their own.
+    /// Boolean: rows of the state have separate decay rates.
     pub by_state: u32,
     /// As in `DeltaArgs`.
     pub stages: u32,
@@ -135,7 +135,7 @@ pub struct WkvArgs {
     pub moved: [ConstPtr<f32>; 2],
     /// `[n, heads, dim]`
     pub out: Ptr<f32>,
-    /// The memory is `[heads, dim, dim]`.
+    /// The state is `[heads, dim, dim]`.
     pub memory: u64,
     pub heads: u32,
     pub key_heads: u32,
@@ -143,9 +143,9 @@ pub struct WkvArgs {
     /// Boolean: rows decay by exp(rate * dt), else by exp(-exp(dt)).
     pub by_rate: u32,
     pub rate: f32,
-    /// Boolean: results are of the memory ahead of the token.
+    /// Boolean: results use the state before the token.
     pub before: u32,
-    /// Boolean: keys count 1 less the decay times.
+    /// Boolean: keys are multiplied by 1 minus the decay.
     pub fades: u32,
     pub pad: u32,
 }

@@ -1,16 +1,16 @@
-//! Rows of activations: embeddings, norms, activation functions, and streams of them.
+//! Arguments of ops on rows of activations: embeddings, norms, activation functions, and residual streams.
 
 use super::{ConstPtr, DeviceMatrix, DeviceNorm, Ptr, StepArgs};
 
-/// x = scale * row of a table, or x += that. For `MEDIA_ROW` x = the first numbers of the row of media, or row 0 of the
-/// table counts.
+/// x = scale * row of a table, or x += that. For `MEDIA_ROW`, x = the first values of the media row, or row 0 of the
+/// table.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct EmbedArgs {
     pub table: DeviceMatrix,
     /// `[n]`, the row of each token, or null for row 0.
     pub rows: ConstPtr<u32>,
-    /// `[n]`, the rows that `CHOSEN_BEFORE` stands for.
+    /// `[n]`, the rows that replace `CHOSEN_BEFORE`.
     pub following: ConstPtr<u32>,
     /// `[n, media_width]`, or null.
     pub media: ConstPtr<f32>,
@@ -23,46 +23,46 @@ pub struct EmbedArgs {
     pub media_width: u32,
 }
 
-/// Numbers of a hash of ids, at most.
+/// Maximum number of ids in a hash.
 pub const NGRAM: usize = 8;
 
-/// A head of an embedding of n-grams.
+/// A head of an n-gram embedding.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct NgramHead {
-    /// Its first row of the table.
+    /// First row of the head in the table.
     pub first: u64,
-    /// Number of its rows.
+    /// Number of rows of the head.
     pub rows: u64,
     /// Number of ids in a hash.
     pub n: u32,
     pub pad: u32,
 }
 
-/// Heads that one launch embeds.
+/// Number of heads per launch.
 pub const NGRAM_HEADS: usize = 16;
 
-/// out = rows of a table side by side, by hashes of a token's id and of those before it.
+/// out = adjacent rows of a table, by hashes of a token's id and the preceding ids.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct NgramArgs {
     pub step: StepArgs,
     pub table: DeviceMatrix,
-    /// `[n]`, the ids that `CHOSEN_BEFORE` stands for.
+    /// `[n]`, the ids that replace `CHOSEN_BEFORE`.
     pub following: ConstPtr<u32>,
-    /// `[n, stride]`, from the first head on.
+    /// `[n, stride]`, starting at the first head.
     pub out: Ptr<f32>,
-    /// Place of the memory, `[kept]`: one more than the ids of the last tokens, 0 where there are none.
+    /// Offset of the state, `[kept]`: ids of the last tokens plus one, 0 if there are none.
     pub memory: u64,
     pub multipliers: [u64; NGRAM],
     pub heads: [NgramHead; NGRAM_HEADS],
-    /// Numbers of a row of the table.
+    /// Width of a table row.
     pub width: u32,
     pub stride: u32,
     pub kept: u32,
-    /// The id that ends what is hashed.
+    /// The id at which hashing stops.
     pub end: u32,
-    /// Boolean: keeps the ids for the next step.
+    /// Boolean: saves the ids for the next step.
     pub keeps: u32,
     pub pad: u32,
 }
@@ -85,18 +85,18 @@ pub struct KeepRowsArgs {
 #[derive(Clone, Copy)]
 pub struct NormArgs {
     pub norm: DeviceNorm,
-    /// `[groups, group]`, changed only where there is a delta.
+    /// `[groups, group]`, changed only if there is a delta.
     pub x: Ptr<f32>,
-    /// `[groups, group]`, or null: x stays.
+    /// `[groups, group]`, or null: x is unchanged.
     pub delta: ConstPtr<f32>,
     /// `[groups, group]`, or null: only the addition.
     pub out: Ptr<f32>,
     pub group: u32,
-    /// Number of consecutive groups with weights of their own; the norm has `[own, group]` of them.
+    /// Number of consecutive groups with their own weights; the norm has `[own, group]` weights.
     pub own: u32,
     /// Factor on delta.
     pub scale: f32,
-    /// Boolean: x += scale * norm(delta), and no more.
+    /// Boolean: x += scale * norm(delta), nothing else.
     pub of_delta: u32,
 }
 
@@ -118,7 +118,7 @@ pub struct GluArgs {
     pub pad: u32,
 }
 
-/// A change of the values of an activation.
+/// An operation on the values of an activation.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Modification {
@@ -138,11 +138,11 @@ pub enum Modification {
     Xielu = 6,
     /// x += by[row, column] for rows of media, with `length` columns
     AddMedia = 7,
-    /// x = eps * tanh(factor * x / eps), or factor * x where eps is 0
+    /// x = eps * tanh(factor * x / eps), or factor * x if eps is 0
     Softcap = 8,
 }
 
-/// Changes rows of `width` values in place.
+/// Modifies rows of `width` values in place.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ModifyArgs {
@@ -179,11 +179,11 @@ pub struct JoinArgs {
     pub part: u32,
     pub x_stride: u32,
     pub tail_width: u32,
-    /// `[part]`, the place in `x` of each value, or null: in order.
+    /// `[part]`, the index in `x` of each value, or null: in order.
     pub by: ConstPtr<f32>,
 }
 
-/// Sums of streams of a row, each times a factor of the row's.
+/// Sums of the residual streams of a row, with factors per row.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MixArgs {
@@ -193,22 +193,22 @@ pub struct MixArgs {
     pub by: ConstPtr<f32>,
     /// `[n, out_width]`
     pub out: Ptr<f32>,
-    /// Values of a stream.
+    /// Width of a stream.
     pub width: u32,
-    /// Streams of `x`, and sums.
+    /// Number of streams of `x`; next, of sums.
     pub from: u32,
     pub to: u32,
-    /// Value of a row of `out` that its first sum begins with.
+    /// Index in a row of `out` of the first sum's first value.
     pub first: u32,
     pub out_width: u32,
-    /// Boolean: what `out` holds is a part of the sum.
+    /// Boolean: adds to `out` instead of replacing it.
     pub adds: u32,
     /// Factor on the sums.
     pub factor: f32,
     pub pad: u32,
 }
 
-/// Scales parts of rows to the size of a row of another activation, or leaves of rows what is far above their mean.
+/// Scales parts of rows to the RMS of a row of another activation, or thresholds rows above their mean.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RescaleArgs {
@@ -218,12 +218,12 @@ pub struct RescaleArgs {
     pub like: ConstPtr<f32>,
     pub width: u32,
     pub parts: u32,
-    /// Deviations above the mean that a value has to have, without `like`.
+    /// Threshold in standard deviations above the mean, without `like`.
     pub deviations: f32,
     pub pad: u32,
 }
 
-/// The sum of streams, weighted by a softmax of the product of each, over its root mean square, with a vector.
+/// The sum of streams, weighted by a softmax of each stream's product with a vector, divided by the stream's RMS.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MixByScoreArgs {
@@ -239,7 +239,7 @@ pub struct MixByScoreArgs {
     pub pad: u32,
 }
 
-/// Makes a matrix of logits one whose rows and columns have the sum 1, and transposes it.
+/// Sinkhorn normalization of a matrix of logits, so that rows and columns have the sum 1, and transposition.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct SinkhornArgs {
@@ -251,7 +251,7 @@ pub struct SinkhornArgs {
     pub pad: u32,
 }
 
-/// The dot products of heads of two activations.
+/// Dot products of heads of two activations.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DotArgs {
