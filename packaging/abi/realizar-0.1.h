@@ -2652,8 +2652,8 @@ typedef struct rz_job_info {
  * recurrent network recomputes the accepted tokens of a partially accepted draft. Errors: RZ_ERR_MISMATCH (a draft
  * model of another vocabulary, or a head of another model; the message names the difference), RZ_ERR_UNSUPPORTED
  * (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP; a head for a model whose layers pass on more than one hidden
- * state, or a head whose part of the model's KV cache is on several devices), RZ_ERR_LIMIT (the cache of a draft model
- * or of RZ_DRAFT_MTP). With time slices no step drafts more than it can process in a tenth of a slice. */
+ * state, or a head that reads KV caches on several devices), RZ_ERR_LIMIT (the cache of a draft model or of
+ * RZ_DRAFT_MTP). With time slices no step drafts more than it can process in a tenth of a slice. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_new(rz_cache *cache, const rz_job_params *RZ_NULLABLE params, rz_job **out, rz_error *RZ_NULLABLE err);
 
