@@ -86,8 +86,8 @@ impl Chat {
         Ok((chat, has_messages))
     }
 
-    /// The same messages with the tools, tool choice and variables of `text`, if given: a JSON object like a
-    /// conversation without messages. Tools replace the conversation's, variables are added to its own.
+    /// Returns the conversation with the tools, tool choice and variables of `text`, a JSON object like a conversation
+    /// without messages. Given tools replace the conversation's tools; variables are added.
     pub fn with_members(&self, text: &str) -> Result<Chat> {
         let members = members_of("the members of the reply", text)?;
         if members.get("messages").is_some_and(|list| !list.is_null()) {
@@ -115,7 +115,7 @@ impl Chat {
                     for (i, tool) in list.iter_mut().enumerate() {
                         chat.strict.extend(take_strict(i, tool)?);
                     }
-                    // Templates that test for tools take an empty list as some.
+                    // Templates that only test whether `tools` is defined treat an empty list as tools.
                     if !list.is_empty() {
                         chat.variables.insert(name, Json::Array(list));
                     }
@@ -233,8 +233,8 @@ impl Chat {
         Json::Object(out).to_string()
     }
 
-    /// The first `end` messages, with some variables set, as a prompt for the assistant. Of the messages before index
-    /// `from` only those of systems and developers.
+    /// Returns a prompt for the assistant: messages `from..end` and the system and developer messages before `from`,
+    /// with `switches` as variables.
     pub fn prompt(&self, from: usize, end: usize, switches: &[(&str, bool)]) -> Chat {
         let mut chat = self.clone();
         let mut i = 0;
@@ -286,7 +286,7 @@ impl Chat {
         parts.filter_map(of).collect()
     }
 
-    /// The conversation for templates that support parts: media only by their type.
+    /// The conversation for templates that support parts; each medium is reduced to its type.
     pub fn with_bare_media(&self) -> Chat {
         let mut chat = self.clone();
         chat.each_parts(|content| {
@@ -365,8 +365,8 @@ impl Chat {
         self.messages().iter().any(|m| m["tool_calls"].is_array())
     }
 
-    /// The conversation with a trace in place of each call's name and arguments, each result and each tool's name, and
-    /// the original of each trace. `None` without tools.
+    /// Replaces each call's name and arguments, each tool result and each tool's name by a unique trace. Also returns
+    /// each trace with a description of its place. `None` without tools.
     pub fn traced(&self) -> Option<(Chat, Vec<(String, String)>)> {
         if !self.has_tools() {
             return None;
@@ -481,7 +481,7 @@ pub fn each_text<'j>(json: &'j Json, each: &mut impl FnMut(&'j str)) {
 
 /// Parses untrusted JSON.
 pub fn parse_json(what: &str, text: &str) -> Result<Json> {
-    // With its limits, and without duplicate names.
+    // `json::Json` enforces limits and rejects duplicate names.
     json::Json::parse(Path::new(what), text.as_bytes()).map_err(|e| match e {
         Error::Format { path, what } => Error::invalid(format!("{path}: {what}")),
         other => other,

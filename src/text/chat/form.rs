@@ -19,7 +19,7 @@ pub struct Form {
     pub joins_users: bool,
     /// True if the template rejects a reply without text and without tool calls, which gets a space.
     pub fills_empty: bool,
-    /// True if the template loses texts, and takes lists of parts.
+    /// True if the template loses string contents but accepts lists of parts.
     pub wants_parts: bool,
     /// True if the template takes the arguments of a tool call as text, not as an object.
     pub arguments_as_text: bool,

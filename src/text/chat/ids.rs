@@ -36,7 +36,7 @@ impl CallIds {
         }
     }
 
-    /// The id for a call for which a model has written this id, or the trailing number of one.
+    /// The accepted id for what a model wrote, a whole id or the trailing number of one; `None` if there is none.
     fn written(self, name: &str, id: &str) -> Option<String> {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         match self {
@@ -47,7 +47,7 @@ impl CallIds {
         .filter(|id| self.takes(id, name))
     }
 
-    /// Returns `given` if the template accepts it, otherwise a replacement that depends only on the id.
+    /// Returns `given` if the template accepts it, otherwise a hash of it, or for `Numbered` the id of call number `n`.
     fn instead_of(self, given: &str, name: &str, n: usize) -> String {
         match self {
             _ if self.takes(given, name) => given.to_owned(),
@@ -78,7 +78,7 @@ impl CallIds {
                     n += 1;
                 }
             } else if message["role"] == "tool" {
-                // The first call waiting for a result with this id, or with any.
+                // The first open call with this id, or the first open call if the result has no id.
                 let given = message["tool_call_id"].as_str();
                 let waiting = open.iter().position(|(of_call, _)| given.is_none_or(|given| given == of_call));
                 let id = match (given, waiting) {

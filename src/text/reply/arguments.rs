@@ -7,7 +7,7 @@ use crate::text::reply::literal::{Literal, NoLiteral};
 pub struct Arguments {
     literal: Literal,
     kind: Kind,
-    /// All of the text until some of it is emitted.
+    /// The received text, until the first JSON is emitted.
     raw: String,
     has_handed_on: bool,
 }
@@ -38,7 +38,7 @@ impl Arguments {
         }
     }
 
-    /// All of the text while none is emitted, without the character that `push` rejected.
+    /// The received text without the character that `push` rejected; empty once JSON has been emitted.
     pub fn raw(&self) -> &str {
         &self.raw
     }

@@ -34,7 +34,7 @@ pub struct ReplyForm {
     pub call_ids: CallIds,
 }
 
-/// The form of calls: `open call between call ... close`, with calls of `before`, a body, and `after`.
+/// The form of calls: `open call between call ... close`. Each call is `before`, the body, and `after`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallForm {
     pub open: String,
@@ -44,7 +44,7 @@ pub struct CallForm {
     pub before: String,
     pub after: String,
     pub body: Body,
-    /// Other texts before a call, instead of `open` and `before`, and the texts after the name.
+    /// Alternatives: `open` replaces `open` and `before`; `close`, unless empty, replaces the text after the name.
     pub others: Vec<Around>,
     /// True if the text around the name contains the id of the call, or its trailing number.
     pub has_ids: bool,
@@ -160,7 +160,7 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
     let Some(said) = plain[plain_start..].find(SAID).map(|at| plain_start + at) else { return Ok(form) };
     let behind = &plain[said + SAID.len()..];
     form.content.open = form.without_reasoning(&plain[plain_start..said]).trim().to_owned();
-    // A reply of several messages has the beginning of one between reasoning and content.
+    // In a reply of several messages, the header of the next message lies between reasoning and content.
     let filler = behind_reasoning.strip_suffix(&form.content.open).unwrap_or_default().trim();
     if !filler.is_empty() {
         form.fillers.push(filler.to_owned());
@@ -171,7 +171,7 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
             let mut message = json!({"role": "assistant", "content": null, "tool_calls": calls(ids, n)});
             let mut text = probe.render(std::slice::from_ref(&message), false)?;
             if text.as_ref().is_some_and(|text| text[start(text)..].contains("None")) {
-                // The template writes the value of an absent content.
+                // The template writes `None` for absent content.
                 message["content"] = Json::from("");
                 text = probe.render(&[message], false)?;
             }
@@ -219,7 +219,7 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
 }
 
 impl CallForm {
-    /// Makes tags around each tagged call tags of the list of calls, which models omit or write around several.
+    /// Moves outer tags of each tagged call to the list, because models omit them or put them around several calls.
     fn part_tags(&mut self) {
         let Body::Tagged { .. } = &self.body else { return };
         let outer = self.before.rfind('<').unwrap_or(0);
@@ -253,7 +253,7 @@ impl CallForm {
         if let Body::Tagged { argument, .. } = &self.body { Some(argument) } else { None }
     }
 
-    /// True if its tags are short and contain few wildcards.
+    /// True if the tags are short and contain few wildcards.
     fn is_sound(&self) -> bool {
         let mut tags = vec![&self.open, &self.close, &self.before, &self.after];
         tags.extend(&self.between);
@@ -289,7 +289,7 @@ impl ReplyForm {
     }
 }
 
-/// The tag that follows content and its closing tag, if it is followed by another one that ends the text.
+/// The first tag after content and its closing tag, if another tag follows it; otherwise empty.
 fn end_tag<'t>(behind: &'t str, close: &str) -> &'t str {
     let behind = behind.trim_start();
     let behind = behind.strip_prefix(close).unwrap_or(behind).trim_start();
@@ -393,7 +393,7 @@ struct Probe<'t> {
 }
 
 impl Probe<'_> {
-    /// Renders the user's message and others; `None` if the template rejects them.
+    /// Renders the user's message and then `messages`; `None` if the template rejects them.
     fn render(&self, messages: &[Json], prompt: bool) -> Result<Option<String>> {
         let schema = |name: &str, properties: Json| {
             json!({"type": "function", "function": {"name": name, "description": "d", "parameters":
@@ -420,7 +420,7 @@ impl Probe<'_> {
             "thinking": THOUGHT});
         let mut text = self.render(std::slice::from_ref(&message), false)?.unwrap_or_default();
         if !text.contains(THOUGHT) {
-            // Some templates keep it only with calls.
+            // Some templates keep reasoning only in messages with calls.
             message["tool_calls"] = calls(IDS[0], 1);
             text = self.render(&[message], false)?.unwrap_or_default();
         }
@@ -442,7 +442,7 @@ impl Probe<'_> {
         Ok((named.map(|tags| around(*tags)), String::new()))
     }
 
-    /// The tag that ends content: what always follows it without ending the reply.
+    /// The closing tag of content: the text that follows content both with and without calls.
     fn content_close(&self, behind: &str, form: &ReplyForm) -> Result<String> {
         let message = json!({"role": "assistant", "content": SAID, "tool_calls": calls(IDS[0], 1)});
         let text = self.render(&[message], false)?.unwrap_or_default();

@@ -29,7 +29,7 @@ enum Phase {
     Key {
         may_end: bool,
     },
-    /// A text. `wide`: number of received characters of its quote, or of one that may end it.
+    /// A string. `wide`: received characters of the closing `WIDE_QUOTE`; of the opening one, offset by its length.
     Text {
         quote: char,
         wide: usize,
@@ -68,7 +68,7 @@ pub struct Literal {
     high: u32,
     /// The current or last number.
     number: String,
-    /// A comma and white space, which are JSON unless a closing bracket follows.
+    /// A comma and the white space after it, held back because a closing bracket drops the comma.
     comma: String,
     /// True if JSON parsers reject it for an overflowing number or its depth.
     is_unreadable: bool,
@@ -116,7 +116,7 @@ impl Literal {
         self.is_nested() || self.open.len() == 1 && in_value
     }
 
-    /// True within a number that is a member of the outermost object; it ends with what follows.
+    /// True within a number that is a member of the outermost object. Only the next character ends it.
     pub fn in_number(&self) -> bool {
         self.open.len() == 1 && matches!(self.phase, Phase::Number(_))
     }
@@ -157,8 +157,8 @@ impl Literal {
         Ok(())
     }
 
-    /// Continues after a comma: returns true for white space, and for a closing bracket, before which the comma is
-    /// dropped.
+    /// Handles a character after a comma. True for white space, which is held back, and for a closing bracket, which
+    /// drops the comma.
     fn holds_comma(&mut self, c: char, out: &mut String) -> bool {
         if self.comma.is_empty() {
             return false;
@@ -355,8 +355,7 @@ impl Literal {
         self.phase = Phase::Text { quote, wide: if wide == 0 { 0 } else { 1 + WIDE_QUOTE.len() } };
     }
 
-    /// A character of a text between wide quotes; `wide` starts at the quote's length while the opening quote is
-    /// incomplete.
+    /// Handles a character of a string in wide quotes; `wide` as in `Phase::Text`.
     fn wide(&mut self, c: char, wide: usize, out: &mut String) -> Result<(), NoLiteral> {
         let quote = WIDE_QUOTE.as_bytes();
         let is_next = |at: usize| u8::try_from(c).ok() == Some(quote[at]);

@@ -79,7 +79,7 @@ impl ObjectCall {
         matches!(self.arguments, Arguments::Complete)
     }
 
-    /// False if the members so far cannot belong to a call.
+    /// False if the members so far rule out a call.
     pub fn may_be_call(&self) -> bool {
         let key = self.literal.as_ref().map_or("", Literal::key).trim_start_matches('"');
         let known = ["name", "type", ID].into_iter().chain(ARGUMENTS);
@@ -118,7 +118,7 @@ impl ObjectCall {
         }
     }
 
-    /// `None` for a character that makes it not a call.
+    /// `None` if the character rules out a call.
     fn add(&mut self, c: char, name: &Member, arguments: &str, tools: &[Tool], out: &mut String) -> Option<()> {
         let literal = match &mut self.literal {
             Some(literal) => literal,
@@ -154,7 +154,7 @@ impl ObjectCall {
                 return None;
             }
         }
-        // If the name is not known by then, the last character is unclassified too.
+        // If the object ends without a name, the caller keeps its last character.
         let is_done = self.literal.as_ref().is_some_and(Literal::is_done);
         if !self.is_named() {
             if !is_done {

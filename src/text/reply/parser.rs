@@ -34,7 +34,7 @@ pub struct ReplyParser {
     stream: TextStream,
     /// Text that is still unclassified.
     held: String,
-    /// Bytes of text before it. `controls`: places, in all of the text, of control tokens that may be parts of tags.
+    /// Bytes of the reply before `held`. `controls`: ranges in the reply of control tokens that may belong to tags.
     consumed: usize,
     controls: VecDeque<Range<usize>>,
     /// Stop sequences of the content. `unsure`: bytes of the last event that may begin one. `is_stopped`: true if one
@@ -48,16 +48,16 @@ pub struct ReplyParser {
     /// True while only white space of this part has come. `drops_space`: true to drop it, because a tag precedes it.
     is_fresh: bool,
     drops_space: bool,
-    /// True if reasoning, and content, has come.
+    /// True if reasoning text has been received; next, content.
     has_reasoning_text: bool,
     has_content_text: bool,
-    /// True if the part is not understood.
+    /// True if the current part cannot be parsed. `any_unparsed`: true if any part could not.
     is_unparsed: bool,
     any_unparsed: bool,
     calls: u32,
     ids: NewIds,
     events: VecDeque<Event>,
-    /// Bytes of the events.
+    /// Bytes in `events`.
     waiting: usize,
     ended: bool,
 }
@@ -84,7 +84,7 @@ enum State {
     WholeCall(Box<WholeCall>),
 }
 
-/// A call within reasoning: its text, and its parser in case nothing follows.
+/// A call within reasoning: its text, and a parser whose events count only if the reply ends after it.
 struct Rehearsal {
     text: String,
     /// True if some of the text is control tokens.
@@ -103,7 +103,7 @@ struct OpenValue {
 
 enum ValueKind {
     Text,
-    /// A non-text value, interpreted by its schema once complete; and the number of open members in it.
+    /// A non-string value, converted by its schema once complete, and its number of open nested members.
     Other(String, isize),
 }
 
@@ -351,8 +351,8 @@ impl ReplyParser {
         }
     }
 
-    /// Finds the tag that opens reasoning after content, if it begins with a control token; another tag may be a word
-    /// of the content.
+    /// Finds the tag that opens reasoning after content. Only a tag that begins with a control token counts, because
+    /// plain text could be content.
     fn reasoning_again(&self, rest: &str, behind: Behind) -> Found {
         let Some(tags) = self.reply.form.reasoning.as_ref().filter(|_| !self.reply.form.has_headers) else {
             return Found::None;
@@ -366,7 +366,7 @@ impl ReplyParser {
         places.filter(|place| *place < rest.len()).find_map(at).unwrap_or(Found::None)
     }
 
-    /// Emits the next text, in which control tokens are reported. Returns its number of bytes, `None` if empty.
+    /// Emits text; control tokens in it are reported as unparsed. Returns its number of bytes, `None` if empty.
     fn emit_marked(&mut self, text: &str) -> Option<usize> {
         let (mut from, end) = (0, self.consumed + text.len());
         while let Some(place) = self.controls.front().filter(|place| place.start < end).cloned() {
@@ -375,7 +375,7 @@ impl ReplyParser {
             let (start, behind) = (at(place.start), at(place.end));
             if start < behind {
                 self.emit_text(&text[from..start]);
-                // The end tag of reasoning that has ended, or never began, is ignored.
+                // A closing reasoning tag without open reasoning is ignored.
                 if !(matches!(self.state, State::Content) && self.reply.is_reasoning_close(&text[start..behind])) {
                     self.emit_control(&text[start..behind]);
                 }
@@ -386,7 +386,7 @@ impl ReplyParser {
         (!text.is_empty()).then_some(text.len())
     }
 
-    /// Emits a control token that is not the reply's as part of the surrounding text.
+    /// Emits a stray control token as unparsed text of the current part.
     fn emit_control(&mut self, text: &str) {
         let (gap, kind) = (mem::take(&mut self.gap), self.text_kind());
         if !self.drops_space {
@@ -431,7 +431,7 @@ impl ReplyParser {
         self.emit(EventKind::ToolName, false, name);
     }
 
-    /// Emits a text taken for a part of a call, and all that follows it, as content.
+    /// Emits a text that looked like part of a call, and everything after it, as unparsed content.
     fn give_up(&mut self, text: &str) {
         (self.is_fresh, self.drops_space) = (false, false);
         (self.is_unparsed, self.any_unparsed) = (true, true);
@@ -467,7 +467,7 @@ impl ReplyParser {
         self.thought(earlier(close, reply.in_reasoning.find(rest, false, behind)), rest)
     }
 
-    /// Emits reasoning up to what was found in it.
+    /// Emits reasoning up to `found`.
     fn thought(&mut self, found: Found, rest: &str) -> Option<usize> {
         match found {
             Found::At(at, _, Then::Call(_)) => {

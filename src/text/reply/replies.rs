@@ -46,9 +46,9 @@ pub enum EventKind {
 pub struct Event {
     pub kind: EventKind,
     pub call: u32,
-    /// True for text that begins like a call or a tag, but is none; at the end: true if there was any.
+    /// True for text that begins like a call or tag but is neither; in the end event, true if any such text occurred.
     pub unparsed: bool,
-    /// The text of the part; at the end an incomplete tag, if the reply broke off within one.
+    /// The text of the part; in the end event, an incomplete tag if the reply was cut within one.
     pub text: String,
 }
 
@@ -74,7 +74,7 @@ pub struct Reply {
     pub begins_in_reasoning: bool,
     /// True if a grammar allows reasoning at the beginning.
     pub may_reason: bool,
-    /// Texts that begin a part: in content, within a call, and calls within reasoning.
+    /// Triggers in content, in reasoning (only calls), and after a call.
     pub(crate) in_content: Triggers,
     pub(crate) in_reasoning: Triggers,
     pub(crate) behind_call: Triggers,
@@ -97,7 +97,7 @@ pub(crate) enum Then {
 #[derive(Clone, Debug)]
 struct Trigger {
     tag: String,
-    /// Its beginning; the rest belongs to the part.
+    /// The beginning of `tag` that is consumed; the rest belongs to the part.
     head: String,
     /// True if only white space may precede it.
     at_start: bool,
@@ -173,10 +173,10 @@ impl Triggers {
             match matches(&trigger.tag, text) {
                 Match::No => {}
                 Match::Partial if behind == Behind::End => {}
-                // A complete tag counts, although a longer one has begun.
+                // At a cut, a complete tag wins over a longer incomplete one,
                 Match::Partial if behind == Behind::Cut => is_cut = true,
                 Match::Partial => return Found::Wait(0),
-                // More of the longer tag, or of a call of an unknown tool, has come.
+                // unless more text of the longer one, or of a call of an unknown tool, follows.
                 Match::Full(n) if is_cut && (trigger.then == Then::Unknown || !text[n..].trim().is_empty()) => {}
                 Match::Full(n) => {
                     let end = if let Match::Full(head) = matches(&trigger.head, text) { head } else { n };
@@ -331,7 +331,7 @@ fn shortened(lead: &str) -> Vec<String> {
     vec![format!("{before}{FENCE}{behind}"), format!("{before}{behind}")]
 }
 
-/// The text between a name and its arguments without the id and the id's tag, if both are between tags.
+/// `middle` without the id and the tag before the id; `None` unless the id is between tags.
 fn without_id(middle: &str) -> Option<String> {
     let (front, behind) = middle.split_once(ANY)?;
     let tag = last_tag(front.trim_end()).filter(|tag| first_tag(tag) == Some(*tag))?;
@@ -355,7 +355,7 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
         let first = format!("{open}{before}");
         let next = calls.between.as_ref().map(|between| format!("{between}{before}"));
         if open.trim().chars().count() > 2 && !open.contains([ANY, NAME]) && !calls.close.trim().is_empty() {
-            // A list without calls.
+            // An empty list of calls.
             in_content.add(&format!("{open}{}", calls.close), "", false, Then::Content);
         }
         for other in &calls.others {
@@ -369,7 +369,7 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
             in_content.add_calls(&first, middle, calls, tools);
         }
         if let Some(next) = &next {
-            // A list's comma begins nothing in a text.
+            // A mere comma between calls begins no call in content.
             if next.trim().chars().count() > 2 && next.trim() != first.trim() {
                 in_content.add_calls(next, middle, calls, tools);
             }
@@ -438,8 +438,7 @@ fn parameters(given: &Json) -> Json {
     out
 }
 
-/// A schema with its reference, and its options' references, replaced by their targets, unless next to constraining
-/// keywords.
+/// Inlines the references of a schema and of its options, unless a reference has constraining keywords next to it.
 pub fn resolved(schema: &Json, root: &Json) -> Json {
     resolve(schema, root, MAX_REFERENCES, &mut { MAX_RESOLVED })
 }
@@ -470,7 +469,7 @@ fn resolve(schema: &Json, root: &Json, left: usize, all: &mut usize) -> Json {
     Json::Object(out)
 }
 
-/// Schemas of one type each; a value of a resolved schema satisfies one of them. They may allow less.
+/// Splits a resolved schema into schemas of one type each, if possible; string enumerations lose other constraints.
 pub fn options(schema: &Json) -> Vec<Json> {
     let Json::Object(members) = schema else { return vec![schema.clone()] };
     let says = |name: &str| members.contains_key(name);
@@ -538,7 +537,7 @@ pub fn is_text(schema: &Json) -> bool {
     types(schema).is_some_and(|types| !types.is_empty() && types.iter().all(|name| *name == "string"))
 }
 
-/// Converts an unquoted value to JSON by its schema. If that allows no text, a value of another type is kept.
+/// Converts an unquoted value to JSON by its schema. If the schema allows no string, JSON of a wrong type is kept.
 pub(crate) fn value(text: &str, schema: &Json) -> String {
     let allowed = types(schema);
     let allows = |names: &[&str]| allowed.as_ref().is_none_or(|types| types.iter().any(|name| names.contains(name)));

@@ -8,8 +8,8 @@ use crate::text::reply::tags::{Match, matches};
 /// Maximum length of an argument's name.
 const MAX_KEY: usize = 256;
 
-/// Finds the tag `close` after a value that may contain it too: a value ends if the call continues after the tag.
-/// `nested`: the marker of tags within the value, and the number of open ones.
+/// Finds the closing tag of a value, which may contain this tag too: the value ends at the first tag after which the
+/// call continues. `nested`: the marker of tags within the value, and the number of open ones.
 pub(super) fn end_of_value(
     text: &str,
     behind: Behind,
@@ -32,8 +32,8 @@ pub(super) fn end_of_value(
     find(close.trim(), text, behind, is_open, goes_on)
 }
 
-/// The first occurrence of a tag after which the text continues as `goes_on` expects. `is_open`: true if a place
-/// belongs to the value.
+/// The first occurrence of a tag after which the text continues as `goes_on` expects. `is_open`: true if a tag at this
+/// index is inside the value.
 pub(super) fn find(
     tag: &str,
     text: &str,

@@ -53,8 +53,8 @@ impl<I: Iterator<Item = char>> Tags<I> {
 }
 
 impl CallForm {
-    /// The text of tool calls, with characters in place of tags; `None` for a form derived from a template that writes
-    /// calls itself.
+    /// The text of tool calls, with characters in place of tags; `None` unless the form is a JSON object or a Python
+    /// call.
     fn written(&self, calls: &[Json], tags: &mut Tags<impl Iterator<Item = char>>) -> Option<String> {
         let mut out = tags.mark(&self.open)?;
         for (i, call) in calls.iter().enumerate() {

@@ -78,7 +78,7 @@ pub fn text<'v>(value: &'v Value, what: &str) -> Result<&'v str, Error> {
     value.as_str().ok_or_else(|| refuse(format!("{what} is no text")))
 }
 
-/// A count, or `None` for None and for no value.
+/// A count; `None` for Python's None and for a missing value.
 pub fn count(value: Option<&Value>, what: &str) -> Result<Option<i64>, Error> {
     match value {
         None => Ok(None),

@@ -1,14 +1,14 @@
 //! Limits of memory, time and stack for rendering a chat template, which is untrusted.
 //!
-//! `minijinja` counts steps, but a step may double a string. Therefore every render has a `Budget` in addition, which
-//! everything that makes a value is charged to. Functions and filters, all registered here, charge their results. The
+//! `minijinja` counts steps, but a step may double a string. Therefore every render also has a `Budget`, to which every
+//! operation that makes a value is charged. Functions and filters, all registered here, charge their results. The
 //! compiled program is copied (`guarded`) with a filter, with Python's semantics (`template/values.rs`), in place of
-//! each computing instruction; the match names every instruction. Operations that make much of little, such as a
-//! product or a join, are checked before they run. No value is larger than `largest`, counted as a tree, which bounds
-//! one instruction; all values ever made are within `made`, which bounds memory; all values ever read are within
-//! `read`, which bounds time. No value nests deeper than `MAX_NESTING` or contains something that can change after
-//! counting (a loop, a namespace), except lists, whose depth `template/lists.rs` bounds, so that showing or dropping a
-//! value does not recurse too deeply.
+//! each computing instruction; the match names every instruction. Operations whose result may be much larger than their
+//! operands, such as a product or a join, are checked before they run. No value is larger than `largest`, counted as a
+//! tree, which bounds one instruction; all values ever made are within `made`, which bounds memory; all values ever
+//! read are within `read`, which bounds time. No value nests deeper than `MAX_NESTING` or contains something that can
+//! change after counting (a loop, a namespace), so that showing or dropping it recurses little. Only lists may change;
+//! `template/lists.rs` bounds their depth.
 //!
 //! Each limit is a constant plus a multiple of the conversation's bytes: the constant is small because a template is
 //! run several times for probing (`find_text_form`), the multiple allows iterating over all messages for each message.
@@ -184,7 +184,7 @@ impl Budget {
         }
     }
 
-    /// Charges the arguments of a call, and rejects a call that would make much of little.
+    /// Charges the arguments of a call, and rejects a call whose result could be larger than `largest`.
     fn call(&mut self, call: &Arguments) -> Result<(), Error> {
         let (mut text, mut first) = (0, None);
         for value in call.all() {
@@ -233,7 +233,6 @@ impl Budget {
                 self.look(len.saturating_mul(text + NODE))?;
                 0
             }
-            // Each item may be made again for every other one.
             ("indent" | "wordwrap" | "tojson", _) => 0,
             _ => 0,
         };
@@ -609,7 +608,7 @@ fn guard<'s>(instruction: &Instruction<'s>) -> Result<Vec<Instruction<'s>>, Erro
         I::Slice => one(with(SLICE, 4)),
         I::GetAttr(name) => vec![text(name), with(ATTRIBUTE, 2)],
         I::GetItem => one(with(ITEM, 2)),
-        // Recursion, which starts the loop again.
+        // A recursive call of a loop iterates a new value.
         I::CallFunction("loop", Some(1)) => vec![filter(ITERATE), itself(), filter(MAKE)],
         I::FastRecurse => vec![filter(ITERATE), itself()],
         I::Lookup("self") => return Err(unsupported("\"self\"")),
@@ -625,7 +624,7 @@ fn guard<'s>(instruction: &Instruction<'s>) -> Result<Vec<Instruction<'s>>, Erro
             return Err(refuse(format!("{name} begins with an underscore, which a namespace cannot store")));
         }
         I::SetAttr(_) => vec![I::Swap, filter(KEEP), I::Swap, itself()],
-        // Its text, through the formatter.
+        // Emits the text through the formatter.
         I::EmitRaw(text) => vec![I::LoadConst(Value::from_safe_string((*text).to_owned())), I::Emit],
         I::UnpackLists(_) | I::MergeKwargs(_) => one(list(&None)?),
         I::FastSuper | I::CallBlock(_) | I::LoadBlocks | I::Include(_) | I::ExportLocals => {

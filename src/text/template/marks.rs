@@ -1,5 +1,5 @@
 //! Template operations on marked text (`marks.rs`): marked values of a conversation, and calls that examine a text.
-//! Lists the filters, tests and methods that do not, because they only move characters.
+//! Lists the filters, tests and methods that need no treatment, because they only move characters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -226,7 +226,7 @@ impl Marks {
                 return call(&plain);
             }
             ("string", Some(_)) => return call(args),
-            // These only move characters if there are no other values to show.
+            // `join` only moves characters if it joins strings and numbers.
             ("join", _) if args.all().all(is_text_or_number) => return call(args),
             ("format", Some(text))
                 if !self.has_marks(text)
@@ -240,7 +240,7 @@ impl Marks {
         if MOVERS.contains(&args.name.as_str()) { call(args) } else { self.read(args, call) }
     }
 
-    /// Calls a function that examines its arguments. The result of marked ones is marked as a whole.
+    /// Calls a function that examines its arguments. If an argument has marks, the whole result is marked.
     fn read(&self, args: &Arguments, call: impl FnOnce(&Arguments) -> Result<Value, Error>) -> Result<Value, Error> {
         if !args.all().any(|arg| self.is_marked(arg)) {
             return call(args);

@@ -9,8 +9,8 @@ use crate::memory;
 /// Minimum free bytes in the system for a thread.
 const NEEDED: usize = 256 << 10;
 
-/// Creates the interpreter's thread-locals on the calling thread. glibc aborts the process without memory for their
-/// destructors, a few words each; therefore more than that is requested from the system first.
+/// Creates the interpreter's thread-locals on the calling thread. glibc aborts the process if it cannot allocate their
+/// destructor entries; therefore more memory than that is requested from the system first.
 pub fn prepare_thread() -> Result<()> {
     let no_memory = || Error::OutOfMemory { what: "a thread for chat templates", bytes: NEEDED as u64 };
     if !memory::system_has(NEEDED) {

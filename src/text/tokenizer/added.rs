@@ -78,8 +78,7 @@ impl Added {
         Added::split_at(automaton, text, |_| true, |c| c, each)
     }
 
-    /// Calls `each` for the parts of a text between control tokens. `plain`: the unmarked character for one of the
-    /// text.
+    /// Calls `each` for the parts of a text between control tokens. `plain` maps a character to its unmarked form.
     pub fn split_control<'t>(
         &self,
         text: &'t str,
@@ -206,7 +205,7 @@ mod tests {
         let (added, _) = search(vec!["a".to_owned(), long(MAX_TOKEN - 1) + "b", "\n".to_owned()]);
         let added = added.unwrap();
         assert_eq!(parts(&added, &long(100_000), true).len(), 100_000);
-        // Each absorbs the preceding white space, which is the previous one.
+        // Each token absorbs the white space before it, which is the previous token.
         assert_eq!(parts(&added, &"\n".repeat(200_000), true).len(), 200_000);
         assert!(started.elapsed().as_secs_f64() < 20.0, "{:?}", started.elapsed());
     }

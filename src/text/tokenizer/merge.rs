@@ -17,7 +17,7 @@ const CHECK_EVERY: u32 = 4096;
 
 const NONE: u32 = u32::MAX;
 
-/// A run of the piece. Its place in the list is fixed; an absorbed one has length 0.
+/// A symbol: a range of the piece. Its index never changes; an absorbed symbol has length 0.
 #[derive(Clone, Copy)]
 struct Symbol {
     start: u32,
@@ -34,7 +34,7 @@ struct MergeCandidate {
     key: u32,
     left: u32,
     right: u32,
-    /// Bytes of both together; differs from the list once either has merged with another.
+    /// Byte length of both symbols. The pair is stale if it differs from the list.
     len: u32,
     id: u32,
 }
@@ -183,8 +183,8 @@ impl Bpe {
         self.last_tokens = Some(Box::new(std::array::from_fn(token)));
     }
 
-    /// Adds the next best merge, within the capacity of `new`. Merges of other than ordinary tokens never apply; the
-    /// first of equal ones counts. `halves`: as spelled in the file; `union`: scratch.
+    /// Adds the next best merge, within the capacity of `new`. Ignores repeated merges, and merges whose halves or
+    /// union are special tokens. `halves`: as spelled in the file; `union`: scratch.
     pub fn add(&mut self, vocab: &Vocab, halves: [&[u8]; 2], union: &mut Vec<u8>) -> Result<()> {
         union.clear();
         let mut middle = 0;

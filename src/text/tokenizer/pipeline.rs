@@ -166,8 +166,8 @@ impl Tokenizer {
         self.encode_chat_around(check, chat, &[], None)?.iter().try_for_each(|tokens| extend(out, tokens))
     }
 
-    /// The tokens of a rendered conversation around non-text parts in ascending order: one list more than parts.
-    /// `known`: texts whose tokens are cached.
+    /// Tokenizes a rendered conversation around its non-text parts, given in ascending order; returns one more list
+    /// than parts. `known`: cache of texts and their tokens.
     ///
     /// # Errors
     /// The errors of `encode_until`.

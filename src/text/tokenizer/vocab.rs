@@ -107,7 +107,7 @@ impl Vocab {
         self.repeated
     }
 
-    /// `push` of a token that `find` does not return.
+    /// Like `push`, for a token that `find` never returns.
     pub fn push_apart(&mut self, bytes: &[u8], kind: TokenKind) -> Result<u32> {
         reserve(&mut self.bytes, bytes.len())?;
         let id = self.ends.len() as u32;

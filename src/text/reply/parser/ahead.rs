@@ -102,7 +102,7 @@ impl ReplyParser {
         self.emit_text(text);
     }
 
-    /// Begins an untagged call if one may begin here: returns the number of bytes before it. `found`: what else begins.
+    /// Begins an untagged call, if allowed here, and returns the bytes before it. `found`: the first trigger in `rest`.
     pub(super) fn whole_call_start(&mut self, rest: &str, found: &Found) -> Option<usize> {
         let form = &self.reply.form;
         let text = rest.trim_start();
@@ -125,7 +125,7 @@ impl ReplyParser {
     pub(super) fn whole_call(&mut self, mut call: Box<WholeCall>, rest: &str) -> Option<usize> {
         for (i, c) in rest.char_indices() {
             if call.push(c, &self.reply.tools).is_none() {
-                // The character may begin a tag.
+                // The rejected character may begin a tag, so it is left to the caller.
                 let (gap, text) = (mem::take(&mut self.gap), call.text());
                 self.resume(State::Content, gap, &text[..text.len() - c.len_utf8()]);
                 return Some(i);

@@ -203,8 +203,7 @@ impl ReplyParser {
         Some(at + next)
     }
 
-    /// The beginning of the JSON of an argument that broke off within this text; empty if the type of the value is
-    /// unknown.
+    /// JSON of the received part of an argument whose value was cut; empty if the value cannot be converted yet.
     pub(super) fn begun_json(&self, tool: usize, name: &str, text: &str) -> String {
         let Some(argument) = tagged(&self.reply).map(|(_, argument)| argument) else { return String::new() };
         let text = text.trim_start();
