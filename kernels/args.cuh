@@ -24,7 +24,7 @@ constexpr u32 kMediaRow = 4294967294;  // The id of a media row.
 
 constexpr u32 kNotANumber = 4294967293;  // The result if a logit is NaN or infinite.
 
-constexpr u32 kAttendRows = 16;  // Rows per warp of attention: queries of the same KV head, for tokens of one tile.
+constexpr u32 kAttendRows = 16;  // Query rows per warp of attention, all of one KV head and one tile.
 
 constexpr u32 kAttendWarps = 4;  // Warps per block of attention for few tokens.
 
@@ -139,12 +139,12 @@ enum ColumnOrder : u32 {
 
 // The positions that are visible to a token.
 enum Mask : u32 {
-    kNewest = 0,  // The newest `window` positions up to its own (0: all), and later ones within its span.
-    kOwnChunk = 1,  // Positions from the last multiple of `window` up to its own.
-    kAround = 2,  // Positions of the sequence at most `window` away.
-    kSpans = 3,  // Positions of its span, or of the sequence if the span is empty.
-    kSource = 4,  // Positions of its span, or up to its own if the span is empty.
-    kBehind = 5,  // Positions after its span up to its own.
+    kNewest = 0,  // The newest `window` positions up to the token's own (0: all), and later positions of its span.
+    kOwnChunk = 1,  // Positions from the last multiple of `window` up to the token's own.
+    kAround = 2,  // Positions of the sequence at most `window` away from the token's.
+    kSpans = 3,  // Positions of the token's span, or all of the sequence if the span is empty.
+    kSource = 4,  // Positions of the token's span, or all up to its own if the span is empty.
+    kBehind = 5,  // Positions after the end of the token's span, up to its own.
 };
 
 // The groups in which keys are selected.
@@ -159,7 +159,7 @@ enum RouterScore : u32 {
     kSoftmaxOfChosen = 1,
     kSigmoidOfScore = 2,
     kRootOfSoftplus = 3,  // sqrt(ln(1 + e^x))
-    kSparseMixer = 4,  // Softmax over the remaining scores in descending order that lie within 2 %.
+    kSparseMixer = 4,  // Softmax over an expert's own score and the smaller ones within 2 % of it.
 };
 
 // Sampling method for the token after a row of logits.
@@ -175,7 +175,7 @@ struct DeviceMatrix {
     u32 dtype;  // `Type`.
     u32 rows;
     u32 cols;  // A multiple of 32; padding columns are zero.
-    float factor;  // A power of two; block scales times it are normal binary16 numbers.
+    float factor;  // The power of two that brings block scales into the normal range of binary16.
 };
 
 // The normalization of a vector of `n` values.
@@ -202,7 +202,7 @@ struct DeviceKv {
     u32 v_type;
 };
 
-// Number of values per position of all preceding layers.
+// Values per position in all preceding layers.
 struct ValuesBefore {
     u32 whole;  // Values of layers that keep all positions.
     u32 rings;  // Values of layers that keep a ring buffer of the newest positions.
@@ -216,8 +216,8 @@ struct KvPlace {
     u32 k_stride;
     u32 v_stride;
     u32 is_ring;  // Boolean.
-    u32 is_latent;  // Boolean: values are the first numbers of their keys; `v` repeats the location of the keys.
-    u32 pool;  // Number of positions that share a key, which the last one stores.
+    u32 is_latent;  // Boolean (MLA): each value is the start of its key; `v` repeats the location of the keys.
+    u32 pool;  // Number of positions per shared key; the last of them stores the key.
     u32 pad;
 };
 
@@ -248,8 +248,7 @@ struct StepArgs {
     u32 media_width;
 };
 
-// x = scale * row of a table, or x += that. For `MEDIA_ROW`, x = the first values of the media row, or row 0 of the
-// table.
+// x = scale * row of a table, or x += scale * row. For `MEDIA_ROW`, x = the start of the media row, or table row 0.
 struct EmbedArgs {
     DeviceMatrix table;
     ConstPtr<u32> rows;  // `[n]`, the row of each token, or null for row 0.
@@ -352,9 +351,9 @@ struct MixArgs {
     ConstPtr<float> by;  // `[n, to, from]`, or null for ones.
     Ptr<float> out;  // `[n, out_width]`
     u32 width;  // Width of a stream.
-    u32 from;  // Number of streams of `x`; next, of sums.
+    u32 from;  // Number of input streams, and of sums.
     u32 to;
-    u32 first;  // Index in a row of `out` of the first sum's first value.
+    u32 first;  // Column of `out` where the first sum begins.
     u32 out_width;
     u32 adds;  // Boolean: adds to `out` instead of replacing it.
     float factor;  // Factor on the sums.
@@ -417,31 +416,30 @@ struct ProjectArgs {
     float scale;  // Factor of the epilogues `Add` and `Cap`.
     float softcap;  // Bound of the epilogue `Cap`; `GluArgs::limit` of the epilogue `Glu`.
     u32 n;  // Number of output rows.
-    // For one or two rows (`gemv.cu`), up to `norm`. Bits: the block prepares the input as f32 (1), as signed bytes
-    // (2).
+    // Fields up to `norm` are for one or two rows (`gemv.cu`). Bits: blocks prepare the input as f32 (1), as i8 (2).
     u32 forms;
     ConstPtr<float> x;  // `[rows, x_stride]`, rows that satisfy `PrepareArgs::simple`.
     u32 x_stride;
     u32 x_divisor;  // Row y of the output uses input row y / x_divisor.
-    ConstPtr<u32> experts;  // `[n]`, or null. Matrices are stacks; row y uses matrix experts[y].
+    ConstPtr<u32> experts;  // `[n]`, or null. For stacked matrices: row y uses matrix experts[y].
     DeviceNorm norm;  // Norm of the input.
     ConstPtr<float> prepared;  // For up to 8 rows of a non-block matrix: `[n, padded cols]`, the result of `prepare`.
-    // For `gemv.cu`: number of rows of all matrices, row pairs, or pairs of gate and up; a warp handles one at a time.
-    u32 turns;
-    u32 warps;  // Warps that share `turns`.
-    // For tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`), up to the end. `[rows, padded cols]`, binary16.
+    u32 turns;  // For `gemv.cu`: number of work items (a matrix row, a pair of rows, or a gate row with its up row).
+    u32 warps;  // Number of warps; each handles one item of `turns` at a time.
+    // From here on for tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`). `[rows, padded cols]`, binary16.
     ConstPtr<u16> halves;
     ConstPtr<float> row_scales;  // `[rows]`, divisors of `halves`.
-    // `[n]`, or null. Output rows sorted by expert: expert z = blockIdx.z has order[starts[z]..starts[z + 1]], which
-    // use input rows order[i] / x_divisor.
+    // `[n]`, or null: output rows sorted by expert. Expert z = blockIdx.z has order[starts[z]..starts[z + 1]]; output
+    // row order[i] uses input row order[i] / x_divisor.
     ConstPtr<u32> order;
     ConstPtr<u32> starts;  // `[experts + 1]`
     Ptr<float> parts;  // `[tiles with splits, splits, rows per tile * tokens]`, partial sums.
     Ptr<u32> counters;  // One per tile, zero between launches.
-    // Blocks that divide the columns of each tile after the first `whole`; the last block adds their sums in order.
+    // Split-K factor of the tiles after the first `whole`; the last block of a tile adds the partial sums in order.
     u32 splits;
-    u32 types;  // Bit n: a matrix is of type n.
-    u32 whole;  // Number of tiles with one block each, counted by rows first and tokens second.
+    u32 types;  // Bit n: some matrix has type n.
+    // Number of unsplit tiles, which come first; tiles are counted along matrix rows first, then along tokens.
+    u32 whole;
     u32 tiles;  // Number of tiles along the rows of the matrices.
 };
 
@@ -468,7 +466,7 @@ struct HalvesArgs {
     u32 order;  // `ColumnOrder`.
 };
 
-// out[row, head] = w[head] * x[row, head][..cols], then x[row, head][cols..].
+// out[row, head] = concat(w[head] * x[row, head][..cols], x[row, head][cols..]).
 struct ProjectHeadsArgs {
     DeviceMatrix w;  // `[heads * rows, cols]`
     ConstPtr<float> x;  // `[n, heads, from]`
@@ -481,23 +479,23 @@ struct ProjectHeadsArgs {
     u32 to;
 };
 
-// A product with a factor of a LoRA adapter.
+// A product with matrix A or B of a LoRA adapter.
 struct AdaptSegment {
     DeviceMatrix w;
     ConstPtr<float> x;  // `[n, cols]`
     Ptr<float> out;  // `[n, rows of w]`
     u32 cols;  // Number of input columns, without padding.
-    float factor;  // Factor on the result, if it is added.
+    float factor;  // Scale of the result, if it is added.
 };
 
-// Products with factors of a LoRA adapter, for rows of sequences that use it.
+// Products with matrix A or B of a LoRA adapter, for rows of sequences that use it.
 struct AdaptArgs {
     AdaptSegment segments[4];
     ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
-    // The adapter's factor for each sequence of the step; 0: the sequence does not use the adapter.
+    // The adapter's scale for each sequence of the step; 0: the sequence does not use the adapter.
     ConstPtr<float> factors;
     u32 n;
-    u32 adds;  // Boolean: results are added, times both factors.
+    u32 adds;  // Boolean: adds the results, times both scales, instead of storing them.
 };
 
 // Queries and keys between projection and attention: norm, RoPE, then keys and values into the KV cache.
@@ -511,7 +509,7 @@ struct HeadsArgs {
     ConstPtr<double> inv_freq;  // `[n_pairs]`, radians per position, or null: no RoPE.
     ConstPtr<u8> axes;  // `[n_pairs]`, the M-RoPE axis of each pair, or null: axis 0 for all.
     u32 n_pairs;
-    u32 adjacent;  // Boolean: pair i has values 2i and 2i + 1, else i and i + n_pairs; counted from `first`.
+    u32 adjacent;  // Boolean: rotates values 2i and 2i + 1 together, else i and i + n_pairs; i counts from `first`.
     float magnitude;  // Factor on sine and cosine.
     u32 first;  // First value of a head that is rotated.
     u32 heads;
@@ -519,7 +517,7 @@ struct HeadsArgs {
     u32 head_dim;
     u32 value_dim;
     u32 store;  // Boolean: writes k and v to the KV cache.
-    u32 own_norms;  // Bits: each head has its own norm weights, of q (1), of k (2).
+    u32 own_norms;  // Bits: norm weights differ by head, for q (1), for k (2).
     u32 behind;  // Subtracted from each rotary position, down to 0.
     u32 pad;
     KvPlace layer;
@@ -530,20 +528,18 @@ struct AttendArgs {
     StepArgs step;
     ConstPtr<float> q;  // `[n, heads, head_dim]`
     Ptr<float> out;  // `[n, heads, value_dim]`
-    // `[blocks of rows, splits, rows per block, 2 + value_dim]`: maximum and sum of the weights, then the weighted
-    // values.
+    // `[blocks of rows, splits, rows per block, 2 + value_dim]`: softmax maximum, softmax sum, weighted values.
     Ptr<float> partials;
     Ptr<u32> counters;  // `[blocks of rows]`, zero between launches.
     ConstPtr<float> slopes;  // `[heads]`, or null: ALiBi slopes; slope times distance is subtracted from a score.
     ConstPtr<float> sinks;  // `[heads]`, or null: attention sinks, scores without a value.
     // `[heads, 2 * distance_reach + 1]`, or null: biases of scores by key position minus query position.
     ConstPtr<float> distances;
-    // `[n, top]`, or null: the positions visible to a token with more than `top` keys, in ascending order, padded with
-    // -1.
+    // `[n, top]`, or null: visible positions of tokens that have more than `top`; ascending, padded with -1.
     ConstPtr<float> among;
-    // `[n, heads]`, or null: base-2 logarithms of the sums of weights from which the softmax and `out` continue.
+    // `[n, heads]`, or null: log2 of the softmax denominators of the attention that this launch continues in `out`.
     ConstPtr<float> sums_before;
-    Ptr<float> sums;  // `[n, heads]`, or null: the logarithms at the end.
+    Ptr<float> sums;  // `[n, heads]`, or null: log2 of the final softmax denominators.
     u32 heads;
     u32 kv_heads;
     u32 head_dim;
@@ -559,13 +555,13 @@ struct AttendArgs {
     KvPlace layer;
 };
 
-// out = the keys with the greatest sums over heads of weight * max(q . k, 0), the first among equals.
+// out = the keys with the largest sums over heads of weight * max(q . k, 0); of equal keys, the first.
 struct SelectArgs {
     StepArgs step;
     ConstPtr<float> q;  // `[n, heads, dim]`
     ConstPtr<float> weights;  // `[n, heads]`
     Ptr<float> out;  // `[n, top]`, in ascending order, padded with -1.
-    Ptr<u64> found;  // `[n, splits, groups]`, the result of each split of the keys.
+    Ptr<u64> found;  // `[n, splits, groups]`, the groups selected in each split of the keys.
     Ptr<u32> counters;  // `[n]`, zero between launches.
     u32 heads;
     u32 dim;
@@ -573,7 +569,7 @@ struct SelectArgs {
     u32 groups;  // Number of groups to select.
     u32 size;  // Keys per group.
     u32 kind;  // `GroupKind`.
-    u32 local;  // Number of last groups that are always selected.
+    u32 local;  // Number of newest groups that are always selected.
     u32 splits;  // Blocks that divide the keys of a token.
     u32 room;  // Number of groups that a block keeps, a power of two.
     u32 pad;
@@ -616,7 +612,7 @@ struct RouteArgs {
     u32 groups;  // Number of equally large groups of experts.
     u32 groups_used;  // Number of selected groups: those with the largest sums of their two best scores.
     float scale;  // Factor on the weights.
-    u32 sharing;  // Number of experts with the same matrices; `experts` gets the index of the matrices.
+    u32 sharing;  // Number of experts that share matrices; `experts` gets the index of the matrices.
 };
 
 // Sorts picks by expert, in stable order. A pick is one selected expert of a token.
@@ -628,7 +624,7 @@ struct GroupArgs {
     u32 pad;
 };
 
-// out = the input of each selected expert in the column order of its matrix.
+// out = the input of each selected expert, permuted to the column order of the expert's matrix.
 struct OrderArgs {
     ConstPtr<float> x;  // `[picks / divisor, x_stride]`
     ConstPtr<float> order;  // `[n_experts, width]`, the index in a row of `x` of each input, or null: unchanged order.
@@ -672,8 +668,8 @@ struct CombineArgs {
     float scale;
 };
 
-// A causal convolution of each channel. In all recurrent ops a tile has all of a sequence's tokens in the step, and
-// `memory` is the offset of an op's recurrent state in the sequence's states, in values.
+// A causal convolution of each channel. In all recurrent ops, a tile holds all of a sequence's tokens in the step, and
+// `memory` is the offset, in values, of the op's state in the sequence's recurrent states.
 struct ConvArgs {
     StepArgs step;
     Ptr<float> x;  // `[n, width]`, replaced by the result.

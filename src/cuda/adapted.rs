@@ -19,7 +19,7 @@ use crate::gpu::arena::Arena;
 use crate::gpu::{GpuAdapter, GpuSequence};
 use crate::graph::step::Sequences;
 
-/// Number of adapters per step for which every executor has memory; next, their rank.
+/// Number and rank of adapters per step for which every executor has memory.
 pub const ADAPTERS: usize = 8;
 pub const RANK: usize = 64;
 
@@ -31,7 +31,7 @@ pub struct Adapted {
     /// `[adapters, slots]`, as on the device.
     factors: Vec<f32>,
     more: Option<More>,
-    /// Number that distinguishes launches with these adapters from launches with others; 0 without adapters.
+    /// Identifies the set of adapters in the key of a CUDA graph; 0 without adapters.
     pub key: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct AdapterPlaces {
 }
 
 impl AdapterPlaces {
-    /// Lays out memory for `adapters` adapters of rank `rank`; `add` returns the address of some values.
+    /// Lays out memory for `adapters` adapters of rank `rank`; `add(count, bytes)` returns the address of new values.
     pub fn new(
         max_tokens: usize,
         [adapters, rank]: [usize; 2],
@@ -74,8 +74,8 @@ impl Adapted {
         Adapted { max_tokens, adapters: Vec::new(), factors: Vec::new(), more: None, key: 0 }
     }
 
-    /// Sets the adapters of a step's `n` sequences; `sequences` lacks padding sequences. `send` queues the copy of the
-    /// factor table to the start of a buffer, or to the executor's own location.
+    /// Sets the adapters of a step's `n` sequences; padding sequences are not in `sequences`. `send` queues the copy of
+    /// the factor table to the given buffer, or to the executor's memory if there is none.
     pub fn begin(
         &mut self,
         current: &Current,
@@ -99,7 +99,7 @@ impl Adapted {
         }
         let mut factors = try_vec("the factors of adapters", adapters.len().saturating_mul(n))?;
         for adapter in &adapters {
-            // The same adapter may occur twice.
+            // A sequence may list an adapter twice.
             let sum = |i: usize| {
                 let is_it = |a: &Arc<dyn GpuAdapter>| std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(adapter));
                 let own = set(i).into_iter().flat_map(|set| set.iter()).filter(|(a, _)| is_it(a));
@@ -110,10 +110,10 @@ impl Adapted {
         let rank = adapters.iter().map(|adapter| adapter.rank()).max().unwrap_or(0);
         let room = self.more.as_ref().map_or([ADAPTERS, RANK], |more| more.room);
         if adapters.len() > room[0] || rank > room[1] {
-            // Steps in flight use the memory that is freed.
+            // Steps in flight still use the memory that is freed here.
             current.synchronize(stream)?;
             (self.more, self.factors) = (None, Vec::new());
-            // All later steps use the new memory, so it is at least as large as the previous one.
+            // Never smaller than the previous memory, because all later steps use the new one.
             let room = [adapters.len().max(room[0]), rank.max(room[1])];
             self.more = Some(More::new(current, self.max_tokens, room)?);
         }

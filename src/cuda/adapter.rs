@@ -16,7 +16,7 @@ use crate::graph::weights::{Beside, LowRank, MatrixSource, Weights};
 /// The factors of an adapter.
 pub struct CudaAdapter {
     factors: DeviceWeights,
-    /// Sorted by the product that each is added to; at most one per product.
+    /// Sorted by base product, with at most one entry per base product.
     products: Vec<LowRank>,
     number: u64,
     digest: u64,
@@ -61,7 +61,7 @@ impl CudaAdapter {
         &self.factors
     }
 
-    /// Returns the low-rank product that is added to a product.
+    /// Returns the adapter's addition to base product `beside`.
     pub(super) fn beside(&self, beside: Beside) -> Option<&LowRank> {
         let found = self.products.binary_search_by_key(&beside, |product| product.beside);
         found.ok().map(|i| &self.products[i])

@@ -30,7 +30,7 @@ use crate::graph::step::StepLimits;
 use crate::graph::weights::{Progress, Weights};
 use crate::tensor::DType;
 
-/// Maximum width of a key that attention has kernels for; next, of a value.
+/// Maximum key and value widths of the attention kernels.
 const MAX_KEY: usize = 2048;
 const MAX_VALUE: usize = 512;
 
@@ -40,11 +40,11 @@ pub const NAME: &str = "cuda";
 /// The name of the optional kernel.
 pub const WGMMA: &str = "wgmma_256";
 
-/// Maximum number of experts of a router; next, of elements of a row of a scan's state.
+/// Maximum number of experts of a router, and maximum row length of a scan's state.
 const MAX_EXPERTS: usize = 4096;
 const MAX_STATE: usize = 256;
 
-/// Maximum shared memory of a selection of positions in bytes: available on every supported GPU.
+/// Maximum shared memory of key selection in bytes, available on every supported GPU.
 const MAX_SELECT: usize = 96 << 10;
 
 /// A GPU without weights.
@@ -55,8 +55,8 @@ pub struct CudaDevice {
     pub(super) stream: Arc<Stream>,
     /// True if kernels may start before the previous one has ended (programmatic dependent launch).
     pub(super) early_launch: bool,
-    /// True for batch-invariant results: every product uses the kernels for few rows, and positions of attention are
-    /// divided in one way. Slower for prompts, whose own kernels read weights less often.
+    /// True for batch-invariant results: every product uses the kernels for few rows, and attention always splits
+    /// positions the same way. Slower for prompts, because the kernels for few rows read weights more often.
     pub(super) fixed: bool,
     pub(super) profile: bool,
     pub(super) context: Arc<Context>,
@@ -116,13 +116,12 @@ impl CudaDevice {
 
     /// Returns the fusions of ops; `shape` returns type and rows of a matrix.
     pub(super) fn fusions<S: PartialEq>(&self, program: &Program, shape: impl Fn(Weight) -> S) -> Fusions {
-        // Steps with adapters have no fused gates; if `fixed`, their rows must be bit-identical to steps without.
+        // Steps with adapters never fuse gates; if `fixed`, other steps must be bit-identical to them.
         let is_gate = |gate: &Projection, up: &Projection| !self.fixed && shape(gate.weight) == shape(up.weight);
         Fusions::all(program, is_gate, |attend| AttentionShape::new(program, attend).is_of_heads())
     }
 
-    /// Returns the prompt kernel that some architectures have in addition to the general ones, unless it has failed a
-    /// self-test.
+    /// Returns the prompt kernel that only some architectures have, unless it has failed a self-test.
     pub(super) fn wgmma(&self) -> Option<&CudaKernel<ProjectArgs>> {
         self.kernels.wgmma_256.as_ref().filter(|_| !self.verdict().leaves_out_optional)
     }
@@ -222,7 +221,7 @@ impl GpuDevice for CudaDevice {
     ) -> Result<Arc<dyn GpuModel>> {
         self.supports(program, weights, 0..program.ops.len())?;
         let weights = weights::upload(&self.context, weights, progress).inspect_err(|e| {
-            // The next load would wait as long.
+            // Fail later loads at once; each would hang until the time limit.
             if let Error::DeviceLost { why, .. } = e
                 && self.context.is_silent()
             {
@@ -283,7 +282,7 @@ impl GpuDevice for CudaDevice {
     }
 }
 
-/// Returns the part of an op for which there are no kernels, if any.
+/// Returns the part of an op that no kernel supports, if any.
 fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
     let len = |v: Option<Vector>| v.map_or(Ok(None), |v| weights.vector(v).map(|values| Some(values.len())));
     let routing_is_known = |r: &Routing| match r.score {

@@ -131,8 +131,8 @@ impl CudaExecutor {
         Ok(())
     }
 
-    /// Returns the shape of a new step. `padded`: its number of rows, if some may be padding; `goes_on`: true if it
-    /// continues from the previous step.
+    /// Returns the shape of a new step. `padded`: number of rows including padding; `goes_on`: true if the step
+    /// continues from the previous one.
     fn shape(&self, inputs: &StepInputs, caches: &[KvView], padded: Option<usize>, goes_on: bool) -> StepShape {
         let (sent, device) = (&self.step.sent, &self.model.device);
         let longest = inputs.positions.iter().max().map_or(1, |p| p + 1);
@@ -192,7 +192,7 @@ impl CudaExecutor {
         }
     }
 
-    /// True if activations have only the rows of outputs.
+    /// True if activations now hold only output rows.
     fn is_kept(&self) -> bool {
         self.prepared.is_kept(self.step.ops.start)
     }
@@ -346,7 +346,7 @@ impl GpuExecutor for CudaExecutor {
         let goes_on = self.stage.follows() && self.prepared.has_head && self.last.lead_to(inputs, &caches);
         let slot = self.flight.next_slot();
         if goes_on {
-            // Everything else has been advanced on the device.
+            // The device has advanced all other inputs itself.
             if !self.prepared.program.recurrent.is_empty() {
                 self.inputs.send_caches(&current, &self.stream, slot, &caches)?;
             }

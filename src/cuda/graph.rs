@@ -10,7 +10,7 @@ use super::launch::{Current, Graph, Stream};
 use super::lower::StepShape;
 use crate::error::Result;
 
-/// Number of remembered steps: for each number of rows, a few ranges of the context length, with and without logits.
+/// Maximum number of step shapes in the cache: a few context-length ranges per number of rows, with and without logits.
 const KEPT: usize = 32;
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Graphs {
             self.known.push(Known { ops: ops.clone(), shape, graph: None });
             return Ok(false);
         };
-        // Least recently used first; the first is evicted.
+        // Most recently used last; the first is evicted.
         self.known[at..].rotate_left(1);
         let Some(known) = self.known.last_mut() else { return Ok(false) };
         if known.graph.is_none() {

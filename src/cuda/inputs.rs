@@ -21,11 +21,11 @@ pub struct Tiling {
     pub n: u32,
 }
 
-/// Number of tilings: one per tile size of attention, one for prompts, and one of whole sequences.
+/// Number of tilings: one per tile size of attention, one for prompts, one with a tile per sequence.
 pub const TILINGS: usize = 9;
 pub type Tilings = [Tiling; TILINGS];
 
-/// Arguments and tiles of some tokens of a step.
+/// Arguments and tiles for a subset of a step's tokens.
 #[derive(Clone, Copy, Default)]
 pub struct SentTokens {
     pub args: StepArgs,

@@ -43,11 +43,11 @@ const NOTHING: &str = "succeeded and gave nothing";
 /// Required alignment of pinned memory.
 const HOST_ALIGN: Address = 16;
 
-/// Time that a wait polls continuously, as the driver's own waits do; next, the sleep between later polls.
+/// Time that a wait spins, as the driver's own waits do, and the sleep between later polls.
 const EAGER: Duration = Duration::from_millis(20);
 const SLEEP: Duration = Duration::from_micros(100);
 
-/// Address of memory that is only planned.
+/// Fake base address of allocations in a plan.
 const PLANNED: Address = 1 << 40;
 
 /// Capture mode that does not restrict other calls.

@@ -1,7 +1,7 @@
 //! Streaming of matrix pieces from the host to a device, for one use each.
 //!
 //! There is memory for two pieces. While one piece is copied in a separate stream and multiplied, host threads write
-//! the next one to pinned memory; events after the copy and after the products tell when memory may be overwritten.
+//! the next one to pinned memory. Events after the copy and after the products guard against overwriting.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ pub struct CudaPieceWay {
     next: usize,
     /// The matrix of the piece that was sent last.
     sent: DeviceMatrix,
-    /// The time at which the wait for it began; `None` while nothing waits.
+    /// The time at which the wait for a slot began; `None` while nothing waits.
     since: Option<Instant>,
 }
 

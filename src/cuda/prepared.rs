@@ -92,25 +92,24 @@ impl PreparedProgram {
         self.crossings.is_empty()
     }
 
-    /// Returns the end of the given ops before the next part of the host.
+    /// Returns the end of `ops`, or the first op of the host among them.
     pub fn end_on_device(&self, ops: &Range<usize>) -> usize {
         let next = self.crossings.partition_point(|at| *at < ops.start);
         self.crossings.get(next).map_or(ops.end, |at| ops.end.min(*at))
     }
 
-    /// Returns the op of the host at the start of the given ops, if any.
+    /// Returns the first of `ops` if the host executes it.
     pub fn crossing(&self, ops: &Range<usize>) -> Option<&Op> {
         self.program.ops[..ops.end].get(ops.start).filter(|op| is_crossing(op))
     }
 
-    /// True if activations have only the rows of outputs at some op. In a part of a program this may hold from the
-    /// start.
+    /// True if activations hold only output rows at op `op`. In a part of a program this may hold from the start.
     pub fn is_kept(&self, op: usize) -> bool {
         self.keep.map_or(self.has_head, |keep| keep < op)
     }
 
-    /// Returns the end of the given ops in a step without outputs: the first op on only the outputs' rows, or the end
-    /// of the ops on media rows if the step has no other rows.
+    /// Returns where a step without outputs may end: at the first op that computes only output rows, or after the ops
+    /// on media rows if all rows are media rows.
     pub fn end_without_outputs(&self, inputs: &StepInputs, ops: &Range<usize>) -> usize {
         let (of_media, is_media) = (self.program.of_media(), inputs.media.len() == inputs.ids.len());
         match self.keep {
@@ -120,8 +119,8 @@ impl PreparedProgram {
         }
     }
 
-    /// Returns the number of rows of a step, if some may be padding: one token for each of several sequences is padded
-    /// to the next power of two, so that few CUDA graphs serve all batches.
+    /// Returns the padded number of rows of a step with one token for each of several sequences: a power of two, so
+    /// that few CUDA graphs serve all batches.
     pub fn padded(&self, inputs: &StepInputs, ops: &Range<usize>, limits: StepLimits) -> Option<usize> {
         let n = inputs.ids.len();
         let pads = (3..=SMALL_BATCH_ROWS).contains(&n)

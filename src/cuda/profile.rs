@@ -8,7 +8,7 @@ use crate::graph::device_info::{Part, Times};
 pub struct Profile {
     /// Events, created on demand and reused in each step.
     events: Vec<Event>,
-    /// Part whose work follows each recorded event; `None` at the end of a list of launches.
+    /// Part that begins at each recorded event; `None` at the end of a list of launches.
     marks: Vec<Option<Part>>,
     times: Times,
 }

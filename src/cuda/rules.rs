@@ -62,7 +62,7 @@ pub fn bytes(outputs: usize, vocab: usize) -> usize {
 
 /// Writes the rules of `n` outputs; an output without a rule gets greedy decoding. `slot`: slot of the step.
 pub fn write(writer: &mut Writer, rules: &[Option<SamplingRule>], n: usize, slot: usize, vocab: usize) -> StepRules {
-    // Arrays with the same address in every step of a shape come first.
+    // Fixed-size arrays come first, so that their addresses depend only on the shape of the step.
     let places = StepRules {
         rules: writer.reserve(n * size_of::<DeviceRule>()),
         states: writer.reserve(n * size_of::<RuleState>()),

@@ -17,7 +17,7 @@ use crate::graph::program::Program;
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::StepLimits;
 
-/// Number of splits of a tile's positions if it must be the same for every tile.
+/// Number of position splits per tile in batch-invariant mode.
 const FIXED_SPLITS: usize = 8;
 
 /// Number of blocks that search the largest logit of an output.
@@ -26,10 +26,10 @@ pub const ARGMAX_BLOCKS: usize = 32;
 /// Maximum number of input rows that each block of a product prepares for itself.
 pub const OWN_ROWS: usize = 2;
 
-/// Number of tokens of a step up to which tokens rarely share an expert.
+/// Maximum number of tokens per step that rarely share an expert.
 pub const FEW_TOKENS: usize = 8;
 
-/// Maximum of the first dimension of a grid; next, of the second.
+/// Maximum grid dimensions x and y.
 const GRID_X: usize = i32::MAX as usize;
 pub const GRID_Y: usize = 65_535;
 
@@ -49,8 +49,8 @@ pub fn select_shared(groups: usize, heads: usize, dim: usize) -> usize {
     8 * select_room(groups) + heads.saturating_mul(row + 4) + 4 * SELECT_KEYS + 8
 }
 
-/// Returns the shared memory of a product with some rows of `cols` values, in bytes: rows in f32 if there are `plain`
-/// matrices, rows in 8 bits with scales if there are block matrices.
+/// Returns the shared memory of a GEMV with `rows` rows of `cols` values, in bytes: f32 rows for `plain` matrices,
+/// 8-bit rows with scales for block matrices.
 pub fn gemv_shared(rows: usize, cols: usize, plain: bool, blocks: bool) -> usize {
     let padded = padded(cols);
     128 + rows * (if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 16 } else { 0 })
@@ -59,7 +59,7 @@ pub fn gemv_shared(rows: usize, cols: usize, plain: bool, blocks: bool) -> usize
 /// Maximum width of a key or value that fits in the registers of a warp.
 const REGISTER_DIM: usize = 256;
 
-/// Number of tokens of a tile that spans a whole sequence.
+/// Tokens per tile of the tiling with one tile per sequence.
 pub const WHOLE: usize = usize::MAX;
 
 /// Head shape of an attention.
@@ -69,7 +69,7 @@ pub struct AttentionShape {
     pub kv_heads: usize,
     pub head_dim: usize,
     pub value_dim: usize,
-    /// True if tokens have lists of visible keys: selected keys, keys of several positions, or keys of two layers.
+    /// True if tokens have lists of visible keys: selected keys, pooled keys, or keys of two layers.
     pub is_among: bool,
 }
 
@@ -85,7 +85,7 @@ impl AttentionShape {
         self.heads.div_ceil(self.kv_heads)
     }
 
-    /// True if the kernel of norms, RoPE and storing can attend too: a block has rows for all query heads of a KV head.
+    /// True if the kernel that fuses head ops with attention fits: a block has rows for all query heads of a KV head.
     pub fn is_of_heads(&self) -> bool {
         self.group() <= ATTEND_ROWS && !self.is_wide()
     }
@@ -195,8 +195,7 @@ impl ExecutorDims {
         }
         tilings.sort_unstable();
         tilings.dedup();
-        // Two blocks per multiprocessor, for every division that `splits` returns; at least one tile if the division is
-        // fixed.
+        // Two blocks per multiprocessor for every result of `splits`; with fixed splits, at least one tile.
         let processors = multiprocessors as usize;
         let parts = 4 * processors;
         let max_parts = if fixed { parts.max(FIXED_SPLITS * attention_rows) } else { parts };
@@ -208,32 +207,31 @@ impl ExecutorDims {
         self.tilings.binary_search(&tokens).unwrap_or_default()
     }
 
-    /// Returns the number of splits for which the longest context of a step has work. A power of two, because each
+    /// Returns the maximum number of splits that the longest context of a step keeps busy; a power of two, because each
     /// number needs a separate CUDA graph.
     pub fn reach(&self, longest: u32) -> usize {
         let reach = (longest as usize).div_ceil(64).next_power_of_two();
         if self.fixed { FIXED_SPLITS } else { reach.min(self.max_parts / 2) }
     }
 
-    /// Returns the number of splits of a tile's positions that gives work to every multiprocessor.
+    /// Returns the number of splits per tile that keeps every multiprocessor busy.
     pub fn splits(&self, shape: &AttentionShape, n_tiles: usize, reach: usize) -> usize {
         let blocks = n_tiles * shape.rows();
         if self.fixed { FIXED_SPLITS } else { reach.min((self.max_parts / 2).div_ceil(blocks.max(1))) }
     }
 
-    /// True if `n` tokens in `n_tiles` prompt tiles use the prompt kernels: if the same positions would otherwise be
-    /// read more than twice. Results of prompt kernels are not bit-identical to those of single tokens.
+    /// True if `n` tokens in `n_tiles` prompt tiles use the prompt kernels: if other kernels would read each position
+    /// more than twice. Results of prompt kernels are not bit-identical to single-token results.
     pub fn is_prompt(&self, shape: &AttentionShape, n: usize, n_tiles: usize) -> bool {
         !self.fixed && !shape.is_wide() && n * shape.group() > 2 * ATTEND_ROWS * n_tiles
     }
 
-    /// Returns the number of splits of the keys of each of `n` tokens, when keys are selected.
+    /// Returns the number of splits per token of the keys to select from.
     pub fn select_splits(&self, n: usize, reach: usize) -> usize {
         (self.max_parts / (2 * n)).min(reach.div_ceil(4)).max(1)
     }
 
-    /// Returns the number of splits of the positions of prompt tiles: some steps each, at most one block per
-    /// multiprocessor.
+    /// Returns the number of position splits of prompt tiles, so that there is at most one block per multiprocessor.
     pub fn prompt_splits(&self, shape: &AttentionShape, n: usize, n_tiles: usize, reach: usize) -> usize {
         let blocks = n_tiles * shape.prompt_blocks(n) * shape.kv_heads;
         (self.processors / blocks.max(1)).min(reach / 4).max(1)
@@ -249,8 +247,8 @@ impl ExecutorDims {
         2 * self.processors
     }
 
-    /// Returns the number of splits of a product's columns that gives work to every multiprocessor, for `blocks` tiles
-    /// of which a multiprocessor holds `resident`. A split is at least as long as the pipeline of a block.
+    /// Returns the number of column splits that keeps every multiprocessor busy, for `blocks` tiles and `resident`
+    /// blocks per multiprocessor. A split is at least as long as a block's pipeline.
     pub fn column_splits(&self, blocks: usize, resident: usize, cols: usize) -> usize {
         (resident * self.processors / blocks).min(cols / (4 * 32)).max(1)
     }
@@ -258,10 +256,10 @@ impl ExecutorDims {
 
 /// Addresses of all intermediate results of a step.
 pub struct DeviceScratch {
-    /// Addresses of activations by `TensorId`, in steps where some rows are dropped.
+    /// Addresses of activations by `TensorId`, in steps with tokens that are not outputs.
     dropping: Vec<Address>,
-    /// The same in steps whose tokens are all outputs, where `KeepOutputs` copies nothing: the buffers of each of its
-    /// pairs are swapped after it.
+    /// The same for steps whose tokens are all outputs: `KeepOutputs` copies nothing, and each of its pairs shares a
+    /// buffer.
     keeping: Vec<Address>,
     /// `[rows of products without tiles, widest input]`
     pub prepared: Address,
@@ -284,8 +282,7 @@ pub struct DeviceScratch {
     /// `[parts, 16, 2 + value_dim]`; for prompts `[processors, 128, 2 + value_dim]`; for selections `[parts, groups]`
     /// of 64 bits.
     pub partials: Address,
-    /// Partial sums of a product's columns: 128 rows by 256 tokens per multiprocessor, or the same number by fewer
-    /// tokens.
+    /// Partial sums of a product: 128 rows by 256 tokens per multiprocessor, or as many values in narrower tiles.
     pub product_parts: Address,
     /// `[parts]` for attention, then `[tiles]` for products, then `[outputs]` for argmax; zero between launches.
     pub attention_counters: Address,

@@ -58,7 +58,7 @@ fn too_large() -> Error {
     Error::invalid("the size of a cache overflows")
 }
 
-/// Returns the locations of layers in a cache, followed by the location of one more layer.
+/// Returns the location of each layer in a cache; the last entry is the end of all layers.
 pub fn places(layers: &[KvLayer]) -> Result<Vec<KvPlace>> {
     let mut places = try_vec("places in a cache", layers.len() + 1)?;
     let mut next = KvPlace::default();
@@ -77,7 +77,7 @@ pub fn places(layers: &[KvLayer]) -> Result<Vec<KvPlace>> {
             pool,
             ..next
         });
-        // Each of the positions that share a key stores a part of its values.
+        // A shared key is divided among its positions.
         let add = |before: &mut ValuesBefore, stride: u32| {
             let before = if is_ring { &mut before.rings } else { &mut before.whole };
             let each = |values: u32| values.div_ceil(pool).checked_next_multiple_of(WIDTH as u32);
@@ -255,8 +255,8 @@ impl CudaSequence {
         if is_ring { self.view.ring as usize } else { self.spec.capacity }
     }
 
-    /// Returns offset and size in bytes of the rows of some positions of a layer: array by array, head by head, split
-    /// where a ring buffer wraps around.
+    /// Returns offset and size in bytes of the stored rows of `positions`: per array and head, and split where a ring
+    /// buffer wraps around.
     fn runs(&self, layer: usize, positions: Range<usize>) -> Result<Vec<(usize, usize)>> {
         let (KvLayer { n_kv_heads: heads, pool, .. }, kept) = (self.spec.layers[layer], self.kept(layer));
         let positions = positions.start / pool..positions.end / pool;

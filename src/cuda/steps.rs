@@ -136,10 +136,9 @@ impl Flight {
     }
 }
 
-/// The information needed to decide whether a step continues from the previous one, which has a token per output.
+/// Decides whether a step continues from the previous one, whose tokens were all outputs.
 pub struct LastTokens {
-    /// Positions, M-RoPE positions minus positions, spans and sequences of the tokens; empty if not all tokens were
-    /// outputs.
+    /// Per token: position, M-RoPE offset, span and sequence; empty if not all tokens were outputs.
     positions: Vec<u32>,
     turns: Vec<[u32; 3]>,
     spans: Vec<[u32; 2]>,

@@ -2,8 +2,7 @@
 //!
 //! Copies are queued: an event follows the source's work, and the destination's stream waits for it. Copies go directly
 //! from device to device, or through pinned memory if the devices have no peer access. A transfer carries one set of
-//! values at a time: nothing may be queued at its source before the host, or a transfer back, has waited for the
-//! destination.
+//! values at a time: the source may send again only after the host, or a transfer back, has waited for the destination.
 
 use std::sync::Arc;
 

@@ -75,8 +75,8 @@ impl KernelTable {
         ]
     }
 
-    /// Returns the attention kernels for tokens that are the only ones of their sequences, fused with the preceding ops
-    /// on heads, by maximum width of heads.
+    /// Returns the fused kernels of head ops and attention for steps with one token per sequence, by maximum head
+    /// width.
     pub fn attention_alone(&self) -> [(usize, ByCache<'_, AttendAloneArgs>); 3] {
         let k = self;
         [

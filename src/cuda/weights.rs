@@ -85,7 +85,7 @@ impl DeviceWeights {
     }
 }
 
-/// Bytes that are read and copied at a time: large enough for the bus, small enough to stay in the cache.
+/// Bytes read and copied at a time: large enough for the bus, small enough for the CPU cache.
 const PIECE: usize = 4 << 20;
 
 /// Minimum number of bytes of vectors that are copied at a time.

@@ -20,7 +20,7 @@ pub struct HeadsArgs {
     /// `[n_pairs]`, the M-RoPE axis of each pair, or null: axis 0 for all.
     pub axes: ConstPtr<u8>,
     pub n_pairs: u32,
-    /// Boolean: pair i has values 2i and 2i + 1, else i and i + n_pairs; counted from `first`.
+    /// Boolean: rotates values 2i and 2i + 1 together, else i and i + n_pairs; i counts from `first`.
     pub adjacent: u32,
     /// Factor on sine and cosine.
     pub magnitude: f32,
@@ -32,7 +32,7 @@ pub struct HeadsArgs {
     pub value_dim: u32,
     /// Boolean: writes k and v to the KV cache.
     pub store: u32,
-    /// Bits: each head has its own norm weights, of q (1), of k (2).
+    /// Bits: norm weights differ by head, for q (1), for k (2).
     pub own_norms: u32,
     /// Subtracted from each rotary position, down to 0.
     pub behind: u32,
@@ -40,7 +40,7 @@ pub struct HeadsArgs {
     pub layer: KvPlace,
 }
 
-/// Rows per warp of attention: queries of the same KV head, for tokens of one tile.
+/// Query rows per warp of attention, all of one KV head and one tile.
 pub const ATTEND_ROWS: usize = 16;
 
 /// Warps per block of attention for few tokens.
@@ -55,17 +55,17 @@ pub const PROMPT_TOKENS: usize = 128;
 /// The positions that are visible to a token.
 #[repr(u32)]
 pub enum Mask {
-    /// The newest `window` positions up to its own (0: all), and later ones within its span.
+    /// The newest `window` positions up to the token's own (0: all), and later positions of its span.
     Newest = 0,
-    /// Positions from the last multiple of `window` up to its own.
+    /// Positions from the last multiple of `window` up to the token's own.
     OwnChunk = 1,
-    /// Positions of the sequence at most `window` away.
+    /// Positions of the sequence at most `window` away from the token's.
     Around = 2,
-    /// Positions of its span, or of the sequence if the span is empty.
+    /// Positions of the token's span, or all of the sequence if the span is empty.
     Spans = 3,
-    /// Positions of its span, or up to its own if the span is empty.
+    /// Positions of the token's span, or all up to its own if the span is empty.
     Source = 4,
-    /// Positions after its span up to its own.
+    /// Positions after the end of the token's span, up to its own.
     Behind = 5,
 }
 
@@ -78,8 +78,7 @@ pub struct AttendArgs {
     pub q: ConstPtr<f32>,
     /// `[n, heads, value_dim]`
     pub out: Ptr<f32>,
-    /// `[blocks of rows, splits, rows per block, 2 + value_dim]`: maximum and sum of the weights, then the weighted
-    /// values.
+    /// `[blocks of rows, splits, rows per block, 2 + value_dim]`: softmax maximum, softmax sum, weighted values.
     pub partials: Ptr<f32>,
     /// `[blocks of rows]`, zero between launches.
     pub counters: Ptr<u32>,
@@ -89,12 +88,11 @@ pub struct AttendArgs {
     pub sinks: ConstPtr<f32>,
     /// `[heads, 2 * distance_reach + 1]`, or null: biases of scores by key position minus query position.
     pub distances: ConstPtr<f32>,
-    /// `[n, top]`, or null: the positions visible to a token with more than `top` keys, in ascending order, padded with
-    /// -1.
+    /// `[n, top]`, or null: visible positions of tokens that have more than `top`; ascending, padded with -1.
     pub among: ConstPtr<f32>,
-    /// `[n, heads]`, or null: base-2 logarithms of the sums of weights from which the softmax and `out` continue.
+    /// `[n, heads]`, or null: log2 of the softmax denominators of the attention that this launch continues in `out`.
     pub sums_before: ConstPtr<f32>,
-    /// `[n, heads]`, or null: the logarithms at the end.
+    /// `[n, heads]`, or null: log2 of the final softmax denominators.
     pub sums: Ptr<f32>,
     pub heads: u32,
     pub kv_heads: u32,
@@ -131,7 +129,7 @@ pub enum GroupKind {
     Blocks = 1,
 }
 
-/// out = the keys with the greatest sums over heads of weight * max(q . k, 0), the first among equals.
+/// out = the keys with the largest sums over heads of weight * max(q . k, 0); of equal keys, the first.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct SelectArgs {
@@ -142,7 +140,7 @@ pub struct SelectArgs {
     pub weights: ConstPtr<f32>,
     /// `[n, top]`, in ascending order, padded with -1.
     pub out: Ptr<f32>,
-    /// `[n, splits, groups]`, the result of each split of the keys.
+    /// `[n, splits, groups]`, the groups selected in each split of the keys.
     pub found: Ptr<u64>,
     /// `[n]`, zero between launches.
     pub counters: Ptr<u32>,
@@ -155,7 +153,7 @@ pub struct SelectArgs {
     pub size: u32,
     /// `GroupKind`.
     pub kind: u32,
-    /// Number of last groups that are always selected.
+    /// Number of newest groups that are always selected.
     pub local: u32,
     /// Blocks that divide the keys of a token.
     pub splits: u32,

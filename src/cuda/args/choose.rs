@@ -82,7 +82,7 @@ impl RuleState {
     }
 }
 
-/// Returns long words, then words, in the device's byte order.
+/// Encodes `longs`, then `words`, in the device's byte order.
 fn in_bytes<const N: usize>(longs: &[u64], words: impl IntoIterator<Item = u32>) -> [u8; N] {
     let mut bytes = [0; N];
     let all = longs.iter().flat_map(|w| w.to_le_bytes()).chain(words.into_iter().flat_map(u32::to_le_bytes));

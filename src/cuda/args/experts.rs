@@ -10,7 +10,7 @@ pub enum RouterScore {
     SigmoidOfScore = 2,
     /// sqrt(ln(1 + e^x))
     RootOfSoftplus = 3,
-    /// Softmax over the remaining scores in descending order that lie within 2 %.
+    /// Softmax over an expert's own score and the smaller ones within 2 % of it.
     SparseMixer = 4,
 }
 
@@ -51,7 +51,7 @@ pub struct RouteArgs {
     pub groups_used: u32,
     /// Factor on the weights.
     pub scale: f32,
-    /// Number of experts with the same matrices; `experts` gets the index of the matrices.
+    /// Number of experts that share matrices; `experts` gets the index of the matrices.
     pub sharing: u32,
 }
 
@@ -69,7 +69,7 @@ pub struct GroupArgs {
     pub pad: u32,
 }
 
-/// out = the input of each selected expert in the column order of its matrix.
+/// out = the input of each selected expert, permuted to the column order of the expert's matrix.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct OrderArgs {

@@ -69,7 +69,7 @@ pub struct DeviceMatrix {
     pub rows: u32,
     /// A multiple of 32; padding columns are zero.
     pub cols: u32,
-    /// A power of two; block scales times it are normal binary16 numbers.
+    /// The power of two that brings block scales into the normal range of binary16.
     pub factor: f32,
 }
 
@@ -153,7 +153,7 @@ pub struct DeviceKv {
     pub v_type: u32,
 }
 
-/// Number of values per position of all preceding layers.
+/// Values per position in all preceding layers.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ValuesBefore {
@@ -174,9 +174,9 @@ pub struct KvPlace {
     pub v_stride: u32,
     /// Boolean.
     pub is_ring: u32,
-    /// Boolean: values are the first numbers of their keys; `v` repeats the location of the keys.
+    /// Boolean (MLA): each value is the start of its key; `v` repeats the location of the keys.
     pub is_latent: u32,
-    /// Number of positions that share a key, which the last one stores.
+    /// Number of positions per shared key; the last of them stores the key.
     pub pool: u32,
     pub pad: u32,
 }

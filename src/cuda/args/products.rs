@@ -62,30 +62,29 @@ pub struct ProjectArgs {
     pub softcap: f32,
     /// Number of output rows.
     pub n: u32,
-    /// For one or two rows (`gemv.cu`), up to `norm`. Bits: the block prepares the input as f32 (1), as signed bytes
-    /// (2).
+    /// Fields up to `norm` are for one or two rows (`gemv.cu`). Bits: blocks prepare the input as f32 (1), as i8 (2).
     pub forms: u32,
     /// `[rows, x_stride]`, rows that satisfy `PrepareArgs::simple`.
     pub x: ConstPtr<f32>,
     pub x_stride: u32,
     /// Row y of the output uses input row y / x_divisor.
     pub x_divisor: u32,
-    /// `[n]`, or null. Matrices are stacks; row y uses matrix experts[y].
+    /// `[n]`, or null. For stacked matrices: row y uses matrix experts[y].
     pub experts: ConstPtr<u32>,
     /// Norm of the input.
     pub norm: DeviceNorm,
     /// For up to 8 rows of a non-block matrix: `[n, padded cols]`, the result of `prepare`.
     pub prepared: ConstPtr<f32>,
-    /// For `gemv.cu`: number of rows of all matrices, row pairs, or pairs of gate and up; a warp handles one at a time.
+    /// For `gemv.cu`: number of work items (a matrix row, a pair of rows, or a gate row with its up row).
     pub turns: u32,
-    /// Warps that share `turns`.
+    /// Number of warps; each handles one item of `turns` at a time.
     pub warps: u32,
-    /// For tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`), up to the end. `[rows, padded cols]`, binary16.
+    /// From here on for tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`). `[rows, padded cols]`, binary16.
     pub halves: ConstPtr<u16>,
     /// `[rows]`, divisors of `halves`.
     pub row_scales: ConstPtr<f32>,
-    /// `[n]`, or null. Output rows sorted by expert: expert z = blockIdx.z has order[starts[z]..starts[z + 1]], which
-    /// use input rows order[i] / x_divisor.
+    /// `[n]`, or null: output rows sorted by expert. Expert z = blockIdx.z has order[starts[z]..starts[z + 1]]; output
+    /// row order[i] uses input row order[i] / x_divisor.
     pub order: ConstPtr<u32>,
     /// `[experts + 1]`
     pub starts: ConstPtr<u32>,
@@ -93,11 +92,11 @@ pub struct ProjectArgs {
     pub parts: Ptr<f32>,
     /// One per tile, zero between launches.
     pub counters: Ptr<u32>,
-    /// Blocks that divide the columns of each tile after the first `whole`; the last block adds their sums in order.
+    /// Split-K factor of the tiles after the first `whole`; the last block of a tile adds the partial sums in order.
     pub splits: u32,
-    /// Bit n: a matrix is of type n.
+    /// Bit n: some matrix has type n.
     pub types: u32,
-    /// Number of tiles with one block each, counted by rows first and tokens second.
+    /// Number of unsplit tiles, which come first; tiles are counted along matrix rows first, then along tokens.
     pub whole: u32,
     /// Number of tiles along the rows of the matrices.
     pub tiles: u32,
@@ -160,7 +159,7 @@ pub struct HalvesArgs {
 /// Tokens per block of `project_heads` and `adapt`, which dequantize the weights once.
 pub const HEAD_TOKENS: usize = 8;
 
-/// out[row, head] = w[head] * x[row, head][..cols], then x[row, head][cols..].
+/// out[row, head] = concat(w[head] * x[row, head][..cols], x[row, head][cols..]).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ProjectHeadsArgs {
@@ -179,7 +178,7 @@ pub struct ProjectHeadsArgs {
     pub to: u32,
 }
 
-/// A product with a factor of a LoRA adapter.
+/// A product with matrix A or B of a LoRA adapter.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct AdaptSegment {
@@ -190,20 +189,20 @@ pub struct AdaptSegment {
     pub out: Ptr<f32>,
     /// Number of input columns, without padding.
     pub cols: u32,
-    /// Factor on the result, if it is added.
+    /// Scale of the result, if it is added.
     pub factor: f32,
 }
 
-/// Products with factors of a LoRA adapter, for rows of sequences that use it.
+/// Products with matrix A or B of a LoRA adapter, for rows of sequences that use it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AdaptArgs {
     pub segments: [AdaptSegment; 4],
     /// `[n]`, `StepArgs::slots`.
     pub slots: ConstPtr<u32>,
-    /// The adapter's factor for each sequence of the step; 0: the sequence does not use the adapter.
+    /// The adapter's scale for each sequence of the step; 0: the sequence does not use the adapter.
     pub factors: ConstPtr<f32>,
     pub n: u32,
-    /// Boolean: results are added, times both factors.
+    /// Boolean: adds the results, times both scales, instead of storing them.
     pub adds: u32,
 }

@@ -11,8 +11,8 @@ pub const CHUNK_SIZE: usize = 32;
 /// Threads per block of `recurrent_chunks.cu`.
 pub const CHUNK_THREADS: usize = 256;
 
-/// A causal convolution of each channel. In all recurrent ops a tile has all of a sequence's tokens in the step, and
-/// `memory` is the offset of an op's recurrent state in the sequence's states, in values.
+/// A causal convolution of each channel. In all recurrent ops, a tile holds all of a sequence's tokens in the step, and
+/// `memory` is the offset, in values, of the op's state in the sequence's recurrent states.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ConvArgs {

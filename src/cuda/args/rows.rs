@@ -2,8 +2,7 @@
 
 use super::{ConstPtr, DeviceMatrix, DeviceNorm, Ptr, StepArgs};
 
-/// x = scale * row of a table, or x += that. For `MEDIA_ROW`, x = the first values of the media row, or row 0 of the
-/// table.
+/// x = scale * row of a table, or x += scale * row. For `MEDIA_ROW`, x = the start of the media row, or table row 0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct EmbedArgs {
@@ -195,10 +194,10 @@ pub struct MixArgs {
     pub out: Ptr<f32>,
     /// Width of a stream.
     pub width: u32,
-    /// Number of streams of `x`; next, of sums.
+    /// Number of input streams, and of sums.
     pub from: u32,
     pub to: u32,
-    /// Index in a row of `out` of the first sum's first value.
+    /// Column of `out` where the first sum begins.
     pub first: u32,
     pub out_width: u32,
     /// Boolean: adds to `out` instead of replacing it.

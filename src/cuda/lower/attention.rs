@@ -107,10 +107,10 @@ impl Lowering<'_> {
         let n_tiles = s.n_tiles[tiling];
         let splits = match is_prompt {
             true => d.prompt_splits(&shape, s.n, n_tiles, s.reach),
-            // Positions are divided as for one token.
+            // If tokens are computed separately, each has the splits of a single token.
             false => d.splits(&shape, if s.separate { 1 } else { n_tiles }, s.reach),
         };
-        // A small window has work for few splits.
+        // More splits than 64-position blocks in the window would be idle.
         let splits = match op.mask.span() {
             0 => splits,
             window => splits.min(window.div_ceil(64).next_power_of_two()),
@@ -162,8 +162,8 @@ impl Lowering<'_> {
         let alone = k.attention_alone().into_iter().find(|(dim, _)| widest <= *dim);
         if let (Some(heads), Some((dim, kernels))) = (heads, alone) {
             let args = AttendAloneArgs { attend: args, heads: self.heads_args(&heads) };
-            // Queries as operands; unnormalized heads with sines and cosines, and then the partial results of four
-            // warps; a flag.
+            // Shared memory: queries as MMA operands; unnormalized heads with sines and cosines, later overwritten by
+            // partial results of four warps; a flag.
             let pairs = args.heads.n_pairs as usize;
             let as_they_are = (shape.group() + 1) * shape.head_dim + 2 * pairs;
             let shared = 32 * dim + 4 * as_they_are.max(4 * shape.group() * (2 + shape.value_dim)) + 16;
@@ -172,7 +172,7 @@ impl Lowering<'_> {
         }
         let narrow = k.attention().into_iter().find(|(dim, _)| widest <= *dim && !shape.is_among);
         let Some((dim, kernels)) = narrow else {
-            // Queries, [32 dimensions][1024 bytes], two stages of scores, and a flag.
+            // Shared memory: queries, [32 dimensions][1024 bytes], two stages of scores, and a flag.
             let shared = 1024 * (shape.head_dim.div_ceil(32) + 8) + 16;
             let kernel = match (shape.is_among, s.halves) {
                 (true, _) => &k.attend_among,
@@ -234,8 +234,8 @@ impl Lowering<'_> {
     }
 
     /// Attends to tiles of few tokens, on a grid of tiles and rows per tile. If tiles are split, each launch has as
-    /// many tiles as there is memory for their partial results. `whole` makes the kernel's arguments from those of
-    /// attention.
+    /// many tiles as there is memory for their partial results. `whole` converts `AttendArgs` to the kernel's
+    /// arguments.
     fn attend_tiles<A: Copy>(
         &mut self,
         kernel: &CudaKernel<A>,

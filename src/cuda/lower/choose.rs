@@ -13,7 +13,7 @@ const DRAW_BLOCKS: usize = 64;
 /// Number of threads per block.
 const THREADS: u32 = SAMPLE_THREADS as u32;
 
-/// Shared memory of `weigh`, and next of `keep`: bins, or the list and one sum per thread, and a few words.
+/// Shared memory of `weigh` (bins) and of `keep` (the list and one sum per thread), each with a few words.
 const WEIGH_SHARED: usize = 12 * BINS + 16;
 const KEEP_SHARED: usize = 8 * (LISTED + SAMPLE_THREADS) + 32;
 
@@ -57,7 +57,7 @@ impl Lowering<'_> {
     }
 }
 
-/// `unit` of `sampling/arithmetic.rs`: a power of two such that the weights of `n` tokens have a sum below 2^63.
+/// `unit` of `sampling/arithmetic.rs`: a power of two that keeps the weight sum of `n` tokens below 2^63.
 fn unit(n: usize) -> f64 {
     let bits = (usize::BITS - n.leading_zeros()).clamp(12, 62);
     (1u64 << (63 - bits)) as f64

@@ -46,7 +46,7 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.route, [self.shape.n, 1, 1], 32, shared, &args)
     }
 
-    /// Each selected expert of each token is a GEMV. If there is a `sum`, the result times its factor is added to that
+    /// Computes each selected expert of each token as a GEMV. With `sum`, adds the result times a factor to an
     /// activation.
     pub(crate) fn experts(&mut self, op: &Experts, sum: Option<(TensorId, f32)>) -> Result<()> {
         let weights = &self.model.weights;
@@ -58,7 +58,7 @@ impl Lowering<'_> {
         }
         let picks = self.shape.n * op.routing.n_used;
         let [gate, up] = [first.segments[0], first.segments[1]];
-        // Biases are added at the end of the products, factors are applied after them.
+        // The fused kernel adds biases before the activation, but cannot apply factors.
         let together = first.n_segments == 2
             && gate.w.dtype == up.w.dtype
             && [glu.weights, glu.factors[0], glu.factors[1]] == [0; 3]
@@ -161,7 +161,7 @@ impl Lowering<'_> {
         self.group(op)?;
         let orders = [if op.gate.is_some() { gate } else { up }, up];
         for (i, order) in orders.into_iter().take(first.n_segments as usize).enumerate() {
-            // The buffer is free until the results are written to it.
+            // `expert_out` is free until the results are written to it.
             let x = self.in_order(op, input, order, self.scratch.expert_out, op.routing.n_used)?;
             let mut args = first;
             args.take(&[first.segments[i]]);
@@ -313,18 +313,18 @@ impl Lowering<'_> {
 }
 
 impl<'a> Lowering<'a> {
-    /// Returns the kernel for the usual number of rows of an expert, the maximum number of rows of an expert, and the
-    /// number of experts with separate matrices.
+    /// Returns the kernel for an expert's average number of rows, the maximum rows per expert, and the number of
+    /// distinct experts.
     fn expert_tile(&self, op: &Experts) -> (Tile<'a>, [usize; 2]) {
         let (n, stack, picks) = (self.shape.n, op.stack(), self.picks(op));
-        // Scores never select an expert twice, only several experts with the same matrices; a table by token id may.
+        // A token's picks by score may share matrices, but never repeat an expert; picks by token id may repeat.
         let alike = if op.routing.by_id.is_some() { op.routing.n_used } else { op.routing.sharing };
         let most = picks.min(n * alike);
         (Tile::new(&self.model.device, picks.div_ceil(stack), false), [most, stack])
     }
 }
 
-/// The launches of experts, except where they read their input.
+/// Arguments of the launches of experts; the caller adds the source of each input.
 struct ExpertProducts {
     input: ProductInput,
     /// Products with gate and up.

@@ -43,28 +43,27 @@ const WARPS: usize = GEMV_THREADS / WARP;
 pub struct StepShape {
     pub n: usize,
     pub n_outputs: usize,
-    /// Number of tiles of each tiling; next, for only the outputs.
+    /// Number of tiles of each tiling, for all tokens and for only the outputs.
     pub n_tiles: [usize; TILINGS],
     pub kept_tiles: [usize; TILINGS],
     pub n_slots: usize,
     /// True if some of the rows may be padding.
     pub padded: bool,
-    /// True if each token is the only one of its sequence, all are outputs if there are several, and no key is in 4
-    /// bits.
+    /// True if no sequence has two tokens, all tokens are outputs or there is only one, and no key is in 4 bits.
     pub alone: bool,
-    /// Number of splits of positions for which the longest context has work.
+    /// Maximum number of position splits that the longest context keeps busy.
     pub reach: usize,
     /// True if all KV caches hold F16.
     pub halves: bool,
-    /// True if a KV cache holds keys in 4 bits, and if one holds values in 4 bits.
+    /// True if any KV cache holds keys in 4 bits; true if any holds values in 4 bits.
     pub fours: [bool; 2],
-    /// The largest rotary bound that the capacity of the caches exceeds.
+    /// The largest RoPE context-length bound below the capacity of the caches.
     pub longer_than: Option<usize>,
     /// True if the step has M-RoPE positions.
     pub turns: bool,
     /// True if tokens have spans.
     pub spans: bool,
-    /// True if several tokens of one sequence are each computed as in a separate step: `StepInputs::separate`.
+    /// True if tokens of one sequence must be computed as in separate steps: `StepInputs::separate`.
     pub separate: bool,
     /// Kernels needed by the sampling rules.
     pub needs: Needs,
@@ -102,7 +101,7 @@ pub struct Lowering<'a> {
     pub tensors: &'a [Address],
     pub current: &'a Current<'a>,
     pub stream: &'a Stream,
-    /// Shape of the tokens in the activations; next, their arguments and tiles.
+    /// Shape, arguments and tiles of the tokens that activations hold now.
     pub shape: StepShape,
     pub step: SentTokens,
     /// Arguments and tiles of only the outputs.
@@ -170,12 +169,12 @@ pub(crate) struct Tile<'a> {
     kernel: &'a CudaKernel<ProjectArgs>,
     /// Number of input rows per block.
     tokens: usize,
-    /// Blocks per multiprocessor among which the columns of tiles may be divided.
+    /// Blocks per multiprocessor among which tiles may be split.
     resident: usize,
     threads: u32,
     /// Shared memory in bytes.
     shared: usize,
-    /// Order of the input columns; next, the multiple to which their number is padded.
+    /// Column order of the input, and the multiple to which its column count is padded.
     order: ColumnOrder,
     step: usize,
 }
@@ -207,9 +206,9 @@ impl<'a> Tile<'a> {
         match (usual, device.wgmma()) {
             (0..=16, _) => few(&k.small_batch_16, 16, 2),
             (17..=32, _) => few(&k.small_batch_32, 32, 2),
-            // Columns are divided as for fewer rows.
+            // Two blocks per multiprocessor, as above, so that columns are split the same way.
             _ if fixed => few(&k.small_batch_64, SMALL_BATCH_ROWS, 2),
-            // Reading the weights three times is faster than partially filled tiles of 256 tokens.
+            // Reading the weights up to three times is faster than a partially filled tile of 256 tokens.
             (..=SEVERAL_BATCHES, _) => few(&k.small_batch_64, SMALL_BATCH_ROWS, 1),
             // Eight stages of 32 input columns in binary16, aligned to 512 bytes.
             (_, Some(kernel)) => {
@@ -244,7 +243,7 @@ impl Lowering<'_> {
 
     fn mark(&mut self, part: Option<Part>) -> Result<()> {
         let Some(profile) = &mut self.profile else { return Ok(()) };
-        // An early start would be measured together with the preceding kernel.
+        // With an early start, this kernel's time would be attributed to the previous kernel.
         self.follows = false;
         profile.mark(self.current, self.stream, part)
     }
@@ -494,7 +493,7 @@ impl Lowering<'_> {
             false => n <= GEMV_ROWS && model.device.kernels.gemv_rows(s.w.dtype()).is_some(),
         };
         let (plain, tiled): (Vec<Segment>, Vec<Segment>) = all[..args.n_segments as usize].iter().partition(is_plain);
-        // Separate rows have separate blocks, or else the tiles and warps of a single row.
+        // Each separate row has the blocks, tiles and warps of a single-row product.
         let together = if self.shape.separate { 1 } else { n };
         if together <= OWN_ROWS && (!fixed || tiled.is_empty()) && self.fits_blocks(input, together, &mut args) {
             (args.x, args.x_stride, args.x_divisor, args.norm) = (input.address, input.width as u32, 1, input.norm);
@@ -576,14 +575,14 @@ impl Lowering<'_> {
         let segments = args.segments;
         let segments = &segments[..args.n_segments as usize];
         let cols = segments[0].w.cols as usize;
-        // A tile has as many rows of the gate as of the product with up.
+        // With `Glu`, a tile has 64 rows of the gate and 64 of up.
         let tiles: usize = match args.epilogue == Epilogue::Glu as u32 {
             true => (segments[0].w.rows as usize).div_ceil(64),
             false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum(),
         };
         (args.whole, args.tiles) = (0, tiles as u32);
         let few = tile.order == ColumnOrder::ForSmallBatch;
-        // With batch-invariant kernels there may be more rows than a block has.
+        // `small_batch.cu` may get more rows than one block handles; they take several launches.
         let at_once = match few && args.order == 0 {
             true => tile.tokens,
             false => most,
@@ -594,12 +593,12 @@ impl Lowering<'_> {
             let n = at_once.min(most - first);
             let y = n.div_ceil(tile.tokens);
             let blocks = match args.order {
-                // Each block of `small_batch.cu` has some pairs of stages, of all tiles; counts have 32 bits.
+                // `small_batch.cu` divides pairs of stages of all tiles among its blocks, with 32-bit counters.
                 0 if few => {
                     let pairs = tiles * cols.div_ceil(2 * SMALL_BATCH_TURN);
                     [(tile.resident * self.dims.processors).min(pairs).min((u32::MAX as usize / pairs).max(1)), y, z]
                 }
-                // Tiles in a partial last wave are split among the multiprocessors.
+                // Tiles of the last, partial wave are split so that every multiprocessor has work.
                 0 => {
                     let (all, processors) = (tiles * y, tile.resident * self.dims.processors);
                     let whole = all - all % processors;
@@ -634,14 +633,14 @@ impl Lowering<'_> {
             false => [&kernels.gemv_mixed, &kernels.gemv_mixed_2],
         };
         let shared = gemv_shared(rows, segments[0].w.cols as usize, args.forms & 1 != 0, args.forms & 2 != 0);
-        // As many as the kernels' launch bounds leave registers for.
+        // Blocks per multiprocessor, as in the kernels' launch bounds.
         let resident = if rows == 1 { 2 } else { 1 };
         let blocks = self.deal(args, 1, resident, columns);
         self.launch(kernels[rows - 1], blocks, 32 * WARPS as u32, shared, args)
     }
 
-    /// Distributes the rows of a product, in groups of `each` (or pairs of gate and up), over warps of `resident`
-    /// blocks per multiprocessor, for each of the `columns` grid columns.
+    /// Distributes matrix rows, `each` at a time (or gate-up pairs), over warps; each of `columns` grid columns gets
+    /// its part of `resident` blocks per multiprocessor.
     fn deal(&self, args: &mut ProjectArgs, each: usize, resident: usize, columns: usize) -> [usize; 3] {
         let segments = &args.segments[..args.n_segments as usize];
         let turns: usize = match args.epilogue == Epilogue::Glu as u32 {
@@ -654,7 +653,7 @@ impl Lowering<'_> {
         [columns, blocks, 1]
     }
 
-    /// Copies the rows of the outputs, the only rows from here on; skips activations that share their buffer.
+    /// Copies output rows, the only rows that later ops compute; skips pairs of activations that share a buffer.
     fn keep_outputs(&mut self, moves: &[[TensorId; 2]]) -> Result<()> {
         let moves = moves.iter().filter(|[from, to]| self.tensor(*from) != self.tensor(*to));
         let moves: Vec<&[TensorId; 2]> = moves.collect();

@@ -250,9 +250,8 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.pool, blocks, 128, 0, &args)
     }
 
-    /// Returns the number of chunks that a block has memory for, and their shared memory in bytes, if a recurrence with
-    /// one decay per head processes its `n_sequences` sequences in chunks. `dim`: width of a key; `columns`: width of a
-    /// value.
+    /// Returns the number of input chunks that fit in shared memory, and that memory in bytes; `None` if the step uses
+    /// single steps instead. `dim`: key width; `columns`: value width.
     fn chunks(&self, n_sequences: usize, dim: usize, columns: usize) -> Option<(u32, usize)> {
         let device = &self.model.device;
         if device.fixed
@@ -262,7 +261,7 @@ impl Lowering<'_> {
         {
             return None;
         }
-        // As in `ChunkMemory` and `ChunkStage`; the decays of eight warps.
+        // The layout of `ChunkMemory` and `ChunkStage`; the last term is the decays of eight warps.
         let (dim, column_stride, token_stride) = (dim.next_multiple_of(16), CHUNK_SIZE + 8, CHUNK_SIZE + 4);
         let kept = dim * column_stride + 2 * CHUNK_SIZE * token_stride + CHUNK_SIZE * column_stride + 8 * CHUNK_SIZE;
         let stage = 2 * CHUNK_SIZE * (dim + 4) + CHUNK_SIZE * (column_stride + 2);
