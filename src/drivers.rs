@@ -64,7 +64,7 @@ pub fn open(number: u32, options: &LoadOptions) -> Result<Arc<dyn GpuDevice>> {
     Err(missing())
 }
 
-/// Number of a GPU in the list of devices, from 1.
+/// Returns the number of a GPU in the list of devices, from 1.
 pub fn number(device: &dyn GpuDevice) -> u32 {
     let before = drivers().take_while(|driver| driver.name() != device.driver());
     let before: usize = before.map(|driver| driver.devices().len()).sum();

@@ -137,7 +137,7 @@ pub fn secured<T>(what: &'static str, bytes: usize, work: impl FnOnce() -> Resul
     memory::secured(bytes, work).unwrap_or(Err(Error::OutOfMemory { what, bytes: bytes as u64 }))
 }
 
-/// A vector with capacity for exactly `capacity` elements, or `OutOfMemory` naming `what`.
+/// Returns a vector with capacity for exactly `capacity` elements, or `OutOfMemory` naming `what`.
 pub fn try_vec<T>(what: &'static str, capacity: usize) -> Result<Vec<T>> {
     check_memory(what)?;
     let mut v = Vec::new();

@@ -49,7 +49,7 @@ pub unsafe fn try_host(host: Host) -> bool {
     p.addr().is_multiple_of(ALIGN) && HOST.set(host).is_ok()
 }
 
-/// The host's allocator, if set.
+/// Returns the host's allocator, if set.
 pub fn host() -> Option<&'static Host> {
     HOST.get()
 }
@@ -292,7 +292,8 @@ pub fn is_short() -> bool {
     SHORT.load(Ordering::Acquire)
 }
 
-/// Number of blocks that the reserve has ever served; an increase means that a failure may be due to memory.
+/// Returns the number of blocks that the reserve has ever served; an increase means that a failure may be due to
+/// memory.
 pub fn served() -> usize {
     SERVED.load(Ordering::Acquire)
 }
@@ -323,7 +324,7 @@ thread_local! {
     static PEAK: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Bytes that this thread has allocated, minus those it has freed.
+/// Returns the number of bytes that this thread has allocated, minus those it has freed.
 pub fn held() -> i64 {
     HELD.get()
 }

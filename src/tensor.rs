@@ -41,12 +41,12 @@ impl Shape {
         self.dims().iter().product()
     }
 
-    /// Length of the contiguous dimension.
+    /// Returns the length of the contiguous dimension.
     pub fn cols(&self) -> u64 {
         self.dims().last().copied().unwrap_or(1)
     }
 
-    /// Number of contiguous runs of `cols` elements.
+    /// Returns the number of contiguous runs of `cols` elements.
     pub fn rows(&self) -> u64 {
         let d = self.dims();
         d[..d.len().saturating_sub(1)].iter().product()

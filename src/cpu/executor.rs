@@ -258,7 +258,7 @@ impl CpuExecutor {
         Ok(&self.logits[i * vocab..(i + 1) * vocab])
     }
 
-    /// Current number of rows of the activations.
+    /// Returns the current number of rows of the activations.
     pub fn rows(&self) -> usize {
         self.tensors.n
     }

@@ -206,12 +206,12 @@ impl CpuKv {
         Ok(KvLayout::new(spec)?.1 as u64)
     }
 
-    /// Reserved memory in bytes.
+    /// Returns the reserved memory in bytes.
     pub fn bytes(&self) -> u64 {
         self.memory.len() as u64
     }
 
-    /// Returns the bytes for one more position of capacity; ring buffers do not grow.
+    /// Returns the number of bytes for one more position of capacity; ring buffers do not grow.
     pub fn token_bytes(&self) -> u64 {
         let whole = self.layout.layers.iter().filter(|l| !l.is_ring);
         whole.map(|l| (l.n_heads * (l.key_panel / LANES + l.value_bytes)).div_ceil(l.pool) as u64).sum()

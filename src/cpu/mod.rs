@@ -116,7 +116,7 @@ impl PackedWeights {
     }
 }
 
-/// Returns the bytes of memory of this machine: total and free; 0 if unknown.
+/// Returns the number of bytes of memory of this machine: total and free; 0 if unknown.
 pub fn memory() -> [u64; 2] {
     os::memory()
 }
@@ -275,7 +275,7 @@ impl CpuBackend {
         &self.info
     }
 
-    /// Bytes of memory for weights.
+    /// Returns the number of bytes of memory for weights.
     pub fn weight_bytes(&self) -> u64 {
         self.packed_bytes as u64 + self.vector_bytes()
     }
@@ -284,7 +284,7 @@ impl CpuBackend {
         self.vectors.iter().map(|v| 4 * v.len() as u64).sum()
     }
 
-    /// Name of the instruction set of the backend's products.
+    /// Returns the name of the instruction set of the backend's products.
     pub fn isa(&self) -> &'static str {
         self.isa.name()
     }
@@ -321,7 +321,7 @@ impl CpuBackend {
         })
     }
 
-    /// Bytes of memory, in addition to the weights, while they are packed.
+    /// Returns the number of bytes of memory, in addition to the weights, while they are packed.
     pub fn staging_bytes(&self) -> u64 {
         self.staging_bytes as u64
     }
@@ -352,7 +352,7 @@ impl CpuBackend {
         bytes.len() as u64
     }
 
-    /// All matrices, by `Weight`.
+    /// Returns all matrices, by `Weight`.
     pub fn sources(&self) -> Vec<HeldMatrix<'_>> {
         (0..self.matrices.len() as u32).map(|weight| self.source(Weight(weight))).collect()
     }

@@ -32,7 +32,7 @@ impl CpuRecurrent {
         Ok(CpuRecurrent { starts, buffers })
     }
 
-    /// Reserved memory in bytes.
+    /// Returns the reserved memory in bytes.
     pub fn bytes(&self) -> u64 {
         self.buffers.iter().map(|b| 4 * b.len() as u64).sum()
     }

@@ -30,7 +30,7 @@ impl CpuSequence {
         self.kv.as_mut()
     }
 
-    /// Reserved memory in bytes.
+    /// Returns the reserved memory in bytes.
     pub fn bytes(&self) -> u64 {
         self.kv().map_or(0, CpuKv::bytes) + self.recurrent.bytes()
     }

@@ -184,7 +184,7 @@ impl Context {
         Some((self.driver.version, self.driver.uuid(self.ordinal)?))
     }
 
-    /// Returns the bytes that are allocated or planned: device memory, and pinned memory.
+    /// Returns the number of bytes that are allocated or planned: device memory, and pinned memory.
     pub fn taken(&self) -> [u64; 2] {
         self.taken.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }

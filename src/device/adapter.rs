@@ -59,12 +59,12 @@ impl Adapter {
         Adapter { cpu, gpus, digest: hash.finish(), largest_factor }
     }
 
-    /// Bytes on the host.
+    /// Returns the number of bytes on the host.
     pub fn host_bytes(&self) -> u64 {
         self.cpu.as_ref().map_or(0, |cpu| cpu.bytes())
     }
 
-    /// The largest absolute scale of a product.
+    /// Returns the largest absolute scale of a product.
     pub fn largest_factor(&self) -> f64 {
         self.largest_factor
     }
@@ -84,7 +84,7 @@ impl AdapterSet<Adapter> {
         hash.finish().max(1)
     }
 
-    /// The set for one device, whose part of an adapter `of` returns.
+    /// Returns the set for one device, whose part of an adapter `of` returns.
     pub(super) fn on<A: ?Sized>(&self, of: impl Fn(&Adapter) -> Option<&Arc<A>>) -> AdapterSet<A> {
         let scaled = self.iter().filter_map(|(adapter, factor)| Some((of(adapter)?.clone(), *factor)));
         AdapterSet::new(scaled.collect())

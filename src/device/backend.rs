@@ -33,7 +33,7 @@ use crate::sampling::{MAX_ENTRIES, SamplingRule};
 /// Number of the CPU in `devices()`, from 1.
 pub const CPU_DEVICE: u32 = 1;
 
-/// All devices, the CPU first.
+/// Returns all devices, the CPU first.
 pub fn devices() -> Vec<DeviceInfo> {
     let mut devices = vec![cpu::device(fastest())];
     devices.extend(drivers::devices());
@@ -158,7 +158,7 @@ impl Backend {
         on_gpus(&open(named)?, progress)
     }
 
-    /// The parts on GPUs, in layer order.
+    /// Returns the parts on GPUs, in layer order.
     fn on_gpus(&self) -> &[Arc<dyn GpuModel>] {
         match self {
             Backend::Cpu(_) => &[],
@@ -167,7 +167,7 @@ impl Backend {
         }
     }
 
-    /// The part on the CPU.
+    /// Returns the part on the CPU.
     fn cpu(&self) -> Option<&Arc<CpuBackend>> {
         match self {
             Backend::Cpu(cpu) => Some(cpu),
@@ -176,7 +176,7 @@ impl Backend {
         }
     }
 
-    /// Experts on the host for layers on GPUs, if any.
+    /// Returns the experts on the host for layers on GPUs, if any.
     fn host_experts(&self) -> Option<&HostExperts> {
         match self {
             Backend::Pipeline(pipeline) => pipeline.host_experts(),
@@ -184,7 +184,7 @@ impl Backend {
         }
     }
 
-    /// The weights of the host, if any.
+    /// Returns the weights of the host, if any.
     fn on_host(&self) -> Option<&Arc<CpuBackend>> {
         match self {
             Backend::Pipeline(pipeline) => pipeline.on_host(),
@@ -256,7 +256,7 @@ impl Backend {
         }
     }
 
-    /// Number in `devices()`, from 1, of the first GPU, otherwise of the CPU.
+    /// Returns the number in `devices()`, from 1, of the first GPU, otherwise of the CPU.
     pub fn device_number(&self) -> u32 {
         self.on_gpus().first().map_or(CPU_DEVICE, |gpu| number(&**gpu))
     }
@@ -266,12 +266,12 @@ impl Backend {
         self.on_gpus().iter().map(|gpu| gpu.taken()).collect()
     }
 
-    /// Name of the instruction set of matrix products on the CPU, if any.
+    /// Returns the name of the instruction set of matrix products on the CPU, if any.
     pub fn isa(&self) -> &'static str {
         self.on_host().map_or("", |cpu| cpu.isa())
     }
 
-    /// Names of the GPUs, otherwise of the CPU.
+    /// Returns the names of the GPUs, otherwise of the CPU.
     pub fn device_names(&self) -> String {
         let names: Vec<String> = match self {
             Backend::Cpu(cpu) => vec![cpu.device().name.clone()],
@@ -280,12 +280,12 @@ impl Backend {
         names.join(" and ")
     }
 
-    /// Why the host's packed weights are not in a file although one was requested.
+    /// Returns why the host's packed weights are not in a file although one was requested.
     pub fn unwritten(&self) -> Option<&Error> {
         self.on_host().and_then(|cpu| cpu.unwritten())
     }
 
-    /// Kind and weight bytes of each device, first the kind of the last layers.
+    /// Returns the kind and weight bytes of each device, first the kind of the last layers.
     pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
         let on_gpus = self.on_gpus().iter().map(|gpu| gpu.weight_bytes()).reduce(|a, b| a + b);
         let on_gpus = on_gpus.map(|bytes| (DeviceKind::Gpu, bytes));
@@ -339,18 +339,18 @@ impl Backend {
         Ok(Adapter::new(cpu, gpus, factors.products))
     }
 
-    /// Bytes of the host's weights that are vectors.
+    /// Returns the number of bytes of the host's weights that are vectors.
     pub fn vector_bytes(&self) -> u64 {
         self.on_host().map_or(0, |cpu| cpu.vector_bytes())
     }
 
-    /// Bytes of host staging memory during a load.
+    /// Returns the number of bytes of host staging memory during a load.
     pub fn staging_bytes(&self) -> u64 {
         let on_gpus = self.on_gpus().iter().map(|gpu| gpu.staging_bytes());
         on_gpus.chain(self.on_host().map(|cpu| cpu.staging_bytes())).max().unwrap_or(0)
     }
 
-    /// Device number and number of layers of each GPU; `n`: number of all layers.
+    /// Returns the device number and number of layers of each GPU; `n`: number of all layers.
     pub fn gpus(&self, n: usize) -> Vec<(u32, usize)> {
         let layers = match self {
             Backend::Pipeline(pipeline) => pipeline.gpu_layers().collect(),
@@ -374,7 +374,7 @@ impl Backend {
         !matches!(self, Backend::Cpu(_)) && rule.entries() <= MAX_ENTRIES && rule.params.suits_devices()
     }
 
-    /// Bytes of host memory of an executor.
+    /// Returns the number of bytes of host memory of an executor.
     pub fn executor_bytes(&self, program: &Program, limits: StepLimits) -> u64 {
         let of_layers = match self.is_on_cpu() {
             true => limits.max_tokens * program.scratch_width() + limits.max_outputs * program.vocab,
@@ -408,7 +408,7 @@ impl Backend {
     }
 }
 
-/// Number in `devices()`, from 1.
+/// Returns the number in `devices()`, from 1.
 fn number(gpu: &dyn GpuModel) -> u32 {
     drivers::number(&*gpu.device())
 }

@@ -34,22 +34,22 @@ impl Checkpoints {
         self.kept = position;
     }
 
-    /// The position of each buffer.
+    /// Returns the position of each buffer.
     pub fn positions(&self) -> &[Option<usize>; BUFFERS] {
         &self.positions
     }
 
-    /// The buffer with the states after exactly `len` tokens.
+    /// Returns the buffer with the states after exactly `len` tokens.
     pub fn at(&self, len: usize) -> Option<usize> {
         self.positions.iter().position(|p| *p == Some(len))
     }
 
-    /// The largest position up to `len`.
+    /// Returns the largest position up to `len`.
     pub fn newest(&self, len: usize) -> Option<usize> {
         self.positions.iter().flatten().copied().filter(|p| *p <= len).max()
     }
 
-    /// The buffers that hold a position.
+    /// Returns the buffers that hold a position.
     pub fn held(&self) -> impl Iterator<Item = usize> {
         (0..BUFFERS).filter(|i| self.positions[*i].is_some())
     }
@@ -59,8 +59,8 @@ impl Checkpoints {
         self.positions.iter_mut().filter(|p| p.is_some_and(|p| p > len)).for_each(|p| *p = None);
     }
 
-    /// The buffer that the step after `len` tokens writes, `committed` of which are committed: an unused one, otherwise
-    /// the unprotected committed one whose loss costs rewinds least.
+    /// Returns the buffer that the step after `len` tokens writes, `committed` of which are committed: an unused one,
+    /// otherwise the unprotected committed one whose loss costs rewinds least.
     ///
     /// Without the checkpoint at `p`, between neighbors `a` and `b`, a rewind to `p..b` recomputes `p - a` more tokens.
     /// Rewinds to `r` are assumed to have frequency `1 / (len - r + 1)`, which puts many checkpoints near the end.

@@ -48,7 +48,7 @@ impl Executor {
         Executor { program: program.clone(), limits, device, gpu: 0 }
     }
 
-    /// Names of the kernels that the open step has launched on a GPU.
+    /// Returns the names of the kernels that the open step has launched on a GPU.
     pub fn kernels(&self) -> Vec<&'static str> {
         match &self.device {
             DeviceExecutor::Gpu(gpu) => gpu.kernels(),
@@ -65,7 +65,7 @@ impl Executor {
         }
     }
 
-    /// All ops of the program.
+    /// Returns all ops of the program.
     pub fn ops(&self) -> Range<usize> {
         0..self.program.ops.len()
     }
@@ -126,7 +126,7 @@ impl Executor {
         self.device.step().end()
     }
 
-    /// CPU time of the last step, if the CPU has the first of several parts.
+    /// Returns the CPU time of the last step, if the CPU has the first of several parts.
     pub fn first_share(&self) -> Duration {
         match &self.device {
             DeviceExecutor::Pipeline(pipeline) => pipeline.first_share(),
@@ -143,7 +143,7 @@ impl Executor {
         }
     }
 
-    /// Maximum number of steps in flight before the oldest one is collected; 0: no pipelining.
+    /// Returns the maximum number of steps in flight before the oldest one is collected; 0: no pipelining.
     pub fn ahead(&self) -> usize {
         match &self.device {
             DeviceExecutor::Cpu(_) => 0,

@@ -33,7 +33,7 @@ pub struct HostExperts {
 }
 
 impl HostExperts {
-    /// Bytes of their weights.
+    /// Returns the number of bytes of the weights of host experts.
     pub fn bytes(&self) -> Result<u64> {
         let (_, needed) = self.program.part(0..self.program.ops.len())?;
         Ok(needed.into_iter().map(|weight| self.cpu.bytes_of(weight)).sum())
@@ -109,15 +109,15 @@ const MANY: usize = 256;
 /// Number of pieces copied for the measurement; the first one is not counted.
 const PIECES: usize = 5;
 
-/// The minimum number of rows, a power of two, for which copies of `copy` seconds are faster than the host, which takes
-/// `few` seconds for `FEW` rows and `many` for `MANY`; `None` for invalid measurements.
+/// Returns the minimum number of rows, a power of two, for which copies of `copy` seconds are faster than the host,
+/// which takes `few` seconds for `FEW` rows and `many` for `MANY`; `None` for invalid measurements.
 fn rows_from(copy: f64, few: f64, many: f64) -> Option<usize> {
     let row = (many - few) / (MANY - FEW) as f64;
     let rows = FEW as f64 + ((copy - few) / row).max(0.0);
     (row > 0.0 && copy.is_finite() && rows < f64::from(u16::MAX)).then(|| (rows.ceil() as usize).next_power_of_two())
 }
 
-/// The matrices of an op: gate (or up, if there is no gate or both are one matrix), up, down.
+/// Returns the matrices of an op: gate (or up, if there is no gate or both are one matrix), up, down.
 fn matrices<'a>(cpu: &'a CpuBackend, e: &Experts) -> [Option<HeldMatrix<'a>>; 3] {
     let up = e.gate.filter(|gate| *gate != e.up).map(|_| e.up);
     [Some(e.gate.unwrap_or(e.up)), up, Some(e.down)].map(|weight| weight.map(|weight| cpu.source(weight)))
@@ -127,7 +127,7 @@ fn each_of<'a>(matrices: &'a [Option<HeldMatrix>; 3]) -> [Option<&'a dyn MatrixS
     matrices.each_ref().map(|matrix| matrix.as_ref().map(|matrix| matrix as &dyn MatrixSource))
 }
 
-/// The rows of a piece in a matrix of `stack` experts.
+/// Returns the rows of a piece in a matrix of `stack` experts.
 fn rows_of(of: &dyn MatrixSource, piece: &Piece, stack: usize) -> Range<usize> {
     let rows = of.rows() / stack;
     piece.experts.start * rows..piece.experts.end * rows
@@ -303,7 +303,7 @@ impl HostExecutor {
         self.cpu.fits_threads()
     }
 
-    /// CPU time of the step.
+    /// Returns the CPU time of the step.
     pub fn busy(&self) -> Duration {
         self.busy
     }

@@ -27,7 +27,7 @@ pub struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// A load of one program without a memory limit.
+    /// Returns a load of one program without a memory limit.
     pub fn new(options: &'a LoadOptions<'a>, limits: StepLimits, cache: SequenceSpec) -> Load<'a> {
         Load { options, isa: None, host_bytes: u64::MAX, files: 0, beside: Vec::new(), limits, cache }
     }

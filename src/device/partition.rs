@@ -31,19 +31,19 @@ pub struct Division {
     pub fits: bool,
 }
 
-/// The ops of some layers; the first layer includes the ops before it, the last one includes the head.
+/// Returns the ops of some layers; the first layer includes the ops before it, the last one includes the head.
 pub fn ops(program: &Program, layers: &Range<usize>) -> Range<usize> {
     let start = |layer: usize| program.layers.get(layer).map_or(program.ops.len(), |ops| ops.start);
     if layers.start == 0 { 0..start(layers.end) } else { start(layers.start)..start(layers.end) }
 }
 
-/// The program of some ops, and the weights that it needs.
+/// Returns the program of some ops, and the weights that it needs.
 pub fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Result<(Arc<Program>, Weights<'a>)> {
     let (part, needed) = program.part(ops)?;
     Ok((Arc::new(part), weights.with(&needed)))
 }
 
-/// The matrices that `programs` need in addition to `own`.
+/// Returns the matrices that `programs` need in addition to `own`.
 pub fn beside(own: &[Weight], programs: &[Arc<Program>]) -> Result<Vec<Weight>> {
     let mut further = Vec::new();
     for program in programs {
@@ -124,7 +124,7 @@ pub fn divide(
     Ok(Division { cpu_layers: n, gpus: Vec::new(), fits: false })
 }
 
-/// Free memory of a device, divided by the number of times that the list contains the device.
+/// Returns the free memory of a device, divided by the number of times that the list contains the device.
 fn room(device: &dyn GpuDevice, devices: &[Arc<dyn GpuDevice>]) -> u64 {
     let place = |device: &dyn GpuDevice| (device.driver(), device.ordinal());
     let places = devices.iter().filter(|other| place(&***other) == place(device)).count();

@@ -150,22 +150,22 @@ impl Pipeline {
         Ok(Arc::new(parts))
     }
 
-    /// The weights of the host, if any.
+    /// Returns the weights of the host, if any.
     pub fn on_host(&self) -> Option<&Arc<CpuBackend>> {
         self.on_host.as_ref()
     }
 
-    /// The weights of the host, if they belong to the first part.
+    /// Returns the weights of the host, if they belong to the first part.
     pub fn cpu(&self) -> Option<&Arc<CpuBackend>> {
         self.on_host().filter(|_| self.on_cpu > 0)
     }
 
-    /// Experts on the host for layers on GPUs, if any.
+    /// Returns the experts on the host for layers on GPUs, if any.
     pub fn host_experts(&self) -> Option<&HostExperts> {
         self.host.as_ref()
     }
 
-    /// The last part that has all weights of a program, and the program renumbered for it.
+    /// Returns the last part that has all weights of a program, and the program renumbered for it.
     pub fn on_one(&self, program: &Program) -> Result<Option<(usize, Arc<Program>)>> {
         let (mut own, needed) = program.part(0..program.ops.len())?;
         for (i, part) in self.parts.iter().enumerate().rev() {
@@ -177,7 +177,7 @@ impl Pipeline {
         Ok(None)
     }
 
-    /// The GPU of a part.
+    /// Returns the GPU of a part.
     pub fn gpu_of(&self, part: usize) -> Option<&Arc<dyn GpuModel>> {
         part.checked_sub(self.on_cpu).map(|gpu| &self.gpus[gpu])
     }
@@ -200,12 +200,12 @@ impl Pipeline {
         Ok(Arc::new(own))
     }
 
-    /// The parts on GPUs.
+    /// Returns the parts on GPUs.
     pub fn gpus(&self) -> &[Arc<dyn GpuModel>] {
         &self.gpus
     }
 
-    /// Number of layers on each GPU.
+    /// Returns the number of layers on each GPU.
     pub fn gpu_layers(&self) -> impl Iterator<Item = usize> {
         self.parts.iter().skip(self.on_cpu).map(|part| part.layers.len())
     }
@@ -241,7 +241,7 @@ impl Pipeline {
 }
 
 impl Part {
-    /// The part of some layers. `placed`: the same program with experts on the host.
+    /// Returns the part of some layers. `placed`: the same program with experts on the host.
     fn new(program: &Program, placed: Option<&Program>, layers: Range<usize>) -> Result<Part> {
         let (ops, placed) = (partition::ops(program, &layers), placed.unwrap_or(program));
         let own = partition::ops(placed, &layers);
@@ -406,8 +406,8 @@ impl PipelineExecutor {
             && self.host.as_ref().is_none_or(|host| host.fits_threads())
     }
 
-    /// The part with the results, after checking that all earlier parts succeeded: results computed from a fault look
-    /// valid.
+    /// Returns the part with the results, after checking that all earlier parts succeeded: results computed from a
+    /// fault look valid.
     fn head(&mut self) -> Result<&mut dyn GpuExecutor> {
         let Some((head, before)) = self.gpus.split_last_mut() else {
             return Err(Error::invalid("the list of devices is empty; it must name a GPU"));
@@ -416,7 +416,7 @@ impl PipelineExecutor {
         Ok(&mut **head)
     }
 
-    /// CPU time.
+    /// Returns the CPU time.
     pub fn first_share(&self) -> Duration {
         self.first_share + self.host.as_ref().map_or(Duration::ZERO, |host| host.busy())
     }
@@ -436,7 +436,7 @@ impl PipelineExecutor {
         sum
     }
 
-    /// Maximum number of steps in flight: 0 if the CPU has a part of them.
+    /// Returns the maximum number of steps in flight: 0 if the CPU has a part of them.
     pub fn ahead(&self) -> usize {
         let steps = self.gpus.iter().map(|part| part.ahead()).min();
         steps.filter(|_| !self.is_in_part_on_host()).unwrap_or(0)
@@ -467,7 +467,7 @@ impl PipelineExecutor {
         self.gpus[n - 1].collect(tokens)
     }
 
-    /// The step of a part.
+    /// Returns the step of a part.
     fn part(&mut self, at: usize) -> &mut dyn OpenStep {
         match (self.cpu.as_mut(), at) {
             (Some(cpu), 0) => cpu,

@@ -34,7 +34,7 @@ pub fn check(placement: Placement, program: &Program) -> Result<()> {
     }
 }
 
-/// The layers with experts.
+/// Returns the layers with experts.
 fn mixtures(program: &Program) -> Vec<usize> {
     let has_experts = |layer: &usize| experts_of(program, *layer).next().is_some();
     (0..program.layers.len()).filter(has_experts).collect()
@@ -47,7 +47,7 @@ fn experts_of(program: &Program, layer: usize) -> impl Iterator<Item = &Experts>
     })
 }
 
-/// The expert matrices of a layer.
+/// Returns the expert matrices of a layer.
 pub fn expert_weights<'a>(program: &Program, layer: usize, weights: &Weights<'a>) -> Weights<'a> {
     let mut used: Vec<Weight> =
         experts_of(program, layer).flat_map(|e| e.gate.into_iter().chain([e.up, e.down])).collect();
@@ -128,8 +128,9 @@ pub fn divide(
     Ok((division, placed.transpose()?))
 }
 
-/// Size in bytes of the pieces in which steps copy experts to a device. Returns 0 if no step may copy: for experts with
-/// a column order, or in deterministic mode, because host and device results differ and rows would depend on the batch.
+/// Returns the size in bytes of the pieces in which steps copy experts to a device. Returns 0 if no step may copy: for
+/// experts with a column order, or in deterministic mode, because host and device results differ and rows would depend
+/// on the batch.
 fn piece(device: &dyn GpuDevice, experts: &Program, weights: &Weights) -> Result<usize> {
     if device.is_deterministic() || device.supports(experts, weights, 0..experts.ops.len()).is_err() {
         return Ok(0);
@@ -147,8 +148,8 @@ fn piece(device: &dyn GpuDevice, experts: &Program, weights: &Weights) -> Result
     Ok(piece)
 }
 
-/// The device and host programs with the experts of layers `host` on the host. `piece`: `OnHost::piece`, 0 if no step
-/// copies.
+/// Returns the device and host programs with the experts of layers `host` on the host. `piece`: `OnHost::piece`, 0 if
+/// no step copies.
 pub fn place(program: &Program, host: Range<usize>, piece: usize) -> Placed {
     let writes = |op: &Op, tensors: [TensorId; 2]| {
         let mut writes = false;

@@ -51,33 +51,33 @@ impl Sequence {
         self.extent.len == 0
     }
 
-    /// Allocated bytes.
+    /// Returns the allocated bytes.
     pub fn bytes(&self) -> u64 {
         self.host_bytes() + self.gpus.iter().map(|kv| kv.bytes()).sum::<u64>()
     }
 
-    /// Bytes per position of capacity.
+    /// Returns the number of bytes per position of capacity.
     pub fn token_bytes(&self) -> Result<u64> {
         let on_cpu = self.cpu_kv().map_or(0, CpuKv::token_bytes);
         self.gpus.iter().try_fold(on_cpu, |sum, kv| Ok(sum + kv.token_bytes()?))
     }
 
-    /// The host's part of `bytes`.
+    /// Returns the host's part of `bytes`.
     pub fn host_bytes(&self) -> u64 {
         self.cpu.as_ref().map_or(0, CpuSequence::bytes)
     }
 
-    /// The KV cache of the layers on the CPU.
+    /// Returns the KV cache of the layers on the CPU.
     pub fn cpu_kv(&self) -> Option<&CpuKv> {
         self.cpu.as_ref().and_then(CpuSequence::kv)
     }
 
-    /// The parts on GPUs, in layer order.
+    /// Returns the parts on GPUs, in layer order.
     pub fn gpus(&self) -> &[Box<dyn GpuSequence>] {
         &self.gpus
     }
 
-    /// The index of the GPU that has a layer (`None`: the CPU), and the layer's index there.
+    /// Returns the index of the GPU that has a layer (`None`: the CPU), and the layer's index there.
     fn place(&self, layer: usize) -> (Option<usize>, usize) {
         let on_cpu = self.cpu_kv().map_or(0, |kv| kv.spec().layers.len());
         let Some(mut rest) = layer.checked_sub(on_cpu) else { return (None, layer) };
@@ -99,7 +99,7 @@ impl Sequence {
         Ok(Sequence { spec: self.spec.clone(), extent: self.extent, cpu, gpus, adapters: self.adapters.clone() })
     }
 
-    /// LoRA adapters of every step.
+    /// Returns the LoRA adapters of every step.
     pub fn adapters(&self) -> &AdapterSet<Adapter> {
         &self.adapters
     }
@@ -119,7 +119,7 @@ impl Sequence {
         &self.extent
     }
 
-    /// The first position that a layer still holds.
+    /// Returns the first position that a layer still holds.
     fn first_held(spec: &SequenceSpec, layer: usize, extent: &Extent) -> usize {
         match spec.layers[layer].window {
             0 => 0,
@@ -219,7 +219,7 @@ impl Sequence {
         self.holds_windows(len) && (!is_recurrent || self.extent.checkpoints.at(len).is_some())
     }
 
-    /// The largest number of tokens, at most `len`, to which the state can be rewound without recomputing.
+    /// Returns the largest number of tokens, at most `len`, to which the state can be rewound without recomputing.
     pub fn reach(&self, len: usize) -> usize {
         let len = len.min(self.extent.len);
         let newest = match self.spec.recurrent.is_empty() {
@@ -266,7 +266,7 @@ impl Sequence {
         checkpoints.begin(first, *len);
     }
 
-    /// The buffers of recurrent states that the step from position `first` reads and writes.
+    /// Returns the buffers of recurrent states that the step from position `first` reads and writes.
     pub fn recurrent_buffers(&self, first: usize) -> Result<(usize, usize)> {
         let incomplete = || Error::invalid("recurrent layers hold nothing of the tokens before the step");
         let Extent { len, checkpoints, .. } = &self.extent;

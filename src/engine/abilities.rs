@@ -6,7 +6,7 @@ use super::prompt;
 use crate::error::{Error, Result};
 use crate::text::{Chat, PartKind};
 
-/// The template variables that switch reasoning.
+/// Returns the template variables that switch reasoning.
 pub(super) fn switches(is_on: bool) -> Vec<(&'static str, bool)> {
     vec![("enable_thinking", is_on), ("thinking", is_on)]
 }
@@ -71,7 +71,7 @@ impl Abilities {
     }
 }
 
-/// The shortest conversation.
+/// Returns the shortest conversation.
 pub(super) fn question() -> Chat {
     Chat::new(&[("user", "?")], true)
 }

@@ -23,14 +23,14 @@ impl Default for CacheParams {
 }
 
 impl CacheParams {
-    /// Context length in tokens, for a model that declares `context`.
+    /// Returns the context length in tokens, for a model that declares `context`.
     pub fn capacity_or_default(&self, context: u32) -> usize {
         let tokens = if self.capacity == 0 { context.clamp(1, DEFAULT_CAPACITY) } else { self.capacity };
         tokens as usize
     }
 }
 
-/// The shape of a KV cache for `program` and steps up to `limits`.
+/// Returns the shape of a KV cache for `program` and steps up to `limits`.
 pub fn state_spec(program: &Program, context: u32, params: &CacheParams, limits: StepLimits) -> SequenceSpec {
     SequenceSpec {
         layers: program.kv_layers.clone(),

@@ -52,7 +52,7 @@ impl Cancel {
         cancels.iter().flatten().try_for_each(|cancel| cancel.state())
     }
 
-    /// The reason for stopping; the cancel may have been reset since.
+    /// Returns the reason for stopping; the cancel may have been reset since.
     pub(crate) fn reason(cancels: &[Option<&Cancel>]) -> Error {
         Cancel::check(cancels).err().unwrap_or(Error::Cancelled)
     }

@@ -65,7 +65,7 @@ impl Chooser {
         self.grammar.as_mut().map_or(Ok(()), |grammar| grammar.forced(history, most, out))
     }
 
-    /// Number of leading `tokens` that the grammar accepts after `history`; all without a grammar.
+    /// Returns the number of leading `tokens` that the grammar accepts after `history`; all without a grammar.
     pub fn admits(&mut self, history: &[u32], tokens: &[u32]) -> Result<usize> {
         self.grammar.as_mut().map_or(Ok(tokens.len()), |grammar| grammar.admits(history, tokens))
     }
@@ -119,7 +119,7 @@ impl<'a> DeviceRules<'a> {
         }
     }
 
-    /// The rule after `recent` tokens (in two parts) and `draws` random draws; `None` for greedy.
+    /// Returns the rule after `recent` tokens (in two parts) and `draws` random draws; `None` for greedy.
     pub fn rule(&self, recent: [&'a [u32]; 2], draws: u64) -> Option<SamplingRule<'a>> {
         let rule = self.full(recent, draws);
         (self.chooser.is_some() || !rule.banned.is_empty()).then_some(rule)

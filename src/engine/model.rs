@@ -203,7 +203,7 @@ impl Model {
         &self.info
     }
 
-    /// The authors' recommended sampling parameters.
+    /// Returns the authors' recommended sampling parameters.
     pub fn advice(&self) -> &Advice {
         &self.advice
     }
@@ -231,17 +231,17 @@ impl Model {
         self.chat_template.as_ref().ok_or_else(|| Error::unsupported("the model has no chat template"))
     }
 
-    /// The possible replies to a chat.
+    /// Returns the possible replies to a chat.
     pub fn reply(&self, chat: &Chat) -> Result<Reply> {
         self.reply_to(chat, &self.render_chat(chat)?)
     }
 
-    /// The possible replies to a chat rendered as `prompt`.
+    /// Returns the possible replies to a chat rendered as `prompt`.
     pub(super) fn reply_to(&self, chat: &Chat, prompt: &MarkedText) -> Result<Reply> {
         Reply::new(self.reply_form()?.clone(), chat, prompt)
     }
 
-    /// The form of replies, derived from the chat template.
+    /// Returns the form of replies, derived from the chat template.
     pub(super) fn reply_form(&self) -> Result<&Arc<ReplyForm>> {
         match self.reply_form.get() {
             Some(form) => Ok(form),
@@ -311,7 +311,7 @@ impl Model {
         &self.runtime
     }
 
-    /// The network; an error for a text-only load.
+    /// Returns the network; an error for a text-only load.
     pub(super) fn network(&self) -> Result<&Arc<Network>> {
         self.network.as_ref().ok_or_else(|| Error::invalid("the model was loaded without its weights"))
     }
@@ -321,7 +321,7 @@ impl Model {
         self.network.as_ref().is_some_and(|network| network.is_mutual)
     }
 
-    /// Context length in tokens for `params`.
+    /// Returns the context length in tokens for `params`.
     pub(super) fn capacity_of(&self, params: &CacheParams) -> Result<usize> {
         Ok(params.capacity_or_default(self.network()?.context_length))
     }
@@ -378,7 +378,7 @@ fn check_devices(options: &LoadOptions) -> Result<()> {
     Ok(())
 }
 
-/// The caller's chat template, or the model's own.
+/// Returns the caller's chat template, or the model's own.
 fn chat_template(
     params: &LoadParams,
     runtime: &Runtime,
@@ -417,7 +417,7 @@ pub(super) fn in_file(path: &Path, e: Error) -> Error {
     }
 }
 
-/// One log line: network, layers, number of tensors by type, device.
+/// Returns one log line: network, layers, number of tensors by type, device.
 fn summary(info: &ModelInfo, source: &Source, device: &str) -> String {
     let mut types: BTreeMap<&str, usize> = BTreeMap::new();
     for tensor in source.tensors() {

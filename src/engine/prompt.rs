@@ -84,7 +84,7 @@ impl Prompt {
         Ok(list.prompt(model))
     }
 
-    /// The prompt of a conversation; its parts refer to `media` by index.
+    /// Returns the prompt of a conversation; its parts refer to `media` by index.
     ///
     /// # Errors
     /// `Cancelled` or `Deadline` if one of `cancels` fires.
@@ -133,7 +133,7 @@ impl Prompt {
         Ok(list.prompt(model))
     }
 
-    /// The tokens, with `MEDIA_ROW` for each media row.
+    /// Returns the tokens, with `MEDIA_ROW` for each media row.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
@@ -143,14 +143,14 @@ impl Prompt {
         self.tokens.extend_from_slice(tokens);
     }
 
-    /// All tokens but the last.
+    /// Returns all tokens but the last.
     pub(super) fn ahead_of_last(&self) -> Result<Text<'_>> {
         let none = || Error::invalid("the messages make no token");
         let (_, tokens) = self.tokens.split_last().ok_or_else(none)?;
         Ok(Text { tokens, runs: &self.runs, from: 0 })
     }
 
-    /// The tokens and media from index `first` on, for a session of `model`.
+    /// Returns the tokens and media from index `first` on, for a session of `model`.
     pub(crate) fn from(&self, first: usize, model: &Arc<Model>) -> Result<Text<'_>> {
         if !Arc::ptr_eq(model, &self.model) {
             return Err(Error::Mismatch("the prompt is one of another model".to_owned()));
@@ -224,7 +224,7 @@ impl List {
     }
 }
 
-/// The possible replies to a conversation with media.
+/// Returns the possible replies to a conversation with media.
 pub fn reply_to_chat(model: &Model, chat: &Chat) -> Result<Reply> {
     model.reply_to(chat, &render(model, chat)?.text)
 }
@@ -259,13 +259,13 @@ pub(super) fn has_place(model: &Model, kind: PartKind) -> Result<bool> {
     Ok(placeholders(&text, &[kind]).is_some())
 }
 
-/// All occurrences of `what` in a rendered conversation.
+/// Returns all occurrences of `what` in a rendered conversation.
 fn places(text: &MarkedText, what: &str) -> Vec<Range<usize>> {
     text.text.match_indices(what).map(|(at, found)| at..at + found.len()).collect()
 }
 
-/// The placeholders that the template wrote for parts of these kinds, in order; `None` if some are missing. Message
-/// texts are marked, so a placeholder outside them is the template's.
+/// Returns the placeholders that the template wrote for parts of these kinds, in order; `None` if some are missing.
+/// Message texts are marked, so a placeholder outside them is the template's.
 fn placeholders(text: &MarkedText, kinds: &[PartKind]) -> Option<Vec<Range<usize>>> {
     let found = |(kind, all): (PartKind, &[&str])| {
         let n = kinds.iter().filter(|one| **one == kind).count();

@@ -32,7 +32,7 @@ impl Run {
         self.media.hash == other.media.hash && self.first + other.place == other.first + self.place
     }
 
-    /// M-RoPE position (time, row, column) of the row at `place`, if the run begins at position `at`.
+    /// Returns the M-RoPE position (time, row, column) of the row at `place`, if the run begins at position `at`.
     fn turn(&self, at: u32, place: usize) -> [u32; 3] {
         let i = self.first + place - self.place;
         match self.media.kind {
@@ -45,7 +45,7 @@ impl Run {
         }
     }
 
-    /// Number of positions of the run.
+    /// Returns the number of positions of the run.
     fn positions(&self) -> usize {
         let (columns, of_pair) = (self.media.layout.columns.max(1), self.media.rows_of_pair());
         match self.media.kind {
@@ -86,17 +86,17 @@ impl Runs {
         self.0.iter()
     }
 
-    /// The place of the first row; `usize::MAX` without media.
+    /// Returns the place of the first row; `usize::MAX` without media.
     pub fn begin(&self) -> usize {
         self.0.first().map_or(usize::MAX, |run| run.place)
     }
 
-    /// The place after the last row.
+    /// Returns the place after the last row.
     pub fn end(&self) -> usize {
         self.0.last().map_or(0, Run::end)
     }
 
-    /// The places after each medium that ends before `place`, in order.
+    /// Returns the places after each medium that ends before `place`, in order.
     fn ends_before(&self, place: usize) -> impl DoubleEndedIterator<Item = usize> {
         let is_last = |i: usize| self.0.get(i + 1).is_none_or(|next| next.first == 0);
         let runs = &self.0[..self.0.partition_point(|run| run.place < place)];
@@ -104,12 +104,12 @@ impl Runs {
         ends.filter(move |end| *end < place)
     }
 
-    /// The place after the last medium that ends before `place`.
+    /// Returns the place after the last medium that ends before `place`.
     pub fn last_end(&self, place: usize) -> Option<usize> {
         self.ends_before(place).next_back()
     }
 
-    /// Number of tokens, at most `n`, from `place` up to the end of a medium if one ends among them.
+    /// Returns the number of tokens, at most `n`, from `place` up to the end of a medium if one ends among them.
     pub fn up_to_media(&self, place: usize, n: usize) -> usize {
         let mut ends = self.ends_before(place + n).filter(|end| *end > place).map(|end| end - place).peekable();
         while let Some(len) = ends.next() {
@@ -120,7 +120,7 @@ impl Runs {
         n
     }
 
-    /// The run that contains a place.
+    /// Returns the run that contains a place.
     fn at(&self, place: usize) -> Option<&Run> {
         let run = self.0[..self.0.partition_point(|run| run.place <= place)].last();
         run.filter(|run| place < run.end())
@@ -165,17 +165,18 @@ impl Runs {
         Ok(())
     }
 
-    /// The encoder output that all later tokens attend to.
+    /// Returns the encoder output that all later tokens attend to.
     pub fn source(&self) -> Option<&Run> {
         self.0.first().filter(|run| run.media.kind == MediaKind::Text)
     }
 
-    /// The last place up to `place` outside indivisible media: images with bidirectional attention, and sources.
+    /// Returns the last place up to `place` outside indivisible media: images with bidirectional attention, and
+    /// sources.
     pub fn whole(&self, place: usize) -> usize {
         self.outside(place, |media| media.is_mutual || media.kind == MediaKind::Text)
     }
 
-    /// The last place up to `place` outside media that satisfy `within`.
+    /// Returns the last place up to `place` outside media that satisfy `within`.
     fn outside(&self, place: usize, within: impl Fn(&Media) -> bool) -> usize {
         let run = place.checked_sub(1).and_then(|before| self.at(before));
         run.filter(|run| within(&run.media) && place < run.end()).map_or(place, |run| run.place)
@@ -191,15 +192,15 @@ impl Runs {
         Err(Error::invalid(format!("place {place} is within {what} that begins at {whole}")))
     }
 
-    /// Number of tokens of a step, out of the next `n`: at most `room`, without splitting images with bidirectional
-    /// attention. 0 if such an image does not fit. Source rows have steps of their own.
+    /// Returns the number of tokens of a step, out of the next `n`: at most `room`, without splitting images with
+    /// bidirectional attention. 0 if such an image does not fit. Source rows have steps of their own.
     pub fn fit(&self, place: usize, n: usize, room: usize) -> usize {
         let source = self.source().map_or(0, |run| run.end().saturating_sub(place));
         let n = if source > 0 { n.min(source) } else { n };
         self.outside(place + n.min(room), |media| media.is_mutual).saturating_sub(place)
     }
 
-    /// Number of rows from `place` on that must be in one step.
+    /// Returns the number of rows from `place` on that must be in one step.
     pub fn due(&self, place: usize) -> usize {
         self.at(place).filter(|run| run.media.is_mutual).map_or(0, |run| run.end() - place)
     }
@@ -217,7 +218,7 @@ impl Runs {
         }
     }
 
-    /// The runs that overlap the places, with their rows there.
+    /// Returns the runs that overlap the places, with their rows there.
     pub fn within(&self, places: Range<usize>) -> impl Iterator<Item = (&Run, Range<usize>)> {
         let runs = self.0.iter().skip_while(move |run| run.end() <= places.start);
         runs.take_while(move |run| run.place < places.end).map(move |run| {
@@ -268,23 +269,23 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Tokens without media.
+    /// Returns tokens without media.
     pub fn plain(tokens: &'a [u32]) -> Text<'a> {
         Text { tokens, runs: &NO_RUNS, from: 0 }
     }
 
-    /// The first `n` tokens.
+    /// Returns the first `n` tokens.
     pub fn first(self, n: usize) -> Text<'a> {
         self.part(0..n)
     }
 
-    /// A range of the tokens.
+    /// Returns a range of the tokens.
     pub fn part(self, tokens: Range<usize>) -> Text<'a> {
         Text { from: self.from + tokens.start, tokens: &self.tokens[tokens], ..self }
     }
 
-    /// Keys that are equal for equal texts; a token's key is its id. Keys of different media may collide, so `common`
-    /// must confirm a match.
+    /// Returns the keys that are equal for equal texts; a token's key is its id. Keys of different media may collide,
+    /// so `common` must confirm a match.
     pub fn keys(self) -> Result<Vec<u64>> {
         let key = |(i, id): (usize, &u32)| match self.runs.at(self.from + i).filter(|_| *id == MEDIA_ROW) {
             None => u64::from(*id),
@@ -298,7 +299,7 @@ impl<'a> Text<'a> {
         Ok(keys)
     }
 
-    /// Length of the common prefix of two whole texts.
+    /// Returns the length of the common prefix of two whole texts.
     pub fn common(self, other: Text) -> usize {
         let same = self.tokens.iter().zip(other.tokens).take_while(|(a, b)| a == b).count();
         let mut place = 0;

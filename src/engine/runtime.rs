@@ -143,7 +143,7 @@ impl Runtime {
         }
     }
 
-    /// The host's callbacks for threads with a role.
+    /// Returns the host's callbacks for threads with a role.
     pub(crate) fn watch(&self, role: Role) -> Watch {
         Watch::new(self.on_thread.clone(), role)
     }
@@ -167,7 +167,7 @@ impl Runtime {
         }
     }
 
-    /// Bytes left below the limit.
+    /// Returns the number of bytes left below the limit.
     pub(super) fn memory_left(&self) -> u64 {
         self.memory_limit().saturating_sub(self.memory_used.load(Ordering::Relaxed))
     }

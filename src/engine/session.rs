@@ -33,7 +33,7 @@ pub(super) enum Logits {
 }
 
 impl Logits {
-    /// The location if the host's logits may have been overwritten.
+    /// Returns the location if the host's logits may have been overwritten.
     pub(super) fn overwritten(self) -> Logits {
         if self == Logits::OnHost { Logits::OnDevice } else { self }
     }
@@ -177,17 +177,17 @@ impl Session {
         &self.tokens
     }
 
-    /// The media rows among present and expected tokens.
+    /// Returns the media rows among present and expected tokens.
     pub(super) fn runs(&self) -> &Runs {
         &self.runs
     }
 
-    /// The tokens with their media.
+    /// Returns the tokens with their media.
     pub(super) fn text(&self) -> Text<'_> {
         Text { tokens: &self.tokens, runs: &self.runs, from: 0 }
     }
 
-    /// The media rows after `text` is appended.
+    /// Returns the media rows after `text` is appended.
     pub(super) fn runs_with(&self, text: Text) -> Result<Runs> {
         let mut runs = self.runs.copy(self.len())?;
         runs.append(text.runs, text.from, self.len())?;
@@ -202,8 +202,8 @@ impl Session {
         }
     }
 
-    /// Number of the next `n` tokens that a step of at most `room` tokens takes, at most `Runs::fit`. With recurrent
-    /// layers a step ends after a medium, to place a checkpoint there for other texts with the same prefix.
+    /// Returns the number of the next `n` tokens that a step of at most `room` tokens takes, at most `Runs::fit`. With
+    /// recurrent layers a step ends after a medium, to place a checkpoint there for other texts with the same prefix.
     pub(super) fn fit(&self, place: usize, n: usize, room: usize) -> usize {
         let fitting = self.runs.fit(place, n, room);
         match self.sequence.spec().recurrent.is_empty() {
@@ -224,29 +224,29 @@ impl Session {
         &self.sequence
     }
 
-    /// The last tokens, which must be recomputed.
+    /// Returns the last tokens, which must be recomputed.
     pub(super) fn pending(&self) -> &[u32] {
         &self.tokens[self.sequence.len()..]
     }
 
-    /// Bytes of recurrent state, which each step reads and writes; public only for benches.
+    /// Returns the number of bytes of recurrent state, which each step reads and writes; public only for benches.
     #[doc(hidden)]
     pub fn memory_bytes(&self) -> u64 {
         self.sequence.spec().recurrent.iter().map(|values| 4 * *values as u64).sum()
     }
 
-    /// Bytes per token of capacity.
+    /// Returns the number of bytes per token of capacity.
     pub(super) fn token_bytes(&self) -> Result<u64> {
         self.sequence.token_bytes()
     }
 
-    /// Bytes that it holds in addition to `CpuKv::pieces`.
+    /// Returns the number of bytes of the session in addition to `CpuKv::pieces`.
     pub(super) fn own_bytes(&self) -> u64 {
         let on_gpus = self.sequence.bytes() - self.sequence.host_bytes();
         4 * (self.logits.len() + self.capacity()) as u64 + self.memory_bytes() + on_gpus
     }
 
-    /// The parameters that it was created with.
+    /// Returns the parameters of its creation.
     pub(super) fn params(&self) -> CacheParams {
         let spec = self.sequence.spec();
         CacheParams { capacity: spec.capacity as u32, k_type: spec.k_type, v_type: spec.v_type }
@@ -261,7 +261,8 @@ impl Session {
         self.network.program.is_long(self.capacity())
     }
 
-    /// Logits after the last token, `[vocab]`; `None` if empty, after a rewind, or until `fetch_logits` copies them.
+    /// Returns the logits after the last token, `[vocab]`; `None` if empty, after a rewind, or until `fetch_logits`
+    /// copies them.
     pub fn logits(&self) -> Option<&[f32]> {
         (self.logits_at == Logits::OnHost).then_some(&self.logits[..])
     }
@@ -313,7 +314,7 @@ impl Session {
         Ok(self.matching_text(prompt.from(0, &self.model)?))
     }
 
-    /// Length of the common prefix with `text` that the session can be rewound to without recomputing.
+    /// Returns the length of the common prefix with `text` that the session can be rewound to without recomputing.
     pub(super) fn matching_text(&self, text: Text) -> usize {
         let same = self.sequence.reach(self.text().common(text));
         self.sequence.reach(self.runs.whole(text.runs.whole(same)))
@@ -450,7 +451,7 @@ impl Session {
         }
     }
 
-    /// The `k` most likely next tokens (or all) with their log probabilities, descending.
+    /// Returns the `k` most likely next tokens (or all) with their log probabilities, descending.
     pub fn logprobs(&self, k: usize) -> Result<(Vec<u32>, Vec<f32>)> {
         let none = || Error::not_ready("the cache has no logits; append a token first");
         sampling::likeliest(self.logits().ok_or_else(none)?, k)
@@ -464,7 +465,7 @@ impl Session {
         self.cancel.as_ref()
     }
 
-    /// The sequence for a step, and the tokens.
+    /// Returns the sequence for a step, and the tokens.
     pub(super) fn for_step(&mut self) -> (&mut Sequence, &[u32]) {
         self.sequence.keep(self.runs.last_end(self.sequence.len()));
         (&mut self.sequence, &self.tokens)

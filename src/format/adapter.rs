@@ -115,7 +115,7 @@ impl AdapterFile {
         self.source.read(tensor, from, out)
     }
 
-    /// An error with the file's name.
+    /// Returns an error with the file's name.
     pub fn error(&self, what: impl Into<String>) -> Error {
         self.source.metadata.error(what)
     }

@@ -39,7 +39,7 @@ pub(super) fn append<T>(set: &mut Vec<T>, more: Vec<T>, path: &Path) -> Result<(
     Ok(())
 }
 
-/// A copy of a text whose size a file determines.
+/// Returns a copy of a text whose size a file determines.
 pub(super) fn owned(text: &str) -> Result<String> {
     let mut copy = String::new();
     copy.try_reserve_exact(text.len()).map_err(|_| Error::OutOfMemory { what: "text", bytes: text.len() as u64 })?;

@@ -21,7 +21,7 @@ pub(super) struct Half {
     pub tensor: TensorInfo,
 }
 
-/// The error for a tensor that is not a factor.
+/// Returns the error for a tensor that is not a factor.
 pub(super) fn unknown(path: &Path, name: &str) -> Error {
     Error::unsupported(format!("{}: the tensor {name:?} is no factor of a low-rank adapter", path.display()))
 }

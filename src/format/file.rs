@@ -63,7 +63,7 @@ impl Files<'_> {
         }
     }
 
-    /// The names of the files in a folder, in order.
+    /// Returns the names of the files in a folder, in order.
     pub fn names(&self, folder: &Path) -> Result<Vec<String>> {
         let mut names = Vec::new();
         let mut add = |name: &std::ffi::OsStr| -> Result<()> {
@@ -178,7 +178,7 @@ impl InputFile {
         Ok(bytes)
     }
 
-    /// The file with these bytes, and their offset.
+    /// Returns the file with these bytes, and their offset.
     pub fn as_file(&self) -> Result<(&File, u64)> {
         match &self.bytes {
             Bytes::File(file) => Ok((file, 0)),

@@ -80,7 +80,7 @@ fn open_siblings(
     }
 }
 
-/// The file next to `first` with another number in its name.
+/// Returns the file next to `first` with another number in its name.
 fn sibling(first: &Metadata, no: u64, count: u64) -> Result<PathBuf> {
     let suffix = |no: u64| format!("-{:05}-of-{count:05}.gguf", no + 1);
     let name = first.path().file_name().unwrap_or_default();
@@ -209,7 +209,7 @@ fn has_long_blocks(path: &Path, listed: &[Listed], alignment: u64, room: u64) ->
     }
 }
 
-/// Bytes of a tensor, or why its size is invalid.
+/// Returns the number of bytes of a tensor, or why its size is invalid.
 fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<u64> {
     if [F64, I32, I64].contains(&dtype.0) {
         return Ok(shape.n_elements().saturating_mul(if dtype.0 == I32 { 4 } else { 8 }));
@@ -275,7 +275,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The next `n` bytes, few enough to be held at once.
+    /// Returns the next `n` bytes, few enough to be held at once.
     fn take(&mut self, n: u64) -> Result<&[u8]> {
         self.check_left(n)?;
         let n = self.size(n)?;
@@ -341,7 +341,7 @@ impl Reader<'_> {
         self.text(what, cap)?.map_err(|_| self.error(format!("{what}: a string that is not UTF-8")))
     }
 
-    /// A string, or its lossy form if it is not UTF-8.
+    /// Reads a string, or its lossy form if it is not UTF-8.
     fn text(&mut self, what: &str, cap: u64) -> Result<Result<String, String>> {
         let bytes = self.string_bytes(what, cap)?;
         let mut copy = try_vec("metadata", bytes.len())?;

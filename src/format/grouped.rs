@@ -17,7 +17,7 @@ pub(super) enum Blocks {
 }
 
 impl Blocks {
-    /// Columns and bytes of a block, and columns per scale.
+    /// Returns the columns and bytes of a block, and columns per scale.
     fn sizes(self) -> [usize; 3] {
         match self {
             Blocks::Grouped(grouped) => [grouped.columns, grouped.block_bytes(), grouped.columns],
@@ -116,7 +116,7 @@ pub(super) enum Nibbles {
 }
 
 impl Stream {
-    /// Rows of bytes, each padded to `row_bytes`.
+    /// Returns the rows of bytes, each padded to `row_bytes`.
     pub fn rows(row_bytes: u64) -> Stream {
         Stream { of_column: false, unit: 1, strides: [1, row_bytes], per_unit: 0, nibbles: Nibbles::Plain }
     }
@@ -185,7 +185,7 @@ impl NumberKind {
         }
     }
 
-    /// The converted type.
+    /// Returns the converted type.
     pub fn number(&self) -> Number {
         match self {
             NumberKind::Same(number) => *number,
@@ -246,7 +246,7 @@ impl Numbers {
 }
 
 impl Fetched<'_> {
-    /// The number for a column of the first row.
+    /// Returns the number for a column of the first row.
     fn number(&self, files: &[InputFile], col: u64) -> Result<f32> {
         let (number, mut bytes) = (self.numbers.kind.number(), [0; 4]);
         let used = bytes.get_mut(..number.bytes()).unwrap_or_default();
@@ -302,7 +302,7 @@ impl Fetched<'_> {
     }
 }
 
-/// The power of two of a biased exponent.
+/// Returns the power of two of a biased exponent.
 pub(super) fn e8m0(byte: u8) -> f32 {
     f32::from_bits(if byte == 0 { 0x0040_0000 } else { u32::from(byte) << 23 })
 }
@@ -407,7 +407,7 @@ impl Codes {
     }
 }
 
-/// The rows of a read from byte `from` on; fails for partial rows.
+/// Returns the rows of a read from byte `from` on; fails for partial rows.
 fn whole_rows(name: &str, row_bytes: u64, from: u64, out: &[u8]) -> Result<Range<u64>> {
     let len = out.len() as u64;
     if row_bytes == 0 || !from.is_multiple_of(row_bytes) || !len.is_multiple_of(row_bytes) {
@@ -434,7 +434,7 @@ impl SpreadMatrix {
 }
 
 impl GroupedMatrix {
-    /// Bytes of all rows as blocks.
+    /// Returns the number of bytes of all rows as blocks.
     pub fn bytes(&self) -> Option<u64> {
         let [columns, bytes, _] = self.blocks.sizes();
         (self.cols / columns as u64).checked_mul(bytes as u64)?.checked_mul(self.rows)

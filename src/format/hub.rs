@@ -50,7 +50,7 @@ pub struct HubChoice {
 }
 
 impl HubChoice {
-    /// The name of the file to load; empty for the folder.
+    /// Returns the name of the file to load; empty for the folder.
     pub fn load(&self) -> &str {
         self.files.first().filter(|_| !self.is_folder).map_or("", |file| &file.name)
     }
@@ -79,7 +79,7 @@ impl<'a> HubModel<'a> {
         })
     }
 
-    /// The name of the encoder in the repository of the model; its own name if it is one.
+    /// Returns the name of the encoder in the repository of the model; its own name if it is one.
     pub fn encoder(&self) -> String {
         let quantization = if self.is_encoder() { self.quantization } else { PROJECTOR };
         format!("hf:{}:{quantization}", self.repository)
@@ -94,8 +94,8 @@ impl<'a> HubModel<'a> {
         self.quantization.is_empty() || self.quantization.eq_ignore_ascii_case(PROJECTOR)
     }
 
-    /// The files to fetch: of the named quantization, or else the largest one of at most 8 bits that fits into `memory`
-    /// bytes (0: unknown). `listing` is the Hub's answer to `/api/models/OWNER/NAME/revision/main?blobs=true`.
+    /// Returns the files to fetch: of the named quantization, or else the largest one of at most 8 bits that fits into
+    /// `memory` bytes (0: unknown). `listing` is the Hub's answer to `/api/models/OWNER/NAME/revision/main?blobs=true`.
     pub fn choose(&self, listing: &str, memory: u64) -> Result<HubChoice> {
         let (commit, files) = read(listing, false)?;
         let found = self.candidates(&files);
@@ -103,8 +103,8 @@ impl<'a> HubModel<'a> {
         Ok(chosen.choice(commit, &files))
     }
 
-    /// The files among those of a cache, whose listing needs neither "sha" nor digests; none if the model is not
-    /// complete there.
+    /// Returns the files among those of a cache, whose listing needs neither "sha" nor digests; none if the model is
+    /// not complete there.
     pub fn find(&self, listing: &str, memory: u64) -> Result<HubChoice> {
         let (commit, files) = read(listing, true)?;
         let mut found = self.candidates(&files);
@@ -114,7 +114,8 @@ impl<'a> HubModel<'a> {
         Ok(self.best(&found, memory).map_or_else(HubChoice::default, |best| best.choice(commit, &files)))
     }
 
-    /// The models, or encoders, among the files: GGUF files with all their parts, or else the folder, which has both.
+    /// Returns the models, or encoders, among the files: GGUF files with all their parts, or else the folder, which has
+    /// both.
     fn candidates(&self, files: &Files) -> Vec<Candidate> {
         let mut sets: Vec<(Candidate, usize)> = Vec::new();
         let mut places = BTreeMap::new();
@@ -140,7 +141,7 @@ impl<'a> HubModel<'a> {
         if found.is_empty() { folder(files).into_iter().collect() } else { found }
     }
 
-    /// The candidates of the quantization, or of the name of a file.
+    /// Returns the candidates of the quantization, or of the name of a file.
     fn named<'c>(&self, found: &'c [Candidate]) -> Vec<&'c Candidate> {
         let wanted = self.quantization.to_uppercase();
         let label = wanted.strip_prefix("MMPROJ-").unwrap_or(&wanted);
@@ -153,8 +154,8 @@ impl<'a> HubModel<'a> {
         if of_dynamic.is_empty() { all(&|one| one.base.to_uppercase() == base) } else { of_dynamic }
     }
 
-    /// The largest quantized one that fits, else the smallest of floats that does, else the smallest. Of encoders the
-    /// preferred one; of several the first.
+    /// Returns the largest quantized one that fits, else the smallest of floats that does, else the smallest. Of
+    /// encoders the preferred one; of several the first.
     fn best<'c>(&self, found: &'c [Candidate], memory: u64) -> Option<&'c Candidate> {
         found.iter().min_by_key(|one| {
             let preferred = PREFERRED.iter().position(|label| *label == one.label).unwrap_or(PREFERRED.len());
@@ -182,7 +183,7 @@ impl<'a> HubModel<'a> {
         Err(Error::TooLarge(format!("{what}: take a smaller model, {advice}")))
     }
 
-    /// The only candidate that is named.
+    /// Returns the only candidate that is named.
     fn one_named<'c>(&self, found: &'c [Candidate]) -> Result<&'c Candidate> {
         let (repository, quantization) = (self.repository, self.quantization);
         if found.is_empty() {
@@ -206,7 +207,7 @@ impl<'a> HubModel<'a> {
         }
     }
 
-    /// What a candidate is asked for by.
+    /// Returns the name by which a candidate is requested.
     fn label_of(&self, one: &Candidate) -> Option<String> {
         match one.label.as_str() {
             _ if one.base.is_empty() => None,
@@ -241,7 +242,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Bytes of memory: weights about as they are in the file, with a cache and scratch memory.
+    /// Returns the number of bytes of memory: weights about as they are in the file, with a cache and scratch memory.
     fn needs(&self) -> u64 {
         self.size.saturating_add(self.size / 4).saturating_add(1 << 28)
     }
@@ -256,7 +257,7 @@ impl Candidate {
     }
 }
 
-/// The commit of a listing and its files that are safe to write.
+/// Returns the commit of a listing and its files that are safe to write.
 fn read(listing: &str, is_cached: bool) -> Result<(String, Files)> {
     let path = Path::new("the listing");
     if listing.len() > MAX_LISTING {
@@ -311,7 +312,7 @@ fn is_interleaved(label: &str) -> bool {
     ["Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_4", "Q4_0_8_8"].iter().any(|form| label.contains(form))
 }
 
-/// The beginning of the name of a part, as of "m-00001-of-00002.gguf", and the number of parts.
+/// Returns the beginning of the name of a part, as of "m-00001-of-00002.gguf", and the number of parts.
 fn part(file: &str) -> Option<(&str, usize)> {
     let stem = file.strip_suffix(".gguf").or_else(|| file.strip_suffix(".safetensors"))?;
     let (base, end) = stem.split_at_checked(stem.len().checked_sub("-00001-of-00002".len())?)?;
@@ -320,7 +321,7 @@ fn part(file: &str) -> Option<(&str, usize)> {
     (is_number(n) && is_number(of)).then_some((base, of.parse().ok()?))
 }
 
-/// The last quantization in a name, such as "Q4_K_M" in "m-Q4_K_M.gguf"; empty if there is none.
+/// Returns the last quantization in a name, such as "Q4_K_M" in "m-Q4_K_M.gguf"; empty if there is none.
 fn label(base: &str) -> String {
     let text = base.to_uppercase();
     let is_end = |c: char| "-._/".contains(c);
@@ -335,7 +336,7 @@ fn label(base: &str) -> String {
     last.to_owned()
 }
 
-/// The quantization that a text begins with, up to the end of a word.
+/// Returns the quantization that a text begins with, up to the end of a word.
 fn label_at(text: &str) -> Option<&str> {
     let dynamic = text.strip_prefix("UD-").unwrap_or(text);
     let rest = ["TQ1_0", "TQ2_0", "MXFP4_MOE", "MXFP4", "NVFP4", "BF16", "FP16", "F16", "FP32", "F32"]
@@ -346,7 +347,7 @@ fn label_at(text: &str) -> Option<&str> {
     text.get(..text.len() - rest.len())
 }
 
-/// What follows a quantization of blocks, such as "Q4_K_M" or "IQ2_XXS".
+/// Returns what follows a quantization of blocks, such as "Q4_K_M" or "IQ2_XXS".
 fn blocks(text: &str) -> Option<&str> {
     let bits = text.strip_prefix('I').unwrap_or(text).strip_prefix('Q')?;
     let mut rest = bits.strip_prefix(|c: char| ('1'..='8').contains(&c))?;
@@ -364,7 +365,7 @@ fn ends(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with(['-', '.', '_', '/'])
 }
 
-/// The folder of a repository, if it has a model: its texts, then its weights.
+/// Returns the folder of a repository, if it has a model: its texts, then its weights.
 fn folder(files: &Files) -> Option<Candidate> {
     let all = files.keys().filter(|name| !name.contains('/') && name.ends_with(".safetensors") && name.len() > 12);
     let (shards, others): (Vec<&String>, Vec<&String>) = all.partition(|name| is_shard(name));

@@ -50,22 +50,22 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// A member of an object; `null` counts as absent.
+    /// Returns a member of an object; `null` counts as absent.
     pub fn get(&self, name: &str) -> Option<&Json<'a>> {
         self.get_or_null(name).filter(|v| **v != Json::Null)
     }
 
-    /// A member of an object, `null` or not.
+    /// Returns a member of an object, `null` or not.
     pub fn get_or_null(&self, name: &str) -> Option<&Json<'a>> {
         self.members().iter().find(|m| m.0 == name).map(|m| &m.1)
     }
 
-    /// The members of an object; none for other values.
+    /// Returns the members of an object; none for other values.
     pub fn members(&self) -> &[(Cow<'a, str>, Json<'a>)] {
         if let Json::Object(members) = self { members } else { &[] }
     }
 
-    /// A nonnegative integer, which may be written as a float.
+    /// Returns a nonnegative integer, which may be written as a float.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Json::Int(i) => u64::try_from(*i).ok(),
@@ -244,7 +244,7 @@ impl<'a> Reader<'_, 'a> {
         if self.at == start { Err(self.expected("a digit")) } else { Ok(()) }
     }
 
-    /// A string, borrowed if it has no escapes.
+    /// Returns a string, borrowed if it has no escapes.
     fn string(&mut self) -> Result<Cow<'a, str>> {
         if !self.take("\"") {
             return Err(self.expected("a string"));

@@ -39,7 +39,7 @@ impl Metadata {
         self.typed(key, Value::int, "a 64-bit integer")
     }
 
-    /// A float or an integer.
+    /// Returns a float or an integer.
     pub fn f32(&self, key: &str) -> Result<Option<f32>> {
         self.typed(key, Value::f32, "a number")
     }
@@ -60,14 +60,14 @@ impl Metadata {
         self.typed(key, Value::strs, "an array of strings")
     }
 
-    /// An array of integers or booleans, usually one per layer, or a scalar as a list of one.
+    /// Returns an array of integers or booleans, usually one per layer, or a scalar as a list of one.
     pub fn u32s(&self, key: &str) -> Result<Option<Vec<u32>>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let wanted = "integers from 0 to 4294967295 or booleans";
         value.u32s()?.map(Some).ok_or_else(|| self.wrong_type(key, value, wanted))
     }
 
-    /// An array of numbers, or a scalar as a list of one.
+    /// Returns an array of numbers, or a scalar as a list of one.
     pub fn f32s(&self, key: &str) -> Result<Option<Cow<'_, [f32]>>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         value.f32s()?.map(Some).ok_or_else(|| self.wrong_type(key, value, "numbers"))
@@ -98,7 +98,7 @@ impl Metadata {
         Some(std::mem::replace(value, taken))
     }
 
-    /// A value of any type; `None` if the key is absent.
+    /// Returns a value of any type; `None` if the key is absent.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.position(key).ok().and_then(|i| self.entries.get(i)).map(|e| &e.1)
     }
@@ -115,22 +115,22 @@ impl Metadata {
         }
     }
 
-    /// Keys and values, sorted by key.
+    /// Returns the keys and values, sorted by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
         self.entries.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// The text form of a value: a scalar as it is, an array as `[49152 strings]`.
+    /// Returns the text form of a value: a scalar as it is, an array as `[49152 strings]`.
     pub fn render(&self, key: &str) -> Option<String> {
         self.get(key).map(Value::render)
     }
 
-    /// The file or folder of the metadata.
+    /// Returns the file or folder of the metadata.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// An `Error::Format` about the file of this metadata.
+    /// Returns an `Error::Format` about the file of this metadata.
     pub fn error(&self, what: impl Into<String>) -> Error {
         Error::format(&self.path, what)
     }

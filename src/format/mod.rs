@@ -155,17 +155,17 @@ impl Source {
         Ok(Source { metadata, format, files, mappings, tensors, by_name, passed })
     }
 
-    /// The file or folder that was opened.
+    /// Returns the file or folder that was opened.
     pub fn path(&self) -> &Path {
         self.metadata.path()
     }
 
-    /// What the format's reader ignored.
+    /// Returns what the format's reader ignored.
     pub fn passed(&self) -> &Passed {
         &self.passed
     }
 
-    /// The error for a missing tensor, with what the file has instead.
+    /// Returns the error for a missing tensor, with what the file has instead.
     pub fn missing(&self, name: &str) -> Error {
         let is_own = |t: &&TensorInfo| !t.name.starts_with("blk.");
         let there = match self.tensors.iter().find(is_own).or(self.tensors.first()) {
@@ -210,7 +210,7 @@ impl Source {
         }
     }
 
-    /// The bytes of a tensor in place, if the file was opened with `Access::Map` and stores them unconverted.
+    /// Returns the bytes of a tensor in place, if the file was opened with `Access::Map` and stores them unconverted.
     pub fn mapped(&self, tensor: &TensorInfo) -> Option<(Arc<Mapping>, Range<usize>)> {
         let TensorStorage::Whole(FileOffset { file, offset }) = tensor.storage else { return None };
         let mapping = self.mappings.get(file)?;

@@ -31,7 +31,7 @@ pub(super) fn looks_like(head: &[u8; 9]) -> bool {
     matches!(head, [_, _, _, _, 0, 0, 0, 0, b'{'])
 }
 
-/// Bytes of a value, and its type if supported.
+/// Returns the number of bytes of a value, and its type if supported.
 fn value_type(name: &str) -> Option<(u64, Option<DType>)> {
     Some(match name {
         "F32" => (4, Some(quant::F32)),
@@ -47,7 +47,7 @@ fn value_type(name: &str) -> Option<(u64, Option<DType>)> {
 }
 
 impl Entry {
-    /// The tensor of an entry under another name; fails for an unsupported type or shape.
+    /// Returns the tensor of an entry under another name; fails for an unsupported type or shape.
     pub fn tensor(&self, path: &Path, name: String) -> Result<TensorInfo> {
         if let Some(made) = &self.made {
             return Ok(TensorInfo { name, ..TensorInfo::clone(made) });
@@ -79,7 +79,7 @@ impl Entry {
     }
 }
 
-/// The tensors of a file, in the order of their bytes.
+/// Returns the tensors of a file, in the order of their bytes.
 pub(super) fn read_header(file: &InputFile, file_index: usize) -> Result<Vec<Entry>> {
     let error = |what: String| Error::format(&file.path, what);
     if file.len < 8 {

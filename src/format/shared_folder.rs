@@ -56,7 +56,7 @@ impl SharedFolder {
         Ok(folder)
     }
 
-    /// Maximum bytes of its files.
+    /// Returns the maximum bytes of its files.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -65,12 +65,12 @@ impl SharedFolder {
         self.path.join(name)
     }
 
-    /// Its files.
+    /// Returns its files.
     pub fn files(&self) -> Vec<Listed> {
         self.listed(false)
     }
 
-    /// Its files, or its unfinished files.
+    /// Returns its files, or its unfinished files.
     fn listed(&self, unfinished: bool) -> Vec<Listed> {
         let is_wanted = |name: &str| match unfinished {
             true => os::name_of_part(name).is_some_and(|target| target.ends_with(self.suffix)),

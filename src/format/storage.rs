@@ -25,7 +25,7 @@ impl TensorInfo {
         self.storage.is_reordered()
     }
 
-    /// The input of each column, per expert of a stack; `None` if not permuted.
+    /// Returns the input of each column, per expert of a stack; `None` if not permuted.
     pub fn order(&self) -> Result<Option<Vec<f32>>> {
         if !self.is_reordered() {
             return Ok(None);
@@ -39,7 +39,7 @@ impl TensorInfo {
         Ok(Some(order))
     }
 
-    /// An F32 tensor computed from other stored numbers.
+    /// Returns an F32 tensor computed from other stored numbers.
     pub(super) fn converted(name: String, shape: Shape, storage: TensorStorage) -> TensorInfo {
         let bytes = shape.n_elements().saturating_mul(4);
         TensorInfo { name, dtype: quant::F32, shape, bytes, storage }
@@ -143,7 +143,7 @@ impl TensorStorage {
         }
     }
 
-    /// Number of matrices with a column order of their own.
+    /// Returns the number of matrices with a column order of their own.
     fn matrices(&self) -> u64 {
         match self {
             TensorStorage::Stacked { parts, .. } => parts.iter().map(TensorStorage::matrices).sum(),
@@ -429,7 +429,7 @@ impl Reader<'_> {
     }
 }
 
-/// The error for a read that splits a value of a converted tensor.
+/// Returns the error for a read that splits a value of a converted tensor.
 fn unaligned(tensor: &TensorInfo) -> Error {
     Error::invalid(format!("the tensor {:?} can be read in whole values only", tensor.name))
 }

@@ -77,7 +77,7 @@ impl<S: AsRef<[u8]>> FromIterator<S> for Strings {
 }
 
 impl Value {
-    /// An integer that fits the type.
+    /// Returns an integer that fits the type.
     pub(super) fn int<T: TryFrom<i128>>(&self) -> Option<T> {
         match self {
             Value::Int(i) => T::try_from(*i).ok(),
@@ -85,7 +85,7 @@ impl Value {
         }
     }
 
-    /// A float or an integer.
+    /// Returns a float or an integer.
     pub(super) fn f32(&self) -> Option<f32> {
         match self {
             Value::Float(x) => Some(narrow(*x)),
@@ -122,7 +122,7 @@ impl Value {
         }
     }
 
-    /// An array of integers or booleans, or a scalar as a list of one; `None` if one does not fit.
+    /// Returns an array of integers or booleans, or a scalar as a list of one; `None` if one does not fit.
     pub(super) fn u32s(&self) -> Result<Option<Vec<u32>>> {
         let one = [self.int::<i64>().unwrap_or(-1)];
         let ints = match self {
@@ -134,7 +134,7 @@ impl Value {
         collected(ints.iter().map(|&i| u32::try_from(i).ok()))
     }
 
-    /// An array of numbers, or a scalar as a list of one.
+    /// Returns an array of numbers, or a scalar as a list of one.
     pub(super) fn f32s(&self) -> Result<Option<Cow<'_, [f32]>>> {
         let list = match self {
             Value::Floats(list) => return Ok(Some(Cow::Borrowed(list))),
@@ -144,7 +144,7 @@ impl Value {
         Ok(list.map(Cow::Owned))
     }
 
-    /// A scalar as text; an array as its length and kind.
+    /// Returns a scalar as text; an array as its length and kind.
     pub fn render(&self) -> String {
         match self {
             Value::Int(i) => i.to_string(),
@@ -160,7 +160,7 @@ impl Value {
         }
     }
 
-    /// Element `index` of an array as text, formatted like scalars in `render`.
+    /// Returns element `index` of an array as text, formatted like scalars in `render`.
     pub fn render_element(&self, index: usize) -> Result<String> {
         let element = match self {
             Value::Ints(v) => v.get(index).map(|x| x.to_string()),
@@ -192,7 +192,7 @@ pub(super) fn narrow(x: f64) -> f32 {
     x as f32
 }
 
-/// A float that is a whole number.
+/// Returns a float that is a whole number.
 pub(super) fn whole(x: f64) -> Option<u64> {
     if !(0.0..=2f64.powi(53)).contains(&x) || x.fract() != 0.0 {
         return None;

@@ -22,7 +22,7 @@ impl Arena {
         Ok(offset)
     }
 
-    /// Bytes of all arrays, with padding.
+    /// Returns the number of bytes of all arrays, with padding.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

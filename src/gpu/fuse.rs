@@ -89,7 +89,8 @@ impl Fusions {
         chooser.fusions
     }
 
-    /// The fusion that begins at the first of `ops`. `alone`: each token of the step is the only one of its sequence.
+    /// Returns the fusion that begins at the first of `ops`. `alone`: each token of the step is the only one of its
+    /// sequence.
     pub fn at(&self, ops: Range<usize>, alone: bool) -> Fusion {
         match self.first[ops.start] {
             Fusion::Attention { heads, ops: n } if !alone || n > ops.len() => Fusion::Heads(heads),
@@ -97,7 +98,8 @@ impl Fusions {
         }
     }
 
-    /// The ops that are executed together, in order, each group preceded by the norms that it applies to its input.
+    /// Returns the ops that are executed together, in order, each group preceded by the norms that it applies to its
+    /// input.
     pub fn groups(&self, program: &Program) -> Vec<Vec<usize>> {
         let mut groups = Vec::new();
         let mut at = 0;
@@ -197,8 +199,8 @@ impl Chooser<'_> {
         }
     }
 
-    /// The fusion of the ops on heads from `at` on with the attention after them, before `end`, if nothing else reads
-    /// queries and keys, which are not written back.
+    /// Returns the fusion of the ops on heads from `at` on with the attention after them, before `end`, if nothing else
+    /// reads queries and keys, which are not written back.
     fn attention(
         &self,
         at: usize,

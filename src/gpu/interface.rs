@@ -39,7 +39,7 @@ pub trait GpuDevice: Send + Sync {
     /// `GpuDriver::name`
     fn driver(&self) -> &'static str;
 
-    /// Index among the driver's devices.
+    /// Returns the index among the driver's devices.
     fn ordinal(&self) -> i32;
 
     fn info(&self) -> &DeviceInfo;
@@ -47,13 +47,13 @@ pub trait GpuDevice: Send + Sync {
     /// Fails with the reason if the device does not support some ops of a program.
     fn supports(&self, program: &Program, weights: &Weights, ops: Range<usize>) -> Result<()>;
 
-    /// Bytes of weights on the device.
+    /// Returns the number of bytes of weights on the device.
     fn weight_bytes(&self, weights: &Weights) -> Result<u64>;
 
-    /// Bytes of a KV cache on the device.
+    /// Returns the number of bytes of a KV cache on the device.
     fn cache_bytes(&self, cache: &SequenceSpec) -> Result<u64>;
 
-    /// Bytes of a KV cache and an executor.
+    /// Returns the number of bytes of a KV cache and an executor.
     fn working_bytes(&self, program: &Program, cache: &SequenceSpec, limits: StepLimits) -> Result<u64>;
 
     /// Loads the weights of a program to the device.
@@ -64,10 +64,10 @@ pub trait GpuDevice: Send + Sync {
         progress: &mut Progress,
     ) -> Result<Arc<dyn GpuModel>>;
 
-    /// The ops of a program that are executed together, as in `Fusions::groups`.
+    /// Returns the ops of a program that are executed together, as in `Fusions::groups`.
     fn groups(&self, program: &Program, weights: &Weights) -> Result<Vec<Vec<usize>>>;
 
-    /// The type in which matrices of type `dtype` are stored.
+    /// Returns the type in which matrices of type `dtype` are stored.
     fn stored_type(&self, dtype: DType) -> Result<DType>;
 
     /// True if results are batch-invariant.
@@ -76,8 +76,8 @@ pub trait GpuDevice: Send + Sync {
     /// True if memory is only counted.
     fn plans(&self) -> bool;
 
-    /// Memory bandwidth in bytes per second, and seconds per kernel launch; measured once per process. A device that is
-    /// lost meanwhile becomes unavailable, because further measurements could hang as long.
+    /// Returns the memory bandwidth in bytes per second, and seconds per kernel launch; measured once per process. A
+    /// device that is lost meanwhile becomes unavailable, because further measurements could hang as long.
     fn rates(&self) -> Result<(f64, f64)>;
 
     /// Identifies device, driver and kernels; `None` if the driver does not.
@@ -92,13 +92,14 @@ pub trait GpuDevice: Send + Sync {
         Error::DeviceUnavailable { device: format!("{}:{}", self.driver(), self.ordinal()), why }
     }
 
-    /// Name of the kernel that only some devices have; `None` without one, or after it has failed a self-test.
+    /// Returns the name of the kernel that only some devices have; `None` without one, or after it has failed a
+    /// self-test.
     fn optional_kernel(&self) -> Option<&'static str>;
 }
 
 /// A GPU with the weights of one model.
 pub trait GpuModel: Any + Send + Sync {
-    /// The device that was opened for the model.
+    /// Returns the device that was opened for the model.
     fn device(&self) -> Arc<dyn GpuDevice>;
 
     fn weight_bytes(&self) -> u64;
@@ -106,10 +107,11 @@ pub trait GpuModel: Any + Send + Sync {
     /// Pinned host bytes used while loading the weights.
     fn staging_bytes(&self) -> u64;
 
-    /// A digest of the weights as in their files.
+    /// Returns a digest of the weights as in their files.
     fn digest(&self) -> u64;
 
-    /// Bytes that the model, its caches and executors take now: on the device, and of pinned host memory.
+    /// Returns the number of bytes that the model, its caches and executors take now: on the device, and of pinned host
+    /// memory.
     fn taken(&self) -> [u64; 2];
 
     /// Creates an empty KV cache.
@@ -142,7 +144,7 @@ pub trait GpuSequence: Any + Send + Sync {
 
     fn bytes(&self) -> u64;
 
-    /// Bytes per position of capacity; rings do not grow.
+    /// Returns the number of bytes per position of capacity; rings do not grow.
     fn token_bytes(&self) -> Result<u64>;
 
     /// Copies the first `len` positions (of rings, those they still hold), and some buffers of recurrent state.
@@ -186,7 +188,7 @@ pub trait GpuExecutor: OpenStep + Any + Send {
     /// Waits for all queued work.
     fn finish(&mut self) -> Result<()>;
 
-    /// Maximum number of steps in flight before the oldest one is collected.
+    /// Returns the maximum number of steps in flight before the oldest one is collected.
     fn ahead(&self) -> usize;
 
     /// True if a step can use the token that the previous step sampled on the device.
@@ -198,16 +200,16 @@ pub trait GpuExecutor: OpenStep + Any + Send {
     /// Waits for the oldest submitted step, and returns the tokens sampled after its first outputs.
     fn collect(&mut self, tokens: &mut [u32]) -> Result<()>;
 
-    /// The next op, if the host executes part of it; everything before it is queued.
+    /// Returns the next op, if the host executes part of it; everything before it is queued.
     fn crossing(&self) -> Option<Op>;
 
     /// Continues after the crossing.
     fn pass_crossing(&mut self);
 
-    /// Number of rows of an activation.
+    /// Returns the number of rows of an activation.
     fn rows(&self, tensor: TensorId) -> usize;
 
-    /// Names of the kernels that the step has launched, except those of a captured graph.
+    /// Returns the names of the kernels that the step has launched, except those of a captured graph.
     fn kernels(&self) -> Vec<&'static str>;
 
     /// Times of the parts of steps since the last call; zeros if not measured.
@@ -241,7 +243,7 @@ pub type Each<'a> = dyn FnMut(usize, &(dyn Fn(usize) + Sync)) -> Result<bool> + 
 
 /// Uploads of pieces of host matrices, each multiplied once.
 pub trait PieceWay: Send {
-    /// Maximum bytes of a piece.
+    /// Returns the maximum bytes of a piece.
     fn bytes(&self) -> usize;
 
     /// Packs some rows of a matrix on several threads, and queues their copy; returns false if `budget` ends the wait
@@ -278,7 +280,7 @@ pub fn own_mut<'a, T: Any>(object: &'a mut dyn Any, what: &str) -> Result<&'a mu
     object.downcast_mut().ok_or_else(|| wrong_backend(what))
 }
 
-/// The error for an object of another backend; `what` names the object.
+/// Returns the error for an object of another backend; `what` names the object.
 pub fn wrong_backend(what: &str) -> Error {
     Error::Mismatch(format!("{what} belongs to a GPU of another driver"))
 }

@@ -66,7 +66,7 @@ fn is_ours(path: &Path) -> bool {
         && (is_empty() || os::read_exact_at(&file, &mut magic, 0).is_ok_and(|()| magic == *MAGIC))
 }
 
-/// The verdicts of a file; `None` if it is damaged or of another kind.
+/// Returns the verdicts of a file; `None` if it is damaged or of another kind.
 fn read(path: &Path) -> Option<Vec<(u64, u64)>> {
     let file = os::open(path).ok().filter(|file| os::is_regular(file).unwrap_or(false))?;
     let len = usize::try_from(file.metadata().ok()?.len()).ok()?;

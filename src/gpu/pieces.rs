@@ -49,14 +49,14 @@ impl MatrixSource for Rows<'_> {
     }
 }
 
-/// Bytes of `rows` rows of a matrix on the device.
+/// Returns the number of bytes of `rows` rows of a matrix on the device.
 fn bytes(of: &dyn MatrixSource, rows: usize) -> Result<usize> {
     let mut arena = Arena::default();
     PlaneLayout::new(&Rows { of, rows: 0..rows }, &mut arena)?;
     Ok(arena.bytes())
 }
 
-/// Bytes of a piece of a matrix with `stack` experts: at least one expert.
+/// Returns the number of bytes of a piece of a matrix with `stack` experts: at least one expert.
 pub fn piece_bytes(of: &dyn MatrixSource, stack: usize) -> Result<usize> {
     let [one, all] = [of.rows() / stack.max(1), of.rows()].map(|rows| bytes(of, rows));
     Ok(one?.max(PIECE.min(all? / PIECES)))
@@ -74,7 +74,7 @@ pub fn pieces_of(matrices: [Option<&dyn MatrixSource>; 3], stack: usize, piece: 
     Ok(pieces)
 }
 
-/// Bytes of the pieces that steps of a program copy to a device; `None`: no copies.
+/// Returns the number of bytes of the pieces that steps of a program copy to a device; `None`: no copies.
 pub fn piece_of(program: &Program) -> Option<usize> {
     program.ops.iter().find_map(|op| if let Op::OnHost(on_host) = op { Some(on_host.piece) } else { None })
 }

@@ -17,7 +17,7 @@ const fn plane(bytes: usize, part: fn(&[u8], &mut [u8])) -> Plane {
     Plane { bytes, part }
 }
 
-/// The planes of a type; `None` for types without kernels.
+/// Returns the planes of a type; `None` for types without kernels.
 pub fn planes(dtype: DType) -> Option<&'static [Plane]> {
     Some(match dtype {
         quant::F32 => const { &[plane(4, field::<0>)] },
@@ -36,7 +36,7 @@ pub fn planes(dtype: DType) -> Option<&'static [Plane]> {
     })
 }
 
-/// Maximum scale of a block, or an eighth of its maximum offset if larger.
+/// Returns the maximum scale of a block, or an eighth of its maximum offset if larger.
 pub fn scale_bound(dtype: DType, block: &[u8]) -> f32 {
     let half = |at: usize| f16::from_le_bytes([block[at], block[at + 1]]).to_f32().abs();
     match dtype {
@@ -48,8 +48,8 @@ pub fn scale_bound(dtype: DType, block: &[u8]) -> f32 {
     }
 }
 
-/// The power of two that brings block scales, given their bound, just below 2^15, as `tiny` of `kernels/quant.cuh`
-/// requires; 2^24 if the bound is 0.
+/// Returns the power of two that brings block scales, given their bound, just below 2^15, as `tiny` of
+/// `kernels/quant.cuh` requires; 2^24 if the bound is 0.
 pub fn factor(bound: f32) -> f32 {
     // A bound is 0, or a normal number below 2^23 with this exponent.
     let exponent = bound.to_bits() >> 23;

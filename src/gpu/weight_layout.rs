@@ -12,7 +12,7 @@ use crate::tensor::DType;
 /// Column padding: the length of a group of quantized activations.
 pub const COLS: usize = 32;
 
-/// The format of a matrix on the device: the file's, or F16 for types without kernels.
+/// Returns the format of a matrix on the device: the file's, or F16 for types without kernels.
 pub fn stored_format(source: DType) -> Result<Format> {
     quant::format(if planes(source).is_some() { source } else { quant::F16 })
 }
@@ -52,7 +52,7 @@ impl PlaneLayout {
         Ok(PlaneLayout { source: format, target, parts, rows, cols, row_bytes, planes })
     }
 
-    /// Bytes of a row over all planes.
+    /// Returns the number of bytes of a row over all planes.
     pub fn packed_row_bytes(&self) -> usize {
         self.planes.iter().map(|(_, row)| row).sum()
     }
@@ -72,7 +72,7 @@ impl PlaneLayout {
         Ok(halves)
     }
 
-    /// Maximum scale in rows of target blocks.
+    /// Returns the maximum scale in rows of target blocks.
     pub fn bound(&self, rows: &[u8]) -> f32 {
         let blocks = rows.chunks_exact(self.target.block_bytes);
         let bounds = blocks.map(|block| scale_bound(self.target.dtype, block));
@@ -116,7 +116,7 @@ impl WeightLayout {
     }
 }
 
-/// Bytes of weights on the device.
+/// Returns the number of bytes of weights on the device.
 pub fn bytes(weights: &Weights) -> Result<u64> {
     Ok(WeightLayout::new(weights)?.arena.bytes() as u64)
 }

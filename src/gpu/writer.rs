@@ -19,7 +19,7 @@ impl Writer<'_> {
         Writer { bytes, base, at: 0 }
     }
 
-    /// Number of bytes written.
+    /// Returns the number of bytes written.
     pub fn written(&self) -> usize {
         self.at
     }

@@ -32,7 +32,7 @@ impl Default for Steps {
 }
 
 impl Steps {
-    /// The steps of another schema of the same grammar.
+    /// Returns the steps of another schema of the same grammar.
     pub fn next(&self) -> Steps {
         Steps { own: Rc::new(Cell::new(MAX_STEPS)), all: self.all.clone() }
     }
@@ -83,7 +83,7 @@ impl Effort {
         Effort { is_best, ..Effort::default() }
     }
 
-    /// The same with these steps.
+    /// Returns the same with these steps.
     pub fn with(self, steps: Steps) -> Effort {
         Effort { steps, ..self }
     }
@@ -123,7 +123,7 @@ impl Effort {
         Ok(())
     }
 
-    /// A place as a reference within the whole schema.
+    /// Returns a place as a reference within the whole schema.
     pub fn place(&self, place: &str) -> String {
         let is_shared = ["/$defs/", "/definitions/"].iter().any(|folder| place.starts_with(folder));
         let whole = format!("#{}{place}", if is_shared { "" } else { &self.base });
@@ -134,14 +134,14 @@ impl Effort {
         }
     }
 
-    /// The parser's error, or instead the reason why a keyword that it rejects was not rewritten.
+    /// Returns the parser's error, or instead the reason why a keyword that it rejects was not rewritten.
     pub fn replaced(&mut self, error: Error) -> Error {
         let text = error.to_string();
         let is_left = ["oneOf constraints", "Unimplemented keys"].iter().any(|words| text.contains(words));
         self.left.take().filter(|_| is_left).unwrap_or(error)
     }
 
-    /// The omitted keywords; `None` if there are none.
+    /// Returns the omitted keywords; `None` if there are none.
     pub fn note(&self) -> Option<String> {
         let more = match self.omitted.len() - self.named.len() {
             0 => String::new(),

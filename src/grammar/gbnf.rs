@@ -240,7 +240,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The character that `c` and the following ones denote.
+    /// Returns the character that `c` and the following ones denote.
     fn character(&mut self, c: char) -> Result<char> {
         if c != '\\' {
             return Ok(c);
@@ -279,7 +279,7 @@ fn united(mut ranges: Vec<(u32, u32)>, is_other: bool) -> Vec<(u32, u32)> {
     starts.zip(ends).filter_map(|(start, end)| Some((start, end?))).filter(|(start, end)| start <= end).collect()
 }
 
-/// A regular expression for one character, also valid in a set.
+/// Returns a regular expression for one character, also valid in a set.
 pub fn escaped(c: char) -> String {
     // An escaped angle bracket is a word boundary.
     if c.is_ascii_punctuation() && !matches!(c, '<' | '>') {

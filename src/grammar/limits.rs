@@ -69,8 +69,8 @@ pub fn check_multiples(schema: &Json) -> Result<()> {
     Ok(())
 }
 
-/// An upper bound of the least common multiple of the `multipleOf` constraints of a schema and all schemas that apply
-/// together with it; too large a number once no steps are left.
+/// Returns an upper bound of the least common multiple of the `multipleOf` constraints of a schema and all schemas that
+/// apply together with it; too large a number once no steps are left.
 fn multiple_of(root: &Json, members: &Map<String, Json>, steps: &Cell<usize>) -> u64 {
     let Some(left) = steps.get().checked_sub(1) else { return u64::MAX };
     steps.set(left);
@@ -104,7 +104,7 @@ pub fn visit<'j>(json: &'j Json, each: &mut impl FnMut(&'j Map<String, Json>)) {
     }
 }
 
-/// Depth of objects and lists.
+/// Returns the depth of objects and lists.
 fn height(json: &Json) -> usize {
     match json {
         Json::Object(members) => 1 + members.values().map(height).max().unwrap_or(0),

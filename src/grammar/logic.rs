@@ -92,7 +92,7 @@ impl<'s> Logic<'s> {
         self.steps.take(n)
     }
 
-    /// The schema that a reference names, in this document only.
+    /// Returns the schema that a reference names, in this document only.
     pub fn target(&self, members: &Map<String, Json>) -> Option<&'s Json> {
         self.root.pointer(members.get("$ref")?.as_str()?.strip_prefix('#')?.trim_end_matches('/'))
     }
@@ -158,8 +158,8 @@ impl<'s> Logic<'s> {
         })
     }
 
-    /// The schemas that a value must satisfy, with those they refer to; `None` if one of them is `false`. Omissions
-    /// make a proof harder, but never wrong.
+    /// Returns the schemas that a value must satisfy, with those they refer to; `None` if one of them is `false`.
+    /// Omissions make a proof harder, but never wrong.
     fn conjuncts<'a>(&self, schemas: &[&'a Json]) -> Option<Vec<&'a Map<String, Json>>>
     where
         's: 'a,
@@ -185,7 +185,7 @@ impl<'s> Logic<'s> {
         Some(out)
     }
 
-    /// The lists of allowed values in a schema.
+    /// Returns the lists of allowed values in a schema.
     fn values<'a>(&self, members: &'a Map<String, Json>) -> Vec<Vec<&'a Json>> {
         let one = members.get("const").filter(|_| self.knows("const")).map(|value| vec![value]);
         let some = members.get("enum").and_then(Json::as_array).map(|values| values.iter().collect());
@@ -220,7 +220,7 @@ impl<'s> Logic<'s> {
             })
     }
 
-    /// The schema of all values that do not satisfy `schema`, or what prevents it.
+    /// Returns the schema of all values that do not satisfy `schema`, or what prevents it.
     pub fn negation(&self, schema: &Json) -> std::result::Result<Json, String> {
         self.negated(schema, 0).map_err(|keyword| format!(" needs the negation of {keyword}, which is not written"))
     }
@@ -322,7 +322,7 @@ fn allowed_types(members: &Map<String, Json>) -> u8 {
     members.get("type").map_or(ALL, types_named)
 }
 
-/// The possible types of a value: drafts differ in what 1.0 is.
+/// Returns the possible types of a value: drafts differ in what 1.0 is.
 fn type_of(value: &Json) -> u8 {
     match value {
         Json::Null => 1,
@@ -446,7 +446,8 @@ fn other_values(values: &[Json]) -> std::result::Result<Vec<Json>, String> {
     Ok(out)
 }
 
-/// A regular expression of all texts except some: those that end, or continue differently, after a prefix of one.
+/// Returns a regular expression of all texts except some: those that end, or continue differently, after a prefix of
+/// one.
 fn other_texts(texts: &[&[char]]) -> String {
     let mut beginnings: BTreeMap<&[char], BTreeSet<char>> = BTreeMap::new();
     for text in texts {

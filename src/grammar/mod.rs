@@ -108,7 +108,7 @@ impl Grammars {
     }
 }
 
-/// The next looseness of a part.
+/// Returns the next looseness of a part.
 ///
 /// # Errors
 /// `error` if the part may not be loosened, or not further.
@@ -121,7 +121,7 @@ fn is_of_grammar(error: &Error) -> bool {
     matches!(error, Error::InvalidArgument(_) | Error::Unsupported(_) | Error::TooComplex(_))
 }
 
-/// The log message about omitted parts of a schema.
+/// Returns the log message about omitted parts of a schema.
 fn note(whose: &str, looseness: Looseness, effort: &Effort) -> Option<String> {
     let omitted = [looseness.note().map(str::to_owned), effort.note()];
     let omitted: Vec<String> = omitted.into_iter().flatten().collect();
@@ -188,7 +188,7 @@ impl Grammar {
         &self.notes
     }
 
-    /// A matcher at the start of the grammar.
+    /// Returns a matcher at the start of the grammar.
     pub fn matcher(&self) -> Result<Matcher> {
         let parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner);
         let parser = secured("the grammar", COMPILED, || Ok(parser.deep_clone()))?;
@@ -220,12 +220,12 @@ impl Matcher {
         self.start = Some(len);
     }
 
-    /// Number of logits of the grammar's model.
+    /// Returns the number of logits of the grammar's model.
     pub fn n_vocab(&self) -> usize {
         self.n_vocab
     }
 
-    /// The tokens that may follow a session, at least one. Includes end tokens if the text may end.
+    /// Returns the tokens that may follow a session, at least one. Includes end tokens if the text may end.
     ///
     /// # Errors
     /// `InvalidArgument` if the grammar does not allow the session, `TooComplex` beyond the limits.
@@ -274,7 +274,7 @@ impl Matcher {
         Ok(())
     }
 
-    /// Number of leading `tokens` that the grammar accepts after a session.
+    /// Returns the number of leading `tokens` that the grammar accepts after a session.
     pub fn admits(&mut self, history: &[u32], tokens: &[u32]) -> Result<usize> {
         self.allowed(history)?;
         let expected = &self.taken[history.len() - self.start.unwrap_or(0)..];
@@ -287,7 +287,7 @@ impl Matcher {
         Ok(same + more)
     }
 
-    /// The tokens allowed after the first `len` of `taken`.
+    /// Returns the tokens allowed after the first `len` of `taken`.
     fn after(&mut self, len: usize) -> Result<Allowed<'_>> {
         let known = self.masks.iter().position(|(at, _)| *at == len);
         let i = match known {
@@ -325,7 +325,7 @@ impl Matcher {
 pub struct Allowed<'m>(&'m SimpleVob);
 
 impl Allowed<'_> {
-    /// One bit per token.
+    /// Returns one bit per token.
     pub fn bits(&self) -> &[u32] {
         self.0.as_slice()
     }
@@ -334,7 +334,7 @@ impl Allowed<'_> {
         (token as usize) < self.0.len() && self.0.is_allowed(token)
     }
 
-    /// The longest token, if all others are prefixes of it.
+    /// Returns the longest token, if all others are prefixes of it.
     fn longest_of_one_text(&self, trie: &TokTrie) -> Option<u32> {
         let mut longest: (u32, &[u8]) = (0, &[]);
         for (i, id) in self.0.iter().enumerate() {

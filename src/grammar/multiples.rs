@@ -39,13 +39,13 @@ impl Step {
         Step { coefficient, decimals: decimals.clamp(0, i64::from(u32::MAX)) as u32 }
     }
 
-    /// The step between the multiples with up to `decimals` decimals.
+    /// Returns the step between the multiples with up to `decimals` decimals.
     fn with_decimals(&self, decimals: u32) -> Step {
         let scale = 10u64.pow(self.decimals - decimals);
         Step { coefficient: self.coefficient / gcd(self.coefficient, scale), decimals }
     }
 
-    /// The number that the parser reads as this step; `None` if there is none.
+    /// Returns the number that the parser reads as this step; `None` if there is none.
     fn written(&self) -> Option<f64> {
         let exact: f64 = format!("{}e-{}", self.coefficient, self.decimals).parse().ok()?;
         let near = (0..=MAX_NEIGHBORS).flat_map(|n| [exact.to_bits() - n, exact.to_bits() + n]);
@@ -71,7 +71,7 @@ impl Step {
     }
 }
 
-/// The coefficient of a step as the parser reads it.
+/// Returns the coefficient of a step as the parser reads it.
 pub fn coefficient(number: &Json) -> u64 {
     let mut x = number.as_f64().unwrap_or(0.0).abs();
     let mut decimals = 0;
@@ -122,7 +122,7 @@ pub fn taken(members: &mut Map<String, Json>) -> Result<Option<Multiples>, Strin
 }
 
 impl Multiples {
-    /// The schema of the multiples within bounds, if any: alternatives from `numbers`.
+    /// Returns the schema of the multiples within bounds, if any: alternatives from `numbers`.
     pub fn within(self, bounds: Option<Json>) -> Json {
         let Some(Json::Array(mut options)) = bounds.and_then(|mut bounds| bounds.get_mut("anyOf").map(Json::take))
         else {

@@ -20,12 +20,12 @@ struct Bound {
 }
 
 impl Bound {
-    /// The opposite bound, for the negated numbers.
+    /// Returns the opposite bound, for the negated numbers.
     fn negated(self) -> Bound {
         Bound { value: -self.value, ..self }
     }
 
-    /// The lowest lower bound, not below this one, with only as many decimals as the parser reads exactly.
+    /// Returns the lowest lower bound, not below this one, with only as many decimals as the parser reads exactly.
     fn shortened(self) -> Bound {
         match format!("{}", self.value).split_once('.') {
             Some((_, decimals)) if decimals.len() > MAX_DECIMALS => {
@@ -84,7 +84,7 @@ pub fn alternatives(members: &mut Map<String, Json>) -> Option<Json> {
     Some(json!({"anyOf": out}))
 }
 
-/// The tighter of a schema's bounds on one side, multiplied by `sign`.
+/// Returns the tighter of a schema's bounds on one side, multiplied by `sign`.
 fn tightest(members: &Map<String, Json>, name: &str, excluded: &str, sign: f64) -> Option<Bound> {
     let value = |name: &str| members.get(name).and_then(Json::as_f64).map(|x| x * sign);
     let is_flag = members.get(excluded) == Some(&json!(true));
@@ -129,7 +129,7 @@ fn pieces(low: Option<Bound>, high: Option<Bound>) -> Vec<[Option<Bound>; 2]> {
     out
 }
 
-/// The numbers whose decimals are a prefix of the decimals of `bound`.
+/// Returns the numbers whose decimals are a prefix of the decimals of `bound`.
 fn beginnings(bound: f64) -> Vec<f64> {
     let text = format!("{bound}");
     let Some((whole, decimals)) = text.split_once('.') else { return Vec::new() };

@@ -25,7 +25,7 @@ pub struct Pattern {
     pub weaker: Option<&'static str>,
 }
 
-/// Number of steps for reading a pattern. Unicode properties are hundreds of ranges.
+/// Returns the number of steps for reading a pattern. Unicode properties are hundreds of ranges.
 pub fn cost(pattern: &str) -> usize {
     1 + pattern.len() / 16 + 50 * pattern.matches("\\p{").count() + 50 * pattern.matches("\\P{").count()
 }
@@ -66,7 +66,7 @@ pub fn prepared(pattern: &str, is_weak: bool) -> Result<Pattern> {
     }
 }
 
-/// The number of capturing groups, and whether any is named.
+/// Returns the number of capturing groups, and whether any is named.
 fn groups(chars: &[char]) -> (usize, bool) {
     let (mut n, mut has_names, mut in_set, mut i) = (0, false, false, 0);
     while i < chars.len() {
@@ -333,7 +333,7 @@ impl Reader<'_> {
         Some(code)
     }
 
-    /// What follows `\u`.
+    /// Reads what follows `\u`.
     fn unicode(&mut self) -> Result<u32> {
         if self.peek() == Some('{') {
             let start = self.at;
@@ -361,7 +361,7 @@ impl Reader<'_> {
         Ok(high)
     }
 
-    /// A Unicode property, in braces.
+    /// Reads a Unicode property, in braces.
     fn property(&mut self, is_other: bool) -> Result<Member> {
         let end = self.chars[self.at..].iter().position(|c| *c == '}');
         let end = end.ok_or_else(|| self.wrong("the name of a property is not closed"))? + self.at;
@@ -513,7 +513,8 @@ fn is_quoted_wrong(tree: &Hir) -> bool {
     }
 }
 
-/// The expression without texts that contain the spare character, so that no union of sets has all control characters.
+/// Returns the expression without texts that contain the spare character, so that no union of sets has all control
+/// characters.
 fn without_spare(tree: Hir) -> Hir {
     match tree.into_kind() {
         HirKind::Class(Class::Unicode(mut class)) => {

@@ -168,14 +168,14 @@ impl ReplyRequest<'_> {
         format!("the tool {:?}", self.reply.tools[tool].name)
     }
 
-    /// The grammar of a reply with only one of the tools.
+    /// Returns the grammar of a reply with only one of the tools.
     fn alone(&self, tool: &ToolSchema) -> Result<TopLevelGrammar> {
         let tools = std::slice::from_ref(tool);
         let grammar = source::read_reply(self.reply, tools, None, self.white_space, self.tokenizer);
         grammar.map_err(|failed| failed.error)
     }
 
-    /// Bytes of the content's or a tool's grammar; 0 if not written.
+    /// Returns the number of bytes of the content's or a tool's grammar; 0 if not written.
     fn content_size(&self) -> usize {
         let read = |content: &GrammarText| {
             let mut effort = Effort::new(content.best_effort);

@@ -58,7 +58,7 @@ fn prune(schema: &mut Json, seen: &HashSet<String>) {
     }
 }
 
-/// The first number of a value that is not exact as a double.
+/// Returns the first number of a value that is not exact as a double.
 fn inexact(value: &Json) -> Option<&serde_json::Number> {
     match value {
         Json::Number(n) if !is_exact(n) => Some(n),
@@ -417,7 +417,7 @@ impl Rewriter<'_, '_> {
     }
 }
 
-/// Number of objects, lists and other values.
+/// Returns the number of objects, lists and other values.
 fn size(json: &Json) -> usize {
     match json {
         Json::Object(members) => 1 + members.values().map(size).sum::<usize>(),

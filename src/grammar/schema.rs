@@ -49,7 +49,7 @@ pub fn prepared(schema: Json, space: Space, effort: &mut Effort) -> Result<Json>
     Ok(schema)
 }
 
-/// Bytes of a schema as text.
+/// Returns the number of bytes of a schema as text.
 pub fn length(schema: &Json) -> usize {
     schema.to_string().len()
 }
@@ -68,7 +68,7 @@ pub enum Looseness {
 }
 
 impl Looseness {
-    /// The next level, which gives up more.
+    /// Returns the next level, which gives up more.
     pub fn next(self) -> Option<Looseness> {
         match self {
             Looseness::Exact => Some(Looseness::Shapes),
@@ -78,7 +78,7 @@ impl Looseness {
         }
     }
 
-    /// The part of a schema that is left.
+    /// Returns the part of a schema that is left.
     pub fn of(self, mut schema: Json) -> Json {
         let kind = schema.get("type").filter(|kind| *kind == "object").cloned();
         let mut out = match self {
@@ -104,7 +104,7 @@ impl Looseness {
         out
     }
 
-    /// The log message for this level; `None` for nothing.
+    /// Returns the log message for this level; `None` for nothing.
     pub fn note(self) -> Option<&'static str> {
         match self {
             Looseness::Exact => None,

@@ -47,7 +47,7 @@ pub struct GrammarText<'a> {
 }
 
 impl<'a> GrammarText<'a> {
-    /// A strict grammar: all of it must compile, and JSON has no white space.
+    /// Returns a strict grammar: all of it must compile, and JSON has no white space.
     pub fn new(kind: Kind, text: &'a str) -> GrammarText<'a> {
         GrammarText { kind, text, white_space: false, best_effort: false }
     }
@@ -105,7 +105,7 @@ pub fn read(
     }
 }
 
-/// A Lark grammar with token ids in place of token names (`<|name|>`), which the parser does not know.
+/// Returns a Lark grammar with token ids in place of token names (`<|name|>`), which the parser does not know.
 fn with_tokens(text: &str, tokenizer: &Tokenizer) -> Result<String> {
     let mut out = String::new();
     let mut rest = text;
@@ -139,7 +139,7 @@ fn with_tokens(text: &str, tokenizer: &Tokenizer) -> Result<String> {
     Ok(out + rest)
 }
 
-/// Number of bytes up to and including the first unescaped character of `ends` after the first byte.
+/// Returns the number of bytes up to and including the first unescaped character of `ends` after the first byte.
 fn quoted(text: &str, ends: &str) -> usize {
     let mut is_escaped = false;
     for (i, c) in text.char_indices().skip(1) {
@@ -184,7 +184,7 @@ pub fn read_reply(
     Ok(grammars)
 }
 
-/// Bytes of a grammar.
+/// Returns the number of bytes of a grammar.
 pub fn length(grammar: &TopLevelGrammar) -> usize {
     let parts = grammar.grammars.iter();
     let lengths = parts.map(|part| {

@@ -139,8 +139,8 @@ impl Writer<'_> {
         Ok(first.unwrap_or(false))
     }
 
-    /// A tag with or without preceding white space. Before a word both are one lexeme, because only later characters
-    /// distinguish texts with the same beginning.
+    /// Returns a tag with or without preceding white space. Before a word both are one lexeme, because only later
+    /// characters distinguish texts with the same beginning.
     fn spaced(&mut self, tag: &str) -> Result<String> {
         let other = self.first_tag(tag)?;
         Ok(match tag.starts_with(char::is_alphabetic) {
@@ -149,7 +149,7 @@ impl Writer<'_> {
         })
     }
 
-    /// The text of the content.
+    /// Returns the text of the content.
     fn text(&mut self) -> String {
         match self.content {
             Some(name) => format!("@{name}"),
@@ -172,7 +172,7 @@ impl Writer<'_> {
         })
     }
 
-    /// The optional tags of a template around content and at the end of every reply.
+    /// Returns the optional tags of a template around content and at the end of every reply.
     fn content_tags(&mut self) -> Result<[String; 3]> {
         let form = &self.reply.form;
         let tags = [form.content.open.clone(), self.less_end(&form.content.close), self.less_end(&form.end)];
@@ -184,7 +184,7 @@ impl Writer<'_> {
         Ok([optional(open?), optional(close?), optional(end?)])
     }
 
-    /// A reply of messages with headers: reasoning, text before a call, and a call or the answer.
+    /// Returns a reply of messages with headers: reasoning, text before a call, and a call or the answer.
     fn messages(&mut self) -> Result<String> {
         let before = self.messages_before()?;
         let text = self.text();
@@ -211,7 +211,7 @@ impl Writer<'_> {
         })
     }
 
-    /// The optional messages before the answer or a call.
+    /// Returns the optional messages before the answer or a call.
     fn messages_before(&mut self) -> Result<String> {
         let message = |writer: &mut Self, channel: &str| -> Result<String> {
             let head = writer.tag(&format!("<|channel|>{channel}<|message|>"), "")?;
@@ -225,7 +225,7 @@ impl Writer<'_> {
         Ok(format!("{} {}", message(self, "analysis")?, message(self, "commentary")?))
     }
 
-    /// The rest of the first call, more calls, and the end.
+    /// Returns the rest of the first call, more calls, and the end.
     fn calls(&mut self, calls: &CallForm) -> Result<String> {
         let mut bodies = Vec::new();
         for (i, tool) in self.tools.iter().enumerate() {
@@ -289,7 +289,7 @@ impl Writer<'_> {
         })
     }
 
-    /// An argument with its own tags.
+    /// Returns an argument with its own tags.
     fn argument(&mut self, argument: &Argument, key: &str, schema: &Json, tool: &ToolSchema) -> Result<String> {
         let place = format!("/properties/{key}");
         let written = any_of(tool, &place, options(&resolved(schema, &tool.parameters)), |schema| {
@@ -353,7 +353,7 @@ impl Writer<'_> {
         Ok(format!("{front} {value}"))
     }
 
-    /// A value other than a text, whose members are between tags after `mark`.
+    /// Returns a value other than a text, whose members are between tags after `mark`.
     fn nested(&mut self, schema: &Json, mark: &str, place: &str, tool: &ToolSchema, depth: usize) -> Result<String> {
         self.check_size(depth)?;
         let member = |writer: &mut Self, name: &str, schema: &Json| -> Result<String> {
@@ -414,7 +414,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The rule of a JSON value for `schema`, which is the part of the tool's schema at `place`.
+    /// Returns the rule of a JSON value for `schema`, which is the part of the tool's schema at `place`.
     fn json(&mut self, mut schema: Json, place: &str, tool: &ToolSchema) -> Result<String> {
         let mut has_references = false;
         visit(&schema, &mut |members| has_references |= members.contains_key("$ref"));
@@ -447,7 +447,7 @@ impl Writer<'_> {
         name
     }
 
-    /// A tag as control tokens and texts between them. `name` replaces `NAME`.
+    /// Returns a tag as control tokens and texts between them. `name` replaces `NAME`.
     fn tag(&self, tag: &str, name: &str) -> Result<String> {
         let mut parts = Vec::new();
         self.tokenizer.split_control(&tag.replace(NAME, name), |part| {
@@ -487,7 +487,7 @@ impl Writer<'_> {
         self.text_until(tag, 0, "")
     }
 
-    /// A text with a bounded length, and the tag that ends it. `most` empty: unbounded.
+    /// Returns a text with a bounded length, and the tag that ends it. `most` empty: unbounded.
     fn text_until(&mut self, tag: &str, least: u64, most: &str) -> Result<String> {
         let (mut first, mut rest) = (None, String::new());
         self.tokenizer.split_control(tag, |part| {
@@ -512,7 +512,7 @@ impl Writer<'_> {
         Ok(format!("{name} {rest}"))
     }
 
-    /// A tag without its trailing end-of-turn tokens.
+    /// Returns a tag without its trailing end-of-turn tokens.
     fn less_end(&self, tag: &str) -> String {
         let mut tag = tag.trim_end();
         let ends: HashSet<String> = self.tokenizer.end_texts().collect();
@@ -528,7 +528,7 @@ fn is_never(schema: &Json) -> bool {
     *schema == Json::Bool(false) || schema.get("not").is_some_and(|not| *not == json!({}) || *not == Json::Bool(true))
 }
 
-/// Why an argument cannot be written.
+/// Returns why an argument cannot be written.
 fn unwritable(key: &str) -> String {
     format!("the form of this model's calls cannot hold an argument with the name {key:?}")
 }
@@ -541,7 +541,7 @@ fn or_empty(rule: &str) -> String {
     if rule.is_empty() { "\"\"".to_owned() } else { rule.to_owned() }
 }
 
-/// A quoted text for Lark, as in JSON.
+/// Returns a quoted text for Lark, as in JSON.
 fn quoted(text: &str) -> String {
     Json::from(text).to_string()
 }

@@ -21,7 +21,7 @@ impl<A: ?Sized> Clone for AdapterSet<A> {
 }
 
 impl<A: ?Sized> AdapterSet<A> {
-    /// A set of adapters with finite scales; scales of 0 are dropped.
+    /// Returns a set of adapters with finite scales; scales of 0 are dropped.
     pub fn new(mut adapters: Vec<Scaled<A>>) -> AdapterSet<A> {
         adapters.retain(|(_, factor)| *factor != 0.0);
         AdapterSet((!adapters.is_empty()).then(|| Arc::new(adapters)))

@@ -157,7 +157,7 @@ impl Checked<'_> {
         })
     }
 
-    /// Number of values of a recurrent state.
+    /// Returns the number of values of a recurrent state.
     fn recurrent(&self, state: RecurrentId) -> Result<usize> {
         let all = &self.program.recurrent;
         let values = all.get(state.0 as usize).copied();

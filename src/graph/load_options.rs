@@ -49,7 +49,7 @@ pub struct LoadOptions<'a> {
 }
 
 impl LoadOptions<'_> {
-    /// The devices that the caller named; empty: selected by the load.
+    /// Returns the devices that the caller named; empty: selected by the load.
     pub fn named_devices(&self) -> &[u32] {
         match self.devices {
             [] if self.device == 0 => &[],
@@ -58,7 +58,7 @@ impl LoadOptions<'_> {
         }
     }
 
-    /// Number of layers to offload to GPUs; `None`: as many as fit.
+    /// Returns the number of layers to offload to GPUs; `None`: as many as fit.
     pub fn wanted_gpu_layers(&self) -> Option<usize> {
         (self.gpu_layers != 0).then_some(self.gpu_layers as usize)
     }

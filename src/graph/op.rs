@@ -251,7 +251,7 @@ pub enum Groups {
 }
 
 impl Groups {
-    /// Number of positions of a group.
+    /// Returns the number of positions of a group.
     pub fn size(self) -> usize {
         match self {
             Groups::One => 1,
@@ -304,7 +304,7 @@ impl Mask {
         !matches!(self, Mask::Past | Mask::Chunk(_) | Mask::All | Mask::Around(_))
     }
 
-    /// Maximum number of positions up to its own that a token attends to; 0: unbounded, or later ones too.
+    /// Returns the maximum number of positions up to its own that a token attends to; 0: unbounded, or later ones too.
     pub fn span(self) -> usize {
         match self {
             Mask::Causal | Mask::Past | Mask::All | Mask::Around(_) | Mask::Spans | Mask::Source | Mask::Behind => 0,
@@ -575,7 +575,7 @@ pub struct OnHost {
 }
 
 impl Experts {
-    /// Number of experts with matrices of their own.
+    /// Returns the number of experts with matrices of their own.
     pub fn stack(&self) -> usize {
         self.n_experts / self.routing.sharing
     }

@@ -259,7 +259,7 @@ impl Op {
         }
     }
 
-    /// The KV layer that the op reads or writes.
+    /// Returns the KV layer that the op reads or writes.
     pub fn layer_mut(&mut self) -> Option<&mut KvLayerId> {
         match self {
             Op::StoreKv { layer, .. } => Some(layer),
@@ -269,7 +269,7 @@ impl Op {
         }
     }
 
-    /// The recurrent state that the op advances.
+    /// Returns the recurrent state that the op advances.
     pub fn recurrent_mut(&mut self) -> Option<&mut RecurrentId> {
         match self {
             Op::EmbedNgrams(e) => Some(&mut e.recurrent),
@@ -282,7 +282,7 @@ impl Op {
         }
     }
 
-    /// Number of values of a media row that the op reads.
+    /// Returns the number of values of a media row that the op reads.
     pub fn media_width(&self, width: impl Fn(TensorId) -> usize) -> usize {
         match self {
             Op::Embed { index: Index::Id, out, .. } => width(*out),

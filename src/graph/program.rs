@@ -108,7 +108,7 @@ impl ProgramBuilder {
         self.ops.pop_if(|op| matches!(op, Op::Logits { .. }));
     }
 
-    /// The last op if it is the head.
+    /// Returns the last op if it is the head.
     pub fn head(&self) -> Option<&Op> {
         self.ops.last().filter(|op| matches!(op, Op::Logits { .. }))
     }
@@ -132,7 +132,7 @@ impl ProgramBuilder {
         self.push(head);
     }
 
-    /// Number of ops so far.
+    /// Returns the number of ops so far.
     pub fn position(&self) -> usize {
         self.ops.len()
     }
@@ -156,8 +156,8 @@ impl ProgramBuilder {
         Program { ops, layers, tensors, buffers, kv_layers, recurrent, vocab, max_ids, max_positions, kept }
     }
 
-    /// The range from the first to the last op that names each activation; empty if none does. Keys and values live
-    /// until the attention after them, because a device may fuse both.
+    /// Returns the range from the first to the last op that names each activation; empty if none does. Keys and values
+    /// live until the attention after them, because a device may fuse both.
     fn lives(&self, kept: &[TensorId]) -> Vec<Range<usize>> {
         let mut lives = vec![0..0; self.widths.len()];
         for (i, op) in self.ops.iter().enumerate() {
@@ -244,7 +244,7 @@ impl Program {
         self.tensors.get(tensor.0 as usize).map_or(0, |spec| spec.width)
     }
 
-    /// The ops that name each activation.
+    /// Returns the ops that name each activation.
     pub fn ops_of_tensors(&self) -> Vec<Vec<usize>> {
         let mut ops = vec![Vec::new(); self.tensors.len()];
         for (i, op) in self.ops.iter().enumerate() {
@@ -397,7 +397,7 @@ impl Program {
         self.ops.iter().all(|op| !matches!(op, Op::Attend(a) if !a.mask.is_causal()))
     }
 
-    /// The ops that apply only to media rows, after `OfMedia`; empty if there are none.
+    /// Returns the ops that apply only to media rows, after `OfMedia`; empty if there are none.
     pub fn of_media(&self) -> Range<usize> {
         let range = |(at, op): (usize, &Op)| match op {
             Op::OfMedia { ops } => Some(at + 1..at + 1 + ops),
@@ -416,12 +416,12 @@ impl Program {
         self.ops.iter().any(Op::reads_ids)
     }
 
-    /// Minimum number of values of a media row.
+    /// Returns the minimum number of values of a media row.
     pub fn media_width(&self) -> usize {
         self.ops.iter().map(|op| op.media_width(|tensor| self.width(tensor))).max().unwrap_or(0)
     }
 
-    /// Number of scratch values per token.
+    /// Returns the number of scratch values per token.
     pub fn scratch_width(&self) -> usize {
         let experts = self.ops.iter().map(|op| match op {
             Op::Experts(e) => 2 * (self.width(e.x) + e.ffn),
@@ -430,7 +430,7 @@ impl Program {
         self.buffers.iter().sum::<usize>() + experts.max().unwrap_or(0)
     }
 
-    /// Width of the widest input of a matrix product.
+    /// Returns the width of the widest input of a matrix product.
     pub fn widest_input(&self) -> usize {
         let width = |op: &Op| match op {
             Op::Project { x, .. } | Op::Logits { x, .. } => self.width(*x),
@@ -453,7 +453,7 @@ mod tests {
         }
     }
 
-    /// One attention layer of width 8, a feed-forward block of width 32, a head.
+    /// Returns one attention layer of width 8, a feed-forward block of width 32, a head.
     fn network() -> Program {
         let mut b = ProgramBuilder::default();
         let x = b.tensor(8);

@@ -20,17 +20,17 @@ pub struct KvLayer {
 }
 
 impl KvLayer {
-    /// A layer whose values are separate, and as wide as keys.
+    /// Returns a layer whose values are separate, and as wide as keys.
     pub const fn new(n_kv_heads: usize, head_dim: usize, window: usize) -> KvLayer {
         KvLayer { n_kv_heads, head_dim, value_dim: head_dim, is_latent: false, window, pool: 1 }
     }
 
-    /// Width of a key of all heads.
+    /// Returns the width of a key of all heads.
     pub fn key_width(&self) -> usize {
         self.n_kv_heads.saturating_mul(self.head_dim)
     }
 
-    /// Width of a value of all heads.
+    /// Returns the width of a value of all heads.
     pub fn value_width(&self) -> usize {
         self.n_kv_heads.saturating_mul(self.value_dim)
     }
@@ -59,7 +59,7 @@ pub const RECURRENT_BUFFERS: usize = 6;
 pub const RING_ALIGN: usize = 256;
 
 impl SequenceSpec {
-    /// Number of keys that a layer keeps, the newest ones.
+    /// Returns the number of keys that a layer keeps, the newest ones.
     pub fn kept(&self, layer: usize) -> usize {
         match self.layers[layer].window {
             0 => self.capacity.div_ceil(self.layers[layer].pool),
@@ -67,7 +67,7 @@ impl SequenceSpec {
         }
     }
 
-    /// Number of positions that the tokens of one step attend to in total.
+    /// Returns the number of positions that the tokens of one step attend to in total.
     fn ring(&self, layer: usize) -> usize {
         self.layers[layer].window.saturating_add(self.max_step).div_ceil(RING_ALIGN).saturating_mul(RING_ALIGN)
     }

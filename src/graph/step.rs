@@ -48,14 +48,15 @@ const SEPARATE: usize = 8;
 /// At this position times a power of two, attention changes how it splits positions.
 const DIVIDED: usize = 64;
 
-/// Maximum number of tokens, starting at `position`, that a step can compute bit-identically to single-token steps.
+/// Returns the maximum number of tokens, starting at `position`, that a step can compute bit-identically to
+/// single-token steps.
 pub fn separable(position: usize) -> usize {
     let end = (position + 1).div_ceil(DIVIDED).next_power_of_two() * DIVIDED;
     SEPARATE.min(end - position)
 }
 
 impl StepInputs<'_> {
-    /// Each token that is a media row, with its values.
+    /// Returns each token that is a media row, with its values.
     pub fn media_rows(&self) -> impl Iterator<Item = (usize, &[f32])> {
         // Fast path for text.
         let ids = if self.media.is_empty() { &[] } else { self.ids };
@@ -63,7 +64,7 @@ impl StepInputs<'_> {
         tokens.zip(self.media).map(|((t, _), row)| (t, *row))
     }
 
-    /// Each sequence's index and its range of tokens, from token `first` on.
+    /// Returns each sequence's index and its range of tokens, from token `first` on.
     pub fn runs(&self) -> impl Iterator<Item = (u32, std::ops::Range<usize>)> {
         let mut end = 0;
         self.sequences.chunk_by(|a, b| a == b).map(move |run| {
@@ -78,10 +79,10 @@ impl StepInputs<'_> {
 pub trait Sequences<T: ?Sized>: Sync {
     fn len(&self) -> usize;
 
-    /// The device's state of sequence `i`; `None` if it is on another device.
+    /// Returns the device's state of sequence `i`; `None` if it is on another device.
     fn get(&self, i: usize) -> Option<&T>;
 
-    /// The buffers of recurrent state that a step of sequence `i` from position `first` on reads and writes.
+    /// Returns the buffers of recurrent state that a step of sequence `i` from position `first` on reads and writes.
     fn recurrent_buffers(&self, i: usize, first: usize) -> Result<(usize, usize)>;
 
     fn is_empty(&self) -> bool {
@@ -96,7 +97,7 @@ pub trait SequencesMut<T: ?Sized>: Sequences<T> {
 
 /// The open step of an executor: its activations, its results and its end.
 pub trait OpenStep {
-    /// The token after output `i`: the arg-max (ties: the lowest id), or on a GPU the one sampled by its rule.
+    /// Returns the token after output `i`: the arg-max (ties: the lowest id), or on a GPU the one sampled by its rule.
     fn token(&mut self, i: usize) -> Result<u32>;
 
     /// Copies the logits of output `i`.

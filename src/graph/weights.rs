@@ -10,14 +10,14 @@ use crate::tensor::DType;
 
 /// A readable matrix. Rows are in `dtype`'s block layout.
 pub trait MatrixSource: Sync {
-    /// The name of the tensor, for messages.
+    /// Returns the name of the tensor, for messages.
     fn name(&self) -> &str;
     fn dtype(&self) -> DType;
     fn rows(&self) -> usize;
     fn cols(&self) -> usize;
     /// Reads whole rows; `out` must have `rows.len() * row_bytes` bytes. Callable from several threads at once.
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()>;
-    /// All rows, if the file is mapped and its weights are used in place.
+    /// Returns all rows, if the file is mapped and its weights are used in place.
     fn mapped(&self) -> Option<SharedBytes> {
         None
     }
@@ -82,19 +82,19 @@ pub struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// The given matrices, and everything else.
+    /// Returns the given matrices, and everything else.
     pub fn with(&self, matrices: &[Weight]) -> Weights<'a> {
         let matrices = matrices.iter().map(|weight| self.matrices[weight.0 as usize]).collect();
         Weights { matrices, vectors: self.vectors.clone(), ropes: self.ropes.clone() }
     }
 
-    /// Rows and columns of a matrix.
+    /// Returns the rows and columns of a matrix.
     pub fn shape(&self, weight: Weight) -> Result<(usize, usize)> {
         let matrix = self.matrices.get(weight.0 as usize);
         matrix.map(|m| (m.rows(), m.cols())).ok_or_else(|| Error::invalid(format!("{weight:?} does not exist")))
     }
 
-    /// Bytes of the matrices as in their files.
+    /// Returns the number of bytes of the matrices as in their files.
     pub fn bytes(&self) -> Result<u64> {
         self.matrices.iter().try_fold(0u64, |sum, m| {
             let row = quant::format(m.dtype())?.row_bytes(m.cols() as u64)?;
@@ -102,7 +102,7 @@ impl<'a> Weights<'a> {
         })
     }
 
-    /// The values of a vector.
+    /// Returns the values of a vector.
     pub fn vector(&self, vector: Vector) -> Result<&[f32]> {
         let values = self.vectors.get(vector.0 as usize);
         values.map(Vec::as_slice).ok_or_else(|| Error::invalid(format!("{vector:?} does not exist")))

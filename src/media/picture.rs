@@ -106,7 +106,7 @@ impl Picture {
         Ok(Picture { width, height, rgb })
     }
 
-    /// Width and height.
+    /// Returns the width and height.
     pub fn size(&self) -> [usize; 2] {
         [self.width, self.height]
     }
@@ -186,7 +186,8 @@ pub(super) fn over(colour: [u8; 3], alpha: u8, behind: [u8; 3]) -> [u8; 3] {
     std::array::from_fn(|i| ((u32::from(colour[i]) * alpha + u32::from(behind[i]) * (255 - alpha) + 127) / 255) as u8)
 }
 
-/// Returns the bytes of an image with the size that a file of format `name` declares; called before allocating memory.
+/// Returns the number of bytes of an image with the size that a file of format `name` declares; called before
+/// allocating memory.
 ///
 /// # Errors
 /// `Format` for no pixels, `TooComplex` for more than `max_pixels`.

@@ -68,7 +68,7 @@ pub struct FactorMatrix<'a> {
     target: DType,
 }
 
-/// The type of a factor next to weights: 16-bit, unless the weights are F32.
+/// Returns the type of a factor next to weights: 16-bit, unless the weights are F32.
 fn target(factor: DType, weights: DType) -> DType {
     if factor == quant::F32 && weights != quant::F32 { quant::F16 } else { factor }
 }
@@ -169,7 +169,7 @@ impl Adaptable {
         }
     }
 
-    /// The parts of a tensor's product in the network, and the shape of the tensor.
+    /// Returns the parts of a tensor's product in the network, and the shape of the tensor.
     fn parts(&self, pair: &FactorPair, file: &AdapterFile) -> Result<(Vec<Part>, (usize, usize))> {
         let (name, path) = (pair.name.as_str(), file.path().display());
         if let ("output.weight", Some((rows, cols, dtype))) = (name, self.head) {
@@ -225,7 +225,7 @@ impl Adaptable {
         }
     }
 
-    /// The matrices of a tensor.
+    /// Returns the matrices of a tensor.
     fn named(&self, name: &str) -> &[usize] {
         let name_of = |i: usize| self.matrices[i].name.as_str();
         let start = self.by_name.partition_point(|&i| name_of(i) < name);
@@ -233,13 +233,13 @@ impl Adaptable {
         &self.by_name[start..start + n]
     }
 
-    /// Order of RoPE pairs in the rows of an adapter and of the network.
+    /// Returns the order of RoPE pairs in the rows of an adapter and of the network.
     fn pairs_of(&self, file: &AdapterFile) -> Option<[RopePairs; 2]> {
         let [pairs, gguf] = self.pairs?;
         Some([if file.rope_halves { RopePairs::Halves } else { gguf }, pairs])
     }
 
-    /// The rows of B in the network's order.
+    /// Returns the rows of B in the network's order.
     fn rows(&self, part: &Part, pair: &FactorPair, file: &AdapterFile) -> Result<Option<Vec<usize>>> {
         let (width, half) = (self.heads.head_dim, self.heads.head_dim / 2);
         // From a row of a head in the network to the one in the adapter.

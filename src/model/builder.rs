@@ -180,7 +180,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The name of a weight, which a few files write without `.weight`.
+    /// Returns the name of a weight, which a few files write without `.weight`.
     pub(super) fn weight_name(&self, part: &str) -> String {
         let name = self.name(&format!("{part}.weight"));
         if !self.tensors.has(&name) && self.has(part) { self.name(part) } else { name }
@@ -196,7 +196,7 @@ impl<'a> Builder<'a> {
         self.tensors.has(&self.name(part))
     }
 
-    /// The handle of a matrix, equal for layers that share it.
+    /// Returns the handle of a matrix, equal for layers that share it.
     pub(super) fn add_matrix(&mut self, matrix: FileMatrix<'a>) -> Weight {
         if let Some(i) = self.matrices.iter().position(|other| other.is(&matrix)) {
             return Weight(i as u32);
@@ -205,12 +205,12 @@ impl<'a> Builder<'a> {
         Weight(self.matrices.len() as u32 - 1)
     }
 
-    /// Number of rows of a tensor of the layer.
+    /// Returns the number of rows of a tensor of the layer.
     pub fn rows(&self, part: &str) -> Result<usize> {
         self.tensors.rows(&self.name(part))
     }
 
-    /// Some rows of a tensor whose columns may be permuted (`order_of`).
+    /// Returns some rows of a tensor whose columns may be permuted (`order_of`).
     fn ordered_matrix(&mut self, name: &str, of: usize, rows: RowRuns, cols: usize) -> Result<Weight> {
         let matrix = self.tensors.ordered_matrix(name, of, rows, cols)?;
         let order = matrix.order()?;
@@ -297,7 +297,8 @@ impl<'a> Builder<'a> {
 
     // ---- norms and sums
 
-    /// A norm per `group` values of a row of `groups` groups; the file has one weight for all groups, or one for each.
+    /// Returns a norm per `group` values of a row of `groups` groups; the file has one weight for all groups, or one
+    /// for each.
     pub(super) fn norm(&mut self, kind: NormKind, part: &str, groups: usize, group: usize) -> Result<Norm> {
         let (weight, bias) = (self.weight_name(part), self.name(&format!("{part}.bias")));
         let rows = if groups > 1 && self.tensors.rows(&weight)? == groups { groups } else { 1 };
@@ -396,7 +397,7 @@ impl<'a> Builder<'a> {
         Ok((Projection { weight, bias, out }, factor))
     }
 
-    /// The scale of a matrix's products; FP4 files have one per matrix.
+    /// Returns the scale of a matrix's products; FP4 files have one per matrix.
     fn factor(&mut self, name: &str, weight: Weight) -> Result<f32> {
         match self.tensors.vector_if_present(name, 1)?.as_deref() {
             None | Some([1.0]) => Ok(1.0),
@@ -408,7 +409,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The bias of a product that is multiplied by `factor` afterwards.
+    /// Returns the bias of a product that is multiplied by `factor` afterwards.
     fn bias_before(&mut self, factor: f32, bias: &[f32]) -> Vector {
         self.vector(bias.iter().map(|b| b / factor).collect())
     }
@@ -477,7 +478,7 @@ impl<'a> Builder<'a> {
 
     // ---- attention
 
-    /// The file's common RoPE configuration; `pairs`: order in the architecture's GGUF files.
+    /// Returns the file's common RoPE configuration; `pairs`: order in the architecture's GGUF files.
     pub fn rope_config(&mut self, pairs: RopePairs) -> Result<RopeConfig> {
         self.gguf_pairs = Some(pairs);
         rope::config(&self.keys, self.hyper.heads.head_dim, self.hyper.context_length, pairs)
@@ -640,7 +641,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The slopes of ALiBi: evenly spaced powers of two, with heads beyond a power of two in between.
+/// Returns the slopes of ALiBi: evenly spaced powers of two, with heads beyond a power of two in between.
 fn alibi_slopes(n_heads: usize, max: f32) -> Vec<f32> {
     let n = 1usize << n_heads.max(1).ilog2();
     let max = f64::from(max);

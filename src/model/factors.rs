@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::graph::op::{Norm, NormKind, Op, TensorId};
 
 impl Builder<'_> {
-    /// A soft-cap; 0 means none in a folder, absent in a GGUF file.
+    /// Returns a soft-cap; 0 means none in a folder, absent in a GGUF file.
     pub fn softcap(&self, key: &str, default: f32) -> Result<f32> {
         let told = self.keys.float(key)?;
         let off = self.is_folder() && self.keys.is_present(key);

@@ -55,7 +55,7 @@ impl<'a> Keys<'a> {
         format!("{}.{key}", self.architecture)
     }
 
-    /// The value of a key if it is set; marks the key as read.
+    /// Returns the value of a key if it is set; marks the key as read.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         let name = self.name(key);
         let value = self.metadata.get(&name).filter(|value| !is_unset(&name, value));
@@ -63,14 +63,14 @@ impl<'a> Keys<'a> {
         value
     }
 
-    /// Keys of the architecture that are set but were not read.
+    /// Returns the keys of the architecture that are set but were not read.
     pub fn unread(&self) -> Vec<(&'a str, &'a Value)> {
         let (prefix, read) = (self.name(""), self.read.borrow());
         let unread = self.metadata.iter().filter(|(name, value)| !read.contains(*name) && !is_unset(name, value));
         unread.filter_map(|(name, value)| Some((name.strip_prefix(&prefix)?, value))).collect()
     }
 
-    /// A number, or a list with one value per layer that are all equal.
+    /// Returns a number, or a list with one value per layer that are all equal.
     pub fn size(&self, key: &str) -> Result<Option<usize>> {
         let Some(_) = self.get(key) else { return Ok(None) };
         match self.metadata.u32s(&self.name(key))?.as_deref() {
@@ -79,7 +79,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// One value per layer: from a list, in which 0 is a value, or one number for all.
+    /// Returns one value per layer: from a list, in which 0 is a value, or one number for all.
     pub fn per_layer_sizes(&self, key: &str, n_layers: usize) -> Result<Option<Vec<usize>>> {
         let Some(_) = self.get(key) else { return Ok(None) };
         match self.metadata.u32s(&self.name(key))?.as_deref() {
@@ -89,7 +89,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A list of numbers.
+    /// Returns a list of numbers.
     pub fn sizes(&self, key: &str) -> Result<Option<Vec<usize>>> {
         let Some(_) = self.get(key) else { return Ok(None) };
         Ok(self.metadata.u32s(&self.name(key))?.map(|list| list.iter().map(|v| *v as usize).collect()))
@@ -103,7 +103,7 @@ impl<'a> Keys<'a> {
         self.float(key)?.ok_or_else(|| self.without(key))
     }
 
-    /// The error for a key that is missing or unset.
+    /// Returns the error for a key that is missing or unset.
     fn without(&self, key: &str) -> Error {
         match self.metadata.get(&self.name(key)) {
             Some(_) => self.unsupported(key),
@@ -111,7 +111,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A number within the bounds of its key.
+    /// Returns a number within the bounds of its key.
     pub fn float(&self, key: &str) -> Result<Option<f32>> {
         let Some(_) = self.get(key) else { return Ok(None) };
         let told = self.metadata.f32(&self.name(key))?;
@@ -142,7 +142,7 @@ impl<'a> Keys<'a> {
         self.metadata.get(&self.name(key)).is_some()
     }
 
-    /// A boolean for which false is not "unset".
+    /// Returns a boolean for which false is not "unset".
     pub fn flag(&self, key: &str) -> Result<Option<bool>> {
         match self.get(key) {
             None => Ok((self.metadata.get(&self.name(key)) == Some(&Value::Bool(false))).then_some(false)),
@@ -162,7 +162,7 @@ impl<'a> Keys<'a> {
         self.read.borrow_mut().extend(names);
     }
 
-    /// The error for an unsupported value of a key, or for its absence.
+    /// Returns the error for an unsupported value of a key, or for its absence.
     pub fn unsupported(&self, key: &str) -> Error {
         match self.is_present(key) {
             true => Error::unsupported(self.refusal(key)),
@@ -170,7 +170,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The error for a value other than the `known` ones.
+    /// Returns the error for a value other than the `known` ones.
     pub fn unknown(&self, key: &str, known: &[&str]) -> Error {
         Error::unsupported(format!("{}; known are {}", self.refusal(key), known.join(", ")))
     }

@@ -67,7 +67,7 @@ impl Builder<'_> {
         ["gate", "up", "down"].into_iter().for_each(|part| self.ignore(&format!("ffn_{part}.weight")));
     }
 
-    /// A width that the file must declare.
+    /// Returns a width that the file must declare.
     pub fn width(&self, key: &str) -> Result<usize> {
         match self.keys.require_size(key)? {
             n if n <= MAX_WIDTH => Ok(n),
@@ -75,13 +75,13 @@ impl Builder<'_> {
         }
     }
 
-    /// One number per layer, 0 if not set.
+    /// Returns one number per layer, 0 if not set.
     pub fn per_layer(&self, key: &str) -> Result<Vec<usize>> {
         let n = self.hyper.n_layers;
         Ok(self.keys.per_layer_sizes(key, n)?.unwrap_or_else(|| vec![0; n]))
     }
 
-    /// The heads of each layer; `None` for layers without attention, which have 0 KV heads.
+    /// Returns the heads of each layer; `None` for layers without attention, which have 0 KV heads.
     pub fn heads_per_layer(&self) -> Result<Vec<Option<HeadShape>>> {
         let (n_heads, n_kv_heads) =
             (self.per_layer("attention.head_count")?, self.per_layer("attention.head_count_kv")?);
@@ -113,7 +113,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The `ssm.*` keys of a Mamba block.
+    /// Returns the `ssm.*` keys of a Mamba block.
     pub fn mamba_shape(&self) -> Result<MambaShape> {
         let [inner, state, rank] =
             [self.width("ssm.inner_size")?, self.width("ssm.state_size")?, self.width("ssm.time_step_rank")?];
@@ -125,7 +125,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Number of taps of a convolution.
+    /// Returns the number of taps of a convolution.
     pub fn taps(&self, key: &str) -> Result<usize> {
         match self.keys.require_size(key)? {
             taps if (2..=MAX_TAPS).contains(&taps) => Ok(taps),
@@ -238,7 +238,7 @@ impl Builder<'_> {
         self.program.push(Op::Add { x, delta: y, scale: 1.0 });
     }
 
-    /// A product with a bias of another name.
+    /// Returns a product with a bias of another name.
     pub fn with_bias(&mut self, product: Product, part: &str) -> Result<Product> {
         let (projection, factor) = product;
         let mut bias = self.tensors.vector(&self.name(part), self.program.width(projection.out))?;
@@ -249,7 +249,7 @@ impl Builder<'_> {
 
     // ---- recurrences
 
-    /// A small vector of the file.
+    /// Returns a small vector of the file.
     pub fn numbers(&mut self, part: &str, len: usize) -> Result<Vector> {
         let name = self.name(part);
         let values = self.tensors.vector(&name, len)?;

@@ -56,7 +56,7 @@ pub struct EmbeddingHead {
 }
 
 impl EmbeddingHead {
-    /// Bytes in memory.
+    /// Returns the number of bytes in memory.
     pub fn bytes(&self) -> u64 {
         let layers = self.dense.iter().chain(self.ranker.iter().flat_map(|ranker| &ranker.layers));
         layers.map(|layer| 4 * layer.weight.len() as u64).sum()

@@ -52,7 +52,7 @@ pub struct Sections {
 }
 
 impl Sections {
-    /// The component for pair `i`: 0 time, 1 row, 2 column, 3 none.
+    /// Returns the component for pair `i`: 0 time, 1 row, 2 column, 3 none.
     fn axis(&self, i: usize) -> u8 {
         let [time, rows, columns, still] = self.sizes;
         if self.interleaved {
@@ -67,7 +67,8 @@ impl Sections {
     }
 }
 
-/// The common keys. `pairs`: order of the rows of q and k in the architecture's GGUF files; folders have halves.
+/// Returns the common keys. `pairs`: order of the rows of q and k in the architecture's GGUF files; folders have
+/// halves.
 pub fn config(keys: &Keys, head_dim: usize, context_length: u32, pairs: RopePairs) -> Result<RopeConfig> {
     let halves = keys.metadata.bool("realizar.rope_halves")?.unwrap_or(false);
     let config = RopeConfig {
@@ -87,7 +88,7 @@ pub fn config(keys: &Keys, head_dim: usize, context_length: u32, pairs: RopePair
     Ok(config)
 }
 
-/// The file's sections, if any.
+/// Returns the file's sections, if any.
 pub fn sections(keys: &Keys, interleaved: bool) -> Result<Option<Sections>> {
     let key = "rope.dimension_sections";
     let Some(_) = keys.get(key) else { return Ok(None) };
@@ -100,7 +101,7 @@ pub fn sections(keys: &Keys, interleaved: bool) -> Result<Option<Sections>> {
     }
 }
 
-/// The file's scale of sine and cosine.
+/// Returns the file's scale of sine and cosine.
 pub fn attention_factor(keys: &Keys) -> Result<Option<f32>> {
     Ok(keys.float("rope.scaling.attn_factor")?.or(keys.float("rope.scaling.yarn_attn_factor")?))
 }

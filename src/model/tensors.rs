@@ -20,12 +20,12 @@ pub struct RowRuns {
 }
 
 impl RowRuns {
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.run * self.count
     }
 
-    /// The rows as ranges, in order.
+    /// Returns the rows as ranges, in order.
     pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         (0..self.count).map(|i| self.first + i * self.stride..self.first + i * self.stride + self.run)
     }
@@ -64,12 +64,12 @@ impl FileMatrix<'_> {
         self.zeros = [rows.saturating_sub(self.rows.len()), cols.saturating_sub(self.cols)];
     }
 
-    /// Its rows, and the number of rows of the tensor.
+    /// Returns its rows, and the number of rows of the tensor.
     pub fn runs(&self) -> (RowRuns, usize) {
         (self.rows, self.info.shape.rows() as usize)
     }
 
-    /// The matrix's column order, as indices of `Op::Gather`, per expert of a stack; `None` if unpermuted.
+    /// Returns the matrix's column order, as indices of `Op::Gather`, per expert of a stack; `None` if unpermuted.
     pub fn order(&self) -> Result<Option<Vec<f32>>> {
         self.info.order()
     }
@@ -197,7 +197,7 @@ impl<'a> Tensors<'a> {
         Ok(Tensors { source, quantize, used: HashSet::new(), left_out: &[] })
     }
 
-    /// Names of unused tensors.
+    /// Returns the names of unused tensors.
     pub fn unused(&self) -> impl Iterator<Item = &'a str> {
         self.source
             .tensors()
@@ -227,7 +227,7 @@ impl<'a> Tensors<'a> {
         self.source.tensor(name).is_some() && !self.is_left_out(name)
     }
 
-    /// A tensor of `rows` rows of `cols` elements; marks it as used.
+    /// Returns a tensor of `rows` rows of `cols` elements; marks it as used.
     fn find(&mut self, name: &str, rows: usize, cols: usize) -> Result<&'a TensorInfo> {
         let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;
         self.used.insert(&info.name);
@@ -251,19 +251,19 @@ impl<'a> Tensors<'a> {
         self.used.extend(source.tensors().map(|info| info.name.as_str()).filter(|name| name.starts_with(prefix)));
     }
 
-    /// Number of rows of a table in the file.
+    /// Returns the number of rows of a table in the file.
     pub fn rows(&self, name: &str) -> Result<usize> {
         let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;
         usize::try_from(info.shape.rows()).map_err(|_| self.damaged(format!("the tensor {name} is too large")))
     }
 
-    /// Number of columns of a table in the file.
+    /// Returns the number of columns of a table in the file.
     pub fn cols(&self, name: &str) -> Result<usize> {
         let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;
         usize::try_from(info.shape.cols()).map_err(|_| self.damaged(format!("the tensor {name} is too large")))
     }
 
-    /// Some of the `of` rows of a matrix. Fails if its columns are permuted.
+    /// Returns some of the `of` rows of a matrix. Fails if its columns are permuted.
     pub fn matrix(&mut self, name: &str, of: usize, rows: RowRuns, cols: usize) -> Result<FileMatrix<'a>> {
         let matrix = self.ordered_matrix(name, of, rows, cols)?;
         in_order(matrix.info)?;
@@ -284,7 +284,7 @@ impl<'a> Tensors<'a> {
         Ok(FileMatrix { source, info, format, target, rows, cols, made: None, zeros: [0, 0] })
     }
 
-    /// A matrix of values computed from a tensor.
+    /// Returns a matrix of values computed from a tensor.
     pub fn made(&self, name: &str, cols: usize, values: &[f32]) -> Result<FileMatrix<'a>> {
         let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;
         let mut made = try_vec("a matrix", 4 * values.len())?;
@@ -302,13 +302,13 @@ impl<'a> Tensors<'a> {
         })
     }
 
-    /// The values of a vector, which may be stored as a column.
+    /// Returns the values of a vector, which may be stored as a column.
     pub fn vector(&mut self, name: &str, len: usize) -> Result<Vec<f32>> {
         let is_column = self.source.tensor(name).is_some_and(|t| (t.shape.rows(), t.shape.cols()) == (len as u64, 1));
         if is_column { self.values(name, len, 1) } else { self.values(name, 1, len) }
     }
 
-    /// The values of `rows` vectors, concatenated.
+    /// Returns the values of `rows` vectors, concatenated.
     pub fn values(&mut self, name: &str, rows: usize, cols: usize) -> Result<Vec<f32>> {
         let info = self.find(name, rows, cols)?;
         let format = quant::format(info.dtype)?;
@@ -318,7 +318,7 @@ impl<'a> Tensors<'a> {
         }
     }
 
-    /// The values of a matrix of any type.
+    /// Returns the values of a matrix of any type.
     pub fn matrix_values(&mut self, name: &str, rows: usize, cols: usize) -> Result<Vec<f32>> {
         let info = self.find(name, rows, cols)?;
         in_order(info)?;
@@ -350,7 +350,7 @@ impl<'a> Tensors<'a> {
         if self.has(name) { self.values(name, rows, cols).map(Some) } else { Ok(None) }
     }
 
-    /// The file's divisors of RoPE frequencies. Folders have them in their configuration.
+    /// Returns the file's divisors of RoPE frequencies. Folders have them in their configuration.
     pub fn rope_divisors(&mut self, name: &str) -> Result<Option<Vec<f32>>> {
         match self.source.tensor(name).filter(|_| !self.is_left_out(name)) {
             Some(info) => self.vector(name, info.shape.n_elements().min(1 << 20) as usize).map(Some),

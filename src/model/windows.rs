@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::format::Value;
 
 impl Builder<'_> {
-    /// The window of each layer, 0 or `window`: as listed in the file, otherwise all but the last of each period, the
-    /// file's or the architecture's; with a period of 0, all.
+    /// Returns the window of each layer, 0 or `window`: as listed in the file, otherwise all but the last of each
+    /// period, the file's or the architecture's; with a period of 0, all.
     pub fn windows(&self, window: usize, period: usize) -> Result<Vec<usize>> {
         let (key, n) = ("attention.sliding_window_pattern", self.hyper.n_layers);
         let list: Option<Vec<bool>> = match self.keys.metadata.get(&self.keys.name(key)) {
@@ -41,7 +41,7 @@ impl Builder<'_> {
         Ok(windows)
     }
 
-    /// One window for all or the listed layers, if the file declares one.
+    /// Returns one window for all or the listed layers, if the file declares one.
     pub fn windows_if_told(&self) -> Result<Vec<usize>> {
         self.windows_of_period(0)
     }

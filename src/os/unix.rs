@@ -58,7 +58,7 @@ pub fn make_own_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Returns the bytes that this user may still write to a folder's file system; `None` if unknown.
+/// Returns the number of bytes that this user may still write to a folder's file system; `None` if unknown.
 pub fn disk_free(folder: &Path) -> Option<u64> {
     let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
     // SAFETY: a NUL-terminated path, and a struct that the call fills in.
@@ -267,7 +267,7 @@ mod linux {
         }
     }
 
-    /// Returns the bytes of memory: total and free; 0 if unknown.
+    /// Returns the number of bytes of memory: total and free; 0 if unknown.
     pub fn memory() -> [u64; 2] {
         let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let kib = |key: &str| -> Option<u64> {

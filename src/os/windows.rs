@@ -83,7 +83,7 @@ pub fn make_own_folder(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
-/// Returns the bytes that this user may still write to a folder's volume; `None` if unknown.
+/// Returns the number of bytes that this user may still write to a folder's volume; `None` if unknown.
 pub fn disk_free(folder: &Path) -> Option<u64> {
     let path: Vec<u16> = folder.as_os_str().encode_wide().chain([0]).collect();
     let mut free = 0;
@@ -198,7 +198,7 @@ fn of_highest_class(mut records: &[u8]) -> Option<usize> {
     (n < classes.len()).then_some(n)
 }
 
-/// Returns the bytes of memory: total and free; 0 if unknown.
+/// Returns the number of bytes of memory: total and free; 0 if unknown.
 pub fn memory() -> [u64; 2] {
     let length = size_of::<MemoryStatus>() as u32;
     let mut status = MemoryStatus { length, load: 0, physical: [0; 2], others: [0; 5] };

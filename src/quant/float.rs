@@ -48,12 +48,12 @@ pub(super) fn encode_bf16(values: &[f32], blocks: &mut [u8]) {
     }
 }
 
-/// A scale as stored in a block.
+/// Returns a scale as stored in a block.
 pub(super) fn scale(bytes: [u8; 2]) -> f32 {
     f16::from_le_bytes(bytes).to_f32()
 }
 
-/// The nearest scale that a block can hold; infinity beyond the range of FP16.
+/// Returns the nearest scale that a block can hold; infinity beyond the range of FP16.
 pub(super) fn scale_bytes(x: f32) -> [u8; 2] {
     f16::from_f32(x).to_le_bytes()
 }

@@ -30,8 +30,8 @@ pub const RAISED: [i8; 16] = {
     raised
 };
 
-/// Half of the scale `2^(e - 127)`, because `VALUES` are doubled. `e = 255`, NaN in the specification, is the next
-/// power of two, as in GGML.
+/// Returns half of the scale `2^(e - 127)`, because `VALUES` are doubled. `e = 255`, NaN in the specification, is the
+/// next power of two, as in GGML.
 pub fn half_scale(e: u8) -> f32 {
     // Below 2 the half is subnormal.
     f32::from_bits(if e < 2 { 0x0020_0000 << e } else { u32::from(e - 1) << 23 })
@@ -48,7 +48,7 @@ impl Decode for BlockMxfp4 {
     }
 }
 
-/// An unsigned E4M3 scale as FP16, 2^8 times smaller. 0x7F, NaN in E4M3, is 0, as in GGML.
+/// Returns an unsigned E4M3 scale as FP16, 2^8 times smaller. 0x7F, NaN in E4M3, is 0, as in GGML.
 pub fn small_scale(s: u8) -> u16 {
     if s == 0x7f { 0 } else { u16::from(s & 0x7f) << 7 }
 }

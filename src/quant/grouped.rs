@@ -99,7 +99,7 @@ impl Code {
         }
     }
 
-    /// The values of codes that are indices.
+    /// Returns the values of codes that are indices.
     pub const fn table(self) -> Option<&'static [f32; 16]> {
         match self {
             Code::Nf4 => Some(&NF4),
@@ -136,7 +136,7 @@ const NAMES: [&str; 12] =
     ["", "INT1", "INT2", "INT3", "INT4", "INT5", "INT6", "INT7", "INT8", "BNB_NF4", "BNB_FP4", "F8_SCALED"];
 
 impl Grouped {
-    /// The type of a number, if it is one of these.
+    /// Returns the type of a number, if it is one of these.
     pub fn of(dtype: DType) -> Option<Grouped> {
         let number = dtype.0.checked_sub(FIRST).filter(|n| *n < 1 << 16)?;
         let code = match number >> 8 {
@@ -174,7 +174,7 @@ impl Grouped {
         }]
     }
 
-    /// Half of the number of codes.
+    /// Returns half of the number of codes.
     pub fn centre(self) -> f32 {
         f32::from(1u8 << (self.code.bits() - 1))
     }
@@ -187,7 +187,7 @@ impl Grouped {
         }
     }
 
-    /// Bytes of the codes of 32 columns.
+    /// Returns the number of bytes of the codes of 32 columns.
     pub const fn chunk_bytes(self) -> usize {
         4 * self.code.bits()
     }
@@ -237,7 +237,7 @@ fn e4m3(bits: u8) -> f32 {
     value[0]
 }
 
-/// The planes of codes of `bits` bits: the width of each, and its first bit of a code.
+/// Returns the planes of codes of `bits` bits: the width of each, and its first bit of a code.
 fn planes(bits: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     [8, 4, 2, 1].into_iter().filter(move |plane| bits & plane != 0).map(move |plane| {
@@ -275,7 +275,7 @@ fn unpack(bytes: &[u8], bits: usize, codes: &mut [u8; 32]) {
     }
 }
 
-/// Some types with each code, number and offset, for tests.
+/// Returns some types with each code, number and offset, for tests.
 pub fn samples() -> impl Iterator<Item = Grouped> {
     let ints = (1..=8).map(Code::Int).flat_map(|code| {
         let row = move |columns, scale, offset| Grouped { code, columns, scale, offset };

@@ -162,7 +162,7 @@ impl Decode for BlockIq4Xs {
     }
 }
 
-/// Element `n` of packed 4-bit numbers, low nibbles first.
+/// Returns element `n` of packed 4-bit numbers, low nibbles first.
 fn nibble(bytes: &[u8], n: usize) -> u8 {
     bytes[n / 2] >> (4 * (n % 2)) & 15
 }

@@ -96,15 +96,15 @@ impl Decode for BlockQ6K {
     }
 }
 
-/// The 2-bit values of sub-block `n` of 16, as stored by `Q2_K` and `Q3_K`.
+/// Returns the 2-bit values of sub-block `n` of 16, as stored by `Q2_K` and `Q3_K`.
 fn two_bits(qs: &[u8; 64], n: usize) -> impl Iterator<Item = u8> {
     let (half, n) = (n / 8, n % 8);
     qs[half * 32 + n % 2 * 16..].iter().map(move |q| q >> (2 * (n / 2)) & 3)
 }
 
-/// Scale and minimum of sub-block `n` of `Q4_K` and `Q5_K`, 6 bits each: of the first four sub-blocks in the low bits
-/// of bytes 0-3 and 4-7; of the last four with their low nibbles in bytes 8-11 and their upper two bits above the
-/// former.
+/// Returns the scale and minimum of sub-block `n` of `Q4_K` and `Q5_K`, 6 bits each: of the first four sub-blocks in
+/// the low bits of bytes 0-3 and 4-7; of the last four with their low nibbles in bytes 8-11 and their upper two bits
+/// above the former.
 fn scale_min(scales: &[u8; 12], n: usize) -> (u8, u8) {
     if n < 4 {
         (scales[n] & 63, scales[n + 4] & 63)

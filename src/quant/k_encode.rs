@@ -107,7 +107,8 @@ fn affine(x: &[f32], max: f32) -> Affine {
     }
 }
 
-/// Scale and minimum, both nonnegative, with small weighted error in `x = scale * q - min` for `q` in `0..=max`.
+/// Returns the scale and minimum, both nonnegative, with small weighted error in `x = scale * q - min` for `q` in
+/// `0..=max`.
 fn fit_scale_min(x: &[f32; 32], w: &[f32; 32], max: f32) -> (f32, f32) {
     let (low, high) = x.iter().fold((0.0f32, 0.0f32), |(l, h), &x| (l.min(x), h.max(x)));
     let mut best = ((high - low) / max, -low);
@@ -185,7 +186,7 @@ fn round(x: f32) -> f32 {
     x + SHIFT - SHIFT
 }
 
-/// Sum over `0..N` in eight lanes, so that the compiler can vectorize it.
+/// Returns the sum over `0..N` in eight lanes, so that the compiler can vectorize it.
 fn sum<const N: usize>(f: impl Fn(usize) -> f32) -> f32 {
     let mut lanes = [0.0; 8];
     for i in (0..N).step_by(8) {

@@ -151,8 +151,8 @@ fn inverse(d: f32) -> f32 {
     if d == 0.0 { 0.0 } else { 1.0 / d }
 }
 
-/// Scale and `q` in `0..2 * half` with `x = d * (q - half)`. The (first) value of largest magnitude becomes `q = 0`
-/// whatever its sign, to use the longer end of the range.
+/// Returns the scale and `q` in `0..2 * half` with `x = d * (q - half)`. The (first) value of largest magnitude becomes
+/// `q = 0` whatever its sign, to use the longer end of the range.
 fn symmetric(x: &[f32], half: f32) -> (f32, [u8; 32]) {
     let peak = x.iter().fold(0.0f32, |peak, &x| if x.abs() > peak.abs() { x } else { peak });
     let d = peak / -half;
@@ -164,7 +164,7 @@ fn symmetric(x: &[f32], half: f32) -> (f32, [u8; 32]) {
     (d, q)
 }
 
-/// Scale, minimum and `q` in `0..=max` with `x = d * q + m`.
+/// Returns the scale, minimum and `q` in `0..=max` with `x = d * q + m`.
 fn affine(x: &[f32], max: f32) -> (f32, f32, [u8; 32]) {
     let (low, high) = x.iter().fold((f32::MAX, f32::MIN), |(l, h), &x| (l.min(x), h.max(x)));
     let d = (high - low) / max;

@@ -118,7 +118,7 @@ pub static FORMATS: &[Format] = &[
     Format::decoded::<f8::F8E4m3>(F8_E4M3, "F8_E4M3"),
 ];
 
-/// The row of a type, or `Unsupported` with its number.
+/// Returns the row of a type, or `Unsupported` with its number.
 pub fn format(dtype: DType) -> Result<Format> {
     let grouped = Grouped::of(dtype).map(Format::grouped);
     FORMATS
@@ -150,7 +150,7 @@ pub fn quantize(dtype: DType, values: &[f32], blocks: &mut [u8]) -> Result<()> {
 }
 
 impl Format {
-    /// A type without blocks.
+    /// Returns a type without blocks.
     const fn plain(dtype: DType, name: &'static str, bytes: usize, decode: Decoder, encode: Encoder) -> Format {
         Format {
             dtype,
@@ -204,7 +204,8 @@ impl Format {
         Ok(())
     }
 
-    /// Bytes of a row of `cols` values; fails if `cols` is not a whole number of blocks, or on overflow.
+    /// Returns the number of bytes of a row of `cols` values; fails if `cols` is not a whole number of blocks, or on
+    /// overflow.
     pub fn row_bytes(&self, cols: u64) -> Result<u64> {
         if !cols.is_multiple_of(self.block_len as u64) {
             return Err(Error::invalid(format!(

@@ -32,7 +32,7 @@ pub(super) fn unit(n: usize) -> f64 {
     (1u64 << (63 - bits)) as f64
 }
 
-/// A number from 0 to 1 as a scaled integer, rounded to nearest even.
+/// Returns a number from 0 to 1 as a scaled integer, rounded to nearest even.
 pub(super) fn fixed(x: f64, unit: f64) -> u64 {
     // After the addition the low bits of the mantissa are the integer.
     const SHIFT: f64 = (1u64 << 52) as f64;
@@ -45,7 +45,7 @@ pub(super) fn fixed(x: f64, unit: f64) -> u64 {
 pub(super) struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// The state after `draws` draws.
+    /// Returns the state after `draws` draws.
     pub fn behind(&self, draws: u64) -> u64 {
         self.0.wrapping_add(draws.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }

@@ -44,7 +44,7 @@ struct Softmax {
 }
 
 impl Softmax {
-    /// The probability of a token relative to the most probable one.
+    /// Returns the probability of a token relative to the most probable one.
     fn weight(&self, c: &Candidate) -> f64 {
         exp((f64::from(c.logit) - self.max) * self.inverse)
     }
@@ -53,12 +53,12 @@ impl Softmax {
         fixed(self.weight(c), self.unit)
     }
 
-    /// A logit certainly below all logits with a weight of at least `weight`.
+    /// Returns a logit certainly below all logits with a weight of at least `weight`.
     fn floor(&self, weight: f64) -> f64 {
         self.max + (libm::log(weight) - MARGIN) / self.inverse
     }
 
-    /// Information of a token minus that of the most probable one, within the range of `exp`.
+    /// Returns the information of a token minus that of the most probable one, within the range of `exp`.
     fn information(&self, c: &Candidate) -> f64 {
         ((self.max - f64::from(c.logit)) * self.inverse).min(700.0)
     }
@@ -199,7 +199,7 @@ impl Candidates {
         self.list.retain(|c| softmax.fixed(c) as f64 >= floor);
     }
 
-    /// The temperature, which depends on the entropy if a range is set.
+    /// Returns the temperature, which depends on the entropy if a range is set.
     fn temperature(&mut self, params: &SamplerParams, softmax: &Softmax) -> f64 {
         let (temperature, range) = (f64::from(params.temperature), f64::from(params.temperature_range));
         if range == 0.0 || self.list.len() == 1 {
@@ -212,8 +212,8 @@ impl Candidates {
         least + (temperature + range - least) * libm::pow(share, params.temperature_exponent.into())
     }
 
-    /// The mean information relative to the most probable token. `total`: sum of the weights. Products of weight and
-    /// information are at most 1 / e, and summed as integers, independent of order.
+    /// Returns the mean information relative to the most probable token. `total`: sum of the weights. Products of
+    /// weight and information are at most 1 / e, and summed as integers, independent of order.
     fn mean_information(&self, total: u64, softmax: &Softmax) -> f64 {
         let product = |c: &Candidate| fixed(softmax.weight(c) * softmax.information(c), softmax.unit);
         self.list.iter().map(product).sum::<u64>() as f64 / total as f64

@@ -123,7 +123,7 @@ impl Scratch {
 
 #[cfg(test)]
 impl Scratch {
-    /// The tokens of the last draw, and their probabilities.
+    /// Returns the tokens of the last draw, and their probabilities.
     pub(super) fn probabilities(&self) -> impl Iterator<Item = (u32, f64)> {
         self.candidates.probabilities()
     }

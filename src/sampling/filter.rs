@@ -38,7 +38,7 @@ impl Filter {
         Filter::Xtc,
     ];
 
-    /// The filter of a number.
+    /// Returns the filter of a number.
     pub fn of(number: u32) -> Result<Filter> {
         let found = Filter::DEFAULT_ORDER.into_iter().find(|filter| *filter as u32 == number);
         found.ok_or_else(|| Error::invalid(format!("order has {number}, which is no filter")))

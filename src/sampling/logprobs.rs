@@ -7,7 +7,8 @@ fn value(logit: f32) -> f64 {
     if logit.is_nan() { f64::NEG_INFINITY } else { f64::from(logit) }
 }
 
-/// Logarithm of the sum of exponentials; infinite if every logit is negative infinity, or one is positive infinity.
+/// Returns the logarithm of the sum of exponentials; infinite if every logit is negative infinity, or one is positive
+/// infinity.
 fn log_sum(logits: &[f32]) -> f64 {
     let peak = logits.iter().map(|x| value(*x)).fold(f64::NEG_INFINITY, f64::max);
     if peak.is_infinite() {
@@ -17,13 +18,13 @@ fn log_sum(logits: &[f32]) -> f64 {
     peak + libm::log(sum)
 }
 
-/// A token's logprob; tokens of positive infinity have probability 1.
+/// Returns a token's logprob; tokens of positive infinity have probability 1.
 fn share(logit: f32, log_sum: f64) -> f32 {
     let logit = value(logit);
     (if logit == log_sum { 0.0 } else { logit - log_sum }) as f32
 }
 
-/// The logprob of a token; negative infinity outside the vocabulary.
+/// Returns the logprob of a token; negative infinity outside the vocabulary.
 pub fn logprob(logits: &[f32], token: u32) -> f32 {
     match logits.get(token as usize) {
         Some(&logit) if value(logit) > f64::NEG_INFINITY => share(logit, log_sum(logits)),
@@ -31,7 +32,7 @@ pub fn logprob(logits: &[f32], token: u32) -> f32 {
     }
 }
 
-/// The `k` most likely tokens (or all) with their logprobs, descending; ties by lower id.
+/// Returns the `k` most likely tokens (or all) with their logprobs, descending; ties by lower id.
 pub fn likeliest(logits: &[f32], k: usize) -> Result<(Vec<u32>, Vec<f32>)> {
     let k = k.min(logits.len());
     let mut order = try_vec("tokens", logits.len())?;

@@ -48,7 +48,7 @@ impl Sampler {
         Ok(Sampler { random: params.seed, bound, params, scratch: Scratch::default(), edited: Vec::new() })
     }
 
-    /// A second sampler with the same state, without its scratch memory.
+    /// Returns a second sampler with the same state, without its scratch memory.
     pub fn copy(&self) -> Sampler {
         Sampler { params: self.params.clone(), scratch: Scratch::default(), edited: Vec::new(), ..*self }
     }
@@ -94,7 +94,7 @@ impl Sampler {
     }
 }
 
-/// The arg-max, and its lead over all other logits; infinity if there is no other.
+/// Returns the arg-max, and its lead over all other logits; infinity if there is no other.
 pub fn lead(logits: &[f32]) -> (u32, f32) {
     let best = argmax(logits);
     let (before, rest) = logits.split_at((best as usize).min(logits.len()));
@@ -102,7 +102,7 @@ pub fn lead(logits: &[f32]) -> (u32, f32) {
     (best, rest.first().map_or(0.0, |logit| logit - others))
 }
 
-/// Index of the largest logit; ties: the lowest; NaN never wins. 0 if there is none.
+/// Returns the index of the largest logit; ties: the lowest; NaN never wins. 0 if there is none.
 pub fn argmax(logits: &[f32]) -> u32 {
     // Maxima of lanes, which compilers vectorize.
     let (chunks, rest) = logits.as_chunks::<32>();

@@ -57,7 +57,7 @@ impl Default for SamplingRule<'_> {
 }
 
 impl<'a> SamplingRule<'a> {
-    /// Number of newest tokens that are penalized; `usize::MAX`: all.
+    /// Returns the number of newest tokens that are penalized; `usize::MAX`: all.
     pub fn window(&self) -> usize {
         match (self.params.penalises(), self.params.penalty_window) {
             (false, _) => 0,
@@ -66,17 +66,17 @@ impl<'a> SamplingRule<'a> {
         }
     }
 
-    /// Number of biases, banned tokens and newest tokens.
+    /// Returns the number of biases, banned tokens and newest tokens.
     pub fn entries(&self) -> usize {
         self.params.logit_biases.len().saturating_add(self.banned.len()).saturating_add(self.window())
     }
 
-    /// The newest tokens that count, oldest first.
+    /// Returns the newest tokens that count, oldest first.
     pub fn newest(&self) -> impl Iterator<Item = u32> + 'a {
         self.last(self.window())
     }
 
-    /// The last `n` tokens (or all), oldest first.
+    /// Returns the last `n` tokens (or all), oldest first.
     pub(super) fn last(&self, n: usize) -> impl Iterator<Item = u32> + 'a {
         let [before, last] = self.recent;
         let from = (before.len() + last.len()).saturating_sub(n);

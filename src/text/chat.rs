@@ -46,7 +46,7 @@ pub struct Chat {
 }
 
 impl Chat {
-    /// A conversation of texts; `messages`: role and content of each.
+    /// Returns a conversation of texts; `messages`: role and content of each.
     pub fn new(messages: &[(&str, &str)], add_generation_prompt: bool) -> Chat {
         let messages: Json = messages.iter().map(|(role, content)| json!({"role": role, "content": content})).collect();
         let mut variables = Map::new();
@@ -203,12 +203,12 @@ impl Chat {
         }
     }
 
-    /// The messages from index `first` on, in JSON, without additions for templates.
+    /// Returns the messages from index `first` on, in JSON, without additions for templates.
     pub fn messages_json(&self, first: usize) -> String {
         Json::from(self.messages().iter().skip(first).map(as_given).collect::<Vec<_>>()).to_string()
     }
 
-    /// The conversation in the JSON that `parse` accepts.
+    /// Returns the conversation in the JSON that `parse` accepts.
     pub fn to_json(&self) -> String {
         let (mut out, mut variables) = (Map::new(), Map::new());
         for (name, value) in &self.variables {
@@ -249,14 +249,14 @@ impl Chat {
         chat
     }
 
-    /// The indices of the messages that begin a turn: a user's after another role.
+    /// Returns the indices of the messages that begin a turn: a user's after another role.
     pub fn turns(&self) -> Vec<usize> {
         let is_user = |m: &Json| m["role"] == "user";
         let begins = |i: usize, m: &[Json]| is_user(&m[i]) && (i == 0 || !is_user(&m[i - 1]));
         (0..self.messages().len()).filter(|&i| begins(i, self.messages())).collect()
     }
 
-    /// The tools, each with `function.name`.
+    /// Returns the tools, each with `function.name`.
     pub fn tools(&self) -> &[Json] {
         self.variables.get("tools").and_then(Json::as_array).map_or(&[], Vec::as_slice)
     }
@@ -274,19 +274,19 @@ impl Chat {
         tool
     }
 
-    /// The messages as given, except that text parts are joined.
+    /// Returns the messages as given, except that text parts are joined.
     pub fn messages(&self) -> &[Json] {
         self.variables.get("messages").and_then(Json::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// The indices of the media in the parts of messages, in order, with the kind of each part.
+    /// Returns the indices of the media in the parts of messages, in order, with the kind of each part.
     pub fn media_of(messages: &[Json]) -> Vec<(usize, PartKind)> {
         let parts = messages.iter().flat_map(|m| m["content"].as_array().into_iter().flatten());
         let of = |part: &Json| Some((part["media"].as_u64()? as usize, PartKind::of(part["type"].as_str()?)?));
         parts.filter_map(of).collect()
     }
 
-    /// The conversation for templates that support parts; each medium is reduced to its type.
+    /// Returns the conversation for templates that support parts; each medium is reduced to its type.
     pub fn with_bare_media(&self) -> Chat {
         let mut chat = self.clone();
         chat.each_parts(|content| {
@@ -297,7 +297,7 @@ impl Chat {
         chat
     }
 
-    /// The conversation with texts only: each medium replaced by a marker that does not occur otherwise.
+    /// Returns the conversation with texts only: each medium replaced by a marker that does not occur otherwise.
     pub fn with_markers(&self) -> (Chat, String) {
         let mut chat = self.clone();
         let marker = self.free_characters().next().unwrap_or('\u{e000}').to_string();
@@ -316,8 +316,8 @@ impl Chat {
         ('\u{e000}'..='\u{f8ff}').filter(move |c| !taken.contains(c))
     }
 
-    /// The conversation with the tool calls of each message appended to its content as text; `None` if `write` returns
-    /// `None`.
+    /// Returns the conversation with the tool calls of each message appended to its content as text; `None` if `write`
+    /// returns `None`.
     pub fn with_calls_as_text(&self, mut write: impl FnMut(&[Json]) -> Option<String>) -> Option<Chat> {
         let mut chat = self.clone();
         let mut all = true;
@@ -413,7 +413,7 @@ impl Chat {
         Some((Chat { variables, tool_choice: self.tool_choice.clone(), strict: self.strict.clone(), ..*self }, traces))
     }
 
-    /// The variables for a template that requires this form.
+    /// Returns the variables for a template that requires this form.
     pub fn in_form(&self, form: Form) -> Map<String, Json> {
         let mut variables = self.variables.clone();
         variables.insert("messages".to_owned(), Json::Array(form.of(self.messages().to_vec())));
@@ -421,7 +421,7 @@ impl Chat {
     }
 }
 
-/// The members of a JSON object; `what`: its name in messages.
+/// Returns the members of a JSON object; `what`: its name in messages.
 fn members_of(what: &str, text: &str) -> Result<Map<String, Json>> {
     match exact_json(what, text)? {
         Json::Object(members) => Ok(members),
@@ -500,7 +500,7 @@ fn exact_json(what: &str, text: &str) -> Result<Json> {
     }
 }
 
-/// A JSON integer that would lose digits as a float, truncated if long.
+/// Returns a JSON integer that would lose digits as a float, truncated if long.
 fn wide_integer(text: &str) -> Option<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let mut rest = text;

@@ -69,7 +69,7 @@ fn rounded(row: &[f32], block: usize, peak: f32) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The inverse rotation in f64; the maximum errors of the numbers add up.
+/// Returns the inverse rotation in f64; the maximum errors of the numbers add up.
 fn rotated_back(row: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let part = 1 << row.len().trailing_zeros();
     let number = |i: usize| {
@@ -98,7 +98,7 @@ impl Case<'_> {
     fn keys(&self) -> Vec<f32> {
         values(self.len() * self.heads.kv * self.heads.dim, 1)
     }
-    /// Values that are not part of keys.
+    /// Returns the values that are not part of keys.
     fn values(&self) -> Vec<f32> {
         let stored = if self.heads.is_latent { 0 } else { self.heads.value_dim };
         values(self.len() * self.heads.kv * stored, 2)

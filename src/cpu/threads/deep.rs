@@ -91,7 +91,7 @@ impl DeepThreads {
         Ok(Some(deep))
     }
 
-    /// Number of threads; 0 in a forked child.
+    /// Returns the number of threads; 0 in a forked child.
     pub fn count(&self) -> usize {
         if self.are_here() { self.desks.len() } else { 0 }
     }

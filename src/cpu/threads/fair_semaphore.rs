@@ -114,7 +114,7 @@ impl FairSemaphore {
         self.grant_all(&mut queue);
     }
 
-    /// Number of callers that wait for a permit.
+    /// Returns the number of callers that wait for a permit.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }

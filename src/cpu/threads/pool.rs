@@ -33,8 +33,8 @@ use crate::os;
 /// is one line per thread.
 pub(super) const HELPED: usize = 16;
 
-/// Distance between the shares that a thread searches. Neighboring shares are likely to belong to cores of one kind, so
-/// that with more threads than `HELPED` only slow cores would help slow ones.
+/// Returns the distance between the shares that a thread searches. Neighboring shares are likely to belong to cores of
+/// one kind, so that with more threads than `HELPED` only slow cores would help slow ones.
 pub(super) fn stride(threads: usize) -> usize {
     // A step coprime to `threads` visits each share once; no number up to `MAX_THREADS` is a multiple of all four.
     let apart = || [5, 7, 11, 13].into_iter().find(|step| !threads.is_multiple_of(*step));
@@ -162,7 +162,7 @@ impl Pool {
         })
     }
 
-    /// The host's thread callback for threads of `role`.
+    /// Returns the host's thread callback for threads of `role`.
     pub fn watch(&self, role: Role) -> Watch {
         self.watch.with(role)
     }

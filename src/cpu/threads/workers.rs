@@ -83,7 +83,7 @@ impl Workers {
         }
     }
 
-    /// Number of threads; thread numbers in `for_each` are below it.
+    /// Returns the number of threads; thread numbers in `for_each` are below it.
     pub fn threads(&self) -> usize {
         match &self.kind {
             Kind::Rayon(pool) => pool.current_num_threads(),

@@ -39,7 +39,7 @@ impl Input {
     }
 }
 
-/// A pseudo-random number.
+/// Returns a pseudo-random number.
 fn scatter(a: usize, b: usize) -> u64 {
     let mut x = (a as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (b as u64).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
     x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -105,7 +105,7 @@ pub fn input_of(ops: &[Op], tensor: TensorId) -> Input {
     ops.iter().find_map(|op| own_input(op, tensor)).unwrap_or(Input::Values(1.0))
 }
 
-/// The values that an op needs for an activation; `None` if any will do.
+/// Returns the values that an op needs for an activation; `None` if any will do.
 fn own_input(op: &Op, tensor: TensorId) -> Option<Input> {
     match op {
         Op::Experts(e) => (e.scores == tensor).then_some(Input::Scores),

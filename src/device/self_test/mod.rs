@@ -132,7 +132,7 @@ fn check_all(device: &Arc<dyn GpuDevice>, program: &Program, weights: &Weights) 
     Ok(largest)
 }
 
-/// A program for the kernel that sends activations of these widths to the host.
+/// Returns a program for the kernel that sends activations of these widths to the host.
 fn crossing([width, tail_width]: [usize; 2]) -> Program {
     let mut b = ProgramBuilder::default();
     let [x, tail, out] = [width, tail_width, width + tail_width].map(|width| b.tensor(width));
@@ -167,8 +167,8 @@ fn storing(program: &Program) -> Program {
     program
 }
 
-/// The ops of a test: attention is tested together with the ops that store its keys and values, which have no test of
-/// their own.
+/// Returns the ops of a test: attention is tested together with the ops that store its keys and values, which have no
+/// test of their own.
 fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Result<Option<Vec<usize>>> {
     // Transfers to the host are tested separately.
     if group.iter().all(|i| {
@@ -332,7 +332,7 @@ impl Case {
         hash.finish()
     }
 
-    /// Names of the ops and types, for messages.
+    /// Returns the names of the ops and types, for messages.
     fn describe(&self, types: [DType; 2]) -> String {
         let op_name = |op: &Op| format!("{op:?}").chars().take_while(char::is_ascii_alphanumeric).collect::<String>();
         let ops: Vec<String> = self.program.ops.iter().map(op_name).collect();
@@ -344,7 +344,7 @@ impl Case {
         format!("{}{of}", ops.join(" + "))
     }
 
-    /// The sequences of a test; `types`: of keys and values.
+    /// Returns the sequences of a test; `types`: of keys and values.
     fn spec(&self, limits: StepLimits, types: [DType; 2]) -> SequenceSpec {
         let [k_type, v_type] = types;
         let Program { kv_layers, recurrent, .. } = &*self.program;
@@ -358,7 +358,7 @@ impl Case {
         Ok(Arc::new(CpuBackend::load(load, &[&self.program], &self.weights(), &mut |_, _| Ok(()))?))
     }
 
-    /// The adapter on both sides, if the test has one.
+    /// Returns the adapter on both sides, if the test has one.
     fn adapter(&self, cpu: &CpuBackend, gpu: &dyn GpuModel) -> Result<AdapterSet<Adapter>> {
         if self.products.is_empty() {
             return Ok(AdapterSet::default());
@@ -477,7 +477,7 @@ impl Case {
         self.inputs.iter().map(values).collect()
     }
 
-    /// The steps for KV caches of some types.
+    /// Returns the steps for KV caches of some types.
     fn steps(&self, types: [DType; 2]) -> Vec<TestStep> {
         let reads = |op: &Op| match op {
             Op::Embed { index, .. } => *index == Index::Id,
@@ -504,7 +504,7 @@ impl Case {
         self.program.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }))
     }
 
-    /// Number of positions that the first token skips, if no op keeps anything of earlier ones.
+    /// Returns the number of positions that the first token skips, if no op keeps anything of earlier ones.
     fn skipped(&self) -> usize {
         let is_bound = |op: &Op| matches!(op, Op::Embed { index: Index::Position, .. });
         let is_free = self.stores == 0 && self.program.recurrent.is_empty() && !self.program.ops.iter().any(is_bound);
@@ -583,7 +583,7 @@ fn step(
     Ok(results)
 }
 
-/// RMS difference relative to the expected values.
+/// Returns the RMS difference relative to the expected values.
 fn relative_error(expected: &[f32], got: &[f32]) -> f64 {
     let square = |x: f64| x * x;
     let difference: f64 = expected.iter().zip(got).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();

@@ -54,7 +54,7 @@ fn parameters(vocab: usize, biases: &[(u32, f32)]) -> [(&'static str, SamplerPar
     ]
 }
 
-/// The rules, after some of the known tokens. Masks allow every third token, the unlikely ones, or none.
+/// Returns the rules, after some of the known tokens. Masks allow every third token, the unlikely ones, or none.
 fn rules<'a>(
     params: &'a [(&'static str, SamplerParams); ROWS],
     known: &'a [[Vec<u32>; 2]],

@@ -21,7 +21,7 @@ const CHOSEN: usize = 40;
 /// Width of experts whose types have no blocks.
 const EXPERT: [usize; 2] = [52, 44];
 
-/// Maximum block length of some matrices; 1 without blocks.
+/// Returns the maximum block length of some matrices; 1 without blocks.
 fn widest_block(device: &dyn GpuDevice, weights: &Weights, matrices: &[Weight]) -> Result<usize> {
     let mut widest = 1;
     for weight in matrices {
@@ -110,7 +110,7 @@ pub fn shrink(
     Ok(widths)
 }
 
-/// The ops of a test. Attention is tested with all rows.
+/// Returns the ops of a test. Attention is tested with all rows.
 pub fn tested(program: &Program, at: &[usize]) -> Vec<Op> {
     let mut ops: Vec<Op> = at.iter().map(|i| program.ops[*i].clone()).collect();
     if let Some(i) = ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })).filter(|_| ops.len() > 1)

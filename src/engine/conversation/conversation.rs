@@ -92,7 +92,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// A conversation on a session that has its KV cache.
+    /// Returns a conversation on a session that has its KV cache.
     pub(super) fn with_session(session: Session, chat: Chat, overflow: Overflow) -> Conversation {
         Conversation {
             model: session.model().clone(),
@@ -237,7 +237,7 @@ impl Conversation {
         self.job.as_ref().map(|job| read(&job.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// A conversation with the same messages, on a fork of the session.
+    /// Returns a conversation with the same messages, on a fork of the session.
     fn with_fork(&self, session: Session) -> Conversation {
         let past = self.view.past();
         let fork = Conversation::with_session(session, past.chat.clone(), self.overflow);
@@ -411,7 +411,7 @@ impl Conversation {
         self.failure().map_or(Ok(has_ended), |error| Err(error.clone()))
     }
 
-    /// The error that ended the last reply.
+    /// Returns the error that ended the last reply.
     pub fn failure(&self) -> Option<&Error> {
         self.turn.as_ref()?.info.failure.as_ref()
     }
@@ -594,7 +594,7 @@ impl Conversation {
     }
 }
 
-/// A job with exclusive access.
+/// Returns a job with exclusive access.
 fn exclusive(job: &mut Mutex<Job>) -> &mut Job {
     job.get_mut().unwrap_or_else(PoisonError::into_inner)
 }

@@ -87,7 +87,7 @@ impl ReplyGrammar {
 pub struct ReplyGrammars(Mutex<Vec<ReplyGrammar>>);
 
 impl ReplyGrammars {
-    /// The grammar of a reply of `model`: reasoning, then tool calls or content. Compiles it unless cached.
+    /// Returns the grammar of a reply of `model`: reasoning, then tool calls or content. Compiles it unless cached.
     pub(super) fn of(
         &self,
         model: &Model,
@@ -175,12 +175,12 @@ impl CompiledGrammar {
         &self.model
     }
 
-    /// A matcher at the start of the grammar.
+    /// Returns a matcher at the start of the grammar.
     pub fn matcher(&self) -> Result<Matcher> {
         self.grammar.matcher()
     }
 
-    /// The grammar of a reply of `model`.
+    /// Returns the grammar of a reply of `model`.
     ///
     /// # Errors
     /// `InvalidArgument` if the reply has other tools than this grammar.

@@ -94,7 +94,7 @@ pub struct PromptBuilder<'a> {
 }
 
 impl<'p> PromptBuilder<'p> {
-    /// The prompt of a reply, and the parameters of its job.
+    /// Returns the prompt of a reply, and the parameters of its job.
     pub(super) fn build(
         mut self,
         overflow: Overflow,
@@ -115,7 +115,7 @@ impl<'p> PromptBuilder<'p> {
         self.model.run_deep(&self.cancels, work)
     }
 
-    /// The template variables that switch reasoning.
+    /// Returns the template variables that switch reasoning.
     fn switches(&self, reasoning: Reasoning) -> Result<Vec<(&'static str, bool)>> {
         if reasoning == Reasoning::Model {
             return Ok(Vec::new());
@@ -135,7 +135,7 @@ impl<'p> PromptBuilder<'p> {
         }
     }
 
-    /// The prompt without the turns before message `first`.
+    /// Returns the prompt without the turns before message `first`.
     fn render(&self, first: usize) -> Result<ReplyPrompt> {
         let chat = self.chat.prompt(first, self.end, &self.switches);
         let rendered = self.apart(|| prompt::render(self.model, &chat))?;
@@ -146,9 +146,9 @@ impl<'p> PromptBuilder<'p> {
         Ok(ReplyPrompt { chat, text: rendered.text, prompt, first })
     }
 
-    /// The prompt of a reply. If it does not fit with the reply and turns may be dropped, drops turns until it takes
-    /// half of the context window, but never the last one. Dropping many at once makes the recomputation that follows
-    /// rare.
+    /// Returns the prompt of a reply. If it does not fit with the reply and turns may be dropped, drops turns until it
+    /// takes half of the context window, but never the last one. Dropping many at once makes the recomputation that
+    /// follows rare.
     fn fit(&self, overflow: Overflow, max_tokens: usize) -> Result<ReplyPrompt> {
         let (capacity, begun) = (self.capacity, self.begun.len());
         let prompt = self.render(self.first)?;
@@ -178,7 +178,7 @@ impl<'p> PromptBuilder<'p> {
         }
     }
 
-    /// The parameters of the job that replies to `prompt`; `seed`: of the recommended sampler.
+    /// Returns the parameters of the job that replies to `prompt`; `seed`: of the recommended sampler.
     fn job_params(&self, params: ReplyParams<'p>, prompt: &ReplyPrompt, seed: u64) -> Result<JobParams<'p>> {
         let mut reply = self.model.reply_to(&prompt.chat, &prompt.text)?;
         reply.may_reason = params.reasoning != Reasoning::Off;
@@ -220,7 +220,7 @@ impl<'p> PromptBuilder<'p> {
         })
     }
 
-    /// The tokens that end reasoning; `None` for a model without reasoning.
+    /// Returns the tokens that end reasoning; `None` for a model without reasoning.
     fn closing(&self) -> Result<Option<Vec<u32>>> {
         let form = self.model.reply_form()?;
         let Some(tags) = &form.reasoning else { return Ok(None) };

@@ -71,8 +71,8 @@ impl Turn {
         }
     }
 
-    /// The reply as a message, and its number of calls, which have the ids of their parts. An incomplete call is
-    /// omitted. Arguments of a complete call are kept verbatim, even if they are invalid JSON.
+    /// Returns the reply as a message, and its number of calls, which have the ids of their parts. An incomplete call
+    /// is omitted. Arguments of a complete call are kept verbatim, even if they are invalid JSON.
     pub(super) fn message(&self) -> (Json, usize) {
         let text = |kind| -> String {
             self.parts.iter().filter(|part| part.kind == kind).map(|part| part.text.as_str()).collect()

@@ -50,7 +50,7 @@ impl ConversationView {
         ConversationView { past: RwLock::new(Past { chat, media: Vec::new() }), state: Mutex::default() }
     }
 
-    /// The messages. Calls that add messages wait for readers.
+    /// Returns the messages. Calls that add messages wait for readers.
     pub fn past(&self) -> RwLockReadGuard<'_, Past> {
         self.past.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,7 +59,7 @@ impl ConversationView {
         self.past.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last published state, with the present progress of an unfinished reply.
+    /// Returns the last published state, with the present progress of an unfinished reply.
     pub fn info(&self) -> Option<ConversationInfo> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut info = state.info.clone()?;

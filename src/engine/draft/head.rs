@@ -155,12 +155,12 @@ impl DraftHead {
         !Arc::ptr_eq(&self.network, &self.target)
     }
 
-    /// Number of committed rows.
+    /// Returns the number of committed rows.
     fn held(&self) -> usize {
         self.sequence.len() - self.ahead.len()
     }
 
-    /// Number of waiting hidden states.
+    /// Returns the number of waiting hidden states.
     fn n_waiting(&self) -> usize {
         self.waiting.len() / self.width
     }
@@ -233,7 +233,7 @@ impl DraftHead {
         result.inspect_err(|_| self.rest())
     }
 
-    /// The head's description of its target in another file.
+    /// Returns the head's description of its target in another file.
     fn other(&self) -> Result<Option<&OtherNetwork>> {
         Ok(match &self.network.predictor()?.of {
             PredictorOf::Other(other) => Some(other),

@@ -78,7 +78,7 @@ impl DraftModel {
         self.pass = None;
     }
 
-    /// Number of tokens of a history to hold.
+    /// Returns the number of tokens of a history to hold.
     fn length(&self, history: &[u32]) -> usize {
         if self.from == 0 { history.len() } else { 1 + history.len() - self.from }
     }

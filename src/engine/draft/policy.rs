@@ -82,7 +82,7 @@ impl DraftPolicy {
         self.rates.get(usize::from(kind)).map_or(0.0, |(right, seen)| right / seen)
     }
 
-    /// Time of `n` draft tokens in a pass that takes `plain` without.
+    /// Returns the time of `n` draft tokens in a pass that takes `plain` without.
     fn cost(&self, n: usize, plain: f64) -> f64 {
         let near = |size: usize| (0..SIZES).filter_map(move |i| Some((i.abs_diff(size), self.row[i].median()?)));
         let row = near(size(n)).min_by_key(|(distance, _)| *distance).map_or(0.0, |(_, row)| row);
@@ -99,7 +99,7 @@ impl DraftPolicy {
         self.plain.median().is_some_and(|plain| !self.needs_plain() && self.may_lose(plain) > 0.0)
     }
 
-    /// Time that this job's drafts may still lose; the jobs of a pass share the allowance.
+    /// Returns the time that this job's drafts may still lose; the jobs of a pass share the allowance.
     fn may_lose(&self, plain: f64) -> f64 {
         self.balance + (LOSS * self.spent + FIRST_LOSS * plain) / self.rows.max(1) as f64
     }
@@ -123,12 +123,12 @@ impl DraftPolicy {
         (2 * self.largest).max(1)
     }
 
-    /// The acceptance rate of a kind.
+    /// Returns the acceptance rate of a kind.
     pub fn likelihood(&self, kind: u8) -> f64 {
         self.rate(kind)
     }
 
-    /// The length of the draft prefix with the highest throughput in a pass of `jobs`.
+    /// Returns the length of the draft prefix with the highest throughput in a pass of `jobs`.
     pub fn length(&mut self, kinds: &[u8], jobs: usize) -> usize {
         let Some(plain) = self.plain.median().filter(|_| self.allows()) else { return 0 };
         if self.is_probe {
@@ -215,7 +215,7 @@ impl DraftPolicy {
     }
 }
 
-/// The size class of a number of draft tokens.
+/// Returns the size class of a number of draft tokens.
 fn size(n: usize) -> usize {
     (n.max(1).next_power_of_two().trailing_zeros() as usize).min(SIZES - 1)
 }
@@ -249,8 +249,8 @@ impl Recent {
 mod tests {
     use super::*;
 
-    /// Speedup by drafts of a simulated text: `chance` is the acceptance probability by place and kind, each draft
-    /// token makes a pass slower by `row`, and times have 10% noise.
+    /// Returns the speedup by drafts of a simulated text: `chance` is the acceptance probability by place and kind,
+    /// each draft token makes a pass slower by `row`, and times have 10% noise.
     fn speed(
         worth: &mut DraftPolicy,
         tokens: usize,

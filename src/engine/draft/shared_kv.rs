@@ -190,7 +190,7 @@ impl SharedKvHead {
         Ok(Some(time + step.time()))
     }
 
-    /// The logits of the tokens that may be drafted.
+    /// Returns the logits of the tokens that may be drafted.
     fn candidates(&mut self) -> Result<&[f32]> {
         let SharedKvHead { network, logits, scores, of_clusters, .. } = self;
         let (_, seen) = of(network)?;
@@ -208,7 +208,7 @@ impl SharedKvHead {
     }
 }
 
-/// The head's program, and its description of the target.
+/// Returns the head's program, and its description of the target.
 fn of(network: &Network) -> Result<(&Predictor, &SharedKvNetwork)> {
     let predictor = network.predictor()?;
     match &predictor.of {

@@ -225,7 +225,7 @@ impl Draft {
         self.kinds.push(kind);
     }
 
-    /// The draft tokens.
+    /// Returns the draft tokens.
     fn tokens(&self) -> &[u32] {
         &self.history[self.known..self.known + self.kinds.len()]
     }

@@ -32,7 +32,7 @@ impl Model {
         self.embed_texts(&plain(texts), params, cancel)
     }
 
-    /// Number of values that `embed` returns. Fails if `embed` would.
+    /// Returns the number of values that `embed` returns. Fails if `embed` would.
     pub fn embed_len(&self, texts: &[&[u32]], params: EmbedParams) -> Result<usize> {
         self.embed_texts_len(&plain(texts), params)
     }
@@ -117,7 +117,7 @@ impl Model {
         Ok(all)
     }
 
-    /// The padding token: from the tokenizer's files, or from the configuration.
+    /// Returns the padding token: from the tokenizer's files, or from the configuration.
     fn padding_token(&self) -> Result<u32> {
         let named = self.metadata().str("tokenizer.huggingface.pad_token")?;
         if let (Some(name), Ok(tokenizer)) = (named, self.tokenizer()) {

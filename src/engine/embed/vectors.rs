@@ -36,7 +36,7 @@ impl<'a> Vectors<'a> {
         Ok(Vectors { model, head, pooling, raw, values, pooled, n_tokens, n_texts, nan_at })
     }
 
-    /// The pooling to apply; for ranking, the one that the classifier takes.
+    /// Returns the pooling to apply; for ranking, the one that the classifier takes.
     fn way(&self) -> Pooling {
         match (self.pooling, &self.head.ranker) {
             (Pooling::Rank, Some(ranker)) => ranker.pooling,
@@ -44,7 +44,7 @@ impl<'a> Vectors<'a> {
         }
     }
 
-    /// The dense layers before pooling, and those after.
+    /// Returns the dense layers before pooling, and those after.
     fn layers(&self) -> (&'a [Dense], &'a [Dense]) {
         match (self.pooling, &self.head.ranker) {
             (Pooling::Rank, Some(ranker)) => ranker.layers.split_at(ranker.ahead),
@@ -132,7 +132,7 @@ pub fn normalise(x: &mut [f32]) {
     x.iter_mut().for_each(|x| *x = (f64::from(*x) / by) as f32);
 }
 
-/// The length of a vector; 1 instead of 0.
+/// Returns the length of a vector; 1 instead of 0.
 fn length(x: impl Iterator<Item = f64>) -> f64 {
     match x.map(|x| x * x).sum::<f64>().sqrt() {
         length if length > 0.0 => length,
@@ -166,7 +166,7 @@ fn apply(layer: &Dense, x: &[f64]) -> Result<Vec<f64>> {
     Ok(y)
 }
 
-/// The error function, by a series with only positive terms.
+/// Returns the error function, by a series with only positive terms.
 fn erf(x: f64) -> f64 {
     if x.abs() > 6.0 {
         return x.signum();

@@ -123,7 +123,7 @@ impl Job {
         }
     }
 
-    /// The session, with all tokens of completed steps.
+    /// Returns the session, with all tokens of completed steps.
     pub fn into_session(mut self) -> Session {
         self.session.expect(None);
         self.session
@@ -164,7 +164,7 @@ impl Job {
         self.progress.publish(|| self.info());
     }
 
-    /// Length of the session, without tokens that are recomputed before the prompt.
+    /// Returns the length of the session, without tokens that are recomputed before the prompt.
     fn cache_len(&self) -> usize {
         if self.reads_prompt() { self.session.sequence().len() } else { self.session.len() }
     }
@@ -243,7 +243,7 @@ impl Job {
         }
     }
 
-    /// The error that ended the job.
+    /// Returns the error that ended the job.
     pub fn failure(&self) -> Option<&Error> {
         self.failure.as_ref()
     }
@@ -252,12 +252,12 @@ impl Job {
         self.end.is_some()
     }
 
-    /// The cancels that may stop the job.
+    /// Returns the cancels that may stop the job.
     pub(super) fn cancels(&self) -> Cancels {
         Cancels::new(self.request.cancel.clone(), self.session.cancel().cloned())
     }
 
-    /// Its lane in a pass.
+    /// Returns its lane in a pass.
     pub(super) fn lane(&mut self, member: Member) -> Lane<'_> {
         let Job { session, request: Request { prompt, made, step, chooser, logprobs, .. }, phase, .. } = self;
         let tokens = match *phase {
@@ -275,7 +275,7 @@ impl Job {
         }
     }
 
-    /// The next pending and prompt tokens of a job in prefill, at most `room`.
+    /// Returns the next pending and prompt tokens of a job in prefill, at most `room`.
     pub(super) fn next_of_prompt(&self, room: usize) -> Member {
         let (pending, left) = (self.session.pending().len(), self.unread().len());
         let n = self.session.fit(self.session.sequence().len(), pending + left, room);
@@ -284,7 +284,7 @@ impl Job {
         Member { id: self.id, again, tokens, outputs: usize::from(tokens == left) }
     }
 
-    /// Number of next prompt tokens that must be in one pass: an image with bidirectional attention.
+    /// Returns the number of next prompt tokens that must be in one pass: an image with bidirectional attention.
     pub(super) fn due_of_prompt(&self) -> usize {
         self.session.runs().due(self.session.sequence().len())
     }
@@ -334,8 +334,8 @@ impl Job {
         self.request.draft.as_ref().is_some_and(Draft::needs_plain_pass)
     }
 
-    /// The next tokens of a job in decode, with at most `room` draft tokens. `jobs`: number of jobs in decode in the
-    /// pass. `budget`: time of the call, if limited.
+    /// Returns the next tokens of a job in decode, with at most `room` draft tokens. `jobs`: number of jobs in decode
+    /// in the pass. `budget`: time of the call, if limited.
     pub(super) fn next_step(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> Member {
         let Request { step, made, draft, .. } = &mut self.request;
         step.clear();
@@ -346,7 +346,7 @@ impl Job {
         Member { id: self.id, again: self.session.pending().len(), tokens: step.len(), outputs: step.len() }
     }
 
-    /// Number of tokens before its draft.
+    /// Returns the number of tokens before its draft.
     pub(super) fn n_due(&self) -> usize {
         self.session.pending().len() + 1
     }
@@ -356,7 +356,7 @@ impl Job {
         matches!(self.phase, Phase::Prompt { .. } | Phase::Writing { .. })
     }
 
-    /// The prompt tokens or inserted tokens not yet appended.
+    /// Returns the prompt tokens or inserted tokens not yet appended.
     fn unread(&self) -> &[u32] {
         match self.phase {
             Phase::Prompt { appended } => &self.request.prompt[appended..],
@@ -375,7 +375,7 @@ impl Job {
         }
     }
 
-    /// Number of tokens left to prefill.
+    /// Returns the number of tokens left to prefill.
     pub(super) fn prompt_left(&self) -> usize {
         self.session.pending().len() + self.unread().len()
     }
@@ -425,7 +425,8 @@ impl Job {
         made
     }
 
-    /// Time of the last choice on the host over the whole vocabulary (sampling, logprobs); zero if there was none.
+    /// Returns the time of the last choice on the host over the whole vocabulary (sampling, logprobs); zero if there
+    /// was none.
     pub(super) fn choice_time(&self) -> Duration {
         self.times.choice
     }
@@ -482,7 +483,7 @@ impl Job {
         Ok(())
     }
 
-    /// Number of single-token steps that may be pipelined; `None` if a token must be seen first.
+    /// Returns the number of single-token steps that may be pipelined; `None` if a token must be seen first.
     pub(super) fn steps_ahead(&self, network: &Network) -> Option<usize> {
         let Request { draft, chooser, logprobs, made, max_tokens, reasoning, .. } = &self.request;
         let waits = self.reads_prompt() || draft.is_some() || self.is_undecided() || !self.session.pending().is_empty();

@@ -16,7 +16,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Number of all its tokens.
+    /// Returns the number of all its tokens.
     pub fn len(&self) -> usize {
         self.again + self.tokens
     }
@@ -39,7 +39,7 @@ pub struct JobPass {
 }
 
 impl JobPass {
-    /// Number of tokens.
+    /// Returns the number of tokens.
     pub fn tokens(&self) -> usize {
         self.members.iter().map(Member::len).sum()
     }

@@ -63,7 +63,7 @@ pub struct JobInfo {
 }
 
 impl JobInfo {
-    /// The state of a new job.
+    /// Returns the state of a new job.
     pub(super) fn new(prompt_total: usize, cache_len: usize) -> JobInfo {
         JobInfo {
             end: None,
@@ -94,7 +94,7 @@ impl JobProgress {
         JobProgress { info: Mutex::new(info), cancels }
     }
 
-    /// The state after the last pass; cancels are checked now.
+    /// Returns the state after the last pass; cancels are checked now.
     pub fn info(&self) -> JobInfo {
         let info = self.info.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let stopped = if info.end.is_some() { Ok(()) } else { self.cancels.check() };

@@ -76,7 +76,7 @@ impl Request {
         Request::of_text(session, Text::plain(prompt), params)
     }
 
-    /// A request with the prompt's tokens from index `first` on.
+    /// Returns a request with the prompt's tokens from index `first` on.
     pub fn of_prompt(session: &Session, prompt: &Prompt, first: usize, params: JobParams) -> Result<Request> {
         Request::of_text(session, prompt.from(first, session.model())?, params)
     }

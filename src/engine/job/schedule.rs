@@ -104,7 +104,7 @@ fn publish(jobs: &[&mut Job]) {
     jobs.iter().for_each(|job| job.publish());
 }
 
-/// The cancels of the running jobs; reuses the memory of `cancels`.
+/// Returns the cancels of the running jobs; reuses the memory of `cancels`.
 fn watch(jobs: &[&mut Job], mut cancels: Vec<Cancels>) -> Vec<Cancels> {
     cancels.clear();
     cancels.extend(jobs.iter().filter(|job| job.runs()).map(|job| job.cancels()));
@@ -295,8 +295,8 @@ fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
     failure.into_inner().unwrap_or_else(PoisonError::into_inner).and(shared).map(|()| any)
 }
 
-/// Number of single-token steps that all running jobs may pipeline; 0 if they exceed the outputs of a step, or if one
-/// is in prefill, drafts, or samples on the host.
+/// Returns the number of single-token steps that all running jobs may pipeline; 0 if they exceed the outputs of a step,
+/// or if one is in prefill, drafts, or samples on the host.
 fn pipelined_steps(jobs: &[&mut Job], network: &Network) -> Result<usize> {
     let running = || jobs.iter().filter(|job| job.runs());
     let limits = network.limits;

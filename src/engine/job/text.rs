@@ -21,12 +21,12 @@ pub enum JobText {
 }
 
 impl JobText {
-    /// Text of `stream` that ends before the first of `stops`.
+    /// Returns text of `stream` that ends before the first of `stops`.
     pub fn new(stream: TextStream, stops: Stops) -> JobText {
         JobText::Text { stream, stops, text: String::new(), held: 0 }
     }
 
-    /// The parts of a reply.
+    /// Returns the parts of a reply.
     pub fn reply(parser: ReplyParser) -> JobText {
         JobText::Reply { parser: Box::new(parser), ended: None }
     }

@@ -91,7 +91,7 @@ pub fn matvec(dtype: DType, weights: &[u8], x: &[f32], y: &mut [f32]) -> Result<
     matvec_raw(Isa::detect(), dtype, weights, y.len(), x, y)
 }
 
-/// Bytes of `rows` rows of `cols` values in `dtype`'s block layout.
+/// Returns the number of bytes of `rows` rows of `cols` values in `dtype`'s block layout.
 pub fn matrix_bytes(dtype: DType, rows: usize, cols: usize) -> Result<usize> {
     let bytes = quant::format(dtype)?.row_bytes(cols as u64)?.checked_mul(rows as u64);
     bytes
@@ -126,7 +126,7 @@ impl Open {
 }
 
 impl GqaInputs<'_> {
-    /// Number of positions, including the current one.
+    /// Returns the number of positions, including the current one.
     fn positions(&self) -> usize {
         self.k_cache.len() / self.current_k.len() + 1
     }
@@ -255,7 +255,7 @@ impl KvStore {
         &self.params
     }
 
-    /// Number of positions of a layer.
+    /// Returns the number of positions of a layer.
     pub fn len(&self, layer: u32) -> Result<u32> {
         let (found, n) = (self.layers.get(layer as usize), self.layers.len());
         let len = found.map(|layer| layer.len() as u32);

@@ -25,7 +25,7 @@ pub(super) struct Convolving {
     made: Vec<f32>,
 }
 
-/// Output size of each convolution for a chunk of `times` frames and `bins` bins.
+/// Returns the output size of each convolution for a chunk of `times` frames and `bins` bins.
 fn places(stages: &[Stage], [mut times, mut bins]: [usize; 2]) -> Vec<usize> {
     let halve = |_| {
         (times, bins) = (times.div_ceil(2), bins.div_ceil(2));
@@ -58,7 +58,7 @@ impl Convolving {
         })
     }
 
-    /// Scratch bytes.
+    /// Returns the number of scratch bytes.
     pub fn bytes(backend: &Backend, stages: &[Stage], chunk: [usize; 2]) -> u64 {
         let bytes = stages.iter().zip(places(stages, chunk)).map(|(stage, n)| {
             let numbers = stage.inputs.iter().chain(&stage.results).map(|id| stage.program.width(*id)).sum::<usize>();

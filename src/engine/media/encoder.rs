@@ -164,7 +164,7 @@ impl Encoder {
         &self.facts
     }
 
-    /// The kind of its media.
+    /// Returns the kind of its media.
     pub fn kind(&self) -> MediaKind {
         kind_of(&self.facts)
     }
@@ -178,12 +178,13 @@ impl Encoder {
         self.backend.digest()
     }
 
-    /// Scratch bytes for an image with this layout.
+    /// Returns the number of scratch bytes for an image with this layout.
     pub fn scratch_bytes(&self, layout: &Layout) -> Result<u64> {
         self.scratch_bytes_of(self.facts.n_patches(layout), self.facts.most_rows(layout))
     }
 
-    /// Scratch bytes for tiles of `n` patches and `rows` rows, or audio parts of `n` hidden states.
+    /// Returns the number of scratch bytes for tiles of `n` patches and `rows` rows, or audio parts of `n` hidden
+    /// states.
     pub fn scratch_bytes_of(&self, n: usize, rows: usize) -> Result<u64> {
         let bytes = |stage: &Stage, max_tokens| {
             self.backend.executor_bytes(&stage.program, StepLimits { max_tokens, max_outputs: 0 })
@@ -198,7 +199,7 @@ impl Encoder {
         Ok(stages.saturating_add(4 * n.saturating_mul(held) as u64).saturating_add(kv))
     }
 
-    /// KV cache shape for a tile of `n` patches.
+    /// Returns the KV cache shape for a tile of `n` patches.
     fn kv_spec(&self, n: usize) -> SequenceSpec {
         let params = CacheParams { capacity: n as u32, k_type: quant::F32, v_type: quant::F32 };
         state_spec(&self.encoder.program, 0, &params, StepLimits { max_tokens: n, max_outputs: 0 })
@@ -209,8 +210,8 @@ impl Encoder {
         self.facts.sound.as_ref().and_then(|sound| sound.chunk_size()).unwrap_or_default()
     }
 
-    /// Number of values of each result for a tile of `n` patches and `blocks` blocks, which may extend past the last
-    /// patch.
+    /// Returns the number of values of each result for a tile of `n` patches and `blocks` blocks, which may extend past
+    /// the last patch.
     fn state_len(&self, n: usize, blocks: usize) -> usize {
         let width = |stage: &Stage, ids: &[TensorId]| ids.first().map_or(0, |id| stage.program.width(*id));
         let [patch, block] =
@@ -218,7 +219,7 @@ impl Encoder {
         n.saturating_mul(patch).max(blocks.saturating_mul(block))
     }
 
-    /// The tokens around and between the rows of an image.
+    /// Returns the tokens around and between the rows of an image.
     pub fn runs(&self, layout: &Layout) -> Result<Vec<Run>> {
         self.runs_of(self.facts.pieces(layout))
     }
@@ -236,7 +237,7 @@ impl Encoder {
         pieces.into_iter().map(run).collect()
     }
 
-    /// The rows of an image, `[n][row_dim]`, tile by tile.
+    /// Returns the rows of an image, `[n][row_dim]`, tile by tile.
     pub fn encode(&self, tiles: Vec<Picture>, layout: &Layout, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
         let cancels = &[cancel];
         let stop = || Cancel::check(cancels).is_err();
@@ -360,7 +361,7 @@ impl Encoding {
         })
     }
 
-    /// Number of finished tiles, and of all.
+    /// Returns the number of finished tiles, and of all.
     pub fn progress(&self) -> (usize, usize) {
         (self.done, self.tiles.len())
     }

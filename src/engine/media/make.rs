@@ -81,7 +81,7 @@ pub(in crate::engine) fn row_dim(model: &Model, kind: MediaKind) -> Result<usize
     })
 }
 
-/// A medium of rows from another encoder. `columns` and `lines`: as in `MediaLayout`; both 0: one line.
+/// Returns a medium of rows from another encoder. `columns` and `lines`: as in `MediaLayout`; both 0: one line.
 pub fn media_from_rows(
     model: &Model,
     kind: MediaKind,
@@ -113,7 +113,7 @@ pub fn media_from_rows(
     make(model, MediaRows { kind, layout, rows: copy, hash: hash.finalize().into(), encoding: Duration::ZERO })
 }
 
-/// A source for a decoder: the encoder's output for `tokens`, followed by the decoder's start token.
+/// Returns a source for a decoder: the encoder's output for `tokens`, followed by the decoder's start token.
 pub fn media_from_tokens(model: &Model, tokens: &[u32], cancel: Option<&Cancel>) -> Result<Arc<Media>> {
     let network = model.network()?;
     let architecture = &model.info().architecture;

@@ -57,7 +57,7 @@ impl MediaLayout {
         self.parts.iter().map(rows).fold(0, usize::saturating_add)
     }
 
-    /// Number of tokens, including those around and between rows.
+    /// Returns the number of tokens, including those around and between rows.
     pub fn n_tokens(&self) -> usize {
         let tokens = |part: &&MediaPart| matches!(part, MediaPart::Token(_));
         self.n_rows() + self.parts.iter().filter(tokens).count()

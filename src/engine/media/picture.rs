@@ -17,7 +17,7 @@ pub struct PictureBounds {
     pub max_tiles: usize,
 }
 
-/// The tiling rule within bounds, and the tiles of an image of this size.
+/// Returns the tiling rule within bounds, and the tiles of an image of this size.
 pub(super) fn fitted(
     encoder: &Encoder,
     [width, height]: [usize; 2],
@@ -45,12 +45,12 @@ pub(super) fn fitted(
     sizing.within([width, height], [most, max_tiles], |layout| facts.n_rows(layout))
 }
 
-/// The layout of an image of this size.
+/// Returns the layout of an image of this size.
 pub fn measure(encoder: &Encoder, size: [usize; 2], bounds: PictureBounds) -> Result<MediaLayout> {
     media_layout(encoder, size, &fitted(encoder, size, bounds)?.1)
 }
 
-/// Text that differs between encoders with different rows for the same image.
+/// Returns text that differs between encoders with different rows for the same image.
 pub(super) fn made_by(encoder: &Encoder) -> String {
     let facts = encoder.facts();
     let of = (&facts.projector, facts.patch, facts.merge, facts.mean, facts.std, facts.row_dim);
@@ -82,7 +82,7 @@ pub(super) fn media_parts(runs: Vec<Run>) -> Vec<MediaPart> {
     runs.into_iter().flat_map(parts).collect()
 }
 
-/// Minimum and maximum rows of an image, and the layout of the largest tile.
+/// Returns the minimum and maximum rows of an image, and the layout of the largest tile.
 pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], Layout)> {
     let bounds = PictureBounds { max_rows, ..PictureBounds::default() };
     let (_, least) = fitted(encoder, [1, 1], bounds)?;

@@ -19,12 +19,13 @@ fn most_rows(max_rows: usize) -> usize {
     if max_rows == 0 { MOST_ROWS } else { max_rows }
 }
 
-/// Maximum number of samples, at the encoder's rate, of audio with at most `max_rows` rows; 0: the default bound.
+/// Returns the maximum number of samples, at the encoder's rate, of audio with at most `max_rows` rows; 0: the default
+/// bound.
 pub fn most_samples(encoder: &Encoder, max_rows: usize) -> Result<usize> {
     Ok(facts(encoder)?.most_samples(most_rows(max_rows)))
 }
 
-/// Minimum and maximum rows of audio, and maximum scratch bytes.
+/// Returns the minimum and maximum rows of audio, and maximum scratch bytes.
 pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
     let facts = facts(encoder)?;
     // Two parts cover all cases: a complete one and its continuation.
@@ -34,7 +35,7 @@ pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
     Ok(([facts.fewest_rows(), most_rows(max_rows)], bytes))
 }
 
-/// The layout of audio with `samples` samples at the encoder's rate.
+/// Returns the layout of audio with `samples` samples at the encoder's rate.
 pub fn measure(encoder: &Encoder, samples: usize, max_rows: usize) -> Result<MediaLayout> {
     let (facts, most) = (facts(encoder)?, most_rows(max_rows));
     let allowed = facts.most_samples(most);
@@ -51,19 +52,19 @@ pub fn measure(encoder: &Encoder, samples: usize, max_rows: usize) -> Result<Med
     Ok(MediaLayout { columns: rows, lines: 1, size: [samples, 0], seen: [samples, 0], parts, ..MediaLayout::default() })
 }
 
-/// The layout of audio with `given` samples per channel, and `samples` at the encoder's rate.
+/// Returns the layout of audio with `given` samples per channel, and `samples` at the encoder's rate.
 pub(super) fn layout(encoder: &Encoder, [given, samples]: [usize; 2], max_rows: usize) -> Result<MediaLayout> {
     Ok(MediaLayout { size: [given, 0], ..measure(encoder, samples, max_rows)? })
 }
 
-/// Text hashed before the samples, so that audio with different rows has different hashes.
+/// Returns text hashed before the samples, so that audio with different rows has different hashes.
 pub(super) fn hash_beginning(encoder: &Encoder, sound: &Sound) -> Result<String> {
     let facts = facts(encoder)?;
     let made_by = (&encoder.facts().projector, facts.bins, facts.stack, facts.cutting, encoder.facts().row_dim);
     Ok(format!("sound {:016x} {made_by:?} {}", encoder.digest(), sound.samples.len()))
 }
 
-/// Number of parts of audio with `samples` samples.
+/// Returns the number of parts of audio with `samples` samples.
 pub(super) fn n_parts(encoder: &Encoder, samples: usize) -> Result<usize> {
     Ok(facts(encoder)?.parts(samples)?.len())
 }

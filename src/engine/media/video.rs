@@ -39,7 +39,7 @@ fn facts(encoder: &Encoder) -> Result<Video> {
     encoder.facts().video.ok_or_else(|| Error::unsupported(what()))
 }
 
-/// The sizing rule for frames, and the layout of `n` frames.
+/// Returns the sizing rule for frames, and the layout of `n` frames.
 fn fitted(encoder: &Encoder, [width, height]: [usize; 2], n: usize, bounds: PictureBounds) -> Result<(Sizing, Layout)> {
     let (facts, Video { pixels: [least, most], pace }) = (encoder.facts(), facts(encoder)?);
     let Sizing::Area { grain, filter, .. } = facts.sizing else {
@@ -129,12 +129,12 @@ fn check_times(times: &[f64]) -> Result<()> {
     }
 }
 
-/// Mean time of each pair.
+/// Returns the mean time of each pair.
 fn times_of_pairs(times: &[f64]) -> Vec<f64> {
     times.chunks(2).map(|pair| (pair[0] + pair.last().unwrap_or(&pair[0])) / 2.0).collect()
 }
 
-/// M-RoPE time positions of pairs, in f32 like the reference implementation.
+/// Returns the M-RoPE time positions of pairs, in f32 like the reference implementation.
 fn positions(times: &[f64], pairs: usize, pace: Pace) -> Vec<u32> {
     match pace {
         Pace::Pairs => (0..pairs as u32).collect(),

@@ -109,7 +109,7 @@ impl MediaWork {
         &self.encoder
     }
 
-    /// Time spent so far.
+    /// Returns the time spent so far.
     pub fn busy(&self) -> Duration {
         self.busy
     }

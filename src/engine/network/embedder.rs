@@ -44,12 +44,12 @@ impl Embedder {
         })
     }
 
-    /// Bytes of the layers after pooling.
+    /// Returns the number of bytes of the layers after pooling.
     pub fn bytes(&self) -> u64 {
         self.head.bytes()
     }
 
-    /// The requested pooling, or the model's. Fails if the model has none or cannot rank.
+    /// Returns the requested pooling, or the model's. Fails if the model has none or cannot rank.
     pub fn pooling(&self, asked: Option<Pooling>) -> Result<Pooling> {
         let pooling = asked.or(self.head.pooling);
         let pooling = pooling.ok_or_else(|| Error::unsupported("the model names no pooling: choose one"))?;
@@ -59,7 +59,7 @@ impl Embedder {
         }
     }
 
-    /// Number of values of a vector.
+    /// Returns the number of values of a vector.
     pub fn width(&self, pooling: Pooling) -> usize {
         let layers = match (pooling, &self.head.ranker) {
             (Pooling::None, _) => &[],

@@ -230,7 +230,7 @@ impl Network {
         if is_whole { Ok(()) } else { Err(Error::unsupported(what)) }
     }
 
-    /// Vocabulary size.
+    /// Returns the vocabulary size.
     pub fn vocab(&self) -> usize {
         match &self.predictor {
             Some(Predictor { of: PredictorOf::Other(other), .. }) => other.vocab,
@@ -270,12 +270,12 @@ impl Network {
         states.collect::<Option<_>>().ok_or_else(|| Error::invalid("hidden states that are not kept"))
     }
 
-    /// The program that keeps hidden states for draft heads.
+    /// Returns the program that keeps hidden states for draft heads.
     pub fn observed(&self) -> Option<Arc<Observed>> {
         self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The embedding table and the output matrix, for draft heads that share them.
+    /// Returns the embedding table and the output matrix, for draft heads that share them.
     pub fn ends(&self) -> &[Option<End>; 2] {
         let (program, backend, pool) = (&self.program, &self.backend, &self.runtime.pool);
         let new = || [End::embeddings(program, backend, pool, MAX_STEP_TOKENS), End::head(program, backend, pool)];
@@ -333,7 +333,8 @@ impl Network {
         self.backend.new_sequence(spec)
     }
 
-    /// Number of prompt tokens per step of a call: on a CPU fewer while other calls wait, without effect on results.
+    /// Returns the number of prompt tokens per step of a call: on a CPU fewer while other calls wait, without effect on
+    /// results.
     pub fn call_piece(&self) -> usize {
         match self.backend {
             Backend::Cpu(_) if self.is_waited_for() => self.limits.max_tokens.min(SHARED_STEP_TOKENS),
@@ -346,8 +347,8 @@ impl Network {
         self.executors.is_waited_for()
     }
 
-    /// Number of prompt tokens per step of a job: on a CPU few, which keeps each chunk of an op short; on a GPU as many
-    /// as in `Session::prefill`, because results depend on it.
+    /// Returns the number of prompt tokens per step of a job: on a CPU few, which keeps each chunk of an op short; on a
+    /// GPU as many as in `Session::prefill`, because results depend on it.
     pub fn job_piece(&self) -> usize {
         match self.backend {
             Backend::Cpu(_) => self.limits.max_tokens.min(JOB_STEP_TOKENS),
@@ -355,7 +356,7 @@ impl Network {
         }
     }
 
-    /// Maximum number of tokens, starting at `position`, that one step can verify with results identical to
+    /// Returns the maximum number of tokens, starting at `position`, that one step can verify with results identical to
     /// single-token steps.
     pub fn separable(&self, position: usize) -> usize {
         if self.has_same_bits { usize::MAX } else { separable(position) }
@@ -392,7 +393,7 @@ impl Network {
         pool.take_fault()
     }
 
-    /// Number of compute threads, at least one.
+    /// Returns the number of compute threads, at least one.
     pub fn threads(&self) -> usize {
         self.runtime.pool.threads()
     }

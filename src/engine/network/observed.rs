@@ -66,7 +66,7 @@ impl End {
         Some(End { program, backend, tensor, limits, executors: Executors::new(pool, limits, false) })
     }
 
-    /// The embedding table, unscaled; `None` if the network does not begin with one.
+    /// Returns the embedding table, unscaled; `None` if the network does not begin with one.
     pub fn embeddings(program: &Program, backend: &Backend, pool: &Arc<Pool>, max_tokens: usize) -> Option<End> {
         let Some(&Op::Embed { table, rows, index: index @ Index::Id, out, .. }) = program.ops.first() else {
             return None;
@@ -77,7 +77,7 @@ impl End {
         End::new(b.finish(0, &[out]), out, backend, pool, StepLimits { max_tokens, max_outputs: 1 })
     }
 
-    /// The output matrix, for one row.
+    /// Returns the output matrix, for one row.
     pub fn head(program: &Program, backend: &Backend, pool: &Arc<Pool>) -> Option<End> {
         let mut head = program.ops.last().filter(|op| matches!(op, Op::Logits { .. }))?.clone();
         let mut b = ProgramBuilder::default();

@@ -32,7 +32,7 @@ pub struct Lane<'a> {
 }
 
 impl<'a> Lane<'a> {
-    /// A lane of tokens without outputs.
+    /// Returns a lane of tokens without outputs.
     pub fn new(session: &'a mut Session, tokens: &'a [u32]) -> Lane<'a> {
         Lane { session, again: 0, tokens, outputs: 0, chooser: None, on_device: false }
     }
@@ -94,7 +94,7 @@ impl Pass {
         if pass.run(lanes, &budget)? { Ok(pass) } else { Err(Cancel::reason(cancels)) }
     }
 
-    /// The step, with the executor that has its results.
+    /// Returns the step, with the executor that has its results.
     pub fn step(&mut self) -> &mut Step {
         self.lent.step()
     }

@@ -121,7 +121,7 @@ impl Step {
         !self.begun
     }
 
-    /// Time spent computing this step.
+    /// Returns the time spent computing this step.
     pub fn time(&self) -> Duration {
         self.busy
     }

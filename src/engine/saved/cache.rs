@@ -165,7 +165,7 @@ fn read_head(fingerprint: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) ->
     Ok(Head { types: [k_type, v_type], capacity: was, n_tokens: len, extent, logits_at })
 }
 
-/// The cache parameters for the saved data, with the caller's types and capacity if given.
+/// Returns the cache parameters for the saved data, with the caller's types and capacity if given.
 fn cache_params(model: &Arc<Model>, params: &RestoreParams, head: &Head) -> Result<CacheParams> {
     let wanted = [("keys", params.k_type), ("values", params.v_type)];
     for ((name, wanted), saved) in wanted.into_iter().zip(head.types) {

@@ -13,12 +13,12 @@ const SHARE: u64 = 10;
 /// The default limit if nothing is known.
 const UNKNOWN: u64 = 64 << 20;
 
-/// The default limit for the present state of this machine.
+/// Returns the default limit for the present state of this machine.
 pub fn default_limit() -> u64 {
     share_of(cpu::memory())
 }
 
-/// The default limit for bytes of total and free memory; 0: unknown.
+/// Returns the default limit for bytes of total and free memory; 0: unknown.
 fn share_of([total, free]: [u64; 2]) -> u64 {
     match (total, free) {
         (0, 0) => UNKNOWN,
@@ -61,7 +61,7 @@ impl Memory {
     }
 }
 
-/// The pieces of a session's memory, by mapping.
+/// Returns the pieces of a session's memory, by mapping.
 fn pieces_of(session: &Session) -> HashMap<usize, Vec<(usize, u64)>> {
     let mut mappings: HashMap<usize, Vec<_>> = HashMap::new();
     for (mapping, piece, bytes) in session.sequence().cpu_kv().into_iter().flat_map(CpuKv::pieces) {
@@ -70,7 +70,7 @@ fn pieces_of(session: &Session) -> HashMap<usize, Vec<(usize, u64)>> {
     mappings
 }
 
-/// Bytes of a session by itself.
+/// Returns the number of bytes of a session by itself.
 pub fn bytes_of(session: &Session) -> u64 {
     session.own_bytes() + session.sequence().cpu_kv().into_iter().flat_map(CpuKv::pieces).map(|p| p.2).sum::<u64>()
 }

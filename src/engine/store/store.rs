@@ -636,7 +636,7 @@ impl State {
         self.entries.iter().filter(|entry| entry.stage == Stage::Stays)
     }
 
-    /// Bytes of the entries that wait for the disk.
+    /// Returns the number of bytes of the entries that wait for the disk.
     fn waiting_bytes(&self) -> u64 {
         self.entries.iter().filter(|entry| entry.stage != Stage::Stays).map(|entry| bytes_of(&entry.session)).sum()
     }

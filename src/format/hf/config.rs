@@ -135,8 +135,8 @@ const HEAD_CLASSES: [(&str, &str); 3] = [
     ("Gemma4UnifiedAssistant", "gemma4_unified_assistant"),
 ];
 
-/// The type of a draft head, whose configuration resembles that of a model layer: training programs name heads by
-/// class, or by a type of their own.
+/// Returns the type of a draft head, whose configuration resembles that of a model layer: training programs name heads
+/// by class, or by a type of their own.
 fn head_of_another(config: &Members) -> Result<Option<&'static str>> {
     match config.text(&["speculators_model_type"])? {
         Some("eagle3") => return Ok(Some("eagle3")),
@@ -156,7 +156,7 @@ fn head_of_another(config: &Members) -> Result<Option<&'static str>> {
 const TYPES_WITHIN: [(&str, &str, &str); 2] =
     [("kimi_linear", "attn_res_block_size", "kimi_k3"), ("xlm-roberta", "lora_adaptations", "jina_embeddings_v3")];
 
-/// The type of the text model; in MiniCPM-V it follows from the version.
+/// Returns the type of the text model; in MiniCPM-V it follows from the version.
 fn text_model<'a>(config: &Members<'a>, model_type: &'a str) -> Result<&'a str> {
     let is_other = |other: &&(&str, &str, &str)| other.0 == model_type && config.find(&[other.1]).is_some();
     if let Some(&(_, _, other)) = TYPES_WITHIN.iter().find(is_other) {

@@ -157,7 +157,7 @@ pub fn open(files: Files, folder: &Path) -> Result<Contents> {
     Ok(Contents { format: FileFormat::Safetensors, metadata: Metadata::new(folder, keys)?, files, tensors, passed })
 }
 
-/// The vision encoder.
+/// Returns the vision encoder.
 fn pictures(place: &Place) -> Result<Part> {
     let Place { files, folder, path: config_path, model_type, config, has_both } = *place;
     let processor = folder.join("processor_config.json");

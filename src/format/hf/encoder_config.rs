@@ -70,7 +70,7 @@ impl Config<'_> {
         lists::number(self.kind.defaults, names)
     }
 
-    /// A number of the encoder's configuration, or its default.
+    /// Returns a number of the encoder's configuration, or its default.
     pub fn int(&self, names: &[&str]) -> Result<Option<u64>> {
         Ok(self.vision.int(names)?.or(self.default(names).and_then(whole)))
     }
@@ -84,7 +84,7 @@ impl Config<'_> {
         self.keys.push((format!("clip.vision.{key}"), value.into()));
     }
 
-    /// A side in pixels: a number, or the member of an object.
+    /// Returns a side in pixels: a number, or the member of an object.
     pub fn side(&self, name: &str, member: &str) -> Result<Option<u64>> {
         let Some((_, value)) = self.pixels.find(&[name]) else { return Ok(None) };
         let side = value.as_u64().or_else(|| value.get(member)?.as_u64());
@@ -127,7 +127,7 @@ impl Config<'_> {
         Ok(())
     }
 
-    /// The base of 2D RoPE, if any.
+    /// Returns the base of 2D RoPE, if any.
     pub fn rotary_base(&self) -> Result<Option<f64>> {
         let rope = self.vision.find(&["rope_parameters"]).map(|(_, rope)| rope);
         if let Some(kind) = rope.and_then(|rope| rope.get("rope_type")?.as_str())

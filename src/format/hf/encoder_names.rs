@@ -226,8 +226,8 @@ const PROJECTOR: &[(&str, &str, &str)] = &[
     ("dots_ocr", "merger.ln_q", "mm.input_norm"),
 ];
 
-/// The tensors of an encoder and its projector, without the text model's. An untranslated tensor keeps its name, by
-/// which the builder rejects it.
+/// Returns the tensors of an encoder and its projector, without the text model's. An untranslated tensor keeps its
+/// name, by which the builder rejects it.
 pub(super) fn translate(
     path: &Path,
     projector: &str,
@@ -265,7 +265,7 @@ pub(super) fn translate(
     Ok(tensors)
 }
 
-/// One frame of a kernel `[out, 3 * 2, p, p]`.
+/// Returns one frame of a kernel `[out, 3 * 2, p, p]`.
 fn frame_of(path: &Path, both: &TensorInfo, frame: u64) -> Result<TensorInfo> {
     let format = quant::format(both.dtype)?;
     let &[out, _, height, width] = both.shape.dims() else {
@@ -285,7 +285,7 @@ fn frame_of(path: &Path, both: &TensorInfo, frame: u64) -> Result<TensorInfo> {
     Ok(TensorInfo { name: name.into(), dtype: both.dtype, shape, bytes: both.bytes / 2, storage })
 }
 
-/// The name of a tensor in a GGUF file.
+/// Returns the name of a tensor in a GGUF file.
 fn named(name: &str, projector: &str, deepstack: &[u64]) -> Option<String> {
     let of_kind =
         |part: &str| PROJECTOR.iter().find(|row| [projector, ""].contains(&row.0) && row.1 == part).map(|row| row.2);
@@ -314,7 +314,7 @@ fn named(name: &str, projector: &str, deepstack: &[u64]) -> Option<String> {
     Some(format!("{ours}.{leaf}"))
 }
 
-/// The module and the suffix of a name.
+/// Returns the module and the suffix of a name.
 fn parts(name: &str) -> Option<(&str, &str)> {
     const ENDINGS: [&str; 6] = ["weight", "bias", "input_min", "input_max", "output_min", "output_max"];
     let (module, leaf) = name.rsplit_once('.').filter(|(_, leaf)| ENDINGS.contains(leaf))?;

@@ -37,7 +37,7 @@ const FAMILIES: &[&[Family]] = &[
     heads::ALL,
 ];
 
-/// The family of an architecture; if there are several, they name their matrices alike.
+/// Returns the family of an architecture; if there are several, they name their matrices alike.
 pub(super) fn of_architecture(arch: &str) -> Option<&'static Family> {
     FAMILIES.iter().copied().flatten().find(|family| family.arch == arch)
 }

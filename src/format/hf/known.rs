@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use crate::format::Value;
 
-    /// The translated keys of a configuration, or why it is rejected.
+    /// Returns the translated keys of a configuration, or why it is rejected.
     fn keys(config: &str) -> Result<Vec<(String, Value)>> {
         let path = Path::new("config.json");
         let config = Json::parse(path, config.as_bytes())?;

@@ -6,7 +6,7 @@ pub fn has(list: &str, name: &str) -> bool {
     list.split_ascii_whitespace().any(|entry| entry == name)
 }
 
-/// The number of the first entry in a list like "rope_theta=1e4 head_dim=128" whose name is in `names`.
+/// Returns the number of the first entry in a list like "rope_theta=1e4 head_dim=128" whose name is in `names`.
 pub fn number(list: &str, names: &[&str]) -> Option<f64> {
     let mut entries = list.split_ascii_whitespace().filter_map(|entry| entry.split_once('='));
     entries.find(|(name, _)| names.contains(name)).and_then(|(_, value)| value.parse().ok())

@@ -20,7 +20,7 @@ impl<'a> Members<'a> {
         Members { path, objects: [first, second], read: RefCell::default() }
     }
 
-    /// The first present member of these names. All with the same value count as read.
+    /// Returns the first present member of these names. All with the same value count as read.
     pub fn find(&self, names: &[&str]) -> Option<(&'a str, &'a Json<'a>)> {
         let all = || self.all().filter(|(_, name, _)| names.contains(name));
         let first = self.objects.iter().find_map(|object| names.iter().find_map(|name| object.get(name)))?;
@@ -31,7 +31,7 @@ impl<'a> Members<'a> {
         all().find(|(_, _, value)| is_same(value)).map(|(_, name, value)| (name, value))
     }
 
-    /// An integer, or a list with one value per layer that are all equal.
+    /// Returns an integer, or a list with one value per layer that are all equal.
     pub fn int(&self, names: &[&str]) -> Result<Option<u64>> {
         let read = |value: &'a Json<'a>| match value.as_array() {
             Some([first, rest @ ..]) if rest.iter().all(|other| other == first) => first.as_u64(),
@@ -73,7 +73,7 @@ impl<'a> Members<'a> {
         self.read.borrow_mut().extend(found.map(|(object, name, _)| (object, name)));
     }
 
-    /// The unread members; `null` counts as absent.
+    /// Returns the unread members; `null` counts as absent.
     pub fn unread(&self) -> impl Iterator<Item = (&'a str, &'a Json<'a>)> {
         let read = self.read.borrow().clone();
         self.all()
@@ -92,7 +92,7 @@ impl<'a> Members<'a> {
         Error::format(self.path, format!("{name} should be {wanted}"))
     }
 
-    /// An error about two contradictory values.
+    /// Returns an error about two contradictory values.
     pub fn contradiction(&self, what: &str) -> Error {
         Error::format(self.path, what)
     }

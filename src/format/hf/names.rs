@@ -33,8 +33,8 @@ enum Meaning {
 /// Name, index of the expert, and entry.
 type Named = (String, Option<u32>, Entry);
 
-/// The tensors of a folder as in a GGUF file. An untranslated tensor keeps its name, by which the network's builder
-/// rejects it.
+/// Returns the tensors of a folder as in a GGUF file. An untranslated tensor keeps its name, by which the network's
+/// builder rejects it.
 pub(super) fn translate(
     path: &Path,
     t: &mut Translator,
@@ -120,7 +120,7 @@ fn share_embedding(path: &Path, files: &[InputFile], entries: &mut [Entry]) -> R
 const EMBEDDING: &str = "token_embd.weight";
 const HEAD: &str = "output.weight";
 
-/// The index of a tensor in a list sorted by name.
+/// Returns the index of a tensor in a list sorted by name.
 fn find(named: &[Named], name: &str) -> Option<usize> {
     named.binary_search_by(|n| n.0.as_str().cmp(name)).ok()
 }
@@ -179,7 +179,7 @@ fn same_values(path: &Path, files: &[InputFile], a: &Entry, b: &Entry) -> Result
 /// Bytes compared at once.
 const COMPARED: u64 = 1 << 20;
 
-/// A short list of integers, which is a key in a GGUF file.
+/// Returns a short list of integers, which is a key in a GGUF file.
 fn integers(path: &Path, files: &[InputFile], entry: &Entry) -> Result<Vec<i64>> {
     let what = || Error::format(path, format!("the tensor {:?} is no short list of integers of 64 bits", entry.name));
     let file = files.get(entry.place.file).filter(|_| entry.dtype == "I64" && entry.bytes <= COMPARED);
@@ -217,7 +217,7 @@ fn stack(
     Ok(())
 }
 
-/// A name without wrappers of the text model.
+/// Returns a name without wrappers of the text model.
 fn unwrapped(mut name: &str) -> &str {
     while let Some(inner) = WRAPPERS.iter().find_map(|wrapper| name.strip_prefix(wrapper)) {
         name = inner;
@@ -225,7 +225,7 @@ fn unwrapped(mut name: &str) -> &str {
     name
 }
 
-/// A name without modules of training programs.
+/// Returns a name without modules of training programs.
 fn without_training(name: &str) -> Cow<'_, str> {
     let mut name = match name.strip_suffix(".parametrizations.weight.original") {
         Some(module) => Cow::Owned(format!("{module}.weight")),
@@ -239,7 +239,7 @@ fn without_training(name: &str) -> Cow<'_, str> {
     name
 }
 
-/// The weight tensor of a module, and the index of its expert.
+/// Returns the weight tensor of a module, and the index of its expert.
 pub(super) fn weight_of(module: &str) -> Option<(String, Option<u32>)> {
     translated(&format!("{}.weight", unwrapped(module)), &PLAIN)
 }
@@ -278,7 +278,7 @@ fn meaning(full: &str, t: &Translator) -> Meaning {
     }
 }
 
-/// The name of a tensor of an MTP network as one of a layer after the trunk.
+/// Returns the name of a tensor of an MTP network as one of a layer after the trunk.
 fn behind_trunk(name: &str, t: &Translator) -> Option<String> {
     let first = t.facts.n_layers;
     if t.facts.n_predicting == 0 {
@@ -292,7 +292,7 @@ fn behind_trunk(name: &str, t: &Translator) -> Option<String> {
     Some(format!("layers.{first}.{ours}.{leaf}"))
 }
 
-/// The name of a tensor of one of two stacks as a layer's; the second stack's layers follow the first's.
+/// Returns the name of a tensor of one of two stacks as a layer's; the second stack's layers follow the first's.
 fn of_stack(name: &str, t: &Translator) -> Option<String> {
     let low = name.strip_prefix("L_module.layers.").map(|rest| (rest, 0));
     let (rest, before) = low.or_else(|| Some((name.strip_prefix("H_module.layers.")?, t.facts.stack)))?;

@@ -45,7 +45,7 @@ pub(super) fn is_transposed(path: &Path, t: &Translator, tensor: &TensorInfo) ->
     }
 }
 
-/// The matrix, or the matrices of experts, whose rows are the columns of `tensor`.
+/// Returns the matrix, or the matrices of experts, whose rows are the columns of `tensor`.
 pub(super) fn transposed(path: &Path, mut tensor: TensorInfo, entry: &Entry) -> Result<TensorInfo> {
     let not_plain = || Error::format(path, format!("the tensor {:?} is no plain matrix", entry.name));
     match *tensor.shape.dims() {
@@ -67,7 +67,7 @@ pub(super) fn transposed(path: &Path, mut tensor: TensorInfo, entry: &Entry) -> 
     Ok(tensor)
 }
 
-/// The function that GGUF files apply to a tensor's values.
+/// Returns the function that GGUF files apply to a tensor's values.
 fn function(t: &Translator, tensor: &TensorInfo) -> Option<Function> {
     let name = tensor.name.as_str();
     let is_of_rank = ["attn_q_a_norm.weight", "attn_kv_a_norm.weight"].iter().any(|end| name.ends_with(end));

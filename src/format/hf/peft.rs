@@ -163,7 +163,7 @@ impl<'a> Config<'a> {
         Ok(config)
     }
 
-    /// The rank of a module's factors, and their scale.
+    /// Returns the rank of a module's factors, and their scale.
     fn scale(&self, module: &str) -> Result<(u64, f64)> {
         let wrong = |name: &str, wanted: &str| Error::format(self.path, format!("{name} should be {wanted}"));
         let rank = match self.matching("rank_pattern", self.ranks, module)? {
@@ -181,8 +181,8 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// The value of the first pattern that equals a module's name, or its end after a dot. Of regular expressions only
-    /// plain names are supported.
+    /// Returns the value of the first pattern that equals a module's name, or its end after a dot. Of regular
+    /// expressions only plain names are supported.
     fn matching(&self, name: &str, patterns: &'a Json<'a>, module: &str) -> Result<Option<&'a Json<'a>>> {
         for (pattern, value) in patterns.members() {
             if !pattern.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte)) {

@@ -65,7 +65,7 @@ pub(super) struct Quantisation<'a> {
 }
 
 impl<'a> Quantisation<'a> {
-    /// The format declared by the configuration, or by one of the files of `beside`.
+    /// Returns the format declared by the configuration, or by one of the files of `beside`.
     pub fn find(path: &Path, config: &'a Json<'a>, beside: &'a Beside<'a>) -> Result<Option<Quantisation<'a>>> {
         let text_config = config.get("text_config").unwrap_or(&Json::Null);
         let of = |key: &str| config.get(key).or_else(|| text_config.get(key));
@@ -93,7 +93,8 @@ impl<'a> Quantisation<'a> {
         Ok(Some(Quantisation { format, method, config }))
     }
 
-    /// The tensors of a folder with assembled matrices. `plain`: true for names of matrices that must be floats.
+    /// Returns the tensors of a folder with assembled matrices. `plain`: true for names of matrices that must be
+    /// floats.
     pub fn gather(
         &self,
         path: &Path,
@@ -119,7 +120,7 @@ pub(super) struct Beside<'a> {
     older: Json<'a>,
 }
 
-/// The text of the configuration of older quantizers.
+/// Returns the text of the configuration of older quantizers.
 pub(super) fn older_text(files: Files, folder: &Path) -> Result<Vec<u8>> {
     let text = read(files, &folder.join("quantize_config.json"), MAX_CONFIG)?;
     Ok(text.unwrap_or_else(|| b"null".to_vec()))

@@ -193,7 +193,7 @@ pub(super) fn head_dim(t: &Translator) -> Result<u64> {
     given.or(derived).ok_or_else(|| t.config.wrong("head_dim", "given, or hidden_size and num_attention_heads"))
 }
 
-/// A vector that is in no file.
+/// Returns a vector that is in no file.
 pub(super) fn tensor_of(name: &str, values: &[f32]) -> Result<TensorInfo> {
     let mut bytes = try_vec("rope factors", values.len().saturating_mul(4))?;
     bytes.extend(values.iter().flat_map(|v| v.to_le_bytes()));

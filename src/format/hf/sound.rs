@@ -128,7 +128,7 @@ const TOP: &[(&str, &str)] = &[
     ("multi_modal_projector.linear_2", "mm.a.mlp.2"),
 ];
 
-/// The file that describes spectrograms, and its text. Ultravox's processor uses Whisper's.
+/// Returns the file that describes spectrograms, and its text. Ultravox's processor uses Whisper's.
 fn spectrograms(place: &Place, projector: &str) -> Result<(PathBuf, Vec<u8>)> {
     let path = place.folder.join("preprocessor_config.json");
     match read(place.files, &path, MAX_CONFIG)? {
@@ -241,7 +241,7 @@ pub(super) fn open(place: &Place) -> Result<Part> {
     Ok(Part { keys, files, tensors: translate(folder, &entries)?, passed })
 }
 
-/// The tensors of an encoder and its projector, without the text model's.
+/// Returns the tensors of an encoder and its projector, without the text model's.
 fn translate(folder: &Path, entries: &[Entry]) -> Result<Vec<TensorInfo>> {
     let mut tensors = try_vec("tensors", entries.len())?;
     for entry in entries {
@@ -257,7 +257,7 @@ fn translate(folder: &Path, entries: &[Entry]) -> Result<Vec<TensorInfo>> {
     Ok(tensors)
 }
 
-/// The name of a tensor in a GGUF file.
+/// Returns the name of a tensor in a GGUF file.
 fn named(name: &str) -> Option<String> {
     let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
     let (part, leaf) = name.rsplit_once('.').filter(|(_, leaf)| ["weight", "bias"].contains(leaf))?;

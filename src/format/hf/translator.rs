@@ -153,13 +153,13 @@ pub(super) struct Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// The members of an object within the configuration; none if absent.
+    /// Returns the members of an object within the configuration; none if absent.
     pub fn part(&self, name: &str) -> Members<'a> {
         let object = self.config.find(&[name]).map_or(&Json::Null, |(_, object)| object);
         Members::new(self.path, object, &Json::Null)
     }
 
-    /// The family's default of a key.
+    /// Returns the family's default of a key.
     fn default(&self, names: &[&str]) -> Option<f64> {
         lists::number(self.family.defaults, names)
     }
@@ -194,7 +194,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A number from 1 to `MAX_WIDTH`, required in the configuration or its family.
+    /// Returns a number from 1 to `MAX_WIDTH`, required in the configuration or its family.
     pub fn size(&self, name: &str) -> Result<u64> {
         match self.int(&[name])? {
             Some(n) if (1..=MAX_WIDTH).contains(&n) => Ok(n),
@@ -202,7 +202,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The kind of each layer as an index into `kinds`, if the configuration lists them.
+    /// Returns the kind of each layer as an index into `kinds`, if the configuration lists them.
     pub fn layers(&self, name: &str, kinds: &[&str]) -> Result<Option<Vec<usize>>> {
         let Some(list) = self.config.list(&[name])? else { return Ok(None) };
         if list.len() as u64 != self.n_layers()? {
@@ -252,7 +252,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// A number from 0 on, in the type of lists.
+/// Returns a number from 0 on, in the type of lists.
 pub(super) fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }

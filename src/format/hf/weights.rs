@@ -60,7 +60,7 @@ pub(super) fn find(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     }
 }
 
-/// The files of the set that a file belongs to, or only that file.
+/// Returns the files of the set that a file belongs to, or only that file.
 fn set_of(files: Files, folder: &Path, file: InputFile, index_path: &Path) -> Result<Weights> {
     let name = file.path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     if let Some(text) = read(files, index_path, MAX_INDEX)? {
@@ -100,7 +100,7 @@ fn nth(start: &str, no: u64, of: u64) -> String {
     format!("{start}-{no:05}-of-{of:05}.safetensors")
 }
 
-/// A set without an index, by the name of its first file.
+/// Returns a set without an index, by the name of its first file.
 fn numbered_set(files: Files, folder: &Path, first: &str) -> Result<Weights> {
     let Some(Numbered { start, of, .. }) = numbered(first).filter(|set| (1..=MAX_FILES).contains(&set.of)) else {
         return Err(Error::format(&folder.join(first), format!("a set of more than {MAX_FILES} files")));

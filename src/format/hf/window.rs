@@ -58,7 +58,7 @@ fn windowed_layers(t: &Translator) -> Result<Option<Vec<bool>>> {
     Ok(Some(windowed))
 }
 
-/// The `n` if all layers but each `n`th have a window; `None` otherwise, also if all have.
+/// Returns the `n` if all layers but each `n`th have a window; `None` otherwise, also if all have.
 fn period_of(windowed: &[bool]) -> Option<u64> {
     let n = windowed.iter().position(|w| !w)? + 1;
     windowed.iter().zip(1..).all(|(&w, i)| w == (i % n != 0)).then_some(n as u64)

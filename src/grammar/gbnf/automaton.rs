@@ -11,7 +11,7 @@ const MAX_COPIED: usize = 64;
 pub struct Bytes([u64; 4]);
 
 impl Bytes {
-    /// The first UTF-8 bytes of a class's characters.
+    /// Returns the first UTF-8 bytes of a class's characters.
     fn leading(class: &Class) -> Bytes {
         let mut out = Bytes::default();
         for &(first, last) in &class.ranges {

@@ -344,7 +344,7 @@ impl<'r> Chooser<'r> {
         Ok(())
     }
 
-    /// The overlap of two expressions.
+    /// Returns the overlap of two expressions.
     fn meeting(&mut self, a: usize, b: usize) -> Result<Meeting> {
         if a > b {
             let Meeting { is_shared, longer: [first, second] } = self.meeting(b, a)?;
@@ -360,7 +360,7 @@ impl<'r> Chooser<'r> {
         Ok(found)
     }
 
-    /// The parts whose lexemes would consume characters of what follows a shorter match.
+    /// Returns the parts whose lexemes would consume characters of what follows a shorter match.
     fn wrong(&mut self, grammar: &Grammar) -> Result<Vec<Id>> {
         let traits: Vec<Traits> = grammar.places.iter().map(|place| self.terms[place.term].traits).collect();
         let order = order(&grammar.trees, self.numbers["root"], &traits, &mut self.left).ok_or_else(too_complex)?;
@@ -391,7 +391,8 @@ impl<'r> Chooser<'r> {
         Ok(out)
     }
 
-    /// The sets of places that may be allowed at once: those after the same text, whatever was repeated or used before.
+    /// Returns the sets of places that may be allowed at once: those after the same text, whatever was repeated or used
+    /// before.
     fn together(&mut self, grammar: &Grammar, order: &Order) -> Result<Vec<Set>> {
         let n = grammar.places.len();
         self.step(n * (n / 64 + 1))?;

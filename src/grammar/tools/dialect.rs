@@ -19,7 +19,7 @@ const PYTHON_TEXT: &str = r#"/'([^'\\\n]|\\.)*'|"([^"\\\n]|\\.)*"/"#;
 const NUMBER: &str = r"/-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][-+]?[0-9]{1,3})?/";
 
 impl Writer<'_> {
-    /// An object in a form other than JSON.
+    /// Returns an object in a form other than JSON.
     pub(super) fn members(
         &mut self,
         schema: &Json,
@@ -63,7 +63,7 @@ impl Writer<'_> {
         Ok(format!("{} {rest} {}", quoted(open), quoted(close)))
     }
 
-    /// A value in a form other than JSON.
+    /// Returns a value in a form other than JSON.
     pub(super) fn dialect_value(
         &mut self,
         schema: &Json,
@@ -158,7 +158,7 @@ impl Writer<'_> {
         })
     }
 
-    /// The rules of values of any kind.
+    /// Returns the rules of values of any kind.
     fn any_value(&mut self, dialect: Dialect) -> Result<AnyValue> {
         let value = format!("r{}", self.rules);
         self.rules += 1;
@@ -181,7 +181,7 @@ impl Writer<'_> {
     }
 }
 
-/// A Python string with a bounded length, with escapes of one character.
+/// Returns a Python string with a bounded length, with escapes of one character.
 fn counted_text(least: u64, most: &str) -> String {
     let text = |quote: char| format!(r"{quote}([^{quote}\\\n]|\\[abfnrtv0\\'\x22]){{{least},{most}}}{quote}");
     format!("/{}|{}/", text('\''), text('"'))

@@ -69,7 +69,7 @@ pub(super) fn omit_unheld(schema: &Json, kind: &str, held: &[&str], place: &str,
     Ok(())
 }
 
-/// The minimum and maximum length of a text; no maximum: "". Omits other keywords of texts.
+/// Returns the minimum and maximum length of a text; no maximum: "". Omits other keywords of texts.
 pub(super) fn lengths(schema: &Json, place: &str, tool: &ToolSchema) -> Result<(u64, String)> {
     let length = |name: &str| schema[name].as_u64().filter(|&n| n <= MAX_LENGTH);
     let (least, most) = (length("minLength"), length("maxLength"));
@@ -80,8 +80,8 @@ pub(super) fn lengths(schema: &Json, place: &str, tool: &ToolSchema) -> Result<(
     Ok((least, most.map_or(String::new(), |n| n.max(least).to_string())))
 }
 
-/// All members of an object that a schema and its subschemas name, for forms that write each member separately. Members
-/// of only some options of the schema are optional.
+/// Returns all members of an object that a schema and its subschemas name, for forms that write each member separately.
+/// Members of only some options of the schema are optional.
 pub(super) fn flattened(tool: &ToolSchema) -> Result<Json> {
     let mut flat =
         Flat { tool, properties: Map::new(), certain: HashSet::new(), required: Vec::new(), seen: HashSet::new() };

@@ -57,7 +57,7 @@ pub(super) fn gate_bound(b: &Builder) -> Result<Option<f32>> {
     }
 }
 
-/// The activation functions of experts, and of dense blocks and shared experts. Early files of Ling 3.0 flash,
+/// Returns the activation functions of experts, and of dense blocks and shared experts. Early files of Ling 3.0 flash,
 /// recognized by their layers, lack the limits, without which some tokens differ.
 fn limits(b: &Builder) -> Result<[Vec<Activation>; 2]> {
     let keys = ["swiglu_clamp_exp", "swiglu_clamp_shexp"];

@@ -32,7 +32,7 @@ impl Kinds {
         Ok(Kinds { windows, widths: [widths[0], local_dim], ropes })
     }
 
-    /// The kind of a layer (1: sliding window), its attention and RoPE.
+    /// Returns the kind of a layer (1: sliding window), its attention and RoPE.
     pub fn of(&self, b: &Builder, layer: usize) -> Result<(usize, Attention, RopeChoice)> {
         let window = self.windows[layer];
         let kind = usize::from(window > 0);

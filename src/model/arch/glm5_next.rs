@@ -45,7 +45,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// The activation functions per layer of routed experts and of shared ones; equal if the file has only one.
+/// Returns the activation functions per layer of routed experts and of shared ones; equal if the file has only one.
 pub(super) fn clamped_swiglus(b: &Builder) -> Result<[Vec<Activation>; 2]> {
     let of_experts = b.clamped_swiglu("swiglu_clamp_exp", Activation::SwigluOfClamped)?;
     let key = "swiglu_clamp_shexp";

@@ -52,7 +52,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// The activation function of all feed-forward blocks.
+/// Returns the activation function of all feed-forward blocks.
 fn activation(b: &Builder) -> Result<Activation> {
     let keys = ["activation.situ_beta", "activation.situ_linear_beta"];
     let Some(most) = b.keys.float(keys[0])? else { return Err(b.keys.unsupported(keys[0])) };

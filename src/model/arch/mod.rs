@@ -213,7 +213,7 @@ const DIFFUSION: [&str; 4] = ["dream", "llada", "llada-moe", "rnd1"];
 /// The default traits.
 const PLAIN: fn(&str) -> Traits = |_| Traits::default();
 
-/// The keys and hyperparameters of a file, and the build function of its architecture.
+/// Returns the keys and hyperparameters of a file, and the build function of its architecture.
 fn find(source: &Source) -> Result<(Keys<'_>, Hyper, Build)> {
     let key = "general.architecture";
     let Some(architecture) = source.metadata.str(key)? else { return Err(source.metadata.missing(key)) };

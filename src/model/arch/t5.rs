@@ -60,7 +60,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, scale, 0.0)
 }
 
-/// The layers of the encoder or the decoder; `between` adds a block between attention and feed-forward.
+/// Returns the layers of the encoder or the decoder; `between` adds a block between attention and feed-forward.
 fn stack(
     b: &mut Builder,
     x: TensorId,
@@ -89,9 +89,9 @@ fn stack(
     })
 }
 
-/// The bucket of each distance from `-REACH` to `REACH`: first the buckets of earlier keys, half of them for single
-/// distances, the others logarithmic; then, in an encoder, as many for later keys. The precision follows the reference
-/// implementation, because it decides the boundaries.
+/// Returns the bucket of each distance from `-REACH` to `REACH`: first the buckets of earlier keys, half of them for
+/// single distances, the others logarithmic; then, in an encoder, as many for later keys. The precision follows the
+/// reference implementation, because it decides the boundaries.
 fn buckets(b: &Builder, sees_ahead: bool) -> Result<(usize, Vec<usize>)> {
     let key = "attention.relative_buckets_count";
     let n = b.keys.require_size(key)?;
@@ -115,13 +115,13 @@ fn buckets(b: &Builder, sees_ahead: bool) -> Result<(usize, Vec<usize>)> {
     Ok((n, (0..=REACH).rev().map(bucket).chain((1..=REACH).map(ahead)).collect()))
 }
 
-/// The bias terms of an encoder that also has positions.
+/// Returns the bias terms of an encoder that also has positions.
 pub(super) fn distances(b: &mut Builder) -> Result<Vector> {
     let (n_buckets, by_distance) = buckets(b, true)?;
     table(b, n_buckets, &by_distance)
 }
 
-/// The bias terms by distance, per head.
+/// Returns the bias terms by distance, per head.
 fn table(b: &mut Builder, n_buckets: usize, by_distance: &[usize]) -> Result<Vector> {
     let heads = b.hyper.heads.n_heads;
     let by_bucket = b.tensors.matrix_values(&b.name("attn_rel_b.weight"), n_buckets, heads)?;

@@ -54,7 +54,7 @@ impl Builder<'_> {
         known
     }
 
-    /// The file's attention.
+    /// Returns the file's attention.
     pub fn compressed(&mut self) -> Result<Compressed> {
         let HeadShape { n_heads, n_kv_heads, head_dim, value_dim } = self.hyper.heads;
         let (keys, sizes) = (&self.keys, self.per_layer("attention.compress_ratios")?);

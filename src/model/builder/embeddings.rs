@@ -85,7 +85,7 @@ fn read_ranker(b: &mut Builder, encoder: bool) -> Result<Option<Ranker>> {
     Ok((!layers.is_empty()).then_some(Ranker { pooling, layers, ahead, softmax }))
 }
 
-/// A layer from `part.weight` and `part.bias`, if present.
+/// Returns a layer from `part.weight` and `part.bias`, if present.
 fn read_dense(b: &mut Builder, part: &str, cols: usize) -> Result<Option<Dense>> {
     let name = format!("{part}.weight");
     if !b.tensors.has(&name) {

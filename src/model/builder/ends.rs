@@ -125,7 +125,7 @@ impl<'a> Builder<'a> {
         self.shared = None;
     }
 
-    /// Keys and values of source rows for cross-attention, for each of `n_layers` layers.
+    /// Returns the keys and values of source rows for cross-attention, for each of `n_layers` layers.
     pub fn source(
         &mut self,
         n_layers: usize,

@@ -14,7 +14,7 @@ pub struct Moe {
 }
 
 impl Builder<'_> {
-    /// The experts of a file that has any, with softmax routing over all. `renormalise`: default of weight
+    /// Returns the experts of a file that has any, with softmax routing over all. `renormalise`: default of weight
     /// renormalization, which folders may override.
     pub fn moe(&self, renormalise: bool) -> Result<Option<Moe>> {
         match self.keys.size("expert_gating_func")? {
@@ -88,7 +88,7 @@ impl Builder<'_> {
         Ok(out)
     }
 
-    /// The experts that a layer selects by token id, for `Routing::by_id`.
+    /// Returns the experts that a layer selects by token id, for `Routing::by_id`.
     pub fn experts_by_id(&mut self, moe: Moe) -> Result<Vector> {
         let (name, vocab) = (self.name("ffn_gate_tid2eid.weight"), self.hyper.vocab);
         let experts = self.tensors.values(&name, vocab, moe.routing.n_used)?;

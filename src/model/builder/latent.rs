@@ -66,34 +66,34 @@ fn growth(multiplier: f32, factor: f32) -> f32 {
 }
 
 impl Latent {
-    /// The same attention without RoPE.
+    /// Returns the same attention without RoPE.
     pub fn without_rotation(self) -> Latent {
         Latent { rope: None, ..self }
     }
 
-    /// The same attention, with the common epsilon for latent vectors.
+    /// Returns the same attention, with the common epsilon for latent vectors.
     pub fn with_common_epsilon(self, b: &Builder) -> Latent {
         Latent { eps: b.rms_eps, ..self }
     }
 
-    /// The same attention with `n_heads` heads and a window (0: none).
+    /// Returns the same attention with `n_heads` heads and a window (0: none).
     pub fn of_layer(self, n_heads: usize, window: usize) -> Latent {
         Latent { heads: HeadShape { n_heads, n_kv_heads: n_heads, ..self.heads }, window, ..self }
     }
 }
 
 impl Builder<'_> {
-    /// The file's latent attention, with the common RoPE unless another is given.
+    /// Returns the file's latent attention, with the common RoPE unless another is given.
     pub fn latent(&mut self, pairs: RopePairs, rope: Option<RopeChoice>) -> Result<Latent> {
         self.latent_of("", pairs, rope, true)
     }
 
-    /// The file's latent attention without RoPE; its keys need no shared part.
+    /// Returns the file's latent attention without RoPE; its keys need no shared part.
     pub fn still_latent(&mut self) -> Result<Latent> {
         self.latent_of("", RopePairs::Adjacent, None, false)
     }
 
-    /// The latent attention of sliding-window layers, with widths and a RoPE base of its own.
+    /// Returns the latent attention of sliding-window layers, with widths and a RoPE base of its own.
     pub fn windowed_latent(&mut self, pairs: RopePairs) -> Result<Latent> {
         self.latent_of("_swa", pairs, None, true)
     }
@@ -151,21 +151,21 @@ impl Builder<'_> {
         }
     }
 
-    /// The number of groups of `size` positions to select for `top` positions, which may exceed the context length;
-    /// `None` if too many.
+    /// Returns the number of groups of `size` positions to select for `top` positions, which may exceed the context
+    /// length; `None` if too many.
     pub fn most_groups(&self, top: usize, size: usize) -> Option<usize> {
         let most = MOST_CHOSEN.checked_div(size)?;
         let context = (self.hyper.context_length as usize).div_ceil(size);
         (top.min(context) <= most).then(|| top.min(most))
     }
 
-    /// The sizes if no layer has an indexer, whatever the file declares.
+    /// Returns the sizes if no layer has an indexer, whatever the file declares.
     pub fn without_indexer(&self) -> [usize; 3] {
         self.keys.ignore("attention.indexer.");
         [0; 3]
     }
 
-    /// The file's lightning indexer, with the RoPE of latent attention but its own order of pairs.
+    /// Returns the file's lightning indexer, with the RoPE of latent attention but its own order of pairs.
     pub fn indexer(&mut self, latent: Latent, pairs: RopePairs) -> Result<Indexer> {
         let [heads, width, top] = self.indexer_sizes(latent.turning)?;
         let rope = latent.rope.map(|rope| {

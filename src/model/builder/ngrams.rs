@@ -21,7 +21,7 @@ pub struct Ngrams {
 }
 
 impl Builder<'_> {
-    /// A list of exactly `n` integers.
+    /// Returns a list of exactly `n` integers.
     fn integers(&self, key: &str, n: usize) -> Result<Vec<u64>> {
         match self.keys.get(key) {
             None if self.keys.is_present(key) => Ok(vec![0; n]),
@@ -32,7 +32,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The file's n-gram embedding, in at most one layer.
+    /// Returns the file's n-gram embedding, in at most one layer.
     pub fn ngrams(&self) -> Result<Option<Ngrams>> {
         let keys = &self.keys;
         let key = "ple.layers";

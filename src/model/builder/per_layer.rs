@@ -27,7 +27,7 @@ pub enum SharedKeys<'a> {
 }
 
 impl Builder<'_> {
-    /// The heads of a layer if files may list them; either number may be 0.
+    /// Returns the heads of a layer if files may list them; either number may be 0.
     pub fn heads(&self, layer: usize) -> Result<HeadShape> {
         let of_layer = |key, common| match self.keys.per_layer_sizes(key, self.hyper.n_layers)? {
             Some(list) => Ok::<_, Error>(list[layer]),
@@ -56,7 +56,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Width of the dense feed-forward block of the layer under construction.
+    /// Returns the width of the dense feed-forward block of the layer under construction.
     pub(super) fn ffn_width(&self) -> Result<usize> {
         let (key, n_layers) = ("feed_forward_length", self.hyper.n_layers);
         let widths = self.keys.per_layer_sizes(key, n_layers)?.unwrap_or_default();

@@ -83,7 +83,7 @@ impl Builder<'_> {
         self.program.push(Op::Mix(Mix { x, by: None, out, width, first, adds: true }));
     }
 
-    /// The file's hyper-connections.
+    /// Returns the file's hyper-connections.
     pub fn connections(&self) -> Result<Connections> {
         let (n, rounds) = ("hyper_connection.count", "hyper_connection.sinkhorn_iterations");
         let bounded = |key, most| match self.width(key)? {

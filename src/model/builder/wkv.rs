@@ -13,8 +13,8 @@ pub struct Heads {
 }
 
 impl Builder<'_> {
-    /// The heads of width `wkv.head_size` in the residual stream. Files declare no number of heads, and ranks that the
-    /// tensors determine too.
+    /// Returns the heads of width `wkv.head_size` in the residual stream. Files declare no number of heads, and ranks
+    /// that the tensors determine too.
     pub fn wkv_heads(&self) -> Result<Heads> {
         ["attention.", "rope.", "time_mix_extra_dim", "time_decay_extra_dim"].iter().for_each(|p| self.keys.ignore(p));
         let dim = self.width("wkv.head_size")?;
@@ -24,7 +24,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The values of a tensor of any shape.
+    /// Returns the values of a tensor of any shape.
     pub fn all_values(&mut self, part: &str, len: usize) -> Result<Vec<f32>> {
         let name = self.name(part);
         let rows = self.tensors.rows(&name)?.max(1);
@@ -59,7 +59,7 @@ impl Builder<'_> {
         Ok(self.lerp(x, &shares))
     }
 
-    /// The fractions of `shift(x)` in all inputs, from one tensor or from one each.
+    /// Returns the fractions of `shift(x)` in all inputs, from one tensor or from one each.
     pub fn shares_of_shift(&mut self, parts: &[&str]) -> Result<Vec<f32>> {
         let (fused, hidden) = ("time_mix_lerp_fused.weight", self.hyper.hidden);
         if self.has(fused) {

@@ -158,7 +158,7 @@ impl<'a> EncoderBuilder<'a> {
         Ok(e)
     }
 
-    /// An audio encoder; families know their activation function.
+    /// Returns an audio encoder; families know their activation function.
     pub fn of_sound(source: &'a Source, projector: &str, hidden: usize, quantize: Option<DType>) -> Result<Self> {
         let e = Self::of(source, true, projector, hidden, quantize)?;
         e.clip.ignore("use_");
@@ -248,7 +248,7 @@ impl<'a> EncoderBuilder<'a> {
 
     // ---- what the file tells
 
-    /// An optional number from 1 to `most`; 0 is an error, not absent.
+    /// Returns an optional number from 1 to `most`; 0 is an error, not absent.
     pub fn told(&self, key: &str, most: usize) -> Result<Option<usize>> {
         told(&self.b.keys, key, most)
     }
@@ -257,7 +257,7 @@ impl<'a> EncoderBuilder<'a> {
         self.told(key, most)?.ok_or_else(|| self.b.keys.metadata.missing(&self.b.keys.name(key)))
     }
 
-    /// Side of the block that becomes a row, in patches.
+    /// Returns the side of the block that becomes a row, in patches.
     pub fn merge(&mut self, key: &str, default: Option<usize>) -> Result<usize> {
         let merge = match default {
             Some(default) => self.told(key, Self::MAX_GRAIN)?.unwrap_or(default),
@@ -280,7 +280,7 @@ impl<'a> EncoderBuilder<'a> {
         numbers.filter(|n| *n <= MAX_WIDTH).map(|_| ()).ok_or_else(|| self.b.keys.unsupported("patch_size"))
     }
 
-    /// The side of tiles that have all one size.
+    /// Returns the side of tiles that have all one size.
     pub fn square(&self, merge: usize) -> Result<usize> {
         match self.require("image_size", Self::MAX_SIDE)? {
             side if side.is_multiple_of(self.patch * merge) => Ok(side),
@@ -288,7 +288,7 @@ impl<'a> EncoderBuilder<'a> {
         }
     }
 
-    /// An optional number without an encoder's prefix; 0 means absent.
+    /// Returns an optional number without an encoder's prefix; 0 means absent.
     pub fn told_of_file(&self, key: &str) -> Result<Option<usize>> {
         Ok(self.clip.size(key)?.filter(|n| *n > 0))
     }
@@ -297,7 +297,7 @@ impl<'a> EncoderBuilder<'a> {
         self.clip.unsupported(key)
     }
 
-    /// The filter for resizing images. 0 is a filter.
+    /// Returns the filter for resizing images. 0 is a filter.
     pub fn filter(&self, default: Filter) -> Result<Filter> {
         let (key, keys) = ("resample", &self.b.keys);
         keys.get(key);
@@ -313,7 +313,8 @@ impl<'a> EncoderBuilder<'a> {
         }
     }
 
-    /// The activation function of feed-forward blocks; `gelu`: meaning of `clip.use_gelu` in the family's GGUF files.
+    /// Returns the activation function of feed-forward blocks; `gelu`: meaning of `clip.use_gelu` in the family's GGUF
+    /// files.
     pub fn activation(&self, gelu: Activation) -> Result<Activation> {
         let flags = [self.clip.flag("use_gelu")?, self.clip.flag("use_silu")?].map(|flag| flag == Some(true));
         match (self.b.keys.str("hidden_act")?, flags) {
@@ -351,7 +352,7 @@ impl<'a> EncoderBuilder<'a> {
 
     // ---- the encoder
 
-    /// Width of a head with 2D RoPE.
+    /// Returns the width of a head with 2D RoPE.
     pub fn rotary_dim(&self) -> Result<usize> {
         match self.b.hyper.heads.head_dim {
             dim if dim.is_multiple_of(4) => Ok(dim),
@@ -440,8 +441,8 @@ impl<'a> EncoderBuilder<'a> {
         self.places_input = Some(delta);
     }
 
-    /// The kernel of a convolution over `spots` spots, three per row, of `inputs` values each, and its bias: a matrix
-    /// of concatenated spots.
+    /// Returns the kernel of a convolution over `spots` spots, three per row, of `inputs` values each, and its bias: a
+    /// matrix of concatenated spots.
     pub fn kernel(&mut self, part: &str, [outputs, inputs]: [usize; 2], spots: usize) -> Result<Kernel> {
         let (name, cols) = (format!("{part}.weight"), inputs * spots);
         let values = self.b.tensors.values(&name, outputs * cols / 3, 3)?;

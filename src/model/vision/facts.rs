@@ -140,7 +140,7 @@ pub(super) enum Stretch {
 }
 
 impl Stretch {
-    /// The vectors out of `side` that contribute to index `i` of `n`, with their weights.
+    /// Returns the vectors out of `side` that contribute to index `i` of `n`, with their weights.
     fn shares(self, side: usize, i: usize, n: usize) -> Vec<(usize, f64)> {
         let (last, scale) = (side - 1, side as f64 / n.max(1) as f64);
         let of = |at: i64| at.clamp(0, last as i64) as usize;
@@ -174,7 +174,7 @@ impl Stretch {
 }
 
 impl Facts {
-    /// Columns and lines of the rows of a tile.
+    /// Returns the columns and lines of the rows of a tile.
     pub fn tile_grid(&self, layout: &Layout) -> [usize; 2] {
         let side = (self.patch * self.merge).max(1);
         match &self.queries {
@@ -184,13 +184,13 @@ impl Facts {
         }
     }
 
-    /// Number of rows of a tile of this size.
+    /// Returns the number of rows of a tile of this size.
     fn rows_of(&self, tile: [usize; 2]) -> usize {
         let asked = self.queries.as_ref().map(|queries| queries.n).or(self.is_pooled.then_some(1));
         asked.unwrap_or_else(|| squares(tile, self.patch * self.merge))
     }
 
-    /// Number of rows of an image.
+    /// Returns the number of rows of an image.
     pub fn n_rows(&self, layout: &Layout) -> usize {
         let [tile, overview] = sizes(layout);
         let of_overview = overview.map_or(0, |size| self.rows_of(size));
@@ -206,7 +206,7 @@ impl Facts {
         }
     }
 
-    /// The columns and lines of rows of the joined tiles that show the image (`unpad_image`).
+    /// Returns the columns and lines of rows of the joined tiles that show the image (`unpad_image`).
     fn unpadded(&self, layout: &Layout) -> [Range<usize>; 2] {
         let [columns, lines] = self.tile_grid(layout);
         let [columns, lines] = [columns * layout.columns, lines * layout.lines];
@@ -222,7 +222,7 @@ impl Facts {
         }
     }
 
-    /// The rows of all tiles in the model's order.
+    /// Returns the rows of all tiles in the model's order.
     pub fn arranged(&self, layout: &Layout, mut rows: Vec<f32>) -> Result<Vec<f32>> {
         let width = self.row_dim;
         let Some(newline) = &self.newline else {
@@ -247,12 +247,12 @@ impl Facts {
         Ok(out)
     }
 
-    /// Maximum number of rows of a tile.
+    /// Returns the maximum number of rows of a tile.
     pub fn most_rows(&self, layout: &Layout) -> usize {
         sizes(layout).into_iter().flatten().map(|size| self.rows_of(size)).max().unwrap_or(0)
     }
 
-    /// The text around and between the rows of an image.
+    /// Returns the text around and between the rows of an image.
     pub fn pieces(&self, layout: &Layout) -> Vec<Piece> {
         match self.newline {
             Some(_) => vec![Piece::Rows(self.n_rows(layout))],
@@ -260,7 +260,7 @@ impl Facts {
         }
     }
 
-    /// The text around and between the rows of a video. `times`: of frame pairs, in seconds.
+    /// Returns the text around and between the rows of a video. `times`: of frame pairs, in seconds.
     pub fn video_pieces(&self, layout: &Layout, times: &[f64], pace: Pace) -> Vec<Piece> {
         let [columns, lines] = self.tile_grid(layout);
         match pace {
@@ -281,14 +281,14 @@ impl Facts {
         self.places.as_ref().is_some_and(|places| places.class.is_some())
     }
 
-    /// Maximum number of patches of a tile with this layout.
+    /// Returns the maximum number of patches of a tile with this layout.
     pub fn n_patches(&self, layout: &Layout) -> usize {
         let beside = usize::from(self.has_class()) + self.queries.as_ref().map_or(0, |queries| queries.n);
         let of_tiles = sizes(layout).into_iter().flatten().map(|size| squares(size, self.patch));
         of_tiles.max().unwrap_or(0) + beside
     }
 
-    /// The encoder's inputs for a tile; an image is given twice as `frames`.
+    /// Returns the encoder's inputs for a tile; an image is given twice as `frames`.
     pub fn inputs(&self, frames: [&Picture; 2]) -> Result<TileInputs> {
         let (merge, class) = (self.merge, usize::from(self.has_class()));
         let (tile, numbers) = (frames[0], self.frames * 3 * self.patch * self.patch);
@@ -350,13 +350,13 @@ impl Facts {
     }
 }
 
-/// Number of squares of `side` pixels within a size.
+/// Returns the number of squares of `side` pixels within a size.
 fn squares([width, height]: [usize; 2], side: usize) -> usize {
     let side = side.max(1);
     (width / side) * (height / side)
 }
 
-/// The size of all tiles, if any, and of the overview, if any.
+/// Returns the size of all tiles, if any, and of the overview, if any.
 fn sizes(layout: &Layout) -> [Option<[usize; 2]>; 2] {
     let has_tiles = layout.columns * layout.lines > 0;
     [
@@ -407,7 +407,7 @@ fn grid(lines: usize, columns: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 impl Places {
-    /// The vectors of patches at the given grid positions, `[n, width]`.
+    /// Returns the vectors of patches at the given grid positions, `[n, width]`.
     fn of(&self, turns: &[[u32; 3]], [columns, lines]: [usize; 2]) -> Result<Vec<f32>> {
         let mut out = try_vec("places of patches", turns.len().saturating_mul(self.width))?;
         let (fits, side) = ([columns, lines] == [self.side; 2], self.side);
@@ -479,7 +479,7 @@ mod tests {
         }
     }
 
-    /// An image with pixel values counting from 0.
+    /// Returns an image with pixel values counting from 0.
     fn numbered(width: usize, height: usize) -> Picture {
         Picture { width, height, rgb: (0..width * height).flat_map(|i| [i as u8; 3]).collect() }
     }

@@ -36,7 +36,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish(rows, Sizing::Canvas { tile, max_tiles, filter }, pieces)
 }
 
-/// The same frequencies by column and by row, half of a head each.
+/// Returns the same frequencies by column and by row, half of a head each.
 fn rope(e: &mut EncoderBuilder) -> Result<RopeChoice> {
     let base = f64::from(e.b.keys.float("rope.freq_base")?.unwrap_or(10_000.0));
     let dim = e.rotary_dim()?;

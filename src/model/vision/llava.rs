@@ -36,7 +36,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish(rows, sizing, pieces)
 }
 
-/// The tile grids of LLaVA 1.6, whose files have a newline row.
+/// Returns the tile grids of LLaVA 1.6, whose files have a newline row.
 fn grids(e: &mut EncoderBuilder, side: usize) -> Result<Option<Grids>> {
     let (key, merge) = ("image_grid_pinpoints", "mm_patch_merge_type");
     let keys = &e.b.keys;

@@ -84,8 +84,8 @@ fn ask(e: &mut EncoderBuilder, x: TensorId, queries: &str) -> Result<TensorId> {
     e.b.attend(qkv, Attention { mask: Mask::Spans, ..Attention::new(heads) })
 }
 
-/// The overview, then slices with a line break between their lines. The image number that the authors may write before
-/// it is omitted.
+/// Returns the overview, then slices with a line break between their lines. The image number that the authors may write
+/// before it is omitted.
 fn pieces(layout: &Layout, [n, _]: [usize; 2]) -> Vec<Piece> {
     let mut pieces = vec![text("<image>"), Piece::Rows(n), text("</image>")];
     for line in (0..layout.lines).filter(|_| layout.overview) {

@@ -42,7 +42,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish(rows, sizing, pieces)
 }
 
-/// The layers of 2.5 with full attention; the others have window attention.
+/// Returns the layers of 2.5 with full attention; the others have window attention.
 fn full_layers(e: &mut EncoderBuilder, merge: usize) -> Result<Option<Vec<bool>>> {
     let (n, keys) = (e.b.hyper.n_layers, &e.b.keys);
     let list = "wa_layer_indexes";
@@ -91,7 +91,7 @@ fn pixels(e: &EncoderBuilder, grain: usize, keys: [&str; 2], bounds: [usize; 2])
     }
 }
 
-/// The same frequencies by row and by column, half of a head each.
+/// Returns the same frequencies by row and by column, half of a head each.
 pub fn rope(e: &mut EncoderBuilder) -> Result<RopeChoice> {
     let dim = e.rotary_dim()?;
     let half: Vec<f64> = (0..dim / 4).map(|i| libm::pow(10_000.0, -((2 * i) as f64) / (dim / 2) as f64)).collect();

@@ -54,7 +54,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish(rows, sizing, pieces)
 }
 
-/// The layers whose hidden states the decoder uses; the file has one flag per layer.
+/// Returns the layers whose hidden states the decoder uses; the file has one flag per layer.
 fn deep_layers(e: &EncoderBuilder) -> Result<Vec<usize>> {
     let (key, keys) = ("is_deepstack_layers", &e.b.keys);
     let Some(_) = keys.get(key) else { return Ok(Vec::new()) };

@@ -46,7 +46,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish_sound(rows)
 }
 
-/// A convolution with its activation function, as a program.
+/// Returns a convolution with its activation function, as a program.
 fn convolution(e: &mut EncoderBuilder, part: &str, [outputs, inputs]: [usize; 2]) -> Result<Convolution> {
     let Kernel { weight, bias } = e.kernel(part, [outputs, inputs], SPOTS)?;
     let mut program = ProgramBuilder::default();

@@ -116,7 +116,7 @@ impl Hearing {
 }
 
 impl SoundFacts {
-    /// Number of samples of a part.
+    /// Returns the number of samples of a part.
     pub fn part_samples(&self) -> usize {
         HOP * self.part_frames()
     }
@@ -132,7 +132,7 @@ impl SoundFacts {
         self.table.len() / self.width.max(1)
     }
 
-    /// Maximum number of samples with up to `rows` rows.
+    /// Returns the maximum number of samples with up to `rows` rows.
     pub fn most_samples(&self, rows: usize) -> usize {
         // A last row, or a last part, may be incomplete.
         let part = match self.cutting {
@@ -143,7 +143,7 @@ impl SoundFacts {
         (rows / part).saturating_add(1).saturating_mul(of_part)
     }
 
-    /// Number of rows of the shortest valid audio.
+    /// Returns the number of rows of the shortest valid audio.
     pub fn fewest_rows(&self) -> usize {
         match self.cutting {
             Cutting::Filled => self.places() / self.stack.max(1),
@@ -152,7 +152,7 @@ impl SoundFacts {
         }
     }
 
-    /// The text around `rows` rows.
+    /// Returns the text around `rows` rows.
     pub fn pieces(&self, rows: usize) -> Vec<Piece> {
         let [ahead, behind] = self.around.map(|name| (!name.is_empty()).then(|| text(name)));
         ahead.into_iter().chain([Piece::Rows(rows)]).chain(behind).collect()
@@ -192,7 +192,7 @@ impl SoundFacts {
         Ok(parts)
     }
 
-    /// The parts of audio with their frames.
+    /// Returns the parts of audio with their frames.
     pub fn hear(&self, samples: &[f32]) -> Result<Vec<HeardPart>> {
         let mut hearing = self.begin(samples.len())?;
         hearing.advance(self, samples, &mut || false)?;
@@ -211,7 +211,8 @@ impl SoundFacts {
         })
     }
 
-    /// Number of samples of the common spectrogram, including appended silence; `None` if each part has its own.
+    /// Returns the number of samples of the common spectrogram, including appended silence; `None` if each part has its
+    /// own.
     fn padded(&self, samples: usize) -> Option<usize> {
         match self.cutting {
             Cutting::Each => None,
@@ -223,13 +224,13 @@ impl SoundFacts {
         }
     }
 
-    /// Width of the encoder's input: the frames of a hidden state, and two flags that are 0 if its first or last
-    /// neighbor does not exist.
+    /// Returns the width of the encoder's input: the frames of a hidden state, and two flags that are 0 if its first or
+    /// last neighbor does not exist.
     pub(super) fn input_width(bins: usize) -> usize {
         TAPS * bins + 2
     }
 
-    /// The encoder's inputs for a part.
+    /// Returns the encoder's inputs for a part.
     pub fn inputs(&self, heard: &HeardPart) -> Result<TileInputs> {
         let (part, bins) = (&heard.part, self.bins);
         let n = part.n;
@@ -268,7 +269,7 @@ impl SoundFacts {
         Ok(Some((Grid { times, bins, values }, halved(times))))
     }
 
-    /// Number of frames of a chunk, and of bins.
+    /// Returns the number of frames of a chunk, and of bins.
     pub fn chunk_size(&self) -> Option<[usize; 2]> {
         if let Cutting::Chunks { frames, .. } = self.cutting { Some([frames, self.bins]) } else { None }
     }
@@ -283,8 +284,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The im2col columns of a 3x3 convolution with stride 2: `[times / 2, bins / 2, 3 bins, 3 times, channels]`,
-    /// zero-padded at the edges.
+    /// Returns the im2col columns of a 3x3 convolution with stride 2: `[times / 2, bins / 2, 3 bins, 3 times,
+    /// channels]`, zero-padded at the edges.
     pub fn columns(&self) -> Result<Grid> {
         let channels = self.values.len() / (self.times * self.bins).max(1);
         let [times, bins] = [self.times, self.bins].map(|n| n.div_ceil(2));

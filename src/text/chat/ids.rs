@@ -17,7 +17,7 @@ pub enum CallIds {
 }
 
 impl CallIds {
-    /// The id of tool call number `n` of a conversation, for the tool `name`.
+    /// Returns the id of tool call number `n` of a conversation, for the tool `name`.
     fn id(self, name: &str, n: usize) -> String {
         match self {
             CallIds::Any | CallIds::Short => format!("call{}", in_base_36(n as u64, 5)),
@@ -36,7 +36,8 @@ impl CallIds {
         }
     }
 
-    /// The accepted id for what a model wrote, a whole id or the trailing number of one; `None` if there is none.
+    /// Returns the accepted id for what a model wrote, a whole id or the trailing number of one; `None` if there is
+    /// none.
     fn written(self, name: &str, id: &str) -> Option<String> {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         match self {
@@ -113,8 +114,8 @@ impl NewIds {
         NewIds { form, taken: Arc::new(taken), given: HashSet::new(), n: calls().count() }
     }
 
-    /// The id of the next tool call, for the tool `name`. `written`: the id that the model wrote, or its trailing
-    /// number, used unless it belongs to another call.
+    /// Returns the id of the next tool call, for the tool `name`. `written`: the id that the model wrote, or its
+    /// trailing number, used unless it belongs to another call.
     pub fn next(&mut self, name: &str, written: Option<&str>) -> String {
         let written = written.and_then(|id| self.form.written(name, id));
         if let Some(id) = written.filter(|id| self.is_free(id)) {
@@ -137,7 +138,7 @@ impl NewIds {
     }
 }
 
-/// The last `len` digits of a number.
+/// Returns the last `len` digits of a number.
 fn in_base_36(mut n: u64, len: usize) -> String {
     let mut digits = vec![b'0'; len];
     for digit in digits.iter_mut().rev() {

@@ -50,7 +50,7 @@ impl PartKind {
         Self::TYPES.iter().find(|(_, types)| types.contains(&kind)).map(|(kind, _)| *kind)
     }
 
-    /// The type name that templates know.
+    /// Returns the type name that templates know.
     pub fn name(self) -> &'static str {
         Self::TYPES[self as usize].1[0]
     }
@@ -202,7 +202,7 @@ pub fn open_calls(messages: &[Json]) -> usize {
     0
 }
 
-/// A message without the members that `message` has added.
+/// Returns a message without the members that `message` has added.
 pub fn as_given(message: &Json) -> Json {
     let mut message = message.clone();
     if let Some(members) = message.as_object_mut()

@@ -105,7 +105,7 @@ pub struct Argument {
 }
 
 impl Argument {
-    /// The tag after the value of an argument.
+    /// Returns the tag after the value of an argument.
     pub fn close(&self, key: &str) -> String {
         self.after.replace(KEY, key)
     }
@@ -235,7 +235,7 @@ impl CallForm {
         self.close.insert_str(0, &close);
     }
 
-    /// The id, or its part, that a model wrote in the text before the arguments of a call.
+    /// Returns the id, or its part, that a model wrote in the text before the arguments of a call.
     pub fn written_id<'t>(&self, name: &str, text: &'t str) -> Option<&'t str> {
         let middle = match &self.body {
             Body::Named { middle, .. } | Body::Tagged { middle, .. } if self.has_ids => middle,
@@ -248,7 +248,7 @@ impl CallForm {
         text.char_indices().find_map(|(at, _)| any_of(&tag, &text[at..]))
     }
 
-    /// The form of arguments between tags.
+    /// Returns the form of arguments between tags.
     pub fn argument(&self) -> Option<&Argument> {
         if let Body::Tagged { argument, .. } = &self.body { Some(argument) } else { None }
     }
@@ -279,7 +279,7 @@ fn are_sound(tags: &[&String], most: usize) -> bool {
 }
 
 impl ReplyForm {
-    /// The text after any leading reasoning.
+    /// Returns the text after any leading reasoning.
     fn without_reasoning<'t>(&self, text: &'t str) -> &'t str {
         let close = self.reasoning.as_ref().map(|around| around.close.as_str());
         match close.and_then(|close| text.rfind(close).map(|at| at + close.len())) {
@@ -289,7 +289,7 @@ impl ReplyForm {
     }
 }
 
-/// The first tag after content and its closing tag, if another tag follows it; otherwise empty.
+/// Returns the first tag after content and its closing tag, if another tag follows it; otherwise empty.
 fn end_tag<'t>(behind: &'t str, close: &str) -> &'t str {
     let behind = behind.trim_start();
     let behind = behind.strip_prefix(close).unwrap_or(behind).trim_start();
@@ -333,7 +333,7 @@ fn published(source: &str) -> Option<CallForm> {
 
 const MINIMAX: &str = "]<]minimax[>[";
 
-/// The form of MiniMax M3, whose arguments have tags at every level.
+/// Returns the form of MiniMax M3, whose arguments have tags at every level.
 fn minimax() -> CallForm {
     let argument = Argument {
         before: format!("{MINIMAX}<"),
@@ -368,8 +368,8 @@ fn kimi() -> CallForm {
     }
 }
 
-/// The form of OpenAI's Harmony: a reply is several messages, each with a header that names its channel and recipient
-/// (github.com/openai/harmony, docs/format.md).
+/// Returns the form of OpenAI's Harmony: a reply is several messages, each with a header that names its channel and
+/// recipient (github.com/openai/harmony, docs/format.md).
 fn harmony() -> ReplyForm {
     let around = |open: &str, close: &str| Around { open: open.to_owned(), close: close.to_owned() };
     ReplyForm {
@@ -413,7 +413,7 @@ impl Probe<'_> {
         }
     }
 
-    /// The tags of reasoning, and the text between reasoning and content.
+    /// Returns the tags of reasoning, and the text between reasoning and content.
     fn reasoning(&self) -> Result<(Option<Around>, String)> {
         let source = self.template.source();
         let mut message = json!({"role": "assistant", "content": SAID, "reasoning_content": THOUGHT, "reasoning": THOUGHT,
@@ -442,7 +442,7 @@ impl Probe<'_> {
         Ok((named.map(|tags| around(*tags)), String::new()))
     }
 
-    /// The closing tag of content: the text that follows content both with and without calls.
+    /// Returns the closing tag of content: the text that follows content both with and without calls.
     fn content_close(&self, behind: &str, form: &ReplyForm) -> Result<String> {
         let message = json!({"role": "assistant", "content": SAID, "tool_calls": calls(IDS[0], 1)});
         let text = self.render(&[message], false)?.unwrap_or_default();
@@ -483,7 +483,7 @@ enum Kind {
     Tagged,
 }
 
-/// The first call after `from`: `calls` number `call`.
+/// Returns the first call after `from`: `calls` number `call`.
 fn find_call(text: &str, from: usize, call: usize) -> Option<Found> {
     let (name, first_key) = [("f5n", "a5k"), ("g5n", "c5k")][call];
     let arguments = arguments(call);
@@ -537,7 +537,7 @@ fn find_call(text: &str, from: usize, call: usize) -> Option<Found> {
     Some(Found { start, end, name_end, arguments: (key, end), kind: Kind::Tagged })
 }
 
-/// The JSON that begins at an index of a text, and the index after it.
+/// Returns the JSON that begins at an index of a text, and the index after it.
 fn json_at(text: &str, start: usize) -> Option<(Json, usize)> {
     let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter();
     let value = values.next()?.ok()?;

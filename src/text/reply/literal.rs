@@ -88,7 +88,7 @@ impl Literal {
         }
     }
 
-    /// JSON of a complete literal, with surrounding white space.
+    /// Returns JSON of a complete literal, with surrounding white space.
     pub fn convert(text: &str) -> Option<String> {
         let (mut literal, mut out) = (Literal::new(), String::new());
         for c in text.trim().chars() {
@@ -101,7 +101,7 @@ impl Literal {
         ends.then_some(out)
     }
 
-    /// The last member name of the outermost object, as in JSON without quotes.
+    /// Returns the last member name of the outermost object, as in JSON without quotes.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -423,7 +423,7 @@ pub fn escape(c: char, out: &mut String) {
     }
 }
 
-/// The automaton of JSON numbers; 0 is its start.
+/// Returns the next state of the automaton of JSON numbers, whose start is 0; `None` if `c` is invalid.
 fn number_step(state: u8, c: char) -> Option<u8> {
     Some(match (state, c) {
         (0, '-') => 1,

@@ -8,7 +8,7 @@ use crate::text::reply::replies::{resolved, value};
 /// Maximum depth of members.
 const MAX_DEPTH: usize = 32;
 
-/// Number of opening member tags in a text, minus closing ones.
+/// Returns the number of opening member tags in a text, minus closing ones.
 pub fn balance(text: &str, mark: &str) -> isize {
     let count = |tag: &str| text.matches(&format!("{mark}{tag}")).count() as isize;
     count("<") - 2 * count("</")

@@ -55,12 +55,12 @@ impl ObjectCall {
         ObjectCall { raw, ..Default::default() }
     }
 
-    /// The name of the called tool.
+    /// Returns the name of the called tool.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The id that the model wrote before the name.
+    /// Returns the id that the model wrote before the name.
     pub fn id(&self) -> Option<String> {
         serde_json::from_str(self.id.trim()).ok()
     }
@@ -86,12 +86,12 @@ impl ObjectCall {
         self.is_named() || known.into_iter().any(|name| name.starts_with(key))
     }
 
-    /// Text not emitted yet: the whole call until the name is known, then an incomplete part of a value.
+    /// Returns text not emitted yet: the whole call until the name is known, then an incomplete part of a value.
     pub fn raw(&self) -> &str {
         &self.raw
     }
 
-    /// Bytes held back.
+    /// Returns the number of bytes held back.
     pub fn size(&self) -> usize {
         self.raw.len() + self.early.len() + self.quoted.len() + self.id.len()
     }

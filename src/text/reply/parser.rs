@@ -114,7 +114,7 @@ impl ReplyParser {
         ReplyParser::begun(reply, stops, state)
     }
 
-    /// A parser of a text that begins within a part of a reply.
+    /// Returns a parser of a text that begins within a part of a reply.
     fn begun(reply: Arc<Reply>, stops: Stops, state: State) -> ReplyParser {
         ReplyParser {
             drops_space: matches!(state, State::Reasoning),
@@ -485,7 +485,7 @@ impl ReplyParser {
         }
     }
 
-    /// The header of a message, after its first tag.
+    /// Reads the header of a message, after its first tag.
     fn header(&mut self, tag: String, rest: &str, behind: Behind) -> Option<usize> {
         let Some(at) = rest.find(MESSAGE).filter(|at| *at <= MAX_HEADER) else {
             if rest.len() > MAX_HEADER + MESSAGE.len() || behind == Behind::End {
@@ -662,7 +662,7 @@ impl ReplyParser {
     }
 }
 
-/// The channel and recipient in the header of a message by the model; `None` for another kind of header.
+/// Returns the channel and recipient in the header of a message by the model; `None` for another kind of header.
 fn address(header: &str) -> Option<(&str, Option<&str>)> {
     let (mut channel, mut to) = ("", None);
     for (i, part) in header.split("<|").enumerate() {

@@ -143,7 +143,7 @@ impl Triggers {
         }
     }
 
-    /// The triggers of calls that begin with a tag.
+    /// Returns the triggers of calls that begin with a tag.
     fn calls(&self) -> Triggers {
         let is_call = |trigger: &&Trigger| matches!(trigger.then, Then::Call(_)) && !trigger.at_start;
         let list: Vec<Trigger> = self.list.iter().filter(is_call).cloned().collect();
@@ -151,7 +151,7 @@ impl Triggers {
         Triggers { list, firsts }
     }
 
-    /// The first trigger in a text. `at_start`: only white space precedes the text.
+    /// Returns the first trigger in a text. `at_start`: only white space precedes the text.
     pub fn find(&self, text: &str, at_start: bool, behind: Behind) -> Found {
         let blank = text.len() - text.trim_start().len();
         for (at, c) in text.char_indices() {
@@ -166,7 +166,7 @@ impl Triggers {
         Found::None
     }
 
-    /// The first trigger that begins a text.
+    /// Returns the first trigger that begins a text.
     pub fn at(&self, text: &str, at_start: bool, behind: Behind) -> Found {
         let mut is_cut = false;
         for trigger in self.list.iter().filter(|trigger| at_start || !trigger.at_start) {
@@ -236,7 +236,7 @@ impl Reply {
         self.tools.is_empty() && !may_reason && !has_tags
     }
 
-    /// The possible replies to a conversation whose rendering is `prompt`.
+    /// Returns the possible replies to a conversation whose rendering is `prompt`.
     ///
     /// # Errors
     /// `Unsupported` if there are tools, and the template does not reveal how calls are written.
@@ -426,7 +426,7 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
     (in_content, behind_call)
 }
 
-/// The schema of a tool's arguments; an empty object if it has none.
+/// Returns the schema of a tool's arguments; an empty object if it has none.
 fn parameters(given: &Json) -> Json {
     let mut out = match given {
         Json::Object(members) if !members.is_empty() => given.clone(),
@@ -507,7 +507,7 @@ pub fn options(schema: &Json) -> Vec<Json> {
     types.into_iter().map(|name| with("type", name)).collect()
 }
 
-/// The types that a schema allows; `None` if it does not restrict them.
+/// Returns the types that a schema allows; `None` if it does not restrict them.
 fn types(schema: &Json) -> Option<Vec<&str>> {
     let of_value = |value: &Json| match value {
         Json::Null => "null",

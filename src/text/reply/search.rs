@@ -32,8 +32,8 @@ pub(super) fn end_of_value(
     find(close.trim(), text, behind, is_open, goes_on)
 }
 
-/// The first occurrence of a tag after which the text continues as `goes_on` expects. `is_open`: true if a tag at this
-/// index is inside the value.
+/// Returns the first occurrence of a tag after which the text continues as `goes_on` expects. `is_open`: true if a tag
+/// at this index is inside the value.
 pub(super) fn find(
     tag: &str,
     text: &str,
@@ -58,8 +58,8 @@ pub(super) fn find(
     Found::None
 }
 
-/// The first place at which the call continues after a value without a closing tag: with an unused argument of the
-/// tool, or with the end of the call.
+/// Returns the first place at which the call continues after a value without a closing tag: with an unused argument of
+/// the tool, or with the end of the call.
 pub(super) fn unclosed(text: &str, behind: Behind, calls: &CallForm, tool: &Tool, keys: &[String]) -> Found {
     let Some(argument) = calls.argument() else { return Found::None };
     let is_next = |name: &String| !keys.contains(name) && !tool.parameters["properties"][name].is_null();
@@ -80,7 +80,7 @@ pub(super) fn unclosed(text: &str, behind: Behind, calls: &CallForm, tool: &Tool
     Found::None
 }
 
-/// The earlier of two results.
+/// Returns the earlier of two results.
 pub(super) fn earlier(a: Found, b: Found) -> Found {
     let place = |found: &Found| match found {
         Found::At(at, ..) | Found::Wait(at) => *at,
@@ -96,7 +96,7 @@ pub fn is_key(argument: &Argument, name: &str) -> bool {
         && tags.into_iter().all(|tag| key(argument, &format!("{name}{tag} ")).is_ok_and(|(found, _, _)| found == name))
 }
 
-/// The argument name at the beginning of a text, the index of its value, and true if its tag declares a text.
+/// Returns the argument name at the beginning of a text, the index of its value, and true if its tag declares a text.
 pub(super) fn key(argument: &Argument, text: &str) -> Result<(String, usize, bool), Match> {
     let tags = [Some((&argument.text, true)), argument.other.as_ref().map(|tag| (tag, false))];
     for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {

@@ -29,7 +29,7 @@ impl Stops {
         })
     }
 
-    /// Number of trailing bytes that may begin a stop sequence.
+    /// Returns the number of trailing bytes that may begin a stop sequence.
     pub fn held(&self) -> usize {
         self.0.iter().map(|stop| stop.matched).max().unwrap_or(0)
     }
@@ -82,7 +82,7 @@ impl Stop {
 mod tests {
     use super::*;
 
-    /// Bytes of a text up to the first stop sequence, by a naive search.
+    /// Returns the number of bytes of a text up to the first stop sequence, by a naive search.
     fn cut(text: &str, stops: &[&str]) -> Option<usize> {
         (0..=text.len()).find_map(|end| {
             let ending = stops.iter().filter(|stop| text.as_bytes()[..end].ends_with(stop.as_bytes()));

@@ -68,7 +68,7 @@ fn any(tag: &str, before: usize, rest: &str) -> Match {
     result
 }
 
-/// The text that the first `ANY` of a tag matches at the beginning of a text.
+/// Returns the text that the first `ANY` of a tag matches at the beginning of a text.
 pub fn any_of<'t>(tag: &str, text: &'t str) -> Option<&'t str> {
     let (head, tail) = tag.split_once(ANY)?;
     let Match::Full(n) = matches(head, text) else { return None };
@@ -78,7 +78,7 @@ pub fn any_of<'t>(tag: &str, text: &'t str) -> Option<&'t str> {
     Some(rest[..end].trim_end())
 }
 
-/// The common text of two texts, with `ANY` for a difference in the middle.
+/// Returns the common text of two texts, with `ANY` for a difference in the middle.
 pub fn merged(a: &str, b: &str) -> String {
     if a == b {
         return a.to_owned();
@@ -88,22 +88,22 @@ pub fn merged(a: &str, b: &str) -> String {
     format!("{}{ANY}{}", &a[..start], &a[a.len() - end..])
 }
 
-/// Length of the common prefix in bytes.
+/// Returns the length of the common prefix in bytes.
 pub fn common_prefix(a: &str, b: &str) -> usize {
     a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum()
 }
 
-/// Length of the common suffix in bytes.
+/// Returns the length of the common suffix in bytes.
 pub fn common_suffix(a: &str, b: &str) -> usize {
     a.chars().rev().zip(b.chars().rev()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum()
 }
 
-/// The last index up to `at` that is not within a tag.
+/// Returns the last index up to `at` that is not within a tag.
 pub fn tag_start(text: &str, at: usize) -> usize {
     open_tag(&text[..at]).unwrap_or(at)
 }
 
-/// The first index from `at` on that is not within a tag.
+/// Returns the first index from `at` on that is not within a tag.
 pub fn tag_end(text: &str, at: usize) -> usize {
     match open_tag(&text[..at]) {
         Some(start) => first_tag(&text[start..]).map_or(text.len(), |tag| start + tag.len()).max(at),
@@ -114,13 +114,13 @@ pub fn tag_end(text: &str, at: usize) -> usize {
 /// Tags of several control tokens, with name and attributes as text: how they begin, and how they end.
 const LONG: ([&str; 2], &str) = (["<|open|>", "<|close|>"], "<|sep|>");
 
-/// The start of the last tag of several tokens.
+/// Returns the start of the last tag of several tokens.
 fn last_long_tag(text: &str) -> Option<usize> {
     LONG.0.iter().filter_map(|begin| text.rfind(begin)).max()
 }
 
-/// The start of an unclosed tag: `<` without `>`, `[` of an upper-case name without `]`, or a tag of several tokens
-/// without the last one.
+/// Returns the start of an unclosed tag: `<` without `>`, `[` of an upper-case name without `]`, or a tag of several
+/// tokens without the last one.
 fn open_tag(text: &str) -> Option<usize> {
     if let Some(at) = last_long_tag(text).filter(|at| !text[*at..].contains(LONG.1)) {
         return Some(at);
@@ -135,7 +135,7 @@ fn open_tag(text: &str) -> Option<usize> {
     is_open.then_some(at)
 }
 
-/// The first tag of a text that begins with one.
+/// Returns the first tag of a text that begins with one.
 pub fn first_tag(text: &str) -> Option<&str> {
     if LONG.0.iter().any(|begin| text.starts_with(begin)) {
         return text.find(LONG.1).map(|at| &text[..at + LONG.1.len()]);
@@ -148,7 +148,7 @@ pub fn first_tag(text: &str) -> Option<&str> {
     Some(&text[..=end])
 }
 
-/// The last tag of a text that ends with one.
+/// Returns the last tag of a text that ends with one.
 pub fn last_tag(text: &str) -> Option<&str> {
     let long = last_long_tag(text).filter(|_| text.ends_with(LONG.1));
     long.or_else(|| text.rfind(['<', '['])).map(|at| &text[at..])

@@ -36,7 +36,7 @@ impl WholeCall {
         &self.text
     }
 
-    /// Bytes held back.
+    /// Returns the number of bytes held back.
     pub fn size(&self) -> usize {
         self.text.len() + self.object.size() + self.json.len()
     }
@@ -81,7 +81,7 @@ impl WholeCall {
         }
     }
 
-    /// The name and arguments of a complete call, if its tool takes them.
+    /// Returns the name and arguments of a complete call, if its tool takes them.
     pub fn call(&self, tools: &[Tool]) -> Option<(&str, &str)> {
         let name = self.object.name().filter(|_| self.place == Place::Behind)?;
         // Without arguments, or with other members, it is more likely an answer in JSON.

@@ -38,7 +38,7 @@ struct Tags<I> {
 }
 
 impl<I: Iterator<Item = char>> Tags<I> {
-    /// The character that replaces a tag in the text of a message.
+    /// Returns the character that replaces a tag in the text of a message.
     fn mark(&mut self, tag: &str) -> Option<String> {
         if tag.is_empty() {
             return Some(String::new());
@@ -53,8 +53,8 @@ impl<I: Iterator<Item = char>> Tags<I> {
 }
 
 impl CallForm {
-    /// The text of tool calls, with characters in place of tags; `None` unless the form is a JSON object or a Python
-    /// call.
+    /// Returns the text of tool calls, with characters in place of tags; `None` unless the form is a JSON object or a
+    /// Python call.
     fn written(&self, calls: &[Json], tags: &mut Tags<impl Iterator<Item = char>>) -> Option<String> {
         let mut out = tags.mark(&self.open)?;
         for (i, call) in calls.iter().enumerate() {
@@ -84,12 +84,12 @@ impl CallForm {
     }
 }
 
-/// JSON formatted like Python's `json.dumps` and templates.
+/// Returns JSON formatted like Python's `json.dumps` and templates.
 fn spaced(value: &Json) -> String {
     nested(value, ["true", "false", "null"])
 }
 
-/// A Python literal.
+/// Returns a Python literal.
 fn python(value: &Json) -> String {
     nested(value, ["True", "False", "None"])
 }

@@ -28,7 +28,7 @@ impl Arguments {
         self.placed.iter().chain(self.named.iter().map(|(_, value)| value))
     }
 
-    /// The same call with other values.
+    /// Returns the same call with other values.
     pub fn map(&self, change: impl Fn(&Value) -> Value) -> Arguments {
         Arguments {
             name: self.name.clone(),
@@ -37,12 +37,12 @@ impl Arguments {
         }
     }
 
-    /// The subject of the call.
+    /// Returns the subject of the call.
     pub fn subject(&self) -> Result<&Value, Error> {
         self.placed.first().ok_or_else(|| refuse(format!("{}() needs an argument", self.name)))
     }
 
-    /// The only argument of the call.
+    /// Returns the only argument of the call.
     pub fn alone(&self) -> Result<&Value, Error> {
         match (self.placed.as_slice(), self.named.as_slice()) {
             ([value], []) => Ok(value),
@@ -50,7 +50,7 @@ impl Arguments {
         }
     }
 
-    /// A value for each parameter; the first `required` must be given.
+    /// Returns a value for each parameter; the first `required` must be given.
     pub fn bind<const N: usize>(&self, parameters: [&str; N], required: usize) -> Result<[Option<Value>; N], Error> {
         let name = &self.name;
         if self.placed.len() > N {
@@ -78,7 +78,7 @@ pub fn text<'v>(value: &'v Value, what: &str) -> Result<&'v str, Error> {
     value.as_str().ok_or_else(|| refuse(format!("{what} is no text")))
 }
 
-/// A count; `None` for Python's None and for a missing value.
+/// Returns a count; `None` for Python's None and for a missing value.
 pub fn count(value: Option<&Value>, what: &str) -> Result<Option<i64>, Error> {
     match value {
         None => Ok(None),

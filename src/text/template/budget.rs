@@ -358,7 +358,7 @@ fn call_value(state: &mut State, function: &Value, args: &[Value]) -> Result<Val
     Budget::of(state)?.make(value)
 }
 
-/// The arguments of a macro with `varargs` and `kwargs`, which `template/source.rs` adds.
+/// Returns the arguments of a macro with `varargs` and `kwargs`, which `template/source.rs` adds.
 fn collected(function: &Value, args: &[Value]) -> Result<Option<Vec<Value>>, Error> {
     let names: Vec<Value> = function.get_attr("arguments")?.try_iter()?.collect();
     let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
@@ -384,7 +384,7 @@ fn collected(function: &Value, args: &[Value]) -> Result<Option<Vec<Value>>, Err
     Ok(Some(placed))
 }
 
-/// The environment of a template: Jinja2's filters, tests and functions, and those that `guarded` calls.
+/// Returns the environment of a template: Jinja2's filters, tests and functions, and those that `guarded` calls.
 pub fn environment() -> Environment<'static> {
     let mut e = Environment::empty();
     for (name, f) in FILTERS {
@@ -476,7 +476,7 @@ fn item(state: &mut State, value: Value, key: Value) -> Result<Value, Error> {
     items::item(&value, &key)
 }
 
-/// The iterable of a loop.
+/// Returns the iterable of a loop.
 fn iterate(state: &mut State, value: Value) -> Result<Value, Error> {
     match kind(&value) {
         Kind::Sequence(_) => {
@@ -565,7 +565,7 @@ pub fn guarded<'s>(
     Ok((out, steps))
 }
 
-/// The instructions that replace one of a template's.
+/// Returns the instructions that replace one of a template's.
 fn guard<'s>(instruction: &Instruction<'s>) -> Result<Vec<Instruction<'s>>, Error> {
     use Instruction as I;
     let with = |name, n| I::ApplyFilter(name, Some(n), !0);

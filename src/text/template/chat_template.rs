@@ -67,7 +67,8 @@ const NO_NAME: usize = 1 << 20;
 const WORKING: usize = 8 << 20;
 
 impl ChatTemplate {
-    /// The template of a model's metadata, if any, with the one named `tool_use`, which replaces it if there are tools.
+    /// Returns the template of a model's metadata, if any, with the one named `tool_use`, which replaces it if there
+    /// are tools.
     ///
     /// # Errors
     /// `Format` if the key is not a text. An invalid template only fails in `run`.
@@ -100,13 +101,13 @@ impl ChatTemplate {
         ChatTemplate::new(source, text(tokenizer.bos()), text(tokenizer.eos()))
     }
 
-    /// The compiled template, or why there is none.
+    /// Returns the compiled template, or why there is none.
     fn environment(&self) -> Result<Result<&Environment<'static>, &String>> {
         let compile = || caught(|| compile(&self.source)).and_then(|result| result);
         Ok(found(&self.environment, compile)?.as_ref())
     }
 
-    /// A template with `bos_token` and `eos_token`, not yet compiled.
+    /// Returns a template with `bos_token` and `eos_token`, not yet compiled.
     pub fn new(source: &str, bos: String, eos: String) -> ChatTemplate {
         ChatTemplate {
             source: source.to_owned(),
@@ -158,7 +159,7 @@ impl ChatTemplate {
         Ok(text)
     }
 
-    /// Bytes reserved while rendering, in addition to 16 per byte of the conversation's texts.
+    /// Returns the number of bytes reserved while rendering, in addition to 16 per byte of the conversation's texts.
     pub fn reserve(&self) -> usize {
         let own = WORKING + 64 * self.source.len();
         self.with_tools.as_ref().map_or(own, |with_tools| own.max(with_tools.reserve()))
@@ -187,7 +188,7 @@ impl ChatTemplate {
         self.run(&chat.in_form(Form { folds_system, folds_later_system, ..call }))
     }
 
-    /// The form of conversations in which the template writes tool calls.
+    /// Returns the form of conversations in which the template writes tool calls.
     fn form_of_calls(&self) -> Result<Form> {
         let text = *found(&self.text_form, || self.find_text_form())?;
         found(&self.call_form, || self.find_call_form(text)).copied()
@@ -198,7 +199,7 @@ impl ChatTemplate {
         found(&self.text_form, || self.find_text_form()).map(|form| !form.folds_system)
     }
 
-    /// The form of tool call ids that the template accepts.
+    /// Returns the form of tool call ids that the template accepts.
     pub fn call_ids(&self) -> Result<CallIds> {
         self.with_tools.as_deref().unwrap_or(self).form_of_calls().map(|form| form.call_ids)
     }
@@ -319,7 +320,7 @@ impl ChatTemplate {
     }
 }
 
-/// A conversation with a call and its result.
+/// Returns a conversation with a call and its result.
 fn probe_call(name: &str, content: &Json, thought: &Json) -> Option<Chat> {
     let function = json!({"name": name, "arguments": {"a5k": "v5v"}});
     let call = json!({"id": FOREIGN_ID, "type": "function", "function": function});
@@ -329,7 +330,7 @@ fn probe_call(name: &str, content: &Json, thought: &Json) -> Option<Chat> {
     Chat::parse(&json!({"messages": messages, "tools": probe_tools()}).to_string(), false).ok()
 }
 
-/// The tools of a conversation that probes a template.
+/// Returns the tools of a conversation that probes a template.
 fn probe_tools() -> Json {
     let parameters =
         json!({"type": "object", "properties": {"a5k": {"type": "string", "description": "d"}}, "required": ["a5k"]});
@@ -338,7 +339,7 @@ fn probe_tools() -> Json {
     json!([tool("f5n"), tool("g5n")])
 }
 
-/// The value of a cell, computed on first use; not stored if a lack of memory may have affected it.
+/// Returns the value of a cell, computed on first use; not stored if a lack of memory may have affected it.
 fn found<T>(cell: &OnceLock<T>, find: impl FnOnce() -> T) -> Result<&T> {
     if let Some(value) = cell.get() {
         return Ok(value);
@@ -353,7 +354,7 @@ fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| "the interpreter failed on it".to_owned())
 }
 
-/// The innermost cause of an error, because `raise_exception` is wrapped: `Unsupported` for missing features.
+/// Returns the innermost cause of an error, because `raise_exception` is wrapped: `Unsupported` for missing features.
 fn innermost(e: minijinja::Error) -> Failure {
     let mut inner = &e;
     while let Some(next) = std::error::Error::source(inner).and_then(|e| e.downcast_ref::<minijinja::Error>()) {

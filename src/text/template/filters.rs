@@ -393,7 +393,7 @@ fn truncate(_: &mut State, args: &Arguments) -> Result<Value, Error> {
     Ok(Value::from(format!("{cut}{end}")))
 }
 
-/// Python's `textwrap` for each line, without breaking words at hyphens.
+/// Returns Python's `textwrap` for each line, without breaking words at hyphens.
 fn wordwrap(_: &mut State, args: &Arguments) -> Result<Value, Error> {
     let [value, width, breaks, by, hyphens] =
         args.bind(["s", "width", "break_long_words", "wrapstring", "break_on_hyphens"], 1)?;
@@ -479,7 +479,7 @@ fn options(named: &[(String, Value)]) -> Option<Value> {
     (!named.is_empty()).then(|| Value::from(named.iter().cloned().collect::<Kwargs>()))
 }
 
-/// The items for `map` and `select`: none for a falsy value.
+/// Returns the items for `map` and `select`: none for a falsy value.
 fn items_if_true(args: &Arguments) -> Result<Vec<Value>, Error> {
     let value = args.subject()?;
     if value.is_true() { items(value) } else { Ok(Vec::new()) }

@@ -176,7 +176,7 @@ impl Spec {
     }
 }
 
-/// A number with `comma` between groups of three digits before the point.
+/// Returns a number with `comma` between groups of three digits before the point.
 fn grouped(body: &str, comma: Option<char>) -> String {
     let Some(comma) = comma else { return body.to_owned() };
     let end = body.find(|c: char| !c.is_ascii_digit()).unwrap_or(body.len());
@@ -197,8 +197,8 @@ fn exponential(x: f64, precision: usize) -> String {
     format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }
 
-/// The format `g`: `precision` digits, exponential for large or small exponents. `of_repr`: at least one digit after
-/// the point, and exponential one power earlier.
+/// Returns the format `g`: `precision` digits, exponential for large or small exponents. `of_repr`: at least one digit
+/// after the point, and exponential one power earlier.
 fn general(x: f64, precision: usize, keeps_zeros: bool, of_repr: bool) -> String {
     let precision = precision.max(1);
     let text = exponential(x, precision - 1);
@@ -276,7 +276,7 @@ pub fn str_format(text: &str, args: &[Value], named: &[(String, Value)]) -> Resu
     Ok(out.value())
 }
 
-/// The value of a field's name, such as `0[key]`. `next`: the index of the next field without one.
+/// Returns the value of a field's name, such as `0[key]`. `next`: the index of the next field without one.
 fn field_value(
     name: &str,
     next: &mut Option<usize>,

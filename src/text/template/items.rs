@@ -137,7 +137,7 @@ pub fn is_unsafe_method(value: &Value, name: &str) -> bool {
     }
 }
 
-/// A method of Python's types, which a template may look up without calling it.
+/// Returns a method of Python's types, which a template may look up without calling it.
 fn method(value: &Value, name: &str) -> Option<Value> {
     has_method(value, name).then(|| Value::from_object(BoundMethod { value: value.clone(), name: name.to_owned() }))
 }
@@ -164,7 +164,7 @@ pub fn attr(value: &Value, name: &str) -> Result<Value, Error> {
     }
 }
 
-/// The indices that a slice takes of `len`.
+/// Returns the indices that a slice takes of `len`.
 pub fn slice_places(len: usize, bounds: [&Value; 3]) -> Result<(Vec<usize>, [i128; 3]), Error> {
     let bound = |value: &Value| match (kind(value), index(value)) {
         (Kind::None, _) => Ok(None),

@@ -73,7 +73,7 @@ const MOVERS: &[&str] = &[
 /// Roles that templates write as a part of special tokens. Others are marked like any other text.
 const ROLES: &[&str] = &["system", "developer", "user", "assistant", "tool", "function", "ipython", "observation"];
 
-/// A value of a conversation with its texts marked.
+/// Returns a value of a conversation with its texts marked.
 pub fn marked_value(json: &Json, marks: &Arc<Marks>) -> Value {
     match json {
         Json::String(text) => Value::from(marks.mark(text)),
@@ -134,7 +134,7 @@ impl Marks {
         }
     }
 
-    /// A value with all its texts changed; unchanged if it has no marks.
+    /// Returns a value with all its texts changed; unchanged if it has no marks.
     fn each_text(&self, value: &Value, change: &impl Fn(&str) -> String) -> Value {
         match (value.as_str(), value.as_object()) {
             (Some(text), _) if value.is_safe() => Value::from_safe_string(change(text)),
@@ -160,7 +160,7 @@ impl Marks {
         }
     }
 
-    /// Text escaped for HTML; the replacements have the marks of their characters.
+    /// Returns text escaped for HTML; the replacements have the marks of their characters.
     pub fn escaped(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         for c in text.chars() {
@@ -171,7 +171,7 @@ impl Marks {
         out
     }
 
-    /// A value without marks.
+    /// Returns a value without marks.
     pub fn unmarked(&self, value: &Value) -> Value {
         match self.is_marked(value) {
             true => self.each_text(value, &|text| self.unmark(text).into_owned()),
@@ -179,7 +179,7 @@ impl Marks {
         }
     }
 
-    /// The text of a value: a string with its marks, otherwise marked as a whole if one of its parts is.
+    /// Returns the text of a value: a string with its marks, otherwise marked as a whole if one of its parts is.
     pub fn shown(&self, value: &Value) -> Result<Value, Error> {
         match value.kind() {
             ValueKind::Seq | ValueKind::Map | ValueKind::Iterable if self.is_marked(value) => {
@@ -304,7 +304,7 @@ fn is_text_or_number(value: &Value) -> bool {
 /// The marks of the rendered conversation, stored in the interpreter's state.
 pub struct RenderMarks(pub Arc<Marks>);
 
-/// The marks of the rendered conversation.
+/// Returns the marks of the rendered conversation.
 pub fn marks_of(state: &State) -> Result<Arc<Marks>, Error> {
     let marks = state.get_extension::<RenderMarks>().ok_or_else(|| refuse("no conversation"))?;
     Ok(marks.0.clone())

@@ -25,7 +25,7 @@ fn unknown(args: &Arguments, value: &Value) -> Error {
     Error::new(ErrorKind::UnknownMethod, format!("{}.{} is not supported", type_name(value), args.name))
 }
 
-/// The only argument of a method.
+/// Returns the only argument of a method.
 fn only(args: &Arguments, name: &str) -> Result<Value, Error> {
     let [_, value] = args.bind(["self", name], 2)?;
     Ok(value.unwrap_or_default())
@@ -140,7 +140,7 @@ fn rsplit_space(text: &str, most: usize) -> Vec<&str> {
     out
 }
 
-/// The part of a text between two character indices, and its start; `None` if it starts after the text.
+/// Returns the part of a text between two character indices, and its start; `None` if it starts after the text.
 fn window<'t>(text: &'t str, start: Option<&Value>, end: Option<&Value>) -> Result<Option<(usize, &'t str)>, Error> {
     let start = count(start, "start")?.unwrap_or(0);
     let Some(end) = count(end, "end")? else {
@@ -216,7 +216,7 @@ pub fn padded(text: &str, width: i64, fill: char, name: &str) -> Result<Value, E
     Ok(out.value())
 }
 
-/// The title case of a character.
+/// Returns the title case of a character.
 fn title_of(c: char) -> String {
     let upper: String = c.to_uppercase().collect();
     match c {
@@ -340,7 +340,7 @@ fn of_text(s: &str, args: &Arguments) -> Result<Value, Error> {
     }
 }
 
-/// The result of a method without arguments.
+/// Returns the result of a method without arguments.
 fn without_arguments(s: &str, name: &str) -> Option<Value> {
     let all = |is: fn(char) -> bool| Value::from(!s.is_empty() && s.chars().all(is));
     Some(match name {

@@ -90,7 +90,7 @@ fn float_arithmetic(op: &str, x: f64, y: f64) -> Result<f64, Error> {
     })
 }
 
-/// Python's `divmod` of floats.
+/// Returns Python's `divmod` of floats.
 fn floor_division(x: f64, y: f64) -> (f64, f64) {
     let mut remainder = x % y;
     let mut quotient = (x - remainder) / y;
@@ -172,7 +172,7 @@ pub fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The order of two values, or `None` if one is not a number.
+/// Returns the order of two values, or `None` if one is not a number.
 pub fn order(a: &Value, b: &Value) -> Result<Option<Ordering>, Error> {
     match (kind(a), kind(b)) {
         (Kind::Str(a), Kind::Str(b)) => Ok(Some(a.cmp(b))),

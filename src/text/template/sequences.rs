@@ -36,7 +36,7 @@ impl Keys {
         Keys { paths, default, folds_case: !case.is_some_and(|case| case.is_true()) }
     }
 
-    /// The value at the first path.
+    /// Returns the value at the first path.
     pub fn find(&self, state: &mut State, value: &Value) -> Result<Value, Error> {
         self.paths.first().map_or_else(|| Ok(value.clone()), |path| self.walk(state, value, path))
     }

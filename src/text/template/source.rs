@@ -274,7 +274,7 @@ fn tag(text: &str, word: &str) -> Option<(usize, bool)> {
     Some((text.len() - rest.len(), keeps))
 }
 
-/// The index after the last character of an expression before the end of a tag at `at`.
+/// Returns the index after the last character of an expression before the end of a tag at `at`.
 fn before_end(source: &str, at: usize) -> usize {
     source[..at].trim_end().len()
 }
@@ -323,7 +323,7 @@ fn is_counted(token: &Token) -> bool {
     )
 }
 
-/// A string literal whose escapes have Python's meaning in the interpreter; `None` if unchanged.
+/// Returns a string literal whose escapes have Python's meaning in the interpreter; `None` if unchanged.
 fn literal(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();

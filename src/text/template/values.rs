@@ -125,7 +125,7 @@ pub fn kind(value: &Value) -> Kind<'_> {
     }
 }
 
-/// The name of a value's type in Python.
+/// Returns the name of a value's type in Python.
 pub fn type_name(value: &Value) -> &'static str {
     match kind(value) {
         Kind::Undefined => "Undefined",
@@ -152,7 +152,7 @@ pub fn undefined(what: &str) -> Error {
     Error::new(ErrorKind::UndefinedError, what.to_owned())
 }
 
-/// A number in the narrowest form, in which equal numbers compare equal.
+/// Returns a number in the narrowest form, in which equal numbers compare equal.
 pub fn int(n: i128) -> Value {
     i64::try_from(n).map_or_else(|_| Value::from(n), Value::from)
 }
@@ -165,7 +165,7 @@ pub fn pairs(map: &Value) -> Vec<(Value, Value)> {
     map.as_object().and_then(DynObject::try_iter_pairs).into_iter().flatten().collect()
 }
 
-/// The items of an iterable.
+/// Returns the items of an iterable.
 pub fn items(value: &Value) -> Result<Vec<Value>, Error> {
     match kind(value) {
         Kind::Undefined => Ok(Vec::new()),
@@ -312,7 +312,7 @@ fn repr_text(text: &str, out: &mut String) {
     out.push(quote);
 }
 
-/// Text escaped for HTML.
+/// Returns text escaped for HTML.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

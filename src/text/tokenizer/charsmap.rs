@@ -47,7 +47,7 @@ impl Charsmap {
         Charsmap::new(&bytes)
     }
 
-    /// The longest key that begins `text`: its length and its replacement.
+    /// Returns the longest key that begins `text`: its length and its replacement.
     fn longest(&self, text: &[u8]) -> Option<(usize, &str)> {
         let offset = |unit: u32| (unit >> 10) << ((unit & 1 << 9) >> 6);
         let mut at = offset(*self.units.first()?);
@@ -102,8 +102,8 @@ impl Charsmap {
 mod tests {
     use super::*;
 
-    /// A double array with the single key `a`, whose value is `place`: the root's children begin at 0, those of `a` at
-    /// 256.
+    /// Returns a double array with the single key `a`, whose value is `place`: the root's children begin at 0, those of
+    /// `a` at 256.
     fn table(place: u32, texts: &[u8]) -> Vec<u8> {
         let mut units = vec![0u32; 512];
         let a = u32::from(b'a');

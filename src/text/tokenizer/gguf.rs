@@ -192,7 +192,7 @@ impl Ids {
     }
 }
 
-/// The tokens that are found in a text as a whole.
+/// Returns the tokens that are found in a text as a whole.
 fn added(m: &Metadata, kind: Kind, vocab: &Vocab) -> Result<Added> {
     // Phi 3's turn markers absorb the newline that its template puts after them; GGUF has no key for that.
     let strips = kind == Kind::SentencePiece && m.str("general.architecture")? == Some("phi3");
@@ -282,7 +282,7 @@ fn unigram_normalizer(m: &Metadata, steps: &mut Vec<TextStep>) -> Result<()> {
     Ok(())
 }
 
-/// The tokens as bytes.
+/// Returns the tokens as bytes.
 fn vocabulary(m: &Metadata, tokens: &Strings, spelling: Kind, ids: &Ids) -> Result<Vocab> {
     let special = [ids.bos, ids.eos, ids.unknown, ids.separator];
     let types = m.i64s("tokenizer.ggml.token_type")?;

@@ -85,7 +85,8 @@ fn component(m: &Metadata, raw: Option<&RawValue>) -> Result<Json> {
     }
 }
 
-/// The steps of the decoder, the normalizer and the pre-tokenizer, and true if tokens are in the byte-level alphabet.
+/// Returns the steps of the decoder, the normalizer and the pre-tokenizer, and true if tokens are in the byte-level
+/// alphabet.
 fn steps(m: &Metadata, components: [Option<&RawValue>; 3]) -> Result<(Steps, bool)> {
     let [decoder, normalizer, pre_tokenizer] = components;
     let Decoder { byte_level, spaces, strips_first_space } = Decoder::new(&component(m, decoder)?)?;
@@ -221,7 +222,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// The searches in the original and in the normalized text.
+/// Returns the searches in the original and in the normalized text.
 fn added(all: Vec<AddedToken>, steps: &Steps) -> Result<(Added, Added)> {
     let (plain, normalized): (Vec<_>, Vec<_>) = all.into_iter().partition(|a| !a.normalized);
     let plain = plain.iter().map(|a| (a.content.as_bytes(), a.token.clone()));
@@ -260,8 +261,8 @@ fn leave_out_beyond_rows(m: &Metadata, added: &mut Vec<AddedToken>, notes: &mut 
     Ok(())
 }
 
-/// The BOS and EOS tokens: the post-processor's, and those of the configuration files, which are more explicit and take
-/// precedence.
+/// Returns the BOS and EOS tokens: the post-processor's, and those of the configuration files, which are more explicit
+/// and take precedence.
 fn special(m: &Metadata, post_processor: &Json, vocab: &Vocab, id_of: impl Fn(&str) -> Option<u32>) -> Result<Special> {
     let (mut prefix, mut suffix) = (Vec::new(), Vec::new());
     post_processors(post_processor, &id_of, &mut prefix, &mut suffix)?;

@@ -240,7 +240,7 @@ impl Bpe {
         spell(work, piece, &self.byte_tokens, &self.unknown, out)
     }
 
-    /// The rank of a merge.
+    /// Returns the rank of a merge.
     fn find(&self, left: u32, right: u32) -> Option<u32> {
         self.index.find(pair(left, right), |rank| {
             let m = &self.merges[rank as usize];

@@ -73,7 +73,7 @@ pub enum Prepend {
     MissingAtStart,
 }
 
-/// The maximum factor by which the steps can lengthen a text.
+/// Returns the maximum factor by which the steps can lengthen a text.
 pub fn growth(steps: &[TextStep]) -> usize {
     let one = |step: &TextStep| match step {
         TextStep::Replace { from, to } => to.len().div_ceil(from.len().max(1)).max(1),
@@ -295,7 +295,7 @@ fn by_threes(text: &str, range: Range<usize>, emit: &mut impl FnMut(Range<usize>
 }
 
 impl Find {
-    /// The next nonempty match at or after `at`.
+    /// Returns the next nonempty match at or after `at`.
     fn next(&self, text: &str, at: usize) -> Option<Range<usize>> {
         match self {
             Find::Pattern { regex, gives_back } => {

@@ -90,12 +90,12 @@ impl Tokenizer {
         &self.notes
     }
 
-    /// The BOS token.
+    /// Returns the BOS token.
     pub fn bos(&self) -> Option<u32> {
         self.special.bos
     }
 
-    /// The EOS token.
+    /// Returns the EOS token.
     pub fn eos(&self) -> Option<u32> {
         self.special.eos
     }
@@ -105,7 +105,7 @@ impl Tokenizer {
         self.special.ends.binary_search(&id).is_ok()
     }
 
-    /// Tokens that the model's authors exclude from sampling.
+    /// Returns tokens that the model's authors exclude from sampling.
     pub fn suppressed(&self) -> &[u32] {
         &self.suppressed
     }
@@ -231,7 +231,7 @@ impl Tokenizer {
         )
     }
 
-    /// The texts of the end tokens.
+    /// Returns the texts of the end tokens.
     pub fn end_texts(&self) -> impl Iterator<Item = String> {
         let texts = self.special.ends.iter().filter_map(|&id| self.decode_token(id, true).ok());
         texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.is_empty())
@@ -263,7 +263,8 @@ impl Tokenizer {
         })
     }
 
-    /// The bytes of one token, possibly a part of a character. Control tokens have none unless `special` is set.
+    /// Returns the bytes of one token, possibly a part of a character. Control tokens have none unless `special` is
+    /// set.
     ///
     /// # Errors
     /// `InvalidArgument` for an id outside the vocabulary.
@@ -284,12 +285,12 @@ impl Tokenizer {
         })
     }
 
-    /// The kind of a token; `None` for an id outside the vocabulary.
+    /// Returns the kind of a token; `None` for an id outside the vocabulary.
     pub fn kind(&self, id: u32) -> Option<TokenKind> {
         self.vocab.get(id).map(|(_, kind)| kind)
     }
 
-    /// The bytes of tokens from the beginning of a text on.
+    /// Returns the bytes of tokens from the beginning of a text on.
     ///
     /// # Errors
     /// The errors of `decode_token`, and `OutOfMemory`.
@@ -327,8 +328,8 @@ impl Tokenizer {
     }
 }
 
-/// A step that splits before every run of visible spaces, if no token extends over such a place: tokens are unchanged,
-/// and the heap of merges holds a word instead of the whole text.
+/// Returns a step that splits before every run of visible spaces, if no token extends over such a place: tokens are
+/// unchanged, and the heap of merges holds a word instead of the whole text.
 pub(crate) fn cut_at_spaces(vocab: &Vocab) -> Result<Option<TextStep>> {
     let visible = VISIBLE_SPACE.as_bytes();
     let reaches_over = |bytes: &[u8]| {

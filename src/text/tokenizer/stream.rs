@@ -14,12 +14,12 @@ pub struct TextStream {
 }
 
 impl TextStream {
-    /// A stream of tokens that begin a text.
+    /// Returns a stream of tokens that begin a text.
     pub fn new() -> TextStream {
         TextStream::default()
     }
 
-    /// A stream of tokens that continue a text.
+    /// Returns a stream of tokens that continue a text.
     pub fn continued() -> TextStream {
         TextStream { begun: true, ..TextStream::default() }
     }

@@ -29,7 +29,7 @@ impl Trie {
         Ok(Trie { nodes, index })
     }
 
-    /// The node after `byte`.
+    /// Returns the node after `byte`.
     pub fn child(&self, parent: u32, byte: u8) -> Option<u32> {
         self.index.find(edge(parent, byte), |n| {
             let node = &self.nodes[n as usize];

@@ -45,7 +45,7 @@ impl HashIndex {
         Ok(HashIndex { table, seed: RandomState::default() })
     }
 
-    /// The index with this key that `same` accepts.
+    /// Returns the index with this key that `same` accepts.
     pub fn find(&self, key: impl Hash, same: impl Fn(u32) -> bool) -> Option<u32> {
         self.table.find(self.seed.hash_one(key), |&n| same(n)).copied()
     }
@@ -97,12 +97,12 @@ impl Vocab {
         Ok(())
     }
 
-    /// Maximum bytes of a token.
+    /// Returns the maximum bytes of a token.
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// The first two tokens with equal bytes; `find` returns the first one.
+    /// Returns the first two tokens with equal bytes; `find` returns the first one.
     pub fn repeated(&self) -> Option<(u32, u32)> {
         self.repeated
     }
@@ -128,7 +128,7 @@ impl Vocab {
         self.kinds.get(id as usize).map(|&kind| (self.bytes_of(id), kind))
     }
 
-    /// The normal or user-defined token with these bytes.
+    /// Returns the normal or user-defined token with these bytes.
     pub fn find(&self, bytes: &[u8]) -> Option<u32> {
         if bytes.len() > self.longest {
             return None;
@@ -140,7 +140,7 @@ impl Vocab {
         self.kinds.iter().zip(0..).map(|(&kind, id)| (id, self.bytes_of(id), kind))
     }
 
-    /// The token of each byte, among tokens of kind `Byte`.
+    /// Returns the token of each byte, among tokens of kind `Byte`.
     pub fn byte_tokens(&self) -> [Option<u32>; 256] {
         let mut table = [None; 256];
         for (id, bytes, _) in self.iter().filter(|t| t.2 == TokenKind::Byte) {
@@ -179,7 +179,7 @@ pub fn extend(out: &mut Vec<u32>, ids: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// The byte of a text like `<0x0A>` in SentencePiece vocabularies.
+/// Returns the byte of a text like `<0x0A>` in SentencePiece vocabularies.
 pub fn byte_of(text: &[u8]) -> Option<u8> {
     let [high, low] = text.strip_prefix(b"<0x")?.strip_suffix(b">")? else { return None };
     let digit = |c: u8| char::from(c).to_digit(16);

@@ -204,7 +204,7 @@ fn cohere2(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Number of dense layers, the first ones.
+/// Returns the number of dense layers, the first ones.
 fn dense_layers(t: &Translator) -> Result<u64> {
     let told = t.int(&["first_k_dense_replace"])?.unwrap_or(0);
     match t.layers("mlp_layer_types", &["dense", "sparse"])? {
@@ -320,7 +320,7 @@ fn step(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// The layers with a window; layers after the trunk may be listed too.
+/// Returns the layers with a window; layers after the trunk may be listed too.
 fn step_windows(t: &Translator) -> Result<Vec<bool>> {
     let n = usize::try_from(t.n_layers()?).unwrap_or(0);
     let Some(list) = t.config.list(&["layer_types"])? else { return Ok(vec![false; n]) };

@@ -151,7 +151,7 @@ fn sparse_gates(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// The quantile of a normal distribution at `share`, in standard deviations.
+/// Returns the quantile of a normal distribution at `share`, in standard deviations.
 fn deviations_above(share: f64) -> f32 {
     if share == 0.0 {
         return f32::NEG_INFINITY;
@@ -225,7 +225,7 @@ fn assistant(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// The layers with a window: all but each sixth, unless they are listed.
+/// Returns the layers with a window: all but each sixth, unless they are listed.
 fn windowed_layers(t: &Translator) -> Result<Vec<bool>> {
     let n = usize::try_from(t.n_layers()?).unwrap_or(0);
     let windowed: Vec<bool> = match t.layers("layer_types", &KINDS)? {
@@ -238,7 +238,8 @@ fn windowed_layers(t: &Translator) -> Result<Vec<bool>> {
     }
 }
 
-/// Width and number of the KV heads of full-attention layers. Newer configurations list the layers that differ.
+/// Returns the width and number of the KV heads of full-attention layers. Newer configurations list the layers that
+/// differ.
 fn full_heads(t: &Translator, windowed: &[bool]) -> Result<[u64; 2]> {
     let common = t.size("num_key_value_heads")?;
     let Some((name, layers)) = t.config.find(&["per_layer_config"]) else {

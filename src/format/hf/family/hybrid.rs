@@ -279,7 +279,7 @@ fn nemotron(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// The kinds of layers, one letter each: M, `*`, - and E.
+/// Returns the kinds of layers, one letter each: M, `*`, - and E.
 fn nemotron_layers(t: &Translator) -> Result<Vec<char>> {
     let known = [
         ("linear_attention", 'M'),
@@ -447,7 +447,7 @@ fn attending_layers(t: &mut Translator, attend: impl ExactSizeIterator<Item = bo
     Ok(())
 }
 
-/// The inner width of a Mamba block, a multiple of the model's. Members of `names` repeat it.
+/// Returns the inner width of a Mamba block, a multiple of the model's. Members of `names` repeat it.
 fn inner_width(t: &Translator, names: &[&str], expand: &str) -> Result<u64> {
     let times = t.number(&[expand])?.unwrap_or(0.0);
     let width = whole((times * t.int(WIDTH)?.unwrap_or(0) as f64).trunc());
@@ -464,7 +464,7 @@ fn inner_width(t: &Translator, names: &[&str], expand: &str) -> Result<u64> {
     Ok(width)
 }
 
-/// The rank of Mamba 1's steps: a number, or a sixteenth of the width.
+/// Returns the rank of Mamba 1's steps: a number, or a sixteenth of the width.
 fn step_rank(t: &Translator, name: &str) -> Result<u64> {
     match t.config.find(&[name]) {
         Some((_, rank)) if rank.as_str() != Some("auto") => t.size(name),
@@ -504,7 +504,7 @@ fn step_limit(t: &Translator) -> Result<()> {
     }
 }
 
-/// A list with exactly one scale per product, 1 by default.
+/// Returns a list with exactly one scale per product, 1 by default.
 fn factors<const N: usize>(t: &Translator, name: &str) -> Result<[f64; N]> {
     let mut factors = [1.0; N];
     let Some(list) = t.config.list(&[name])? else { return Ok(factors) };

@@ -455,7 +455,7 @@ fn sparse_mixer(t: &mut Translator) -> Result<()> {
     }
 }
 
-/// A number, or a list with one value per layer that are all equal.
+/// Returns a number, or a list with one value per layer that are all equal.
 fn same_in_all(t: &Translator, name: &str) -> Result<Option<u64>> {
     let Some((_, value)) = t.config.find(&[name]) else { return Ok(None) };
     let list = value.as_array().unwrap_or(std::slice::from_ref(value));

@@ -160,7 +160,7 @@ fn deepseek_4(t: &mut Translator) -> Result<()> {
     Ok(())
 }
 
-/// Number of positions per compressed key in each layer; 0: none.
+/// Returns the number of positions per compressed key in each layer; 0: none.
 fn compressed_sizes(t: &Translator) -> Result<Vec<i64>> {
     let rates = t.part("compress_rates");
     let names = ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"];

@@ -83,7 +83,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
     Ok(())
 }
 
-/// The values of a tensor of nonnegative integers.
+/// Returns the values of a tensor of nonnegative integers.
 fn integers(set: &Set, entry: &Entry) -> Result<Vec<u64>> {
     let size = match &*entry.dtype {
         "U8" | "I8" | "BOOL" => 1,

@@ -40,7 +40,7 @@ pub(super) struct Packed {
 }
 
 impl Set<'_> {
-    /// The names with this suffix, without the suffix.
+    /// Returns the names with this suffix, without the suffix.
     pub fn with(&self, end: &str) -> Vec<String> {
         self.tensors.keys().filter_map(|name| name.strip_suffix(end)).map(str::to_owned).collect()
     }
@@ -72,7 +72,7 @@ impl Set<'_> {
         Error::format(self.path, what)
     }
 
-    /// The error for an unsupported variant of the format.
+    /// Returns the error for an unsupported variant of the format.
     pub fn unsupported(&self, name: &str, what: &str) -> Error {
         Error::unsupported(format!(
             "{}: {}: the tensor {name:?} {what}, which is not supported",
@@ -81,7 +81,7 @@ impl Set<'_> {
         ))
     }
 
-    /// A text of the configuration.
+    /// Returns a text of the configuration.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.config.get(name).and_then(Json::as_str)
     }
@@ -90,14 +90,14 @@ impl Set<'_> {
         self.config.get(name).and_then(Json::as_u64)
     }
 
-    /// The error for a value of the configuration.
+    /// Returns the error for a value of the configuration.
     pub fn refuse_config(&self, name: &str) -> Error {
         let value = self.config.get(name).unwrap_or(&Json::Null);
         let path = self.path.display();
         Error::unsupported(format!("{path}: {}: {name:?} with the value {value} is not supported", self.method))
     }
 
-    /// The size of a matrix; for a stack, with the rows of all matrices.
+    /// Returns the size of a matrix; for a stack, with the rows of all matrices.
     pub fn sizes(&self, entry: &Entry) -> Result<[u64; 2]> {
         let Some((cols, rows)) = entry.dims.split_last().filter(|(_, rows)| !rows.is_empty() && rows.len() <= 2) else {
             return Err(self.misfit(entry, "a matrix"));
@@ -119,7 +119,7 @@ impl Set<'_> {
         }
     }
 
-    /// The bytes of a small tensor.
+    /// Returns the bytes of a small tensor.
     pub fn bytes(&self, entry: &Entry) -> Result<Vec<u8>> {
         let too_large = || self.misfit(entry, "a small tensor");
         let n = usize::try_from(entry.bytes).ok().filter(|n| *n <= 1 << 28).ok_or_else(too_large)?;
@@ -129,7 +129,7 @@ impl Set<'_> {
         Ok(bytes)
     }
 
-    /// The values of a small float tensor; fails unless all are finite.
+    /// Returns the values of a small float tensor; fails unless all are finite.
     pub fn floats(&self, entry: &Entry) -> Result<Vec<f32>> {
         let number = number(entry).ok_or_else(|| self.misfit(entry, "floats"))?;
         let values: Vec<f32> =
@@ -153,8 +153,8 @@ impl Set<'_> {
         Ok(numbers(entry, kind, block, strides))
     }
 
-    /// The scales of a matrix in one of the usual shapes: `[]`, `[1]`, `[rows]`, `[rows, n]`, or one per block of
-    /// `block` rows and columns.
+    /// Returns the scales of a matrix in one of the usual shapes: `[]`, `[1]`, `[rows]`, `[rows, n]`, or one per block
+    /// of `block` rows and columns.
     pub fn usual_scales(&self, entry: &Entry, weight: &Entry, cols: u64, block: [u64; 2]) -> Result<(Numbers, u64)> {
         let [rows, _] = self.sizes(weight)?;
         let [block_rows, block_cols] = block.map(|n| n.max(1));
@@ -177,8 +177,8 @@ impl Set<'_> {
         Ok((self.numbers(entry, block, strides)?, block[1]))
     }
 
-    /// The inputs of a matrix, sorted by their group (of `columns` inputs), which `entry` lists; `None` if already
-    /// sorted.
+    /// Returns the inputs of a matrix, sorted by their group (of `columns` inputs), which `entry` lists; `None` if
+    /// already sorted.
     pub fn order(&self, entry: &Entry, cols: u64, columns: u64) -> Result<Option<Arc<[u32]>>> {
         self.expect(entry, &["I32"], &[cols])?;
         if columns == 0 || !cols.is_multiple_of(columns) || cols > 1 << 24 {
@@ -286,18 +286,18 @@ impl Codes {
         Codes { place, bits, order, xor: 0, plus: 0 }
     }
 
-    /// Bytes, row by row.
+    /// Returns the bytes, row by row.
     pub fn bytes(place: FileOffset, cols: u64) -> Codes {
         Codes::new(place, 8, Order::Stream(Stream::rows(cols)))
     }
 
-    /// The same with a sign, which becomes an offset.
+    /// Returns the same with a sign, which becomes an offset.
     pub fn signed(self) -> Codes {
         Codes { xor: 1 << (self.bits - 1).min(7), ..self }
     }
 }
 
-/// The float type of scales.
+/// Returns the float type of scales.
 pub(super) fn number(entry: &Entry) -> Option<Number> {
     Some(match &*entry.dtype {
         "F16" => Number::F16,

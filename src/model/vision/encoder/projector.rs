@@ -52,7 +52,7 @@ impl EncoderBuilder<'_> {
         Ok(out)
     }
 
-    /// Number of rows of a matrix in the file.
+    /// Returns the number of rows of a matrix in the file.
     pub fn inner_width(&self, part: &str) -> Result<usize> {
         match self.b.rows(&format!("{part}.weight"))? {
             rows if (1..=MAX_WIDTH).contains(&rows) => Ok(rows),
@@ -124,7 +124,7 @@ impl EncoderBuilder<'_> {
         self.project_rows(inner, down)
     }
 
-    /// Width of the model's embeddings.
+    /// Returns the width of the model's embeddings.
     pub fn hidden(&self) -> usize {
         self.hidden
     }

@@ -23,7 +23,7 @@ impl Rehearsal {
         &self.text
     }
 
-    /// Bytes held back.
+    /// Returns the number of bytes held back.
     pub fn size(&self) -> usize {
         self.text.len() + self.parser.size()
     }

@@ -203,7 +203,8 @@ impl ReplyParser {
         Some(at + next)
     }
 
-    /// JSON of the received part of an argument whose value was cut; empty if the value cannot be converted yet.
+    /// Returns JSON of the received part of an argument whose value was cut; empty if the value cannot be converted
+    /// yet.
     pub(super) fn begun_json(&self, tool: usize, name: &str, text: &str) -> String {
         let Some(argument) = tagged(&self.reply).map(|(_, argument)| argument) else { return String::new() };
         let text = text.trim_start();
@@ -278,7 +279,7 @@ fn schema(tool: &Tool, argument: &str) -> Json {
     resolved(&tool.parameters["properties"][argument], &tool.parameters)
 }
 
-/// The value of a non-text argument, as JSON.
+/// Returns the value of a non-text argument, as JSON.
 fn json_of(text: &str, argument: &Argument, tool: &Tool, name: &str) -> String {
     let data = text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>"));
     match (data.filter(|_| argument.in_cdata), &argument.nested) {

@@ -8,8 +8,8 @@ use crate::error::{Error, Result, try_vec};
 /// Maximum bytes of a token, which bounds the number of splits.
 const MAX_TOKEN: usize = 256;
 
-/// The merges of `tokens`, which are ordered by rank, as pairs of indices. `cuts`: true if a token may be split before
-/// a byte.
+/// Returns the merges of `tokens`, which are ordered by rank, as pairs of indices. `cuts`: true if a token may be split
+/// before a byte.
 pub fn merges(tokens: &[&[u8]], cuts: impl Fn(u8) -> bool) -> Result<Vec<(usize, usize)>> {
     let mut ranks: HashMap<&[u8], usize> = HashMap::new();
     let bytes = tokens.len() as u64 * 48;

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::Metadata;
 use crate::format::json::Json;
 
-/// The class of the tokenizer, without implementation suffixes.
+/// Returns the class of the tokenizer, without implementation suffixes.
 pub fn class<'c>(config: &'c Json) -> &'c str {
     let class = config.get("tokenizer_class").and_then(Json::as_str).unwrap_or_default();
     class.strip_suffix("Fast").unwrap_or(class)
@@ -25,12 +25,12 @@ pub fn name(m: &mut Metadata, key: &str, text: &str) {
     }
 }
 
-/// A text as JSON.
+/// Returns a text as JSON.
 pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// An entry of `added_tokens`.
+/// Returns an entry of `added_tokens`.
 pub fn added(id: usize, content: &str, special: bool) -> String {
     let content = quoted(content);
     format!(
@@ -38,7 +38,7 @@ pub fn added(id: usize, content: &str, special: bool) -> String {
     )
 }
 
-/// A post-processor that begins or ends a text with a token.
+/// Returns a post-processor that begins or ends a text with a token.
 pub fn around(before: Option<(&str, usize)>, after: Option<(&str, usize)>) -> String {
     let special = |(text, _): (&str, usize)| format!(r#"{{"SpecialToken":{{"id":{},"type_id":0}}}}"#, quoted(text));
     let single: Vec<String> = before

@@ -317,7 +317,7 @@ fn byte_pairs(model: &Model, cuts_out: bool, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// A pattern that matches a text literally.
+/// Returns a pattern that matches a text literally.
 fn escaped(text: &str) -> String {
     const MEANT: &str = r"\.+*?()|[]{}^$#&-~";
     text.chars().flat_map(|c| MEANT.contains(c).then_some('\\').into_iter().chain([c])).collect()

@@ -96,7 +96,7 @@ fn read_and_add(m: &Metadata, entries: &Entries, added: &mut Vec<AddedToken>, no
     Ok(())
 }
 
-/// The special tokens, and the number of named ones.
+/// Returns the special tokens, and the number of named ones.
 fn special_tokens(config: &Json, map: &Json, is_older: bool) -> Result<(Vec<AddedToken>, usize)> {
     // The map of an older folder takes precedence over the configuration; otherwise it is redundant.
     let mut special = Vec::new();
@@ -137,7 +137,7 @@ const MAP: &str = "special_tokens_map.json";
 const LIST: &str = "added_tokens.json";
 
 impl AddedToken {
-    /// The token that transformers makes of a text.
+    /// Returns the token that transformers makes of a text.
     fn new(content: &str, control: bool) -> AddedToken {
         let token = WholeToken { control, ..WholeToken::default() };
         AddedToken { content: content.to_owned(), token, normalized: !control }

@@ -72,7 +72,7 @@ impl Entries {
         self.ids.len()
     }
 
-    /// The ids by their texts; the first of equal texts counts.
+    /// Returns the ids by their texts; the first of equal texts counts.
     pub fn by_text(&self) -> Result<HashMap<&[u8], u32>> {
         let mut ids = HashMap::new();
         let bytes = self.len() as u64 * size_of::<(&[u8], u32)>() as u64;
