@@ -16,42 +16,42 @@ import (
 	"unsafe"
 )
 
-// Conversation is messages with a model, what the model remembers of them, and the reply that is being made. Of the
-// prompt of a reply only those tokens are computed that are not remembered: those of the new messages, as a rule. It
-// belongs to one call at a time, and keeps its model alive.
+// Conversation is messages with a model, their KV cache, and the current reply. A reply computes only prompt tokens that
+// are not in the KV cache, usually those of the new messages. A Conversation serves one call at a time and keeps its
+// model alive.
 type Conversation struct {
 	conversation *owned[*rz_conversation]
 	scope        *owned[context.Context] // of the conversation and its forks
 	reply        *atomic.Pointer[begun]
 }
 
-// begun is what the steps of a reply need of its beginning.
+// begun is the state that steps of a reply need from its beginning.
 type begun struct {
 	contexts []context.Context // that end the reply
 	stop     func()            // ends the watch of its own context
-	width    int               // entries in a row of log-probabilities
+	width    int               // entries per row of log probabilities
 }
 
-// Overflow is what happens where messages and a reply have no room in the cache.
+// Overflow is what happens if messages and a reply do not fit into the KV cache.
 type Overflow uint32
 
 const (
 	OverflowFail   Overflow = rz_OVERFLOW_FAIL   // the reply fails with ErrContextFull
-	OverflowForget Overflow = rz_OVERFLOW_FORGET // the oldest turns are left out of its prompt, whole ones
+	OverflowForget Overflow = rz_OVERFLOW_FORGET // whole turns are left out of its prompt, the oldest first
 )
 
 // ConversationOptions are optional; the zero value means the defaults.
 type ConversationOptions struct {
-	Transcript                 // what it begins with
-	System     string          // message of the system ahead of the others; "": none
-	Cache      SessionOptions  // of what the model remembers
+	Transcript                 // messages, tools and variables at the beginning
+	System     string          // system message before the others; "": none
+	Cache      SessionOptions  // KV cache
 	Adapters   []ScaledAdapter // of every reply
-	Store      *Store          // prompts and replies that conversations share; nil: none
+	Store      *Store          // prefix cache; nil: none
 	Overflow   Overflow
-	Context    context.Context // ends every reply, those of forks too; nil: nothing does
+	Context    context.Context // ends every reply, also of forks; may be nil
 }
 
-// json is what the conversation begins with, nil for nothing.
+// json returns the initial transcript, nil if it is empty.
 func (o *ConversationOptions) json() ([]byte, error) {
 	transcript := o.Transcript
 	if !utf8.ValidString(o.System) {
@@ -67,7 +67,7 @@ func (o *ConversationOptions) json() ([]byte, error) {
 	return text, err
 }
 
-// NewConversation makes a conversation. It fails with [ErrUnsupported] where the model has no chat template.
+// NewConversation makes a conversation. It fails with [ErrUnsupported] if the model has no chat template.
 func (m *Model) NewConversation(options *ConversationOptions) (*Conversation, error) {
 	return m.conversation(options, lib.rz_conversation_new)
 }
@@ -130,7 +130,7 @@ func (m *Model) conversation(options *ConversationOptions,
 	return makeConversation(handle, scope), nil
 }
 
-// makeConversation makes a conversation that releases its scope in the end.
+// makeConversation makes a conversation that releases its scope when it is freed.
 func makeConversation(handle *rz_conversation, scope *owned[context.Context]) *Conversation {
 	reply := new(atomic.Pointer[begun])
 	reply.Store(&begun{contexts: []context.Context{scope.object}, stop: func() {}, width: 1})
@@ -155,7 +155,7 @@ func (c *Conversation) Close() error {
 	return c.held().close()
 }
 
-// alone takes the conversation for f, while other calls that change it are refused.
+// alone calls f with exclusive use of the conversation; other calls that change it fail meanwhile.
 func (c *Conversation) alone(f func(handle *rz_conversation) error) error {
 	defer runtime.KeepAlive(c)
 	handle, leave, err := c.held().enter()
@@ -186,10 +186,10 @@ func addText(handle *rz_conversation, role, text string, e *rz_error) int32 {
 	return lib.rz_conversation_add_text(handle, cString(role), unsafe.StringData(text), uintptr(len(text)), e)
 }
 
-// AddMessages appends messages, each of which becomes a JSON object as in [Transcript]: results of tools, parts of
-// texts, or replies from elsewhere. An unfinished reply is given up first.
+// AddMessages appends messages, each of which becomes a JSON object as in [Transcript]: tool results, content parts, or
+// replies of other models. An unfinished reply is given up first.
 func (c *Conversation) AddMessages(messages ...any) error {
-	text, err := marshal(append([]any{}, messages...)) // so that none is an empty list
+	text, err := marshal(append([]any{}, messages...)) // so that no message gives an empty list
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func addJSON(handle *rz_conversation, text []byte, e *rz_error) int32 {
 	return lib.rz_conversation_add(handle, unsafe.SliceData(text), uintptr(len(text)), nil, 0, e)
 }
 
-// Rewind forgets the messages behind the first n, to edit or to answer anew. An unfinished reply is given up first.
+// Rewind removes the messages after the first n, to edit or to reply again. An unfinished reply is given up first.
 func (c *Conversation) Rewind(n int) error {
 	messages, err := whole(n, "n")
 	if err != nil {
@@ -211,42 +211,42 @@ func (c *Conversation) Rewind(n int) error {
 	})
 }
 
-// Reasoning is whether a model reasons ahead of its answer.
+// Reasoning is whether a model reasons before its answer.
 type Reasoning uint32
 
 const (
-	ReasoningModel Reasoning = rz_REASONING_MODEL // as its chat template has it by itself
+	ReasoningModel Reasoning = rz_REASONING_MODEL // the default of its chat template
 	ReasoningOff   Reasoning = rz_REASONING_OFF   // it does not
 	ReasoningOn    Reasoning = rz_REASONING_ON    // it does
 )
 
 // ReplyOptions are optional; the zero value means the defaults.
 type ReplyOptions struct {
-	Sampling        *Sampling   // nil: as the model's makers advise, else the most likely token
-	MaxTokens       int         // reasoning included; 0: as many as there is room for
-	GrammarKind     GrammarKind // of Grammar, for the content; 0: that of calls, where there are tools
+	Sampling        *Sampling   // nil: the model's recommended sampling parameters, or else greedy
+	MaxTokens       int         // including reasoning; 0: what fits into the KV cache
+	GrammarKind     GrammarKind // of Grammar, for the content; 0: the tool call grammar if there are tools
 	GrammarFlags    GrammarFlags
 	Grammar         string
-	Compiled        *Grammar // in place of Grammar, so that Begin compiles nothing; of GrammarTools for the whole reply
-	Stops           []string // none of them empty; the content ends ahead of the first that is complete
+	Compiled        *Grammar // instead of Grammar, compiled before; a GrammarTools grammar is for the whole reply
+	Stops           []string // stop sequences, not empty; the content ends before the first one
 	Reasoning       Reasoning
-	ReasoningTokens int   // at most, then the model goes on with its answer; 0: no bound
-	Draft           Draft // how next tokens are guessed, which changes nothing but the time
-	DraftMax        int   // tokens of a draft at most; 0: chosen by the library
+	ReasoningTokens int   // maximum, after which the model must answer; 0: no limit
+	Draft           Draft // speculative decoding, with an unchanged result
+	DraftMax        int   // maximum draft tokens per step; 0: adaptive
 	DraftModel      *Model
-	Logprobs        int   // likeliest tokens for Conversation.Logprobs, at most 32; None: the chosen tokens alone
-	Priority        int32 // rank among the replies of a step, the higher go first; 0: that of most
-	Keep            bool  // what was said becomes a message where the reply is given up; else it leaves no trace
-	Continue        bool  // go on with the last message, a reply that was cut; its parts are those that come after it
+	Logprobs        int   // alternatives for Conversation.Logprobs, at most 32; None: only the chosen tokens
+	Priority        int32 // priority among the replies of a step; higher first, default 0
+	Keep            bool  // if the reply is given up, its text becomes a message; otherwise it is removed
+	Continue        bool  // continue the last message, a truncated reply; parts are only the new ones
 
-	// Of this reply, in place of what the conversation has; nil: what it has.
+	// For this reply, instead of the conversation's; nil: the conversation's.
 	Tools             []any          // as in [Transcript]; an empty list: none
 	ToolChoice        any            // as in [Transcript]
 	ParallelToolCalls *bool          // as in [Transcript]
 	Variables         map[string]any // of the template, in addition to the conversation's
 }
 
-// Begin begins a reply, for [Conversation.Step]; one that is unfinished is given up first. The context ends its steps.
+// Begin begins a reply, for [Conversation.Step]. An unfinished one is given up first. The context ends its steps.
 func (c *Conversation) Begin(ctx context.Context, options *ReplyOptions) error {
 	return c.alone(func(handle *rz_conversation) error { return c.begin(ctx, handle, options) })
 }
@@ -320,13 +320,13 @@ func (c *Conversation) begin(ctx context.Context, handle *rz_conversation, optio
 	return nil
 }
 
-// begun notes the beginning of a reply.
+// begun records the beginning of a reply.
 func (c *Conversation) begun(ctx context.Context, stop func(), logprobs int) {
 	c.reply.Swap(&begun{[]context.Context{ctx, c.scope.object}, stop, max(logprobs, 0) + 1}).stop()
 }
 
-// Reply makes a reply to the messages, part by part; an error comes last. Where the loop is left early, or with an
-// error, the reply is given up.
+// Reply generates a reply to the messages, part by part; an error comes last. If the loop is left early, or the reply
+// fails, the reply is given up.
 func (c *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Seq2[Part, error] {
 	return func(yield func(Part, error) bool) {
 		if err := c.alone(func(handle *rz_conversation) error {
@@ -337,9 +337,9 @@ func (c *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Se
 	}
 }
 
-// Say adds a message of the user and makes the whole reply to it, of which the content comes in pieces; an error comes
-// last. Where the loop is left early, or the context ends after the first piece, the reply keeps what was said; any
-// other error leaves the messages as they were. The options may be nil; Keep is set.
+// Say adds a user message and generates the whole reply, whose content comes in pieces; an error comes last. If the
+// loop is left early, or the context ends after the first piece, the conversation keeps the text so far. Any other
+// error restores the messages. The options may be nil; Keep is set.
 func (c *Conversation) Say(ctx context.Context, text string, options *ReplyOptions) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		handle, leave, err := c.held().enter()
@@ -376,7 +376,7 @@ func (c *Conversation) Say(ctx context.Context, text string, options *ReplyOptio
 	}
 }
 
-// speak makes a whole reply. One that is unfinished at the end, which may be a panic of the loop, is given up.
+// speak generates a whole reply. If it is unfinished at the end, as after a panic of the loop, it is given up.
 func (c *Conversation) speak(ctx context.Context, handle *rz_conversation, options *ReplyOptions, yield func(part Part) bool) error {
 	if err := c.begin(ctx, handle, options); err != nil {
 		return err
@@ -390,7 +390,7 @@ func (c *Conversation) speak(ctx context.Context, handle *rz_conversation, optio
 	for more {
 		goesOn, stepped := c.advance(NoLimit)
 		parts, err := c.ready()
-		for _, part := range parts { // those ahead of an error too
+		for _, part := range parts { // also those before an error
 			if !yield(part) {
 				return nil
 			}
@@ -405,7 +405,7 @@ func (c *Conversation) speak(ctx context.Context, handle *rz_conversation, optio
 	return nil
 }
 
-// Step works on the reply for about a budget of time. It tells whether there is more to do.
+// Step computes the reply for about the budget. It reports whether there is more to do.
 func (c *Conversation) Step(budget time.Duration) (more bool, err error) {
 	err = c.alone(func(*rz_conversation) (err error) {
 		more, err = c.advance(budget)
@@ -414,7 +414,7 @@ func (c *Conversation) Step(budget time.Duration) (more bool, err error) {
 	return more, err
 }
 
-// take takes conversations for a call, which ends with leave. A loop over a reply has its parts for itself.
+// take acquires conversations for a call, which ends with leave. A loop over a reply owns its parts.
 func take(conversations []*Conversation) (leave func(), err error) {
 	var taken []*Conversation
 	leave = func() {
@@ -424,7 +424,7 @@ func take(conversations []*Conversation) (leave func(), err error) {
 	}
 	for i, each := range conversations {
 		if slices.Contains(taken, each) {
-			continue // which the library refuses
+			continue // the library rejects it
 		}
 		object := each.held()
 		if object == nil || !object.busy.TryLock() {
@@ -439,16 +439,16 @@ func take(conversations []*Conversation) (leave func(), err error) {
 	return leave, nil
 }
 
-// advance is Step for who has taken the conversation.
+// advance is Step; the caller must have taken the conversation.
 func (c *Conversation) advance(budget time.Duration) (more bool, err error) {
 	return step(c, func(handle *rz_conversation, e *rz_error) int32 {
 		return lib.rz_conversation_step(handle, microseconds(budget), e)
 	})
 }
 
-// StepConversations is [Conversation.Step] for several conversations of one model in common passes over the weights. A
-// reply that fails ends alone, with [EndFailed], and one whose context has ended is left out: [Conversation.Err] of it
-// gives the error.
+// StepConversations is [Conversation.Step] for several conversations of one model (continuous batching). A failed reply
+// ends alone, with [EndFailed]; a reply whose context has ended is skipped. [Conversation.Err] returns the error of
+// either.
 func StepConversations(conversations []*Conversation, budget time.Duration) (more bool, err error) {
 	leave, err := take(conversations)
 	if err != nil {
@@ -462,7 +462,7 @@ func StepConversations(conversations []*Conversation, budget time.Duration) (mor
 
 func (c *Conversation) contexts() []context.Context { return c.reply.Load().contexts }
 
-// Parts are those of the reply that are new since the last call.
+// Parts returns the parts of the reply since the last call.
 func (c *Conversation) Parts() (parts []Part, err error) {
 	err = c.alone(func(*rz_conversation) (err error) {
 		parts, err = c.ready()
@@ -471,12 +471,12 @@ func (c *Conversation) Parts() (parts []Part, err error) {
 	return parts, err
 }
 
-// ready is Parts for who has taken the conversation.
+// ready is Parts; the caller must have taken the conversation.
 func (c *Conversation) ready() ([]Part, error) {
 	return partsOf(c, lib.rz_conversation_next_into)
 }
 
-// Logprobs are those of the tokens of content that are new since the last call, of a reply with ReplyOptions.Logprobs.
+// Logprobs returns the log probabilities of content tokens since the last call, for ReplyOptions.Logprobs.
 func (c *Conversation) Logprobs() ([]TokenLogprobs, error) {
 	if c.held() == nil {
 		return nil, missing("the conversation")
@@ -484,9 +484,9 @@ func (c *Conversation) Logprobs() ([]TokenLogprobs, error) {
 	return logprobsOf(c, c.reply.Load().width, lib.rz_conversation_logprobs_into)
 }
 
-// Messages are those from number first on: as they were added, and replies with "content", "reasoning_content",
-// "tool_calls" and "finish_reason". An unfinished reply is not among them. Numbers are of type [json.Number], so that none
-// is rounded.
+// Messages returns the messages from index first on: as they were added, and replies with "content",
+// "reasoning_content", "tool_calls" and "finish_reason". An unfinished reply is not included. Numbers are of type
+// [json.Number], so that none is rounded.
 func (c *Conversation) Messages(first int) (messages []map[string]any, err error) {
 	from, err := whole(first, "first")
 	if err != nil {
@@ -504,13 +504,13 @@ func (c *Conversation) Messages(first int) (messages []map[string]any, err error
 	return messages, err
 }
 
-// Fork makes a second conversation with the same past, between replies.
+// Fork copies the conversation, between replies; both share the KV cache copy-on-write.
 func (c *Conversation) Fork() (*Conversation, error) {
 	var fork *rz_conversation
 	if err := use(c, func(handle *rz_conversation, e *rz_error) int32 {
 		status := lib.rz_conversation_fork(handle, &fork, e)
 		if status >= 0 {
-			_, _ = c.scope.acquire() // which is never closed
+			_, _ = c.scope.acquire() // it is never closed
 		}
 		return status
 	}); err != nil {
@@ -521,20 +521,20 @@ func (c *Conversation) Fork() (*Conversation, error) {
 
 // ConversationInfo is the state of a conversation and of its last reply.
 type ConversationInfo struct {
-	Messages, FirstInPrompt int  // number of messages, and of the first that is in prompts: OverflowForget leaves some out
-	MediaCount              int  // number of media that messages name
-	Unfinished              bool // a reply is being made
+	Messages, FirstInPrompt int  // number of messages; index of the first one in prompts, > 0 after OverflowForget
+	MediaCount              int  // number of media in messages
+	Unfinished              bool // true during a reply
 	End                     EndReason
-	Stopped                 error // why an unfinished reply does not go on, because a context has ended; else nil
+	Stopped                 error // context error that stopped an unfinished reply; else nil
 
-	Prompt, Reused, PromptDone         int // tokens of its prompt, those that were remembered, and those computed by now
-	Tokens, ReasoningTokens            int // tokens made, and those of them that are reasoning
-	Drafted, Accepted                  int // tokens of drafts that were computed, and those of them that were right
-	Len, Capacity                      int // tokens that are remembered, and those that there is room for
+	Prompt, Reused, PromptDone         int // tokens of its prompt, those reused from the KV cache, and those computed so far
+	Tokens, ReasoningTokens            int // generated tokens, and the reasoning tokens among them
+	Drafted, Accepted                  int // draft tokens that were verified, and accepted ones
+	Len, Capacity                      int // tokens in the KV cache, and its capacity
 	PromptTime, TokensTime, FirstToken time.Duration
 }
 
-// Info is the state of the conversation and of its last reply.
+// Info returns the state of the conversation and of its last reply.
 func (c *Conversation) Info() (ConversationInfo, error) {
 	var info rz_conversation_info
 	info.struct_size = uint32(unsafe.Sizeof(info))

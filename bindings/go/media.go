@@ -15,17 +15,17 @@ import (
 	"realizar.dev/go/hub"
 )
 
-// Encoder makes media of pictures, for a model that sees. It may be used by any number of goroutines at once.
+// Encoder is a vision or audio encoder with its projector. It may be used by any number of goroutines at once.
 type Encoder struct{ encoder *owned[*rz_encoder] }
 
-// Media are the rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. They may
-// be used by any number of goroutines at once.
+// Media are the embeddings of an image, a video or audio, one row per token position, for any number of prompts. They
+// may be used by any number of goroutines at once.
 type Media struct {
 	media *owned[*rz_media]
 	ctx   context.Context // ends steps
 }
 
-// Prompt is tokens and media in their order. It may be used by any number of goroutines at once.
+// Prompt is a sequence of tokens and media. It may be used by any number of goroutines at once.
 type Prompt struct{ prompt *owned[*rz_prompt] }
 
 // PixelFormat is the order of the bytes of a pixel.
@@ -38,15 +38,15 @@ const (
 	PixelsGray8 PixelFormat = rz_PIXELS_GRAY8 // one byte
 )
 
-// Pixels are a picture in memory, its rows from the top.
+// Pixels are an image in memory, row by row from the top.
 type Pixels struct {
 	Format        PixelFormat
 	Width, Height int
-	Stride        int // bytes from one row to the next; 0: rows follow one another
+	Stride        int // bytes from one row to the next; 0: rows are contiguous
 	Data          []byte
 }
 
-// PixelsOf are those of a picture of the standard library; none of nil.
+// PixelsOf returns the pixels of an image of the standard library; zero Pixels for nil.
 func PixelsOf(picture image.Image) Pixels {
 	if picture == nil {
 		return Pixels{}
@@ -63,7 +63,7 @@ func PixelsOf(picture image.Image) Pixels {
 	return Pixels{PixelsRGBA8, size.X, size.Y, p.Stride, p.Pix}
 }
 
-// check refuses pixels that end before the last row does, behind whose end C would read.
+// check rejects pixels that end before the last row, because C would read past their end.
 func (p *Pixels) check() error {
 	width := map[PixelFormat]int{PixelsRGB8: 3, PixelsRGBA8: 4, PixelsBGRA8: 4, PixelsGray8: 1}[p.Format]
 	row, stride := int64(width)*int64(p.Width), int64(p.Stride)
@@ -81,76 +81,76 @@ func (p *Pixels) check() error {
 // EncoderOptions are optional; the zero value means the defaults.
 type EncoderOptions struct {
 	Device       uint32      // 0 or 1: the CPU
-	Quantize     ElementType // type that matrices of floats are converted to; 0: the types of the files
-	MaxRows      int         // the most rows that a picture or a sound may have; 0: what the files allow, at most 4096
-	Kind         MediaKind   // the encoder of a file that has several; 0: pictures, else sound
-	AllowUnknown bool        // keys and tensors that are not known are passed over
+	Quantize     ElementType // type that float matrices are quantized to; 0: the types of the files
+	MaxRows      int         // maximum rows of an image or of audio; 0: what the files allow, at most 4096
+	Kind         MediaKind   // the encoder of a file that has several; 0: vision, else audio
+	AllowUnknown bool        // ignore unknown keys and tensors
 
-	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
+	Progress func(done, total uint64) error // gets bytes; an error ends the load; may be nil
 }
 
 // MediaOptions are optional; the zero value means the defaults.
 type MediaOptions struct {
-	MinRows, MaxRows int    // bounds that pictures are enlarged or shrunk to where the model takes any size; 0: the encoder's
-	MaxTiles         int    // the most tiles, an overview not counted; 0: the model's; 1: the whole picture alone
-	MaxPixels        int    // the most pixels of a picture in a file; 0: 64 million
-	Background       uint32 // the colour behind transparent pixels, 0xffRRGGBB; 0: white
+	MinRows, MaxRows int    // bounds to which images are resized if the model takes any size; 0: the encoder's
+	MaxTiles         int    // maximum tiles, without the overview; 0: the model's; 1: only the whole image
+	MaxPixels        int    // maximum pixels of an image file; 0: 64 million
+	Background       uint32 // background color of transparent pixels, 0xffRRGGBB; 0: white
 
-	// [Media.Step] does the work, until the context ends, and prompts refuse the medium until it is done. Progress is not
-	// told.
+	// InSteps: [Media.Step] encodes, until the context ends. Prompts reject the media until it is done. Progress is not
+	// called.
 	InSteps bool
 
-	Progress func(done, total uint64) error // told tiles; an error of it ends the call; nil: nobody
+	Progress func(done, total uint64) error // gets tiles; an error ends the call; may be nil
 }
 
 // EncoderInfo describes an encoder.
 type EncoderInfo struct {
 	Projector                 string
-	Mutual                    bool // the rows of a picture see each other, so that one step of the model computes them
+	Mutual                    bool // bidirectional attention among the rows of an image, so one step must compute them all
 	RowDim, NLayers           int
-	TileSide                  int // pixels of the side of a tile; 0: a picture is one tile of any size
-	Grain                     int // pixels of which the sides of tiles are multiples
+	TileSide                  int // pixels of a tile's side; 0: an image is one tile of any size
+	Grain                     int // pixels; the sides of tiles are multiples of it
 	MinRows, MaxRows          int
 	WeightBytes, ScratchBytes uint64
-	Kinds                     []MediaKind // of the media that it makes
-	SampleRate                int         // samples a second that sound is brought to; 0 of pictures
+	Kinds                     []MediaKind // kinds of media that it encodes
+	SampleRate                int         // samples per second that audio is resampled to; 0 for vision
 }
 
-// EncoderPlan is the memory that an encoder takes beside that of its model, in bytes.
+// EncoderPlan is the memory that an encoder takes in addition to its model's, in bytes.
 type EncoderPlan struct {
-	MaxRows                       int // rows of the largest picture
+	MaxRows                       int // rows of the largest image
 	WeightsHost, ScratchHost, Row uint64
 }
 
-// MediaKind is what rows stand for.
+// MediaKind is the kind of media that rows represent.
 type MediaKind uint32
 
 const (
-	Image  MediaKind = rz_MEDIA_IMAGE  // a picture
-	Audio  MediaKind = rz_MEDIA_AUDIO  // a sound
-	Text   MediaKind = rz_MEDIA_TEXT   // the source of an encoder and a decoder
-	Vector MediaKind = rz_MEDIA_VECTOR // the vector of a picture, which is compared with those of texts
+	Image  MediaKind = rz_MEDIA_IMAGE  // an image
+	Audio  MediaKind = rz_MEDIA_AUDIO  // audio
+	Text   MediaKind = rz_MEDIA_TEXT   // the source text of an encoder-decoder model
+	Vector MediaKind = rz_MEDIA_VECTOR // the embedding of an image, to be compared with embeddings of texts
 	Video  MediaKind = rz_MEDIA_VIDEO  // frames of a video
 )
 
-// TokenMedia stands in the tokens of sessions and prompts for a row of a medium.
+// TokenMedia is the placeholder for a row of media in the tokens of sessions and prompts.
 const TokenMedia uint32 = rz_TOKEN_MEDIA
 
-// MediaInfo describes a medium.
+// MediaInfo describes media.
 type MediaInfo struct {
 	Kind                   MediaKind
-	Rows                   int // each takes the place of a token in a session
-	Tokens                 int // of a prompt: the rows, and the model's tokens around and between them
+	Rows                   int // each occupies a token position in a session
+	Tokens                 int // in a prompt: the rows, and the model's tokens around and between them
 	RowDim                 int
-	Columns, Lines         int // rows of a line, and lines; of a tile where there are several, of a pair of frames
-	Pairs                  int // of frames of a video
-	TileColumns, TileLines int // 0 where the picture is one tile
+	Columns, Lines         int // rows per line, and lines; per tile if there are several, per pair of frames
+	Pairs                  int // pairs of frames of a video
+	TileColumns, TileLines int // 0 if the image is one tile
 	Overview               bool
-	Width, Height          int // pixels of the picture, turned upright; samples of a sound, and 0
-	SeenWidth, SeenHeight  int // pixels as the model sees them, by which places that it names are mapped back
+	Width, Height          int // pixels of the image, turned upright; for audio the samples, and 0
+	SeenWidth, SeenHeight  int // pixels after resizing, to map coordinates in replies back
 	Bytes                  uint64
 	EncodeTime             time.Duration
-	Hash                   [32]byte // the same for the same pixels, options and encoder: a key for tables
+	Hash                   [32]byte // equal for equal pixels, options and encoder: a cache key
 }
 
 func (e *Encoder) held() *owned[*rz_encoder] {
@@ -160,9 +160,8 @@ func (e *Encoder) held() *owned[*rz_encoder] {
 	return e.encoder
 }
 
-// LoadEncoder loads the encoder that belongs to the model: the .gguf file with the projector ("mmproj-..."), or a
-// folder with a config.json, that of the model where it has both; or the encoder of a model of the Hub,
-// "hf:owner/name". It stops early when the context ends.
+// LoadEncoder loads the model's encoder: the .gguf file with the projector ("mmproj-..."), a folder with a config.json
+// (the model's own if it contains both), or "hf:owner/name" of the Hub. It stops early when the context ends.
 func (m *Model) LoadEncoder(ctx context.Context, path string, options *EncoderOptions) (*Encoder, error) {
 	return m.withEncoder(ctx, path, options, func(name *byte, params *rz_encoder_params) (*Encoder, error) {
 		return made(m, func(model *rz_model, out **rz_encoder, e *rz_error) int32 {
@@ -172,7 +171,7 @@ func (m *Model) LoadEncoder(ctx context.Context, path string, options *EncoderOp
 	})
 }
 
-// PlanEncoder tells what [Model.LoadEncoder] will take, before a weight is read.
+// PlanEncoder returns the memory that [Model.LoadEncoder] will take, before a weight is read.
 func (m *Model) PlanEncoder(ctx context.Context, path string, options *EncoderOptions) (EncoderPlan, error) {
 	var p rz_encoder_plan
 	p.struct_size = uint32(unsafe.Sizeof(p))
@@ -217,7 +216,7 @@ func (m *Model) withEncoder(ctx context.Context, path string, options *EncoderOp
 	if options.Kind != 0 && options.Kind != Image && options.Kind != Audio {
 		return nil, wrong("Kind is %d; it must be Image, Audio or 0", options.Kind)
 	}
-	params.flags = uint32(options.Kind) // whose bits are the same
+	params.flags = uint32(options.Kind) // their bits are the same
 	if options.AllowUnknown {
 		params.flags |= rz_MODEL_ALLOW_UNKNOWN
 	}
@@ -229,12 +228,12 @@ func (m *Model) withEncoder(ctx context.Context, path string, options *EncoderOp
 	return encoder, told.instead(m.held().ended(err, ctx))
 }
 
-// Close frees the encoder; its media stay. Closing twice is fine.
+// Close frees the encoder; its media remain usable. Closing twice is fine.
 func (e *Encoder) Close() error {
 	return e.held().close()
 }
 
-// Info describes the encoder.
+// Info returns the description of the encoder.
 func (e *Encoder) Info() (EncoderInfo, error) {
 	var c rz_encoder_info
 	c.struct_size = uint32(unsafe.Sizeof(c))
@@ -254,7 +253,7 @@ func (e *Encoder) EncodeImage(ctx context.Context, file []byte, options *MediaOp
 	})
 }
 
-// EncodePixels encodes a picture in memory.
+// EncodePixels encodes an image in memory.
 func (e *Encoder) EncodePixels(ctx context.Context, pixels Pixels, options *MediaOptions) (*Media, error) {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
@@ -268,7 +267,7 @@ func (e *Encoder) EncodePixels(ctx context.Context, pixels Pixels, options *Medi
 }
 
 // EncodeFrames encodes a video: at least two frames of one size, and the time of each in seconds from its beginning.
-// MaxTiles and MaxPixels do not count; MaxRows is a bound on all frames together.
+// MaxTiles and MaxPixels have no effect; MaxRows limits all frames together.
 func (e *Encoder) EncodeFrames(ctx context.Context, frames []Pixels, times []float64, options *MediaOptions) (*Media, error) {
 	if len(frames) != len(times) {
 		return nil, wrong("times has %d entries; it must have as many as frames, %d", len(times), len(frames))
@@ -287,7 +286,7 @@ func (e *Encoder) EncodeFrames(ctx context.Context, frames []Pixels, times []flo
 	})
 }
 
-// pinned are the pixels as the library takes them.
+// pinned returns the pixels as the library takes them, pinned in memory.
 func (p *Pixels) pinned(pinner *runtime.Pinner) (c rz_pixels, err error) {
 	if err = p.check(); err == nil {
 		c = rz_pixels{
@@ -299,9 +298,8 @@ func (p *Pixels) pinned(pinner *runtime.Pinner) (c rz_pixels, err error) {
 	return c, err
 }
 
-// EncodeSamples encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, rate of each a
-// second. Several channels become their mean. Of the options MaxRows, InSteps and Progress count, which is told of
-// parts.
+// EncodeSamples encodes audio: interleaved samples of the channels, from -1 to 1, rate per channel and second. Several
+// channels are averaged. Of the options, MaxRows, InSteps and Progress (in parts) have an effect.
 func (e *Encoder) EncodeSamples(ctx context.Context, samples []float32, channels int, rate uint32, options *MediaOptions) (*Media, error) {
 	n, err := whole(channels, "channels")
 	if err != nil {
@@ -319,7 +317,7 @@ func (e *Encoder) EncodeAudio(ctx context.Context, file []byte, options *MediaOp
 	})
 }
 
-// kinds are those of which the bits are set.
+// kinds returns the kinds whose bits are set.
 func kinds(bits uint32) (all []MediaKind) {
 	for _, kind := range []MediaKind{Image, Audio, Vector, Video} {
 		if bits&uint32(kind) != 0 {
@@ -371,7 +369,7 @@ func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
 	return media, told.instead(e.held().ended(err, ctx))
 }
 
-// encodeInSteps begins a medium, whose steps end with the context and with the medium.
+// encodeInSteps creates media whose steps end with the context, or when the media are closed.
 func (e *Encoder) encodeInSteps(ctx context.Context, params *rz_media_params,
 	f func(encoder *rz_encoder, params *rz_media_params, out **rz_media, e *rz_error) int32) (*Media, error) {
 	cancel, stop, err := newCancel(ctx)
@@ -399,8 +397,8 @@ func makeMedia[F any](from holder[F], f func(from F, out **rz_media, e *rz_error
 		func(media *owned[*rz_media]) *Media { return &Media{media, context.Background()} })
 }
 
-// Measure is what [Media.Info] would say of a picture of so many pixels, or of a sound of width samples of a channel at
-// the rate of the encoder and no height, without one; time and hash are zero.
+// Measure returns the [Media.Info] of an image of width x height pixels, or of audio with width samples per channel at
+// the encoder's rate and height 0, without encoding; time and hash are zero.
 func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, error) {
 	var counts counts
 	w, h := counts.of(width, "width"), counts.of(height, "height")
@@ -416,8 +414,8 @@ func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, 
 	})
 }
 
-// MediaFromRows makes a medium of rows that an encoder of the caller gave, each of rowDim numbers. columns times lines
-// is the number of rows, for models whose positions go by both; 0 for both: one line.
+// MediaFromRows makes media from embeddings of the caller's own encoder, rows of rowDim numbers. columns * lines must be
+// the number of rows, for models with M-RoPE positions; 0 for both: one line.
 func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, lines int) (*Media, error) {
 	if rowDim < 1 || len(rows)%rowDim != 0 {
 		return nil, wrong("%d numbers are no rows of %d", len(rows), rowDim)
@@ -433,8 +431,8 @@ func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, l
 	})
 }
 
-// MediaFromTokens makes the source of a model with an encoder and a decoder (Info.ReadsSource): what its encoder makes
-// of a text, and the token that the decoder starts from. A prompt of it is all that a session of the model begins with.
+// MediaFromTokens encodes the source text of an encoder-decoder model (Info.ReadsSource); the media include the token
+// that the decoder starts from. A session of such a model must begin with a prompt of only these media.
 func (m *Model) MediaFromTokens(ctx context.Context, tokens []uint32) (*Media, error) {
 	cancel, stop, err := m.held().watch(ctx)
 	if err != nil {
@@ -447,7 +445,7 @@ func (m *Model) MediaFromTokens(ctx context.Context, tokens []uint32) (*Media, e
 	return media, m.held().ended(err, ctx)
 }
 
-// LoadMedia reads a medium that was saved for the same model; no encoder is needed.
+// LoadMedia reads media that were saved for the same model; it needs no encoder.
 func (m *Model) LoadMedia(r io.Reader) (*Media, error) {
 	return restored(r, func(read, user uintptr) (*Media, error) {
 		return makeMedia(m, func(model *rz_model, out **rz_media, e *rz_error) int32 {
@@ -463,32 +461,32 @@ func (m *Media) held() *owned[*rz_media] {
 	return m.media
 }
 
-// Save writes the medium to w, for [Model.LoadMedia].
+// Save writes the media to w, for [Model.LoadMedia].
 func (m *Media) Save(w io.Writer) error {
 	return save(m, w, lib.rz_media_save)
 }
 
-// Close frees the medium; prompts and sessions that have it go on. Closing twice is fine.
+// Close frees the media; prompts and sessions that use them remain usable. Closing twice is fine.
 func (m *Media) Close() error {
 	return m.held().close()
 }
 
 func (m *Media) contexts() []context.Context { return []context.Context{m.ctx} }
 
-// Step works for about a budget of time on a medium that was made with [MediaOptions].InSteps. It tells whether there
-// is more to do.
+// Step encodes for about the budget, for media created with [MediaOptions].InSteps. It reports whether there is more to
+// do.
 func (m *Media) Step(budget time.Duration) (more bool, err error) {
 	return step(m, func(media *rz_media, e *rz_error) int32 {
 		return lib.rz_media_step(media, microseconds(budget), e)
 	})
 }
 
-// Rows are those of the medium, one behind the other, each of MediaInfo.RowDim numbers.
+// Rows returns the embeddings, concatenated, each of MediaInfo.RowDim numbers.
 func (m *Media) Rows() ([]float32, error) {
 	return sized(m, 0, lib.rz_media_rows_into)
 }
 
-// Info describes the medium.
+// Info returns the description of the media.
 func (m *Media) Info() (MediaInfo, error) {
 	return mediaInfo(m, lib.rz_media_info_get)
 }
@@ -505,14 +503,14 @@ func mediaInfo[H any](of holder[H], f func(of H, out *rz_media_info, e *rz_error
 	}, err
 }
 
-// PromptPart is either tokens or a medium.
+// PromptPart is either tokens or media.
 type PromptPart struct {
 	Tokens []uint32
 	Media  *Media
 }
 
-// NewPrompt makes a prompt of parts, which keeps their media alive. With bare it has the rows of media alone, without
-// the model's tokens around and between them.
+// NewPrompt makes a prompt of parts and keeps their media alive. With bare, it omits the model's tokens around and
+// between the rows of media.
 func (m *Model) NewPrompt(parts []PromptPart, bare bool) (*Prompt, error) {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
@@ -536,8 +534,8 @@ func (m *Model) NewPrompt(parts []PromptPart, bare bool) (*Prompt, error) {
 		func(prompt *owned[*rz_prompt]) *Prompt { return &Prompt{prompt} })
 }
 
-// NewChatPrompt makes a prompt of messages, up to where the assistant speaks next. Their content may have parts with
-// the numbers of media: {"type": "image", "media": 0}.
+// NewChatPrompt makes a prompt of messages, up to the beginning of the assistant's reply. Content parts name media by
+// index: {"type": "image", "media": 0}.
 func (m *Model) NewChatPrompt(transcript *Transcript, media ...*Media) (*Prompt, error) {
 	text, err := marshal(transcript)
 	if err != nil {
@@ -560,7 +558,7 @@ func (p *Prompt) Close() error {
 	return p.held().close()
 }
 
-// Len is the number of tokens, each row of a medium counted as one; 0 once it is closed.
+// Len returns the number of tokens, including one per row of media; 0 after Close.
 func (p *Prompt) Len() (n int) {
 	_ = use(p, func(prompt *rz_prompt, _ *rz_error) int32 {
 		n = int(lib.rz_prompt_len(prompt))
@@ -569,7 +567,7 @@ func (p *Prompt) Len() (n int) {
 	return n
 }
 
-// Tokens are those of the prompt, with [TokenMedia] for each row of a medium.
+// Tokens returns the tokens, with [TokenMedia] for each row of media.
 func (p *Prompt) Tokens() ([]uint32, error) {
 	return sized(p, 0, lib.rz_prompt_tokens_into)
 }
@@ -581,7 +579,7 @@ func (p *Prompt) held() *owned[*rz_prompt] {
 	return p.prompt
 }
 
-// MatchPrompt is how many of the first tokens of a prompt the session need not compute again.
+// MatchPrompt returns the length of the prompt's prefix that is already in the session's KV cache.
 func (s *Session) MatchPrompt(prompt *Prompt) (int, error) {
 	object, release, err := required[*rz_prompt](prompt, "prompt")
 	if err != nil {
@@ -595,8 +593,8 @@ func (s *Session) MatchPrompt(prompt *Prompt) (int, error) {
 	return int(common), err
 }
 
-// PrefillPrompt appends the tokens of a prompt from number first on, at least one: 0, or what [Session.MatchPrompt]
-// gave once the session was truncated to it.
+// PrefillPrompt appends the prompt's tokens from index first on, at least one. first is 0, or the result of
+// [Session.MatchPrompt] after truncating the session to it.
 func (s *Session) PrefillPrompt(ctx context.Context, prompt *Prompt, first int) error {
 	object, release, err := required[*rz_prompt](prompt, "prompt")
 	if err != nil {
