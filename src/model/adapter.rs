@@ -1,5 +1,5 @@
-//! Where LoRA adapters apply in a network: which matrix product a tensor name means, and the rows of a factor in that
-//! product's order. An adapter of another network fails with the tensor that does not fit.
+//! Maps the tensors of a LoRA adapter to a network's matrix products, with rows in the network's order. An adapter of
+//! another network fails with the name of the tensor that does not fit.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ pub struct Adaptable {
     widest: usize,
     /// The matrices of the program, indexed by `Weight`.
     matrices: Vec<Matrix>,
-    /// Their indices, sorted by name.
+    /// Indices into `matrices`, sorted by tensor name.
     by_name: Vec<usize>,
     /// Rows and columns of the output matrix, and its type.
     head: Option<(usize, usize, DType)>,
@@ -33,32 +33,32 @@ pub struct Adaptable {
 /// Rows of a tensor that a network multiplies by.
 struct Matrix {
     name: String,
-    /// Number of rows of the tensor; next, the used ones.
+    /// Number of rows of the tensor, and the rows that the network uses.
     of: usize,
     runs: RowRuns,
     cols: usize,
     dtype: DType,
-    /// Why no adapter can apply to it.
+    /// Reason why no adapter can apply to the matrix.
     refused: Option<&'static str>,
 }
 
-/// A part of a tensor's product: where the adapter is added, and the rows of its B.
+/// Part of a tensor's product: the base product, and the rows of the adapter's B for it.
 struct Part {
     beside: Beside,
     rows: RowRuns,
-    /// True if RoPE applies to its heads.
+    /// True if RoPE applies to the heads of the result.
     turns: bool,
     /// Type of the weights.
     dtype: DType,
 }
 
-/// The factors of an adapter as matrices, and their products.
+/// Matrices A and B of an adapter, and their low-rank products.
 pub struct Factors<'a> {
     pub matrices: Vec<FactorMatrix<'a>>,
     pub products: Vec<LowRank>,
 }
 
-/// A factor with rows in the network's order.
+/// Matrix A or B with rows in the network's order.
 pub struct FactorMatrix<'a> {
     file: &'a AdapterFile,
     info: &'a TensorInfo,
@@ -68,7 +68,7 @@ pub struct FactorMatrix<'a> {
     target: DType,
 }
 
-/// Returns the type of a factor next to weights: 16-bit, unless the weights are F32.
+/// Returns the type in which A and B are stored: 16-bit, unless the base weights are F32.
 fn target(factor: DType, weights: DType) -> DType {
     if factor == quant::F32 && weights != quant::F32 { quant::F16 } else { factor }
 }
@@ -95,7 +95,7 @@ impl Network<'_> {
                     let dtype = self.matrices[weight.0 as usize].dtype();
                     let sizes = (self.program.vocab, self.program.width(*x), dtype);
                     head = (!self.scaled.contains(weight)).then_some(sizes);
-                    // The output matrix is rejected under its own name, which it may share with the embedding.
+                    // `head` takes adapters of the output matrix; with tied embeddings the embedding takes none.
                     refuse(*weight, "is looked up");
                 }
             }
@@ -200,7 +200,7 @@ impl Adaptable {
             }
             return Ok((parts, (self.matrices[first].of, self.matrices[first].cols)));
         }
-        // One fused tensor for q, k and v where the model has three, or the other way round.
+        // The adapter may have one fused tensor where the network has q, k and v, or vice versa.
         let three = one_of_three.map(|part| named(&format!("{layer}.{part}.weight")).first().copied());
         let mut fused = named(&format!("{layer}.attn_qkv.weight")).to_vec();
         fused.sort_by_key(|&i| self.matrices[i].runs.first);
@@ -242,7 +242,7 @@ impl Adaptable {
     /// Returns the rows of B in the network's order.
     fn rows(&self, part: &Part, pair: &FactorPair, file: &AdapterFile) -> Result<Option<Vec<usize>>> {
         let (width, half) = (self.heads.head_dim, self.heads.head_dim / 2);
-        // From a row of a head in the network to the one in the adapter.
+        // Maps a row of a head in the network to the row in the adapter.
         let turned: Option<fn(usize, usize) -> usize> = match self.pairs_of(file).filter(|_| part.turns) {
             Some([RopePairs::Halves, RopePairs::Adjacent]) => Some(|i, half| i % 2 * half + i / 2),
             Some([RopePairs::Adjacent, RopePairs::Halves]) => Some(|i, half| i % half * 2 + i / half),

@@ -41,8 +41,8 @@ use crate::tensor::DType;
 pub struct Network<'a> {
     pub hyper: Hyper,
     pub program: Program,
-    /// The network up to the hidden states of all tokens, the only activation it keeps, or the encoder of an
-    /// encoder-decoder network; with the same weight handles.
+    /// The network without its head: it keeps only the hidden states of all tokens. Of an encoder-decoder network, the
+    /// encoder. Weight handles are those of `program`.
     pub states: Program,
     /// The MTP layer, with the same weight handles, if requested; for a draft head, the network itself.
     pub predictor: Option<Predictor>,
@@ -99,7 +99,7 @@ pub struct Builder<'a> {
     pub hyper: Hyper,
     /// Scale of what blocks add to the residual stream.
     pub residual_scale: f32,
-    /// `attention.layer_norm_rms_epsilon` and `attention.layer_norm_epsilon`; if a file has only one, both are that.
+    /// `attention.layer_norm_rms_epsilon` and `attention.layer_norm_epsilon`; a file with one of them sets both.
     pub(super) rms_eps: f32,
     layer_eps: f32,
     pub(super) tensors: Tensors<'a>,
@@ -251,7 +251,7 @@ impl<'a> Builder<'a> {
         Ok(out)
     }
 
-    /// Reads later tensors from block number `block`, which several layers may share.
+    /// Makes later tensor names refer to block `block`, which several layers may share.
     pub fn take_block(&mut self, block: usize) {
         self.layer = Some(block);
     }
@@ -409,7 +409,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns the bias of a product that is multiplied by `factor` afterwards.
+    /// Returns the bias divided by `factor`, for a product that is scaled after its bias is added.
     fn bias_before(&mut self, factor: f32, bias: &[f32]) -> Vector {
         self.vector(bias.iter().map(|b| b / factor).collect())
     }
@@ -500,7 +500,7 @@ impl<'a> Builder<'a> {
         self.rope_by(config, divisors.as_deref())
     }
 
-    /// Like `rope`, for a network that rotates fewer pairs than the file has divisors: uses the first ones.
+    /// Like `rope`, for a file with more divisors than the network has pairs: uses the first ones.
     pub fn rope_by_first_divisors(&mut self, config: &RopeConfig) -> Result<RopeChoice> {
         let divisors = self.tensors.rope_divisors("rope_freqs.weight")?;
         self.rope_by(config, divisors.as_deref().map(|all| all.get(..config.n_dims / 2).unwrap_or(all)))

@@ -102,8 +102,8 @@ impl Builder<'_> {
         n_heads.into_iter().zip(n_kv_heads).map(heads).collect()
     }
 
-    /// True for recurrent layers: as listed in the file, otherwise all but the last of each interval, the file's or the
-    /// architecture's.
+    /// True for recurrent layers: as listed in the file, otherwise all but the last of each interval. The file's
+    /// interval overrides `interval`.
     pub fn recurrent_layers(&self, interval: usize) -> Result<Vec<bool>> {
         let (key, n) = ("attention.recurrent_layers", self.hyper.n_layers);
         let interval = self.keys.size("full_attention_interval")?.unwrap_or(interval);

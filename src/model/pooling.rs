@@ -38,7 +38,7 @@ pub struct Ranker {
     /// Pooling of the vector to classify; never `None` or `Rank`.
     pub pooling: Pooling,
     pub layers: Vec<Dense>,
-    /// Number of layers applied per token before pooling, the first ones.
+    /// Number of leading layers that are applied per token, before pooling.
     pub ahead: usize,
     /// True if scores are probabilities (softmax).
     pub softmax: bool,

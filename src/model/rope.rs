@@ -128,7 +128,7 @@ fn scaling(keys: &Keys, context_length: u32) -> Result<RopeScaling> {
         }
         Some("yarn") => {
             let original_context = original_context.unwrap_or(context_length);
-            // A partial YaRN extrapolation; some converters write the stretch factor here.
+            // Partial YaRN extrapolation is unsupported; some converters write the stretch factor here.
             if keys.float("rope.scaling.yarn_ext_factor")?.is_some_and(|share| share != 1.0 && share != factor) {
                 return Err(keys.unsupported("rope.scaling.yarn_ext_factor"));
             }
@@ -151,15 +151,14 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
         RopeScaling::Llama3 { factor, low, high, original_context } => {
             let (factor, low, high) = (f64::from(*factor), f64::from(*low), f64::from(*high));
             for f in &mut inv_freq {
-                // Depends on the rotations over the trained context: with many the angle is kept, with few it is
-                // scaled.
+                // Frequencies with many rotations over the trained context are kept; those with few are divided.
                 let turns = f64::from(*original_context) * *f / std::f64::consts::TAU;
                 let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
                 *f = *f * smooth + *f / factor * (1.0 - smooth);
             }
         }
         RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context, truncate } => {
-            // The pair with `beta` rotations over the trained context.
+            // Index of the pair that rotates `beta` times over the trained context.
             let pair = |beta: f32| {
                 let turns = f64::from(*original_context) / (f64::from(beta) * std::f64::consts::TAU);
                 n as f64 * libm::log(turns) / (2.0 * libm::log(base))

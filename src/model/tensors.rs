@@ -64,7 +64,7 @@ impl FileMatrix<'_> {
         self.zeros = [rows.saturating_sub(self.rows.len()), cols.saturating_sub(self.cols)];
     }
 
-    /// Returns its rows, and the number of rows of the tensor.
+    /// Returns the rows of the matrix, and the number of rows of the tensor.
     pub fn runs(&self) -> (RowRuns, usize) {
         (self.rows, self.info.shape.rows() as usize)
     }

@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::format::Value;
 
 impl Builder<'_> {
-    /// Returns the window of each layer, 0 or `window`: as listed in the file, otherwise all but the last of each
-    /// period, the file's or the architecture's; with a period of 0, all.
+    /// Returns the window of each layer, 0 or `window`: as listed in the file, otherwise `window` in all but the last
+    /// layer of each period (0: in all layers). The file's period overrides `period`.
     pub fn windows(&self, window: usize, period: usize) -> Result<Vec<usize>> {
         let (key, n) = ("attention.sliding_window_pattern", self.hyper.n_layers);
         let list: Option<Vec<bool>> = match self.keys.metadata.get(&self.keys.name(key)) {
@@ -41,12 +41,12 @@ impl Builder<'_> {
         Ok(windows)
     }
 
-    /// Returns one window for all or the listed layers, if the file declares one.
+    /// Returns the declared window for all or the listed layers; 0 if the file declares none.
     pub fn windows_if_told(&self) -> Result<Vec<usize>> {
         self.windows_of_period(0)
     }
 
-    /// `windows`, if the file declares one.
+    /// `windows` with the declared window; 0 if the file declares none.
     pub fn windows_of_period(&self, period: usize) -> Result<Vec<usize>> {
         match self.keys.size("attention.sliding_window")? {
             Some(window) => self.windows(window, period),

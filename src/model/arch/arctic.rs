@@ -11,7 +11,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope_config(RopePairs::Adjacent)?;
     let rope = b.rope(&rope)?;
     let Some(moe) = b.moe(true)? else { return Err(b.keys.unsupported("expert_count")) };
-    // The file's width is the experts'.
+    // The file declares the experts' width.
     b.hyper.ffn = b.hyper.hidden;
     let x = b.embed(1.0)?;
     b.layers(|b, _| {

@@ -32,7 +32,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let h = b.rms_norm(x, "output_norm")?;
     b.head(h, 1.0, 0.0)?;
     b.predictor(|b, x| {
-        // It attends to all positions.
+        // The MTP layer attends to all positions.
         b.ignore_indexer();
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.latent_attention(h, latent)?;
@@ -44,8 +44,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
     })
 }
 
-/// True for layers with an indexer of their own, out of those that `attend`, always including the first: from the file,
-/// otherwise by `default`. Older GLM files without the key use one in four after the second layer if their context
+/// True for layers with their own indexer: as declared by the file, otherwise by `default`. The first layer that
+/// `attend`s always has one. Older GLM files without the key use one in four layers after the second if their context
 /// length is GLM 5.2's.
 pub(super) fn own_indexers(
     b: &Builder,

@@ -35,7 +35,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, logit_softcap)
 }
 
-/// The largest Gemma of a generation, recognized by its number of layers, scales by the residual width per head.
+/// Scale of scores. The largest Gemma of a generation uses `hidden / n_heads` instead of the head width.
 pub fn attention_scale(b: &Builder, layers_of_largest: usize) -> Result<f32> {
     let width = match b.hyper.n_layers == layers_of_largest {
         true => b.hyper.hidden / b.hyper.heads.n_heads,

@@ -35,7 +35,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         return Err(b.keys.unsupported("embedding_length_per_layer_input"));
     };
     let mut streams = b.streams(x, n_streams)?;
-    // The last own KV cache layer with, and without a window.
+    // Last layer with its own KV cache: with a window, and without.
     let (mut last_local, mut last_global) = (None, None);
     b.layers(|b, i| {
         let is_local = windows[i] > 0;

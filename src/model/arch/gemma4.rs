@@ -56,7 +56,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let moe = b.moe(true)?;
     let x = b.embed((b.hyper.hidden as f32).sqrt())?;
     let inputs = b.layer_inputs(x)?;
-    // The last own KV cache layer without, and with a window.
+    // Last layer with its own KV cache: without a window, and with one.
     let mut stored: [Option<KvLayerId>; 2] = [None; 2];
     b.layers(|b, i| {
         let (kind, attention, rope) = kinds.of(b, i)?;

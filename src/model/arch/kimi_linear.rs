@@ -43,7 +43,7 @@ pub(super) struct Kda {
     pub bound: Option<f32>,
     /// True if the file has negative rates even with a bound.
     pub negative: bool,
-    /// Epsilon of the L2 norms of queries and keys, if not the norms' one.
+    /// Epsilon of the L2 norms of queries and keys; `None`: the common epsilon.
     pub eps: Option<f32>,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn delta_attention(b: &mut Builder, h: TensorId, kda: Kda) -> Result<
     b.project(o, "attn_output", b.hyper.hidden)
 }
 
-/// The input and the name of the last of one or two products.
+/// Emits the first of two low-rank products, if there are two; returns the input and name of the last product.
 fn low_rank(b: &mut Builder, h: TensorId, [first, second]: [&'static str; 2]) -> Result<(TensorId, &'static str)> {
     match b.has(&format!("{second}.weight")) {
         true => Ok((b.project_all(h, first)?, second)),

@@ -69,7 +69,7 @@ fn indexer(b: &Builder, rope: RopeChoice) -> Result<BlockIndexer> {
     }
 }
 
-/// Attention per KV head, each as a layer of its own, to its selected blocks.
+/// Attention to the selected blocks, with a separate KV layer per KV head.
 fn blocks(b: &mut Builder, x: TensorId, qkv: [TensorId; 3], indexer: BlockIndexer) -> Result<TensorId> {
     let HeadShape { n_heads, n_kv_heads, .. } = b.hyper.heads;
     let heads = HeadShape { n_heads: n_heads / n_kv_heads, n_kv_heads: 1, ..b.hyper.heads };

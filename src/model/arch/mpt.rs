@@ -24,7 +24,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
             b.layer_norm_groups(qkv[0], "attn_q_norm", heads.n_heads * heads.head_dim)?;
             b.layer_norm_groups(qkv[1], "attn_k_norm", heads.n_kv_heads * heads.head_dim)?;
         } else {
-            // Without a norm of queries the network has none of keys.
+            // Networks without a query norm do not use the key norm.
             ["weight", "bias"].into_iter().for_each(|ending| b.ignore(&format!("attn_k_norm.{ending}")));
         }
         let a = b.attend(qkv, attention)?;

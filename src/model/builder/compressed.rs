@@ -17,14 +17,14 @@ pub struct Compressed {
     window: usize,
     /// Number of key values with RoPE, the last ones.
     turning: usize,
-    /// Number of head groups with an output projection each; next, its rank.
+    /// Number of head groups, each with its own output projection, and the rank of these projections.
     groups: usize,
     output_rank: usize,
     /// Number of positions per compressed key in each layer; 0: none.
     sizes: Vec<usize>,
     /// Heads, width and number of selected keys of the indexer.
     indexer: [usize; 3],
-    /// RoPE of layers without, and with compressed keys; next, the inverse rotations.
+    /// RoPE of layers without and with compressed keys, and the inverse rotations.
     turns: [RopeChoice; 2],
     back: [RopeChoice; 2],
     /// RoPE of compressed keys, by group size.
@@ -42,7 +42,7 @@ struct KeyGroups {
 }
 
 impl Builder<'_> {
-    /// RoPE by the first position of the group that ends at a token, for each group size but 0.
+    /// RoPE tables per group size: a group's last token gets the position of the group's first.
     pub fn ropes_by_size(&mut self, rope: RopeChoice, sizes: &[usize]) -> Vec<(usize, RopeChoice)> {
         let mut known: Vec<(usize, RopeChoice)> = Vec::new();
         for &size in sizes.iter().filter(|size| **size > 0) {
@@ -77,7 +77,7 @@ impl Builder<'_> {
         let indexer = if sizes.contains(&OVERLAPPING) { self.indexer_sizes(turning)? } else { self.without_indexer() };
         let plain = rope::table(&RopeConfig { scaling: RopeScaling::None, ..config.clone() }, None)?;
         let stretched = rope::table(&RopeConfig { base, ..config }, None)?;
-        // Angles are scaled, scores are not.
+        // YaRN scales angles here, but not scores.
         let turns = [plain, stretched].map(|rope| Rope { magnitude: 1.0, ..rope });
         let back = turns.clone().map(|rope| {
             let inv_freq = rope.inv_freq.iter().map(|f| -f).collect();
@@ -107,7 +107,7 @@ impl Builder<'_> {
         Ok(self.store_shared(k, width, 0, size))
     }
 
-    /// The compressed keys that tokens attend to, and the selection among them, if any.
+    /// The KV layer of compressed keys, and the indexer's selection among them, if any.
     fn far_keys(
         &mut self,
         x: TensorId,

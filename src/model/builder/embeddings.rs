@@ -14,7 +14,7 @@ impl Builder<'_> {
         let b = self;
         let hidden = b.hyper.hidden;
         let key = "pooling_type";
-        // 0 is a value here, and also what converters write that write every key.
+        // 0 is a valid value, although some converters write it for "unset".
         let told = match b.keys.get(key) {
             Some(_) => b.keys.metadata.i64(&b.keys.name(key))?,
             None => (b.keys.metadata.get(&b.keys.name(key)) == Some(&Value::Int(0))).then_some(0),

@@ -18,7 +18,8 @@ impl<'a> Builder<'a> {
             headless.drop_head();
             headless.finish(0, &[states])
         });
-        // A file declares this for a decoder trained with bidirectional attention, or an encoder trained without.
+        // The key must match the network: some decoders are trained with bidirectional attention, some encoders
+        // without.
         let causal = headless.is_causal();
         if self.keys.flag("attention.causal")?.is_some_and(|told| told != causal) {
             return Err(self.keys.unsupported("attention.causal"));

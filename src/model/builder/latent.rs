@@ -22,7 +22,7 @@ use crate::model::tensors::RowRuns;
 #[derive(Clone, Copy)]
 pub struct Latent {
     heads: HeadShape,
-    /// Width of the latent vectors of keys and values; next, of queries.
+    /// Rank of the latent vectors of keys and values, and of queries.
     rank: usize,
     query_rank: usize,
     /// Number of key values with RoPE, the last ones.
@@ -110,7 +110,7 @@ impl Builder<'_> {
         let mut config = rope::config(keys, head_dim, self.hyper.context_length, pairs)?;
         config.base = keys.float(&format!("rope.freq_base{suffix}"))?.unwrap_or(config.base);
         let mut factor = config.magnitude;
-        // The converter stores a tenth of the multiplier.
+        // Converters store a tenth of the multiplier.
         let multiplier = keys.float("rope.scaling.yarn_log_multiplier")?.map_or(0.0, |m| m / 0.1);
         if let RopeScaling::Yarn { factor: stretch, .. } = config.scaling {
             // The table is scaled by `growth(1)`, which a multiplier replaces.
@@ -132,7 +132,7 @@ impl Builder<'_> {
             None if rotates => Some(self.rope(&config)?),
             None => None,
         };
-        // In GGUF files the epsilon of all norms applies, in most checkpoints a constant.
+        // GGUF files use the common norm epsilon, most checkpoints a constant.
         let eps = if self.is_folder() { 1e-6 } else { self.rms_eps };
         Ok(Latent { heads, rank, query_rank, turning, rope, scale, eps, growth: growth_of_queries, period, window: 0 })
     }
@@ -159,7 +159,7 @@ impl Builder<'_> {
         (top.min(context) <= most).then(|| top.min(most))
     }
 
-    /// Returns the sizes if no layer has an indexer, whatever the file declares.
+    /// Returns zero sizes, for a network without indexers; ignores the file's keys.
     pub fn without_indexer(&self) -> [usize; 3] {
         self.keys.ignore("attention.indexer.");
         [0; 3]

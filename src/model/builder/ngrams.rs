@@ -36,7 +36,7 @@ impl Builder<'_> {
     pub fn ngrams(&self) -> Result<Option<Ngrams>> {
         let keys = &self.keys;
         let key = "ple.layers";
-        // A list of only layer 0 would read as unset.
+        // Read as metadata, because `get` treats a list with only layer 0 as unset.
         let _ = keys.get(key);
         let layer = match keys.metadata.get(&keys.name(key)) {
             None => return Ok(None),

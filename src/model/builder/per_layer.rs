@@ -16,13 +16,13 @@ pub struct LayerInputs {
 
 /// The keys and values of a layer, possibly shared with an earlier one.
 pub enum SharedKeys<'a> {
-    /// Its own, which `last` passes to later layers.
+    /// Own keys and values; `last` passes them to later layers.
     Own {
         /// False if keys are also the values; `None`: as the file declares.
         has_values: Option<bool>,
         last: &'a mut Option<KvLayerId>,
     },
-    /// Those of the last layer with its own.
+    /// Keys and values of the last layer that has its own.
     OfLast(Option<KvLayerId>),
 }
 
@@ -60,7 +60,7 @@ impl Builder<'_> {
     pub(super) fn ffn_width(&self) -> Result<usize> {
         let (key, n_layers) = ("feed_forward_length", self.hyper.n_layers);
         let widths = self.keys.per_layer_sizes(key, n_layers)?.unwrap_or_default();
-        // If layers do not differ, the network's own value takes precedence.
+        // The common width takes precedence if all layers are equal.
         let is_one = widths.windows(2).all(|pair| pair[0] == pair[1]);
         let width = if is_one { Some(self.hyper.ffn) } else { widths.get(self.layer.unwrap_or(0)).copied() };
         width.filter(|width| *width > 0).ok_or_else(|| self.keys.unsupported(key))

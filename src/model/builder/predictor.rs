@@ -11,11 +11,11 @@ use crate::model::hyper::{HeadShape, Hyper};
 
 /// A network that predicts another network's choices.
 pub struct Predictor {
-    /// Reads the tokens after those of the hidden states; has a KV cache of its own.
+    /// The draft program, with its own KV cache: reads hidden states and the token that follows each.
     pub program: Program,
     pub of: PredictorOf,
-    /// The hidden states that `program` reads; next, the hidden states that it returns for outputs, which are its input
-    /// for the draft token after the next one.
+    /// Hidden states that `program` reads, and hidden states that it returns for outputs; the latter are the input for
+    /// the next draft token.
     pub input: TensorId,
     pub result: TensorId,
 }
@@ -31,22 +31,22 @@ pub enum PredictorOf {
     SharedKv(Box<SharedKvNetwork>),
 }
 
-/// What a draft head in a file of its own reads of its target network.
+/// Inputs that a draft head in a separate file reads from its target network.
 #[derive(Clone, Debug)]
 pub struct OtherNetwork {
-    /// The layers whose inputs it reads; `None`: the third, the middle one and the third from the end.
+    /// Target layers whose inputs the head reads; `None`: the third, the middle one and the third from the end.
     pub layers: Option<Vec<usize>>,
-    /// Width of such an input.
+    /// Width of one layer input.
     pub width: usize,
-    /// All these inputs, concatenated. The first `fusing` ops of the program compute `Predictor::input` from them;
-    /// steps for draft tokens skip these ops.
+    /// All layer inputs, concatenated. The first `fusing` ops compute `Predictor::input` from them; steps for draft
+    /// tokens skip these ops.
     pub states: TensorId,
     pub fusing: usize,
     /// Vocabulary size of the target.
     pub vocab: usize,
-    /// The embeddings of the tokens, if the file has no table.
+    /// Token embeddings from the target, if the file has no table.
     pub embeddings: Option<TensorId>,
-    /// The input of the target's output matrix, for all rows, if the file has no head.
+    /// Input for the target's output matrix, for all rows, if the file has no head.
     pub normed: Option<TensorId>,
     /// The token id of each logit; `None` if it equals the index of the logit.
     pub tokens: Option<Vec<u32>>,
@@ -76,7 +76,7 @@ pub struct Clusters {
 /// Default number of used clusters.
 const USED_CLUSTERS: usize = 32;
 
-/// Default number of layers whose inputs a head reads; next, the maximum.
+/// Default and maximum number of layers whose inputs a head reads.
 const N_LAYERS: usize = 3;
 const MAX_LAYERS: usize = 64;
 /// Larger than the width of any network.
@@ -110,7 +110,7 @@ impl Builder<'_> {
                 (*head, *bias, *scale) = (own, None, self.logit_scale * factor);
             }
         }
-        // Its own norm, under either of its names, or the network's.
+        // The MTP layer's norm, under either of its names, or the network's.
         let own = ["nextn.shared_head_norm", "layer_output_norm"];
         let own = own.into_iter().find(|name| self.has(&format!("{name}.weight")));
         if own.is_none() {
@@ -244,8 +244,8 @@ impl Builder<'_> {
         Ok(Some(Clusters { scores, used, tokens }))
     }
 
-    /// Makes attention read the KV cache of the target, whose newest token precedes the token of the query. `stored`:
-    /// the KV layer of `program` that stands for the layer of the target; added if it is `None`.
+    /// Makes attention read the target's KV cache, which ends before the query's token. `stored`: the KV layer of
+    /// `program` that represents the target's layer; added if `None`.
     pub fn attend_behind(&mut self, attention: Attention, stored: &mut Option<KvLayerId>) -> Result<Attention> {
         let (HeadShape { n_kv_heads, head_dim, .. }, window) = (attention.heads, attention.mask.span());
         let mask = match window {

@@ -123,7 +123,7 @@ impl Builder<'_> {
         out
     }
 
-    /// Logits from some rows of the projection of all streams, with a scale and biases of their own.
+    /// Mixing logits: some rows of the projection of all streams, with their own scale and biases.
     fn logits_of_shares(
         &mut self,
         h: TensorId,

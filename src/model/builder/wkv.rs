@@ -13,8 +13,8 @@ pub struct Heads {
 }
 
 impl Builder<'_> {
-    /// Returns the heads of width `wkv.head_size` in the residual stream. Files declare no number of heads, and ranks
-    /// that the tensors determine too.
+    /// Returns the heads of width `wkv.head_size`. Files do not declare their number; declared ranks are ignored,
+    /// because tensors determine them.
     pub fn wkv_heads(&self) -> Result<Heads> {
         ["attention.", "rope.", "time_mix_extra_dim", "time_decay_extra_dim"].iter().for_each(|p| self.keys.ignore(p));
         let dim = self.width("wkv.head_size")?;

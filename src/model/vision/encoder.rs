@@ -117,7 +117,7 @@ pub struct EncoderBuilder<'a> {
     queries: Option<Queries>,
     /// Properties of an audio encoder.
     sound: Option<SoundFacts>,
-    /// The encoder program and its results, once the projector has begun; next, the projector's inputs.
+    /// The encoder program and its results, and the projector's inputs; set when the projector begins.
     encoder: Option<Program>,
     states: Vec<TensorId>,
     blocks: Vec<TensorId>,
@@ -132,7 +132,7 @@ pub struct EncoderBuilder<'a> {
 }
 
 impl<'a> EncoderBuilder<'a> {
-    /// Maximum side of a tile or image in pixels; next, maximum number of pixels.
+    /// Maximum side of a tile or image in pixels, and maximum number of pixels.
     pub const MAX_SIDE: usize = 8192;
     pub const MAX_PIXELS: usize = 1 << 26;
     /// Maximum side of a patch, and of a block of patches.
@@ -180,7 +180,7 @@ impl<'a> EncoderBuilder<'a> {
         let missing = |key: &str| metadata.missing(&keys.name(key));
         let require = |key: &str, most: usize| told(&keys, key, most)?.ok_or_else(|| missing(key));
         let width = require("embedding_length", MAX_WIDTH)?;
-        // Gemma 4 12B has no layers, which its files declare as zeros.
+        // Gemma 4 12B has no layers; its files declare 0 for these keys.
         let has_layers = projector != "gemma4uv";
         let of_layers = ["feed_forward_length", "block_count", "attention.head_count"];
         let [ffn, n_layers, n_heads] = if has_layers {

@@ -11,7 +11,7 @@ use crate::media::{Filter, Layout, Sizing};
 
 /// Default minimum and maximum rows of an image in one tile.
 const BOUNDS: [usize; 2] = [64, 256];
-/// Default number of tiles, minimum and maximum; next, the side of a tile.
+/// Default minimum and maximum number of tiles, and side of a tile.
 const TILES: [usize; 2] = [2, 10];
 const TILE: usize = 512;
 

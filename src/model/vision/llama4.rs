@@ -9,7 +9,7 @@ use crate::graph::op::RopeChoice;
 use crate::graph::weights::RopePairs;
 use crate::media::{Filter, Layout, Sizing};
 
-/// Default number of tiles of the largest grid; next, the maximum in a file.
+/// Default number of tiles of the largest grid, and the maximum in a file.
 const TILES: usize = 16;
 const MAX_TILES: usize = 1024;
 

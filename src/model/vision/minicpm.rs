@@ -56,7 +56,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish(rows, sizing, pieces)
 }
 
-/// The attention of queries to patches. It runs for all rows; those of patches are dropped.
+/// The attention of queries to patches. It computes all rows; rows of patches are dropped.
 fn ask(e: &mut EncoderBuilder, x: TensorId, queries: &str) -> Result<TensorId> {
     let width = e.hidden();
     e.check_width(e.b.rows("resampler.attn.out.weight")?)?;

@@ -50,10 +50,10 @@ pub struct SoundFacts {
 /// A part of audio, in frames and hidden states.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SoundPart {
-    /// Index of its first frame in its spectrogram; next, its number of frames.
+    /// First frame in the spectrogram, and number of frames.
     first: usize,
     frames: usize,
-    /// Number of hidden states; next, of the unmasked ones.
+    /// Number of hidden states, and of unmasked ones.
     pub n: usize,
     seen: usize,
     pub rows: usize,

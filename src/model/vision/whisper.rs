@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::graph::op::Activation::{GeluErf, Silu};
 use crate::graph::op::{NormKind, Op, TensorId};
 
-/// Maximum number of bins; next, of hidden states per row.
+/// Maximum number of bins, and of hidden states per row.
 const MAX_BINS: usize = 1024;
 const MAX_STACK: usize = 1 << 16;
 
@@ -63,8 +63,7 @@ pub fn ultravox(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
 }
 
 /// The network up to the last layer. The first convolution is computed for the three frames of each hidden state, one
-/// of which is shared with a neighbor: half again as much work for the smaller convolution, but no op that reads
-/// neighboring rows.
+/// of which a neighbor computes too: 1.5 times the work, but no op that reads neighboring rows.
 fn encoder<'a>(
     mut e: EncoderBuilder<'a>,
     table: Vec<f32>,
