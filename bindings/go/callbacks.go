@@ -10,13 +10,13 @@ import (
 	"unsafe"
 )
 
-// What callbacks are handed back: numbers of values, in place of pointers, which the library may not keep.
+// Callbacks get handles of Go values, because C must not keep Go pointers.
 var (
 	values sync.Map
 	number atomic.Uintptr
 )
 
-// keep gives a value its number, until forget.
+// keep returns a handle of a value, valid until forget.
 func keep(value any) (user uintptr, forget func()) {
 	user = number.Add(1)
 	values.Store(user, value)
@@ -28,7 +28,7 @@ func kept[T any](user uintptr) T {
 	return value.(T)
 }
 
-// transfer is what a callback reads from or writes to, and the first error that it met.
+// transfer is the reader or writer of a callback, and its first error.
 type transfer struct {
 	reader   io.Reader
 	writer   io.Writer
@@ -37,7 +37,7 @@ type transfer struct {
 	err      error
 }
 
-// errno notes an error and gives the number that ends the call of the library.
+// errno records an error and returns the number that ends the library's call.
 func (t *transfer) errno(err error) int32 {
 	if err == nil {
 		return 0
@@ -52,7 +52,7 @@ func (t *transfer) errno(err error) int32 {
 	return int32(max(number, 1))
 }
 
-// instead returns the error of a callback in place of the library's, which knows its number only.
+// instead returns the error of a callback instead of the library's, which has only its number.
 func (t *transfer) instead(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +89,7 @@ func onReadAt(offset uint64, out *byte, n, user uintptr) int32 {
 	}))
 }
 
-// save writes an object to w, until it is closed.
+// save writes an object to w; closing the object ends it.
 func save[H any](of holder[H], w io.Writer, f func(handle H, write, user uintptr, cancel *rz_cancel, e *rz_error) int32) error {
 	if w == nil {
 		return missing("w")
@@ -108,7 +108,7 @@ func save[H any](of holder[H], w io.Writer, f func(handle H, write, user uintptr
 	})))
 }
 
-// restored is what f reads from r by the library.
+// restored returns the object that f makes the library read from r.
 func restored[T any](r io.Reader, f func(read, user uintptr) (T, error)) (made T, err error) {
 	if r == nil {
 		return made, missing("r")
@@ -120,13 +120,13 @@ func restored[T any](r io.Reader, f func(read, user uintptr) (T, error)) (made T
 	return made, t.instead(err)
 }
 
-// progress is who is told how far a load is, and the error that ended it.
+// progress is a progress callback, and the error with which it ended the load.
 type progress struct {
 	call func(done, total uint64) error
 	err  error
 }
 
-// tell has a call tell how far it is, until forget. Without anybody to be told there is no callback.
+// tell registers the progress callback, until forget; without one it registers nothing.
 func (p *progress) tell() (callback, user uintptr, forget func()) {
 	if p.call == nil {
 		return 0, 0, func() {}
@@ -135,7 +135,7 @@ func (p *progress) tell() (callback, user uintptr, forget func()) {
 	return progressCallback(), user, forget
 }
 
-// instead is the error that ended a call which was told of: that of who was told counts first.
+// instead returns the error that ended a call: the progress callback's error, if there is one.
 func (p *progress) instead(err error) error {
 	if err != nil && p.err != nil {
 		return resumed(p.err)
@@ -152,6 +152,6 @@ func onProgress(done, total uint64, user uintptr) int32 {
 }
 
 func onLog(level int32, message *byte, n, user uintptr) {
-	defer func() { _ = recover() }() // there may be no goroutine to go on in
+	defer func() { _ = recover() }() // there may be no goroutine to continue the panic in
 	kept[func(LogLevel, string)](user)(LogLevel(level), string(unsafe.Slice(message, n)))
 }

@@ -16,9 +16,9 @@ import (
 	"unsafe"
 )
 
-// Conversation is messages with a model, their KV cache, and the current reply. A reply computes only prompt tokens that
-// are not in the KV cache, usually those of the new messages. A Conversation serves one call at a time and keeps its
-// model alive.
+// Conversation is messages with a model, their KV cache, and the current reply. A reply computes only prompt tokens
+// that are not in the KV cache, usually those of the new messages. A Conversation serves one call at a time and keeps
+// its model alive.
 type Conversation struct {
 	conversation *owned[*rz_conversation]
 	scope        *owned[context.Context] // of the conversation and its forks
@@ -527,7 +527,7 @@ type ConversationInfo struct {
 	End                     EndReason
 	Stopped                 error // context error that stopped an unfinished reply; else nil
 
-	Prompt, Reused, PromptDone         int // tokens of its prompt, those reused from the KV cache, and those computed so far
+	Prompt, Reused, PromptDone         int // prompt tokens: all, reused from the KV cache, computed so far
 	Tokens, ReasoningTokens            int // generated tokens, and the reasoning tokens among them
 	Drafted, Accepted                  int // draft tokens that were verified, and accepted ones
 	Len, Capacity                      int // tokens in the KV cache, and its capacity

@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// owned counts who uses an object of the library: its owner until Close, running calls, and objects made from it. The
-// last of them frees it, so that Close never waits and may be called from anywhere, a callback of a running call
-// included. A nil *owned belongs to a nil pointer or a zero struct of the caller.
+// owned is a reference-counted object of the library. Its owner (until Close), running calls and objects made from it
+// hold references. The last one frees it, so Close never waits and may be called anywhere, also in a callback of a
+// running call. A nil *owned belongs to a nil pointer or a zero struct of the caller.
 type owned[T any] struct {
 	busy    sync.Mutex // held by calls that enter
 	mu      sync.Mutex
@@ -20,7 +20,7 @@ type owned[T any] struct {
 	users   int
 	closed  bool
 	free    func(T)
-	running map[*rz_cancel]bool // of calls that close ends
+	running map[*rz_cancel]bool // calls that close ends
 }
 
 func own[T any](object T, free func(T), running ...*rz_cancel) *owned[T] {
@@ -31,7 +31,7 @@ func own[T any](object T, free func(T), running ...*rz_cancel) *owned[T] {
 	return o
 }
 
-// name is what the object is called in messages, such as "the conversation".
+// name returns the object's name in messages, such as "the conversation".
 func (o *owned[T]) name() string {
 	name := reflect.TypeFor[T]().Elem().Name()
 	if name == "rz_cache" {
@@ -64,7 +64,7 @@ func (o *owned[T]) release() {
 	}
 }
 
-// enter takes the object for one call, which ends with leave.
+// enter acquires the object exclusively for one call, which ends with leave.
 func (o *owned[T]) enter() (object T, leave func(), err error) {
 	if o == nil {
 		return object, nil, missing(o.name())
@@ -85,7 +85,7 @@ func (o *owned[T]) isBusy() error {
 	return &Error{Code: ErrBusy, Message: o.name() + " is in use by another call"}
 }
 
-// close ends the calls that run, and the use by the owner.
+// close ends running calls and releases the owner's reference.
 func (o *owned[T]) close() error {
 	if o == nil {
 		return missing(o.name())
@@ -94,7 +94,7 @@ func (o *owned[T]) close() error {
 	return nil
 }
 
-// drop is close for an owner that is gone, while calls may still run.
+// drop is close for an owner that was garbage-collected; calls may still run.
 func (o *owned[T]) drop() { o.leave(false) }
 
 func (o *owned[T]) leave(fire bool) {
@@ -119,7 +119,7 @@ func (o *owned[T]) isClosed() bool {
 	return o.closed
 }
 
-// watch is what ends a call when the context ends or the object is closed. stop is called once it is no longer in use.
+// watch returns a cancel that fires when the context ends or the object is closed. Call stop when it is no longer used.
 func (o *owned[T]) watch(ctx context.Context) (cancel *rz_cancel, stop func(), err error) {
 	if o == nil {
 		return nil, nil, missing(o.name())
@@ -143,7 +143,7 @@ func (o *owned[T]) watch(ctx context.Context) (cancel *rz_cancel, stop func(), e
 	}, nil
 }
 
-// ended adds what has ended a call to its error: contexts, or Close.
+// ended adds the cause to the error of a call that contexts or Close ended.
 func (o *owned[T]) ended(err error, contexts ...context.Context) error {
 	var e *Error
 	if err = ended(err, contexts...); errors.As(err, &e) && (e.Code == ErrCancelled || e.Code == ErrDeadline) && o.isClosed() {
@@ -154,7 +154,7 @@ func (o *owned[T]) ended(err error, contexts ...context.Context) error {
 
 func (o *owned[T]) held() *owned[T] { return o }
 
-// holder is a pointer to a struct that stands for an object of the library; held gives nil for nil and for zero structs.
+// holder is a pointer to a struct that wraps an object of the library; held returns nil for nil and for zero structs.
 type holder[H any] interface{ held() *owned[H] }
 
 // required keeps the object of an argument alive until release.
@@ -200,7 +200,7 @@ func handlesOf[H any, T holder[H]](list []T, name string) (handles []H, release 
 
 // use calls f with an object, which stays valid meanwhile.
 func use[H any](of holder[H], f func(handle H, e *rz_error) int32) error {
-	defer runtime.KeepAlive(of) // whose collection is the end of what it holds
+	defer runtime.KeepAlive(of) // its collection would drop the object
 	object := of.held()
 	handle, err := object.acquire()
 	if err != nil {
@@ -211,7 +211,7 @@ func use[H any](of holder[H], f func(handle H, e *rz_error) int32) error {
 	return check(f(handle, &e), &e)
 }
 
-// made is what stands for a new object, which f makes out of another one and free ends.
+// made wraps a new object, which f makes from another one and free frees.
 func made[F, H, T any](from holder[F], f func(from F, out *H, e *rz_error) int32, free func(H), stands func(*owned[H]) *T) (*T, error) {
 	var handle H
 	if err := use(from, func(from F, e *rz_error) int32 { return f(from, &handle, e) }); err != nil {

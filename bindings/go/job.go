@@ -11,43 +11,43 @@ import (
 	"unsafe"
 )
 
-// Job is a generation that works when it is stepped: a prompt and the tokens that follow it. Its session is in use
-// until the job is closed.
+// Job is a generation that advances in steps: a prompt and the tokens after it. It occupies its session until it is
+// closed.
 type Job struct {
 	job   *owned[*rz_job]
 	ctx   context.Context
-	width int // entries in a row of log-probabilities
+	width int // entries per row of log probabilities
 }
 
-// JobOptions are optional; the zero value means the most likely token, as many as there is room for.
+// JobOptions are optional; the zero value means greedy decoding until the KV cache is full.
 type JobOptions struct {
 	Sampler   *Sampler // copied as it is now
-	Grammar   *Grammar // what may be written, from its start; nil: what the sampler allows
+	Grammar   *Grammar // constrains the text, from its start; nil: the sampler's grammar
 	MaxTokens int
-	Stops     []string // none of them empty; the text ends ahead of the first that is complete, that of a reply in its content
-	Logprobs  int      // likeliest tokens that Job.Logprobs tells with each, at most 32; None: the tokens alone
-	Draft     Draft    // how next tokens are guessed, which changes nothing but the time
-	DraftMax  int      // tokens of a draft at most; 0: chosen by the library
-	Priority  int32    // rank among the jobs of a step, the higher go first; 0: that of most
-	// DraftModel drafts where Draft is DraftModel: a small model of the same vocabulary.
+	Stops     []string // stop sequences, not empty; the text, or a reply's content, ends before the first one
+	Logprobs  int      // alternatives for Job.Logprobs, at most 32; None: only the chosen tokens
+	Draft     Draft    // speculative decoding, with an unchanged result
+	DraftMax  int      // maximum draft tokens per step; 0: adaptive
+	Priority  int32    // priority among the jobs of a step; higher first, default 0
+	// DraftModel is the draft model if Draft is DraftModel: a small model with the same vocabulary.
 	DraftModel *Model
-	Chat       *Transcript // the job makes the reply to it, in Parts, where the prompt ends with its tokens; nil: text
-	// Prompt in place of tokens, which are nil then, from token number PromptFirst on, as of Session.PrefillPrompt.
+	Chat       *Transcript // parse the reply to it into Parts; the prompt must end with its tokens; nil: text
+	// Prompt replaces tokens, which must be nil, from index PromptFirst on, as in Session.PrefillPrompt.
 	Prompt      *Prompt
 	PromptFirst int
 }
 
-// Draft is a source of drafts.
+// Draft is a source of draft tokens for speculative decoding.
 type Draft uint32
 
 const (
-	DraftNone   Draft = rz_DRAFT_NONE   // none but for what a grammar forces
-	DraftLookup Draft = rz_DRAFT_LOOKUP // out of the text itself
-	DraftModel  Draft = rz_DRAFT_MODEL  // by a small model
-	DraftMTP    Draft = rz_DRAFT_MTP    // by a layer of the model itself, loaded with LoadOptions.MTP
+	DraftNone   Draft = rz_DRAFT_NONE   // only tokens that a grammar forces
+	DraftLookup Draft = rz_DRAFT_LOOKUP // prompt lookup (n-grams of the text)
+	DraftModel  Draft = rz_DRAFT_MODEL  // a draft model
+	DraftMTP    Draft = rz_DRAFT_MTP    // the model's MTP head, loaded with LoadOptions.MTP
 )
 
-// checkDraft refuses a model that would be passed over.
+// checkDraft rejects a draft model that would have no effect.
 func checkDraft(draft Draft, model *Model) error {
 	if model != nil && draft != DraftModel {
 		return wrong("Draft is %d; it must be DraftModel with a DraftModel", draft)
@@ -59,27 +59,27 @@ func checkDraft(draft Draft, model *Model) error {
 type EndReason uint32
 
 const (
-	EndNone      EndReason = 0                // it has not
-	EndToken     EndReason = rz_END_TOKEN     // by a token that ends a turn or a text
-	EndLength    EndReason = rz_END_LENGTH    // MaxTokens tokens were made
-	EndStop      EndReason = rz_END_STOP      // by a stop string
-	EndContext   EndReason = rz_END_CONTEXT   // the cache is full
+	EndNone      EndReason = 0                // not ended
+	EndToken     EndReason = rz_END_TOKEN     // a token that ends a turn or a text
+	EndLength    EndReason = rz_END_LENGTH    // MaxTokens reached
+	EndStop      EndReason = rz_END_STOP      // a stop sequence
+	EndContext   EndReason = rz_END_CONTEXT   // the KV cache is full
 	EndGrammar   EndReason = rz_END_GRAMMAR   // the grammar is complete
-	EndFailed    EndReason = rz_END_FAILED    // by an error of its own: Job.Err, Conversation.Err
-	EndCancelled EndReason = rz_END_CANCELLED // by Conversation.Stop, or given up with ReplyOptions.Keep
+	EndFailed    EndReason = rz_END_FAILED    // its own error: Job.Err, Conversation.Err
+	EndCancelled EndReason = rz_END_CANCELLED // Conversation.Stop, or given up with ReplyOptions.Keep
 )
 
 // JobInfo is the state of a job.
 type JobInfo struct {
 	End                                EndReason
-	Stopped                            error // why an unfinished job does not go on, because its context has ended; else nil
+	Stopped                            error // context error that stopped an unfinished job; else nil
 	Prompt, PromptDone, Tokens         int
-	Drafted, Accepted                  int // tokens of drafts that were computed, and those of them that were right
+	Drafted, Accepted                  int // draft tokens that were verified, and accepted ones
 	PromptTime, TokensTime, FirstToken time.Duration
 }
 
-// NewJob makes a job that appends a prompt to the session and generates. Nothing is computed yet. The context ends its
-// steps: those of several jobs leave it out from then on, and [Job.Err] tells.
+// NewJob creates a job that appends a prompt to the session and generates. It computes nothing yet. The context ends
+// its steps; [StepJobs] skips the job from then on, and [Job.Err] returns the reason.
 func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptions) (*Job, error) {
 	if options == nil {
 		options = &JobOptions{}
@@ -138,7 +138,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		return nil, err
 	}
 	held := s.held()
-	cache, err := held.acquire() // for as long as the job lives
+	cache, err := held.acquire() // until the job is freed
 	if err != nil {
 		stop()
 		return nil, err
@@ -169,7 +169,7 @@ func (j *Job) held() *owned[*rz_job] {
 	return j.job
 }
 
-// cStops are stop strings for C, in place until the pinner lets them go.
+// cStops returns stop sequences for C, pinned until pinner.Unpin.
 func cStops(pinner *runtime.Pinner, stops []string) ([]*byte, error) {
 	list := make([]*byte, len(stops))
 	for i, stop := range stops {
@@ -182,16 +182,16 @@ func cStops(pinner *runtime.Pinner, stops []string) ([]*byte, error) {
 	return list, nil
 }
 
-// Close frees the job, at any moment, and the session with it, which keeps the tokens that are complete. A running step
-// ends early. Closing twice is fine.
+// Close frees the job, at any time, and releases its session, which keeps the completed tokens. A running step ends
+// early. Closing twice is fine.
 func (j *Job) Close() error {
 	return j.held().close()
 }
 
-// NoLimit is no budget of time: a step with it works until a job has made a token.
+// NoLimit is an unlimited time budget: the step ends when a job has generated a token.
 const NoLimit time.Duration = math.MaxInt64
 
-// microseconds are those of a budget, of which less than nothing is nothing and a begun one counts as a whole.
+// microseconds converts a budget, rounding up; negative budgets are 0.
 func microseconds(budget time.Duration) uint64 {
 	if budget == NoLimit {
 		return math.MaxUint64
@@ -203,14 +203,14 @@ func microseconds(budget time.Duration) uint64 {
 	return uint64(whole)
 }
 
-// Step works on the job for about a budget of time. It tells whether there is more to do.
+// Step computes the job for about the budget. It reports whether there is more to do.
 func (j *Job) Step(budget time.Duration) (more bool, err error) {
 	return step(j, func(job *rz_job, e *rz_error) int32 { return lib.rz_job_step(job, microseconds(budget), e) })
 }
 
-// StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether there is
-// more to do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and one whose context has ended is
-// left out: [Job.Err] of it gives the error.
+// StepJobs is [Job.Step] for several jobs of one model (continuous batching). It reports whether there is more to do;
+// false without jobs. A failed job ends alone, with [EndFailed]; a job whose context has ended is skipped. [Job.Err]
+// returns the error of either.
 func StepJobs(jobs []*Job, budget time.Duration) (more bool, err error) {
 	return stepAll(jobs, "jobs", func(jobs []*rz_job, e *rz_error) int32 {
 		return lib.rz_jobs_step(unsafe.SliceData(jobs), uintptr(len(jobs)), microseconds(budget), e)
@@ -219,7 +219,7 @@ func StepJobs(jobs []*Job, budget time.Duration) (more bool, err error) {
 
 func (j *Job) contexts() []context.Context { return []context.Context{j.ctx} }
 
-// stepper is what makes progress when it is stepped, until one of its contexts ends.
+// stepper is an object that advances in steps until one of its contexts ends.
 type stepper[H any] interface {
 	holder[H]
 	contexts() []context.Context
@@ -242,7 +242,7 @@ func step[H any, T stepper[H]](one T, f func(handle H, e *rz_error) int32) (more
 	return status == rz_AGAIN, object.ended(check(status, &e), contexts...)
 }
 
-// stepAll makes one step of those objects whose contexts have not ended. If none goes on, there is no more to do.
+// stepAll makes one step of the objects whose contexts have not ended. If all have, there is no more to do.
 func stepAll[H any, T stepper[H]](all []T, name string, f func(handles []H, e *rz_error) int32) (more bool, err error) {
 	handles, release, err := handlesOf[H](all, name)
 	if err != nil {
@@ -263,7 +263,7 @@ func stepAll[H any, T stepper[H]](all []T, name string, f func(handles []H, e *r
 	if status != rz_ERR_CANCELLED && status != rz_ERR_DEADLINE {
 		return status == rz_AGAIN, check(status, &e)
 	}
-	// Each that would go on is asked to stop.
+	// Stop each object that would continue.
 	for _, each := range all {
 		if each.held().isClosed() {
 			return false, each.held().ended(check(status, &e))
@@ -272,8 +272,7 @@ func stepAll[H any, T stepper[H]](all []T, name string, f func(handles []H, e *r
 	return false, nil
 }
 
-// Err is the error of the job: that with which it has failed ([EndFailed]), or why it does not go on
-// ([JobInfo].Stopped); else nil.
+// Err returns the error that ended the job ([EndFailed]) or paused it ([JobInfo].Stopped); else nil.
 func (j *Job) Err() error {
 	if err := use(j, lib.rz_job_error); err != nil {
 		return err
@@ -282,13 +281,13 @@ func (j *Job) Err() error {
 	return cmp.Or(err, info.Stopped)
 }
 
-// Stream works on the job to its end and gives its text in pieces, each whole UTF-8; an error comes last.
+// Stream computes the job to its end and yields its text in pieces of whole UTF-8 characters; an error comes last.
 func (j *Job) Stream() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for more := true; more; {
 			var stepped error
 			more, stepped = j.Step(NoLimit)
-			text, err := j.Text() // that ahead of an error too
+			text, err := j.Text() // also the text before an error
 			if text != "" && !yield(text, nil) {
 				return
 			}
@@ -303,29 +302,29 @@ func (j *Job) Stream() iter.Seq2[string, error] {
 	}
 }
 
-// Text is what is new since the last call, whole UTF-8, stop strings cut out.
+// Text returns the text since the last call, in whole UTF-8 characters, without stop sequences.
 func (j *Job) Text() (string, error) {
 	text, err := sized(j, 256, lib.rz_job_text_into)
 	return string(text), err
 }
 
-// Parts are those of a reply that are new since the last call, of a job with JobOptions.Chat.
+// Parts returns the parts of the reply since the last call, for JobOptions.Chat.
 func (j *Job) Parts() ([]Part, error) {
 	return partsOf(j, lib.rz_job_next_into)
 }
 
-// Tokens are those that are new since the last call, one that ends the text included.
+// Tokens returns the tokens since the last call, including one that ends the text.
 func (j *Job) Tokens() ([]uint32, error) {
 	return sized(j, 64, lib.rz_job_tokens_into)
 }
 
-// TokenLogprobs is a token that was made, and the likeliest ones in its place, the likeliest first.
+// TokenLogprobs is a generated token and the most likely alternatives, in descending order.
 type TokenLogprobs struct {
 	Logprob
 	Likeliest []Logprob
 }
 
-// Logprobs are those of the tokens that are new since the last call, of a job with JobOptions.Logprobs.
+// Logprobs returns the log probabilities of tokens since the last call, for JobOptions.Logprobs.
 func (j *Job) Logprobs() ([]TokenLogprobs, error) {
 	if j.held() == nil {
 		return nil, missing("the job")
@@ -333,7 +332,7 @@ func (j *Job) Logprobs() ([]TokenLogprobs, error) {
 	return logprobsOf(j, j.width, lib.rz_job_logprobs_into)
 }
 
-// logprobsOf is the rows that an object has ready, of so many entries each.
+// logprobsOf returns the pending rows of an object, of width entries each.
 func logprobsOf[H any](object holder[H], width int,
 	read func(handle H, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, e *rz_error) int32) (rows []TokenLogprobs, err error) {
 	var values []float32
@@ -348,7 +347,7 @@ func logprobsOf[H any](object holder[H], width int,
 	return rows, err
 }
 
-// Info is the state of the job.
+// Info returns the state of the job.
 func (j *Job) Info() (JobInfo, error) {
 	var info rz_job_info
 	info.struct_size = uint32(unsafe.Sizeof(info))
@@ -363,7 +362,7 @@ func (j *Job) Info() (JobInfo, error) {
 	}, nil
 }
 
-// stopped is why what is unfinished does not go on; nil if it does.
+// stopped returns the error that paused an unfinished object; else nil.
 func stopped[H any](one stepper[H], unfinished bool, status int32) error {
 	if !unfinished {
 		return nil

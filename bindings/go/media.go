@@ -106,7 +106,7 @@ type MediaOptions struct {
 // EncoderInfo describes an encoder.
 type EncoderInfo struct {
 	Projector                 string
-	Mutual                    bool // bidirectional attention among the rows of an image, so one step must compute them all
+	Mutual                    bool // image rows attend to each other: one step computes them all
 	RowDim, NLayers           int
 	TileSide                  int // pixels of a tile's side; 0: an image is one tile of any size
 	Grain                     int // pixels; the sides of tiles are multiples of it
@@ -414,8 +414,8 @@ func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, 
 	})
 }
 
-// MediaFromRows makes media from embeddings of the caller's own encoder, rows of rowDim numbers. columns * lines must be
-// the number of rows, for models with M-RoPE positions; 0 for both: one line.
+// MediaFromRows makes media from embeddings of the caller's own encoder, rows of rowDim numbers. columns * lines must
+// be the number of rows, for models with M-RoPE positions; 0 for both: one line.
 func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, lines int) (*Media, error) {
 	if rowDim < 1 || len(rows)%rowDim != 0 {
 		return nil, wrong("%d numbers are no rows of %d", len(rows), rowDim)

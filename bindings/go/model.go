@@ -14,23 +14,23 @@ import (
 // Model is a loaded model. It may be used by any number of goroutines at once.
 type Model struct{ model *owned[*rz_model] }
 
-// None is a real 0 in options whose 0 stands for a default and whose comments name None.
+// None is an explicit 0, for options whose comment names None and whose 0 means a default.
 const None = -1
 
-// Place is where a part of a model is.
+// Place is a memory location for a part of a model.
 type Place uint32
 
 const (
-	PlaceAuto Place = rz_PLACE_AUTO // on GPUs as many as fit, from the last layer on
+	PlaceAuto Place = rz_PLACE_AUTO // as many as fit on GPUs, starting with the last layer
 	PlaceCPU  Place = rz_PLACE_CPU  // on the CPU
-	PlaceGPU  Place = rz_PLACE_GPU  // on GPUs, in the last layers, as many as take at most so many bytes together
+	PlaceGPU  Place = rz_PLACE_GPU  // on GPUs, starting with the last layer, up to Bytes in total
 )
 
-// Placement is a place for the experts (MoE) of layers that are on GPUs.
+// Placement places the MoE experts of layers that are on GPUs (expert offload).
 type Placement struct {
 	Place      Place
-	FirstLayer int    // with PlaceCPU: layers before this one are not meant
-	Layers     int    // with PlaceCPU: so many layers that have experts; 0: all
+	FirstLayer int    // with PlaceCPU: first layer concerned
+	Layers     int    // with PlaceCPU: number of layers with experts; 0: all
 	Bytes      uint64 // with PlaceGPU
 }
 
@@ -39,34 +39,34 @@ type LoadOptions struct {
 	Runtime       *Runtime    // threads, log and limits to share; nil: its own
 	Threads       int         // without a Runtime; 0: as in RuntimeOptions
 	Device        uint32      // index of a device; 0: the best one
-	Devices       []uint32    // GPUs over which the layers are divided in this order, in place of Device
-	Shares        []float32   // sizes of the parts of Devices in relation to one another; nil: by their free memory
-	GPULayers     int         // how many layers go to GPUs, where Device is one; 0: as many as fit; None: none
-	Placements    []Placement // parts of the model that have a place of their own; nil: everything is where its layer is
-	Quantize      ElementType // type that matrices of floats are converted to; 0: the types of the file
-	Deterministic bool        // the same bits however a prompt was cut into pieces
-	Mmap          bool        // use the file in place, several times slower; the process dies if the file is cut
+	Devices       []uint32    // GPUs that share the layers, in this order; instead of Device
+	Shares        []float32   // relative shares of Devices; nil: by free memory
+	GPULayers     int         // layers to offload if Device is a GPU; 0: as many as fit; None: none
+	Placements    []Placement // expert offload; nil: experts are where their layer is
+	Quantize      ElementType // type that float matrices are quantized to; 0: the types of the file
+	Deterministic bool        // bit-identical results for every prefill chunking
+	Mmap          bool        // map the file; several times slower; the process dies if the file is truncated
 	PackedPath    string      // file of packed weights, made by the first load and mapped by later ones; "": none
-	TestedPath    string      // file of the tests that GPUs have passed, for later processes; "": none
-	ChatTemplate  string      // chat template in Jinja, in place of the model's own; "": the model's own
+	TestedPath    string      // file that records passed GPU self-tests for later processes; "": none
+	ChatTemplate  string      // Jinja chat template; "": the model's own
 	TextOnly      bool        // tokenizer and template only, no weights
-	MTP           bool        // the layer too that predicts a further token, for DraftMTP
-	Profile       bool        // measure the parts of each step on a GPU, which takes longer
-	AllowUnknown  bool        // pass over unknown keys and tensors, which Info.Unknown counts
-	BF16Products  bool        // products on the CPU in BF16 if faster for prompts, with other results: Info.ISA
+	MTP           bool        // also load the multi-token prediction (MTP) head, for DraftMTP
+	Profile       bool        // measure the parts of each GPU step, which slows it down
+	AllowUnknown  bool        // ignore unknown keys and tensors; Info.Unknown counts them
+	BF16Products  bool        // BF16 matrix products on the CPU if prefill is faster, with other results: Info.ISA
 
-	// ExpertsCopiedFrom: steps of so many tokens or more copy experts on the CPU to the GPU, which multiplies by them; 0:
-	// those for which this takes less time, as the load measures; None: no step.
+	// ExpertsCopiedFrom: minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0:
+	// measured at load; None: never.
 	ExpertsCopiedFrom int
 
-	// MixedPrefillTokens bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first
-	// tokens sooner and others later.
+	// MixedPrefillTokens limits the prefill tokens in a batch that also decodes; 0: 64. A larger value lowers time to
+	// first token and raises inter-token latency.
 	MixedPrefillTokens int
 
-	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
+	Progress func(done, total uint64) error // gets bytes; an error ends the load; may be nil
 }
 
-// Load reads a .gguf file, a .safetensors file, or a folder with config.json, or a model of the Hub as of [Fetch]. It
+// Load loads a .gguf file, a .safetensors file, a folder with config.json, or a model of the Hub as [Fetch] does. It
 // stops early when the context ends.
 func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error) {
 	if err := Open(""); err != nil { // before anything is downloaded
@@ -92,9 +92,9 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 	})
 }
 
-// Fetch is the path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in the cache
-// of the Hub's own client, as [hub.Fetch] says; where no quantization is named the free memory of devices decides.
-// Progress gets bytes done and in all, and may be nil.
+// Fetch downloads a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", and returns its
+// path in the cache of the Hub's own client (see [hub.Fetch]). Without a quantization, the free memory of the devices
+// decides. progress gets bytes done and in total, and may be nil.
 func Fetch(ctx context.Context, model string, progress func(done, total uint64) error) (string, error) {
 	if ctx == nil {
 		return "", missing("ctx")
@@ -119,7 +119,7 @@ func Fetch(ctx context.Context, model string, progress func(done, total uint64) 
 	return path, err
 }
 
-// loadWith loads by a function that is given the parameters.
+// loadWith loads with a function that gets the parameters.
 func loadWith(ctx context.Context, options *LoadOptions,
 	f func(params *rz_model_params, handle **rz_model, e *rz_error) int32) (*Model, error) {
 	var handle *rz_model
@@ -129,7 +129,7 @@ func loadWith(ctx context.Context, options *LoadOptions,
 	if err != nil {
 		return nil, err
 	}
-	// The log of the runtime is called until the model is gone.
+	// The log of the runtime is called until the model is freed.
 	m := &Model{own(handle, func(handle *rz_model) {
 		lib.rz_model_free(handle)
 		shared.release()
@@ -138,7 +138,7 @@ func loadWith(ctx context.Context, options *LoadOptions,
 	return m, nil
 }
 
-// withParams calls f with the parameters of a load. Without an error the runtime is the caller's to release.
+// withParams calls f with the load parameters. Without an error, the caller must release the runtime.
 func withParams(ctx context.Context, options *LoadOptions,
 	f func(params *rz_model_params, e *rz_error) int32) (*owned[*rz_runtime], error) {
 	if err := Open(""); err != nil {
@@ -235,25 +235,25 @@ func withParams(ctx context.Context, options *LoadOptions,
 	return shared.runtime, nil
 }
 
-// Close ends the use of the model: later calls of its methods fail with [ErrClosed], and those that embed, or load an
-// encoder, end early. Sessions and conversations go on, and the memory is freed with the last of them. Close never
-// waits. Closing twice is fine.
+// Close closes the model: later calls of its methods fail with [ErrClosed]; running embeddings and encoder loads end
+// early. Sessions and conversations remain usable, and the last of them frees the memory. Close never waits. Closing
+// twice is fine.
 func (m *Model) Close() error {
 	return m.held().close()
 }
 
-// Capabilities are bits that say what a model and its conversations can do: info.Capabilities&CanTools != 0.
+// Capabilities are bits for features of a model and its conversations: info.Capabilities&CanTools != 0.
 type Capabilities uint32
 
 const (
-	CanGenerate        Capabilities = rz_CAN_GENERATE         // it generates tokens; unlike a model for embeddings
-	CanSystem          Capabilities = rz_CAN_SYSTEM           // its chat template has system messages of their own
+	CanGenerate        Capabilities = rz_CAN_GENERATE         // it generates tokens, unlike an embedding model
+	CanSystem          Capabilities = rz_CAN_SYSTEM           // its chat template supports system messages
 	CanTools           Capabilities = rz_CAN_TOOLS            // tool calling
 	CanReason          Capabilities = rz_CAN_REASON           // replies may begin with reasoning
 	CanSwitchReasoning Capabilities = rz_CAN_SWITCH_REASONING // ReasoningOn and ReasoningOff work
-	CanImages          Capabilities = rz_CAN_IMAGES           // messages of the user may have pictures; an encoder is needed
-	CanAudio           Capabilities = rz_CAN_AUDIO            // the same for sounds
-	CanVideo           Capabilities = rz_CAN_VIDEO            // the same for videos
+	CanImages          Capabilities = rz_CAN_IMAGES           // user messages may contain images; needs an encoder
+	CanAudio           Capabilities = rz_CAN_AUDIO            // the same for audio
+	CanVideo           Capabilities = rz_CAN_VIDEO            // the same for video
 )
 
 // Info describes a model.
@@ -264,24 +264,24 @@ type Info struct {
 	NParams, WeightBytes                                  uint64
 	Device                                                uint32
 	GPULayers                                             int
-	Devices                                               []uint32 // GPUs that have layers, in the order of these
-	DeviceLayers                                          []int    // layers on each of them
-	BOS, EOS                                              uint32   // NoToken where there is none
+	Devices                                               []uint32 // GPUs that have layers, in layer order
+	DeviceLayers                                          []int    // number of layers on each of Devices
+	BOS, EOS                                              uint32   // NoToken if there is none
 	HasTemplate                                           bool     // RenderChat works
-	TemplateWritesBOS                                     bool     // so that what it has rendered is tokenized without BOS
-	Unknown                                               int      // keys and tensors that LoadOptions.AllowUnknown passed over
-	ReadsSource                                           bool     // it writes a text of another one: MediaFromTokens
-	ISA                                                   string   // instruction set of products on the CPU; "": none are there
+	TemplateWritesBOS                                     bool     // so tokenize its output without BOS
+	Unknown                                               int      // keys and tensors that were ignored
+	ReadsSource                                           bool     // encoder-decoder model: MediaFromTokens
+	ISA                                                   string   // of CPU matrix products; "": there are none
 	Capabilities                                          Capabilities
-	EmbeddingDim                                          int     // numbers of an embedding; 0: it computes none
-	Pooling                                               Pooling // of its embeddings; PoolingModel: EmbedOptions has to name one
-	NScores                                               int     // scores of its classifier (PoolingRank); 0: it has none
+	EmbeddingDim                                          int     // embedding dimension; 0: not an embedding model
+	Pooling                                               Pooling // PoolingModel: EmbedOptions must set one
+	NScores                                               int     // classifier outputs (PoolingRank); 0: no classifier
 }
 
-// NoToken stands where a model has no such token.
+// NoToken is the value of a special token that the model lacks.
 const NoToken uint32 = rz_TOKEN_NONE
 
-// Info describes the model.
+// Info returns the description of the model.
 func (m *Model) Info() (Info, error) {
 	var c rz_model_info
 	c.struct_size = uint32(unsafe.Sizeof(c))
@@ -311,8 +311,8 @@ func (m *Model) Info() (Info, error) {
 	}, err
 }
 
-// AdvisedSampling is what the makers of the model advise, nil where they do not. Replies without a
-// sampler follow it, nothing else does.
+// AdvisedSampling returns the model's recommended sampling parameters, or nil. Only replies without a sampler use them
+// by default.
 func (m *Model) AdvisedSampling() (*Sampling, error) {
 	var c rz_model_sampling
 	c.struct_size = uint32(unsafe.Sizeof(c))
@@ -323,11 +323,11 @@ func (m *Model) AdvisedSampling() (*Sampling, error) {
 	return &Sampling{
 		Temperature: c.temperature, TopK: int(c.top_k), TopP: c.top_p, MinP: c.min_p,
 		RepeatPenalty: c.repeat_penalty, PenaltyWindow: int(c.penalty_window),
-		TemperatureFirst: true, // they advise it for transformers
+		TemperatureFirst: true, // recommended for transformers, with its order
 	}, nil
 }
 
-// Meta is a metadata value of the file as text.
+// Meta returns a metadata value of the file as text.
 func (m *Model) Meta(key string) (string, error) {
 	if err := noNUL("key", key); err != nil {
 		return "", err
@@ -339,7 +339,7 @@ func (m *Model) Meta(key string) (string, error) {
 	return string(text), err
 }
 
-// MetaKeys lists the keys of the metadata in alphabetical order.
+// MetaKeys returns the keys of the metadata in alphabetical order.
 func (m *Model) MetaKeys() (keys []string, err error) {
 	for {
 		key, err := sized(m, 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
@@ -354,9 +354,9 @@ func (m *Model) MetaKeys() (keys []string, err error) {
 	}
 }
 
-// MetaList is the elements of an array of the metadata as texts.
+// MetaList returns the elements of a metadata array as texts.
 func (m *Model) MetaList(key string) (elements []string, err error) {
-	// So that a missing key is not an empty list.
+	// A missing key must be an error, not an empty list.
 	if _, err := m.Meta(key); err != nil {
 		return nil, err
 	}
@@ -374,14 +374,14 @@ func (m *Model) MetaList(key string) (elements []string, err error) {
 	}
 }
 
-// TokenBytes are the bytes of one token, which may be a part of a character.
+// TokenBytes returns the bytes of a token, which may be a part of a character.
 func (m *Model) TokenBytes(token uint32) ([]byte, error) {
 	return sized(m, 64, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return lib.rz_token_bytes_into(handle, token, out, capacity, n, nil, e)
 	})
 }
 
-// IsEnd tells whether a token ends a turn or a text; false once the model is closed.
+// IsEnd reports whether a token ends a turn or a text (EOS, EOT); false after Close.
 func (m *Model) IsEnd(token uint32) bool {
 	status := rz_OK
 	_ = use(m, func(handle *rz_model, _ *rz_error) int32 {
@@ -391,9 +391,8 @@ func (m *Model) IsEnd(token uint32) bool {
 	return status != 0
 }
 
-// Tokenize cuts text into tokens. With special, the tokens that begin and end a text are added if the model asks for
-// them. With parse, "<|im_end|>" and the like in the text become special tokens, which must not be used for text that
-// users typed.
+// Tokenize converts text to tokens. With special, BOS and EOS are added as the model defines. With parse, "<|im_end|>"
+// and the like in the text become special tokens; do not use it for text of users.
 func (m *Model) Tokenize(text string, special, parse bool) ([]uint32, error) {
 	var flags uint32
 	if special {
@@ -412,7 +411,7 @@ func tokenize(model holder[*rz_model], text string, flags uint32) ([]uint32, err
 	})
 }
 
-// Detokenize is the text of tokens, with special tokens written out or left away.
+// Detokenize returns the text of tokens, with or without special tokens.
 func (m *Model) Detokenize(tokens []uint32, special bool) (string, error) {
 	var flags uint32
 	if special {
@@ -425,7 +424,7 @@ func (m *Model) Detokenize(tokens []uint32, special bool) (string, error) {
 	return string(text), err
 }
 
-// sized calls f with a buffer that grows once to the size that f asks for.
+// sized calls f with a buffer that grows once to the size that f requires.
 func sized[H, T any](of holder[H], capacity int,
 	f func(handle H, out *T, capacity uintptr, n *uintptr, e *rz_error) int32) ([]T, error) {
 	defer runtime.KeepAlive(of)
@@ -447,7 +446,7 @@ func sized[H, T any](of holder[H], capacity int,
 	}
 }
 
-// pinned is where a slice is, which stays there until the pinner lets it go; nil of an empty one.
+// pinned returns the address of a slice, pinned until pinner.Unpin; nil for an empty slice.
 func pinned[T any](pinner *runtime.Pinner, all []T) *T {
 	if len(all) == 0 {
 		return nil
@@ -463,10 +462,10 @@ func whole(n int, name string) (uint32, error) {
 	return number, c.err
 }
 
-// counts converts numbers to C types, and keeps the error of the first one that does not fit.
+// counts converts numbers to C types and keeps the first range error.
 type counts struct{ err error }
 
-// orNone takes None too.
+// orNone also accepts None.
 func (c *counts) orNone(n int, name string) uint32 {
 	if n == None {
 		return rz_NONE
@@ -491,7 +490,7 @@ func (m *Model) held() *owned[*rz_model] {
 	return m.model
 }
 
-// noNUL refuses a text that C would take to end early.
+// noNUL rejects a text with a NUL, at which C would end it.
 func noNUL(name, text string) error {
 	if strings.IndexByte(text, 0) >= 0 {
 		return wrong("%s has a NUL byte; it must have none", name)

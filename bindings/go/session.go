@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Session is tokens with what the model remembers of them, for work token by token and for jobs; chats are easier with
-// a [Conversation]. It keeps its model alive.
+// Session is tokens with their KV cache, for single steps and for jobs; chats are easier with a [Conversation]. It
+// keeps its model alive.
 type Session struct {
 	model *owned[*rz_model]
 	cache *owned[*rz_cache]
@@ -16,8 +16,8 @@ type Session struct {
 
 // SessionOptions are optional; the zero value means the defaults.
 type SessionOptions struct {
-	Capacity     int       // tokens, prompt and answer together; 0: as the model was trained, at most 8192
-	KType, VType CacheType // of keys and of values
+	Capacity     int       // context length in tokens; 0: the model's, at most 8192
+	KType, VType CacheType // KV cache types of keys and values
 }
 
 func (o *SessionOptions) params() (params rz_cache_params, err error) {
@@ -49,14 +49,14 @@ func (s *Session) held() *owned[*rz_cache] {
 	return s.cache
 }
 
-// makeSession makes a session of what is left of a model.
+// makeSession makes a session of a model.
 func makeSession(model holder[*rz_model],
 	f func(model *rz_model, cache **rz_cache, e *rz_error) int32) (*Session, error) {
 	return keeping(model, f, lib.rz_cache_free,
 		func(model *owned[*rz_model], cache *owned[*rz_cache]) *Session { return &Session{model, cache} })
 }
 
-// keeping makes something of what is left of a model, and keeps that alive: Close of the model ends it for others only.
+// keeping makes an object from a model and keeps the model alive after its Close.
 func keeping[H, T any](of holder[*rz_model], f func(model *rz_model, out *H, e *rz_error) int32, free func(H),
 	stands func(model *owned[*rz_model], object *owned[H]) *T) (*T, error) {
 	defer runtime.KeepAlive(of)
@@ -76,13 +76,13 @@ func keeping[H, T any](of holder[*rz_model], f func(model *rz_model, out *H, e *
 	return t, err
 }
 
-// Close frees the session and ends a running call of it early; a job of it goes on to its end. It never waits. Closing
-// twice is fine.
+// Close frees the session and ends its running call early; a job of it remains usable. It never waits. Closing twice is
+// fine.
 func (s *Session) Close() error {
 	return s.held().close()
 }
 
-// Fork makes a second session with the same past.
+// Fork copies the session; both share the KV cache copy-on-write.
 func (s *Session) Fork() (*Session, error) {
 	cache, err := s.held().acquire()
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Session) Fork() (*Session, error) {
 	})
 }
 
-// Len is the number of tokens in the session; 0 once it is closed.
+// Len returns the number of tokens in the session; 0 after Close.
 func (s *Session) Len() (n int) {
 	_ = use(s, func(cache *rz_cache, _ *rz_error) int32 {
 		n = int(lib.rz_cache_len(cache))
@@ -103,7 +103,7 @@ func (s *Session) Len() (n int) {
 	return n
 }
 
-// Capacity is the number of tokens that there is room for; 0 once it is closed.
+// Capacity returns the context length in tokens; 0 after Close.
 func (s *Session) Capacity() (n int) {
 	_ = use(s, func(cache *rz_cache, _ *rz_error) int32 {
 		n = int(lib.rz_cache_capacity(cache))
@@ -123,15 +123,15 @@ func (s *Session) Truncate(n int) error {
 	})
 }
 
-// Prefill appends tokens; afterwards Logits and Sample have those of the last one.
+// Prefill appends tokens; Logits and Sample then use the logits of the last one.
 func (s *Session) Prefill(ctx context.Context, tokens []uint32) error {
 	return s.append(ctx, func(cache *rz_cache, cancel *rz_cancel, e *rz_error) int32 {
 		return lib.rz_prefill(cache, unsafe.SliceData(tokens), uintptr(len(tokens)), cancel, e)
 	})
 }
 
-// Score appends tokens and gives the natural logarithm of the probability of each after all before it; 0 for the first
-// of an empty session.
+// Score appends tokens and returns the log probability (natural logarithm) of each, given all tokens before; 0 for the
+// first token of an empty session.
 func (s *Session) Score(ctx context.Context, tokens []uint32) ([]float32, error) {
 	scores := make([]float32, len(tokens))
 	return scores, s.append(ctx, func(cache *rz_cache, cancel *rz_cancel, e *rz_error) int32 {
@@ -173,13 +173,13 @@ func (s *Session) choose(sampler *Sampler,
 	return token, err
 }
 
-// Logits are those after the last token, one for each entry of the vocabulary.
+// Logits returns the logits after the last token, one per entry of the vocabulary.
 func (s *Session) Logits() ([]float32, error) {
 	return sized(s, 0, lib.rz_logits_into)
 }
 
-// DecodeBatch is [Session.Decode] for several sessions of one model in one pass over the weights: tokens[i] is appended
-// to sessions[i], and the token that follows is entry i of the result. samplers may be nil, and so may each of them.
+// DecodeBatch is [Session.Decode] for several sessions of one model as one batch: it appends tokens[i] to sessions[i]
+// and returns the next token as entry i. samplers and its entries may be nil (greedy).
 func DecodeBatch(sessions []*Session, tokens []uint32, samplers []*Sampler) ([]uint32, error) {
 	n := len(sessions)
 	if len(tokens) != n || samplers != nil && len(samplers) != n {

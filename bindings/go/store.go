@@ -5,9 +5,8 @@ import (
 	"unsafe"
 )
 
-// Store remembers what prompts left behind, for sessions and conversations of one model that begin with the same
-// tokens: what was computed once is not computed again, with a folder by other processes neither. It changes no bit of
-// what follows. It may be used by any number of goroutines at once, and keeps its model alive.
+// Store is a prefix cache for sessions and conversations of one model. With a folder, other processes use it too. It
+// changes no bit of results. It may be used by any number of goroutines at once, and keeps its model alive.
 type Store struct {
 	model *owned[*rz_model]
 	store *owned[*rz_store]
@@ -15,14 +14,14 @@ type Store struct {
 
 // StoreOptions are optional; the zero value means the defaults.
 type StoreOptions struct {
-	MinTokens   int    // prefixes of fewer tokens are neither kept nor looked for; 0: 64
-	MemoryLimit uint64 // bytes of prefixes in memory; 0: a tenth of what is free, at most 1 GiB
+	MinTokens   int    // minimum tokens of a prefix; 0: 64
+	MemoryLimit uint64 // bytes of prefixes in memory; 0: a tenth of free memory, at most 1 GiB
 	MaxEntries  int    // prefixes in memory; 0: 1024
-	Path        string // folder of files that outlive the process, made where it is missing; "": none
-	DiskLimit   uint64 // bytes of files in the folder; 0: a tenth of what is free, at most 16 GiB
+	Path        string // folder of files that outlive the process, created if missing; "": none
+	DiskLimit   uint64 // bytes of files in the folder; 0: a tenth of the free space, at most 16 GiB
 }
 
-// NewStore makes an empty store, or one that knows what is in the folder.
+// NewStore creates a store, with the prefixes that its folder contains.
 func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 	if options == nil {
 		options = &StoreOptions{}
@@ -54,8 +53,8 @@ func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 		func(model *owned[*rz_model], store *owned[*rz_store]) *Store { return &Store{model, store} })
 }
 
-// Take makes a session for a prompt, which holds so many of its first tokens as the store knows, but never the last
-// one: tokens[session.Len():] are to be appended.
+// Take creates a session with the longest stored prefix of the prompt, never the whole prompt: append
+// tokens[session.Len():].
 func (s *Store) Take(tokens []uint32, options *SessionOptions) (*Session, error) {
 	store, release, err := required[*rz_store](s, "the store")
 	if err != nil {
@@ -72,8 +71,8 @@ func (s *Store) Take(tokens []uint32, options *SessionOptions) (*Session, error)
 	})
 }
 
-// Put remembers the tokens that a session holds, which goes on by itself. It fails with [ErrMismatch] for a session of
-// another model.
+// Put stores the session's tokens and KV cache as a prefix; the session remains usable. It fails with [ErrMismatch] for
+// a session of another model.
 func (s *Store) Put(session *Session) error {
 	cache, release, err := required[*rz_cache](session, "session")
 	if err != nil {
@@ -83,7 +82,7 @@ func (s *Store) Put(session *Session) error {
 	return use(s, func(store *rz_store, e *rz_error) int32 { return lib.rz_store_put(store, cache, e) })
 }
 
-// Clear forgets all prefixes, and removes the files of the model from the folder.
+// Clear removes all prefixes, and the files of the model from the folder.
 func (s *Store) Clear() error {
 	return use(s, lib.rz_store_clear)
 }
@@ -92,12 +91,12 @@ func (s *Store) Clear() error {
 type StoreInfo struct {
 	Entries, Files         int    // prefixes in memory, and in files of the model
 	MemoryBytes, DiskBytes uint64 // bytes of these prefixes and files
-	Hits, Misses           uint64 // times that a prefix was found, and was not
-	ReusedTokens           uint64 // tokens that were not computed because of it
-	Unwritten              int    // prefixes that were forgotten because they could not be written, as on a full disk
+	Hits, Misses           uint64 // lookups with and without a result
+	ReusedTokens           uint64 // tokens reused from prefixes
+	Unwritten              int    // prefixes dropped because they could not be written, as on a full disk
 }
 
-// Info is the state of the store.
+// Info returns the state of the store.
 func (s *Store) Info() (StoreInfo, error) {
 	var info rz_store_info
 	info.struct_size = uint32(unsafe.Sizeof(info))
@@ -109,8 +108,8 @@ func (s *Store) Info() (StoreInfo, error) {
 	}, err
 }
 
-// Close frees the store once no conversation uses it either; then what it has in memory goes to the folder, where there
-// is one. Closing twice is fine.
+// Close frees the store once no conversation uses it; if it has a folder, its prefixes in memory are written there
+// first. Closing twice is fine.
 func (s *Store) Close() error {
 	return s.held().close()
 }
