@@ -73,7 +73,7 @@ pub struct Effort {
     named: Vec<String>,
     omitted: HashSet<String>,
     pub steps: Steps,
-    /// Why a keyword that the parser may reject is still in the schema.
+    /// The reason why a keyword that the parser may reject is still in the schema.
     pub left: Option<Error>,
 }
 

@@ -1,4 +1,4 @@
-//! String formats: those of the parser, and patterns for some in which the parser differs from their RFCs.
+//! String formats: formats that the parser supports, and patterns for formats in which it differs from the RFC.
 
 /// Formats of JSON Schema that the parser supports, or that `pattern_of` writes.
 const WRITTEN: [&str; 10] =

@@ -48,7 +48,7 @@ pub fn check_bounds(schema: &Json) -> Result<()> {
 /// Rejects `multipleOf` constraints with too large a least common multiple, before the parser makes a state per
 /// remainder.
 pub fn check_multiples(schema: &Json) -> Result<()> {
-    // Most schemas have none, or it does not matter which of them apply together.
+    // Most schemas have no such constraints, or so small ones that any of them may apply together.
     let mut all = 1u64;
     visit(schema, &mut |members| all = all.saturating_mul(members.get("multipleOf").map_or(1, coefficient)));
     if all <= MAX_MULTIPLE {

@@ -107,7 +107,7 @@ impl<'s> Logic<'s> {
         self.excludes(schemas, &[], 0)
     }
 
-    /// `split`: disjunctions of which one option each is in `schemas`.
+    /// `split`: disjunctions that were already split; `schemas` contains one option of each.
     fn excludes(&self, schemas: &[&Json], split: &[&[Json]], depth: usize) -> bool {
         let Some(all) = self.conjuncts(schemas) else { return true };
         if depth > MAX_DEPTH {
@@ -192,7 +192,7 @@ impl<'s> Logic<'s> {
         one.into_iter().chain(some).collect()
     }
 
-    /// Schemas of all values except some.
+    /// Schemas of all values except the given ones.
     fn other_values(&self, values: &[Json]) -> std::result::Result<Vec<Json>, String> {
         let out = other_values(values)?;
         let mut texts = out.iter().filter_map(|schema| schema["pattern"].as_str());
@@ -411,7 +411,7 @@ fn types_beside(types: u8) -> Json {
     if rest.is_empty() { json!(false) } else { json!({"type": rest}) }
 }
 
-/// Schemas of all values except some, each of another type.
+/// Schemas of all values except the given ones, one schema per type.
 fn other_values(values: &[Json]) -> std::result::Result<Vec<Json>, String> {
     let types = values.iter().fold(0, |types, value| types | type_of(value));
     if types & (ARRAY | OBJECT) != 0 {

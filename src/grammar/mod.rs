@@ -36,7 +36,7 @@ use schema::Looseness;
 use crate::error::{Error, Result, secured, try_vec};
 use crate::text::{TokenKind, Tokenizer};
 
-/// Maximum number of allowed tokens of which one may still be forced: a long token and its prefixes.
+/// Maximum number of allowed tokens among which a forced one is searched: a long token and its prefixes.
 const BEGINNINGS: usize = 32;
 
 /// Maximum bytes of a token that can be used under a grammar; the trie holds no deeper ones.
@@ -196,13 +196,13 @@ impl Grammar {
     }
 }
 
-/// A position in a grammar that follows a session: the tokens appended since the first call, also after rewinds.
+/// A position in a grammar that follows the tokens a session appends after the first call, also after rewinds.
 pub struct Matcher {
     parser: TokenParser,
     n_vocab: usize,
     /// Length of the session at the grammar's start.
     start: Option<usize>,
-    /// Tokens from there on that the parser has consumed, including some that `forced` expects.
+    /// Tokens after `start` that the parser has consumed, including tokens that `forced` expects.
     taken: Vec<u32>,
     /// The allowed tokens after the given number of `taken` tokens, if known.
     masks: Vec<(usize, SimpleVob)>,
@@ -252,9 +252,9 @@ impl Matcher {
         self.after(written.len())
     }
 
-    /// Appends up to `most - out.len()` forced tokens to `out`: while all allowed tokens are prefixes of one of them,
-    /// that one. Only the text is forced, not its tokens: the next call removes expected tokens that the session does
-    /// not have.
+    /// Appends up to `most - out.len()` forced tokens to `out`: the longest allowed token, while all others are its
+    /// prefixes. Only the text is forced, not its tokens: the next call drops expected tokens that the session does not
+    /// have.
     pub fn forced(&mut self, history: &[u32], most: usize, out: &mut Vec<u32>) -> Result<()> {
         self.allowed(history)?;
         let mut len = history.len() - self.start.unwrap_or(0);

@@ -95,7 +95,7 @@ pub struct Multiples {
 /// Rewrites a schema's `multipleOf` for the parser, or removes it if alternatives are needed.
 ///
 /// # Errors
-/// Why the parser cannot take the step.
+/// The reason why the parser cannot take the step.
 pub fn taken(members: &mut Map<String, Json>) -> Result<Option<Multiples>, String> {
     let Some(number) = members.get("multipleOf") else { return Ok(None) };
     let (step, has_fractions) = (Step::of(number), allows_type(members, "number"));
@@ -112,7 +112,7 @@ pub fn taken(members: &mut Map<String, Json>) -> Result<Option<Multiples>, Strin
         members.insert("multipleOf".to_owned(), json!(written(&step.with_decimals(0))?));
         return Ok(None);
     }
-    // Fewer decimals are accepted already unless the last ones follow from the others.
+    // The full step accepts multiples with fewer decimals already, unless the last ones follow from the others.
     let is_refused = |decimals: &u32| 10u64.pow(step.decimals - decimals) <= step.coefficient;
     let steps = (1..step.decimals).filter(is_refused).chain([step.decimals]).map(|n| step.with_decimals(n));
     let options: Vec<Json> =

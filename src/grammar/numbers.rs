@@ -95,8 +95,8 @@ fn tightest(members: &Map<String, Json>, name: &str, excluded: &str, sign: f64) 
     bounds.into_iter().flatten().max_by(|a, b| a.value.total_cmp(&b.value).then(a.is_excluded.cmp(&b.is_excluded)))
 }
 
-/// Returns ranges that together contain the numbers between two bounds. No range excludes an integer that is less than
-/// one away from its other bound. Omits numbers closer to an excluded integer than a double can represent.
+/// Returns ranges that together contain the numbers between two bounds. No range both excludes an integer and has its
+/// other bound less than one away. Omits numbers closer to an excluded integer than a double can represent.
 fn pieces(low: Option<Bound>, high: Option<Bound>) -> Vec<[Option<Bound>; 2]> {
     let step = |n: f64| 10f64.powi(format!("{}", n.abs()).len() as i32 - EXACT_DIGITS);
     let is_integer = |bound: &Bound| bound.is_excluded && bound.value.fract() == 0.0;

@@ -26,7 +26,7 @@ enum Cause {
     Parser,
 }
 
-/// How to find the parts that do not compile by themselves, the cheaper way first.
+/// How to find the parts that do not compile; the cheaper way first.
 #[derive(Clone, Copy)]
 enum Check {
     /// Write the grammar of the part.
@@ -112,7 +112,7 @@ impl Grammars {
         Ok(self.grammar(parser, notes))
     }
 
-    /// Loosens each part that may be loosened until it compiles by itself. Returns true if a part was loosened.
+    /// Loosens each part, if allowed, until it compiles on its own. Returns true if a part was loosened.
     ///
     /// # Errors
     /// The first error of a part that may not be loosened.
@@ -158,7 +158,7 @@ struct ReplyRequest<'a> {
     white_space: bool,
     tokenizer: &'a Tokenizer,
     tools: Vec<Looseness>,
-    /// Bytes of each tool's grammar, if written at the present looseness.
+    /// Bytes of each tool's grammar, if written at the current looseness.
     sizes: Vec<Option<usize>>,
     content_looseness: Looseness,
 }
@@ -193,7 +193,7 @@ impl ReplyRequest<'_> {
         *self.sizes[i].insert(size)
     }
 
-    /// Loosens the largest parts that may be loosened, which make up half of the total.
+    /// Loosens the largest of the parts that may be loosened, up to half of their total size.
     ///
     /// # Errors
     /// `error` if there are none.

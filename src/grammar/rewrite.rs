@@ -229,7 +229,7 @@ impl Rewriter<'_, '_> {
         let n = required.len() as u64;
         let properties = members.get("properties").and_then(Json::as_object);
         let mut optional = properties.into_iter().flatten().filter(|(name, _)| !required.contains(&name[..]));
-        // The parser knows better which members cannot occur.
+        // In a best-effort grammar, the parser decides which members cannot occur.
         let is_optional = |(_, schema): (&String, &Json)| self.effort.is_best() || *schema != json!(false);
         let has_optional = optional.any(is_optional);
         if has_open_names(members) && least > n + 1 {

@@ -41,7 +41,7 @@ pub fn prepared(schema: Json, space: Space, effort: &mut Effort) -> Result<Json>
         if effort.is_best() {
             options.insert("lenient".to_owned(), json!(true));
         }
-        // Otherwise names could be written in a second way that bypasses their schemas.
+        // Otherwise a model could write a name with other escapes and bypass the name's schema.
         if !has_controls {
             options.entry("json_allowed_escapes").or_insert_with(|| json!(r#"nrbtf\""#));
         }
@@ -54,7 +54,7 @@ pub fn length(schema: &Json) -> usize {
     schema.to_string().len()
 }
 
-/// How much of a schema is given up.
+/// How much of a schema is omitted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Looseness {
     /// Nothing.
@@ -183,9 +183,9 @@ fn each_text(json: &Json, each: &mut impl FnMut(&str)) {
     }
 }
 
-/// Copies reference targets to the definitions and redirects the references: those outside shared definitions, and
-/// escaped ones (RFC 6901, and percent-encoded fragments). The parser does not unescape, and parts of a schema move
-/// when it is rewritten. `root`: also references to the whole schema, for schemas that are used in parts.
+/// Copies reference targets outside shared definitions, and escaped targets (RFC 6901, percent-encoded fragments), to
+/// the definitions and redirects the references. The parser does not unescape, and rewriting moves parts of a schema.
+/// `root`: also redirects references to the whole schema, for schemas that are used in parts.
 pub fn share_targets(schema: &mut Json, root: bool, effort: &Effort) -> Result<()> {
     let mut found = Vec::new();
     visit(schema, &mut |members| {

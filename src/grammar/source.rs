@@ -53,7 +53,7 @@ impl<'a> GrammarText<'a> {
     }
 }
 
-/// Reads a grammar. `looseness`: what to give up of a schema.
+/// Reads a grammar. `looseness`: how much of a schema to omit.
 pub fn read(
     source: &GrammarText,
     tokenizer: &Tokenizer,

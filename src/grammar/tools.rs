@@ -27,7 +27,7 @@ const MAX_LARK: usize = 64 << 10;
 /// Maximum bytes of a tool's argument schema, without descriptions.
 const MAX_SCHEMA: usize = 256 << 10;
 
-/// White space after reasoning, and before a required call.
+/// Optional white space after reasoning and before tags.
 const SPACE: &str = r"(/[ \n]{1,4}/)?";
 
 /// An error of a tool, by index, or of all tools together.
@@ -89,14 +89,14 @@ impl Writer<'_> {
             [open, close] if !open.is_empty() && !close.is_empty() => format!("({open} {close})?"),
             _ => String::new(),
         };
-        // Its own white space would leave no choice of other tags.
+        // The tag's own white space is trimmed, because it would exclude other tags.
         let must = format!("{empty} {} {rest}", self.spaced(first.trim_start())?);
         let answer = match &self.reply.choice {
             ToolChoice::Required | ToolChoice::Named(_) => must,
             _ if self.content.is_some() => format!("({content} | {must})"),
             // Content has an opening tag, which distinguishes it from calls.
             _ if !form.content.open.is_empty() => format!("({content} | {content}? {head} {rest})"),
-            // A call begins with the object itself.
+            // The call begins with the object itself, so other content must not begin with a brace.
             _ if first.trim().is_empty() => {
                 let other = self.rule(r"/[^\s{](?s:.*)/");
                 format!("({other}? | {head} {rest})")
@@ -113,8 +113,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Reasoning without a closing tag that ends with calls; empty if not possible. Calls without control tokens look
-    /// like calls that reasoning only mentions; then reasoning must be closed.
+    /// Unclosed reasoning that ends with calls; empty if not possible. Without control tokens, a call looks like one
+    /// that reasoning only mentions; then reasoning must be closed.
     fn unclosed(&mut self, calls: &CallForm, rest: &str) -> Result<String> {
         let tags = self.reply.form.reasoning.as_ref().filter(|_| self.reply.may_reason);
         let first = format!("{}{}", calls.open, calls.before);
@@ -340,7 +340,7 @@ impl Writer<'_> {
             }
             (false, _) => {
                 let json = self.json(schema.clone(), place, tool)?;
-                // In the alternative form only schemas that it enforces completely.
+                // The Python form is only written for schemas that it enforces completely.
                 let is_best = tool.effort.borrow_mut().replace_best(false);
                 let literal = argument.in_python.then(|| self.dialect_value(schema, Dialect::Repr, place, tool, 0));
                 tool.effort.borrow_mut().replace_best(is_best);

@@ -33,7 +33,7 @@ impl Writer<'_> {
             Dialect::Repr => (("{", "}"), (": ", ", ")),
             _ => (("{", "}"), (":", ",")),
         };
-        // The members from each one on: `rest` if none precedes, `more` if one does.
+        // The members from the current one on: `rest` if no member precedes, `more` if one does.
         let (mut rest, mut more) = (String::new(), String::new());
         for (key, value) in schema["properties"].as_object().into_iter().flatten().rev() {
             let is_written = match dialect {

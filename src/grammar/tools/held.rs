@@ -15,8 +15,7 @@ const NAMED: &str = "the grammar, ";
 /// Maximum enforced length of a text between tags.
 const MAX_LENGTH: u64 = 2000;
 
-/// Alternatives for the options of the schema at a place. Options that cannot be written are omitted if there are
-/// others.
+/// Alternatives for the options of the schema at a place. Options that cannot be written are omitted if others remain.
 pub(super) fn any_of(
     tool: &ToolSchema,
     place: &str,
