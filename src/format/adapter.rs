@@ -1,5 +1,5 @@
-//! LoRA adapter files: GGUF files, and PEFT folders, whose names are translated to a GGUF file's. Pairs the factors;
-//! fails for anything unknown that could change results.
+//! LoRA adapter files: GGUF files, and PEFT folders, whose tensor names are translated to GGUF's. Pairs the factors,
+//! and fails for anything unknown that could change results.
 
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::storage::TensorInfo;
 use crate::error::Error;
 
-/// Properties of a network for translating the names and rows of an adapter.
+/// Properties of the base model for translating the names and rows of an adapter.
 pub struct AdapterBase<'a> {
     /// `general.architecture` of a GGUF file.
     pub architecture: &'a str,

@@ -17,7 +17,7 @@ use crate::tensor::{DType, Shape};
 /// Maximum bytes of a file's header, metadata and tensor list, in the file and in memory.
 const MAX_HEADER: u64 = 512 << 20;
 const MAX_STRING: u64 = 16 << 20;
-/// Maximum length of a string in an array; those of vocabularies are the longest.
+/// Maximum length of a string in an array; the tokens of vocabularies are the longest.
 const MAX_TOKEN: u64 = 64 << 10;
 const MAX_NAME: u64 = u16::MAX as u64;
 /// Maximum number of elements of an array; none is longer than a vocabulary.
@@ -27,8 +27,8 @@ const MAX_ALIGNMENT: u64 = 1 << 20;
 const I32: u32 = 26;
 const I64: u32 = 27;
 const F64: u32 = 28;
-/// Prefix of the keys of files whose weights were multiplied by Hadamard matrices, which the inputs of products need
-/// too.
+/// Prefix of the keys of files whose weights were multiplied by Hadamard matrices. The inputs of their products must be
+/// multiplied too.
 const ROTATED: &str = "prism.hadamard.";
 /// Bytes read at once, to limit the number of system calls.
 const BUFFER: u64 = 256 << 10;
@@ -124,7 +124,7 @@ fn read_file(file: &InputFile, file_index: usize) -> Result<SetFile> {
                 entries.push((key, value));
             }
             (Ok(key), _) => entries.push((key, value)),
-            // Nothing can read it.
+            // No accessor can read such a key.
             (Err(lossy), _) => r.passed.note(format!("the key {lossy:?} is not UTF-8 and is passed over")),
         }
     }

@@ -36,12 +36,12 @@ pub(super) struct GroupedMatrix {
     pub codes: Codes,
     pub scales: Numbers,
     pub offsets: Option<Offsets>,
-    /// The input of each column if groups are not contiguous; below 2^24.
+    /// The input of each column if groups are not contiguous. Inputs must be below 2^24.
     pub order: Option<Arc<[u32]>>,
 }
 
-/// A matrix read as F32, because no adjacent values in a row share a scale: value `i`, row by row, is `(code - zero) *
-/// scale` with zero and scale number `i % period`.
+/// A matrix read as F32, because no adjacent values in a row share a scale. Value `i`, row by row, is `(code - zero) *
+/// scale`, with number `i % period` of the zeros and scales.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct SpreadMatrix {
     pub cols: u64,
@@ -72,7 +72,7 @@ pub(super) struct Codes {
     pub place: FileOffset,
     pub bits: u32,
     pub order: Order,
-    /// Bits to invert, such as the sign; next, the number added afterwards.
+    /// Bits to invert, such as the sign bit; next, the number added after that.
     pub xor: u8,
     pub plus: u8,
 }
@@ -254,7 +254,7 @@ impl Fetched<'_> {
         Ok(number.read(used))
     }
 
-    /// Writes the number for a place in the matrix in the block's form.
+    /// Writes the number for a place in the matrix, in the form that the block needs.
     fn put(&self, path_of: &[InputFile], row: u64, col: u64, out: &mut [u8]) -> Result<()> {
         let Numbers { name, kind, block, strides, place, .. } = self.numbers;
         let [r, c] = [row / block[0].max(1), col / block[1].max(1)];
@@ -269,7 +269,7 @@ impl Fetched<'_> {
         };
         let value = match (kind, raw) {
             (NumberKind::Byte, &[byte]) => {
-                // An NVFP4 block has four of them, an MXFP4 block one of another kind.
+                // An NVFP4 block has four E4M3 scales, an MXFP4 block one E8M0 scale.
                 out.fill(byte);
                 return Ok(());
             }
@@ -388,7 +388,7 @@ impl Codes {
         let Order::Parts { width, height, first, step, unit } = self.order else { return Ok(()) };
         let part_codes = (width * height).max(1);
         let (mut at, mut rest) = (rows.start * cols, out);
-        // Contiguous codes are of one part.
+        // Adjacent codes belong to one part.
         while !rest.is_empty() {
             let (part, place) = (at / part_codes, at % part_codes);
             let codes = usize::try_from(part_codes - place).unwrap_or(usize::MAX).min(rest.len());

@@ -46,7 +46,7 @@ const MAX_TOKENIZER: u64 = 64 << 20;
 const MAX_TEMPLATE: u64 = 16 << 20;
 const MAX_TEMPLATES: usize = 16;
 
-/// Opens a folder, or a safetensors file in it, which may be by itself.
+/// Opens a folder, or a safetensors file, with or without other files of a folder next to it.
 pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Result<Contents> {
     let opened = alone.as_ref().map_or(folder, |file| &file.path).to_owned();
     let config_path = folder.join("config.json");
@@ -71,7 +71,7 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     let quantisation = Quantisation::find(&config_path, &config, &beside)?;
     let Weights { files: mut set, mut entries, instead } = weights::find(files, folder, alone)?;
     if let Some(quantisation) = quantisation {
-        // MLX transposes convolution kernels, and then also stores norm weights as its networks use them.
+        // MLX transposes convolution kernels. It then also stores whole norm weights, not minus 1.
         translated.facts.whole_norms = entries
             .iter()
             .any(|entry| entry.name.ends_with("conv1d.weight") && matches!(*entry.dims, [_, 2..=u64::MAX, 1]));
@@ -83,7 +83,7 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
         entries = quantisation.gather(&opened, &set, entries, is_plain)?;
     }
     translated.passed.get_mut().weights = instead;
-    // The file of a decoder whose hidden states are its results.
+    // The file of an embedding model, whose results are the hidden states of a decoder.
     translated.facts.embeds |= files.exists(&folder.join("modules.json"));
     let mut tensors = names::translate(&opened, &mut translated, &set, entries)?;
     let mut keys = translated.keys;

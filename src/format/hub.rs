@@ -2,8 +2,8 @@
 //! "hf:owner/name:quantization", and a listing of the repository in the Hub's JSON. Pure functions; HTTP and the cache
 //! stay with the caller. `HubModel::parse` and `HubModel::choose` are the entries.
 //!
-//! Invariants: no chosen name leads out of the folder that it is put into; files that the listing has no digest of are
-//! chosen in a cache only, where they are complete already.
+//! Invariants: no chosen name leads out of the folder that it is put into. Files without a digest in the listing are
+//! chosen only in a cache, where they are already complete.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +12,9 @@ use std::path::Path;
 use super::json::Json;
 use crate::error::{Error, Result};
 
-/// Bytes of a listing, at most.
+/// Maximum bytes of a listing.
 const MAX_LISTING: usize = 1 << 26;
-/// Names of GGUF files with a vision or audio encoder contain this; as a quantization it is the preferred one.
+/// Part of the names of GGUF files with a vision or audio encoder; as a quantization, it names the preferred encoder.
 const PROJECTOR: &str = "mmproj";
 const FLOATS: [&str; 6] = ["", "BF16", "F16", "FP16", "F32", "FP32"];
 /// Projectors in the order of preference; all others come after them.
@@ -232,7 +232,7 @@ impl<'a> HubModel<'a> {
 /// Size and digest of each file by its name.
 type Files = BTreeMap<String, HubFile>;
 
-/// The files of a model; the first is the one to load, or one of a folder, which has no base.
+/// The files of a model. The first file is the one to load; a folder has an empty `base`.
 #[derive(Clone, Default)]
 struct Candidate {
     label: String,
@@ -274,7 +274,7 @@ fn read(listing: &str, is_cached: bool) -> Result<(String, Files)> {
     let mut files = Files::new();
     for file in json.get("siblings").and_then(Json::as_array).ok_or_else(|| lacks("siblings"))? {
         let name = file.get("rfilename").and_then(Json::as_str).ok_or_else(|| lacks("rfilename"))?;
-        // Of a large file the blob is a pointer.
+        // For a large file, the blob is only a pointer.
         let (of, digest) = file.get("lfs").map_or((file, "blobId"), |lfs| (lfs, "sha256"));
         let (size, digest) = (of.get("size").and_then(Json::as_u64), text(of, digest));
         if let Some(size) = size
@@ -287,7 +287,7 @@ fn read(listing: &str, is_cached: bool) -> Result<(String, Files)> {
     Ok((commit, files))
 }
 
-/// True if a name stays below the folder that it is put into.
+/// True if a name stays inside its folder.
 fn is_safe(name: &str) -> bool {
     !name.contains(|c: char| c == '\\' || c == ':' || c < ' ')
         && name.split('/').all(|part| !["", ".", ".."].contains(&part))
@@ -307,7 +307,7 @@ fn is_projector(name: &str) -> bool {
     name.to_ascii_lowercase().contains(PROJECTOR)
 }
 
-/// True for rows that are interleaved for one processor, which no program reads any more.
+/// True for quantizations with rows interleaved for one processor, which are obsolete.
 fn is_interleaved(label: &str) -> bool {
     ["Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_4", "Q4_0_8_8"].iter().any(|form| label.contains(form))
 }
@@ -386,7 +386,7 @@ fn is_shard(name: &str) -> bool {
     name == "model.safetensors" || part(name).is_some_and(|(base, _)| base == "model")
 }
 
-/// True for the files of a folder besides its weights, including those of sentence-transformers.
+/// True for the files of a folder other than its weights, including those of sentence-transformers.
 fn is_text(name: &str) -> bool {
     let Some((folder, file)) = name.split_once('/') else {
         let stem = [".json", ".txt", ".model", ".jinja"].iter().find_map(|ending| name.strip_suffix(ending));

@@ -79,7 +79,7 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
     let names = ["tie_word_embeddings", "tie_embedding"];
     let mut tied = t.bool(&names)?;
     if head.is_some() {
-        // What it lacks is the target's, whatever the layer that it was made of says.
+        // A draft head without embeddings reads the target's, whatever its own configuration says.
         tied = None;
         t.config.skip(&names);
     }
@@ -152,7 +152,7 @@ fn head_of_another(config: &Members) -> Result<Option<&'static str>> {
     Ok(classes.find_map(head))
 }
 
-/// Types that others declare too: the type, a member that only the other has, and the name of the other.
+/// Types that other models declare too: the type, a member that only the other model has, and the other's own type.
 const TYPES_WITHIN: [(&str, &str, &str); 2] =
     [("kimi_linear", "attn_res_block_size", "kimi_k3"), ("xlm-roberta", "lora_adaptations", "jina_embeddings_v3")];
 

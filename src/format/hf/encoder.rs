@@ -102,7 +102,7 @@ fn common(c: &mut Config) -> Result<()> {
         let numbers = if is_plain { Some(vec![plain; 3]) } else { numbers.filter(|list| list.len() == 3) };
         match numbers {
             Some(numbers) => c.set(name, Value::Floats(numbers)),
-            // Others than Gemma 4 fail without them.
+            // Only Gemma 4 may lack them.
             None if list.is_none() => {}
             None => return Err(c.pixels.wrong(name, "three numbers")),
         }
@@ -131,7 +131,7 @@ fn common(c: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// Opens the encoders of a folder: the vision encoder, or otherwise the audio encoder; both for a model that also
+/// Opens the encoders of a folder: the vision encoder, otherwise the audio encoder. Opens both for a model that also
 /// generates speech.
 pub fn open(files: Files, folder: &Path) -> Result<Contents> {
     let path = folder.join("config.json");

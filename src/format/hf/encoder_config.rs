@@ -104,7 +104,7 @@ impl Config<'_> {
         }
     }
 
-    /// Fails for hidden states of another layer than the last, and for a selection of them other than `expected`.
+    /// Fails unless the encoder's last layer is used, with a selection of rows named `expected`.
     pub fn expect_last_layer(&self, expected: &str) -> Result<()> {
         self.expect("vision_feature_select_strategy", expected)?;
         match self.top.find(&["vision_feature_layer"]) {
@@ -115,8 +115,8 @@ impl Config<'_> {
         }
     }
 
-    /// Sets bounds on areas in pixels of `frames` frames, whatever their names suggest, and the side of blocks under
-    /// its key.
+    /// Sets the minimum and maximum area of an image in pixels, from bounds on `frames` frames (whatever their names
+    /// suggest), and the side of merged blocks under `merge_key`.
     pub fn bounds(&mut self, frames: u64, merge_key: &str) -> Result<()> {
         let merge = self.require(&["spatial_merge_size"])?;
         let of = |name: &str, edge: &str| self.pixels.int(&[name])?.map_or_else(|| self.require_side("size", edge), Ok);
@@ -139,7 +139,7 @@ impl Config<'_> {
         Ok(base.or(self.vision.number(&["rope_theta"])?))
     }
 
-    /// Fails for RoPE other than that of all encoders.
+    /// Fails for a RoPE base other than the common one.
     pub fn expect_rotation(&self) -> Result<()> {
         match self.rotary_base()? {
             Some(base) if base != 10_000.0 => {

@@ -177,7 +177,7 @@ fn yarn(t: &mut Translator, set: &Members, stretch: f64) -> Result<()> {
     t.set("rope.scaling.yarn_truncate", set.bool(&["truncate"])?);
     t.set("rope.scaling.yarn_beta_fast", set.number(&["beta_fast"])?);
     t.set("rope.scaling.yarn_beta_slow", set.number(&["beta_slow"])?);
-    // A GGUF file has a factor of YaRN's magnitude, a configuration the product.
+    // GGUF files store the magnitude relative to YaRN's, configurations the whole magnitude.
     if is_latent && attention.is_some_and(|factor| factor != 1.0) {
         return Err(t.config.unsupported("the rope parameter \"attention_factor\" with latent attention"));
     }

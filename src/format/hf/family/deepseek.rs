@@ -11,7 +11,7 @@ use crate::format::hf::{known, rope};
 use crate::format::json::Json;
 use crate::format::value::whole;
 
-/// MLA. Checkpoints of the second generation have adjacent RoPE pairs, and so do those of the third by default.
+/// MLA. Checkpoints of the second generation, and by default of the third, have adjacent RoPE pairs.
 const LATENT: Family = Family {
     arch: "deepseek2",
     epsilon: 1e-6,
@@ -453,7 +453,7 @@ pub fn latent_attention(t: &mut Translator) -> Result<()> {
     t.set("attention.q_lora_rank", t.config.int(&["q_lora_rank"])?);
     t.set("attention.key_length_mla", Some(still + turning));
     t.set("attention.value_length_mla", Some(value_dim));
-    // Widths and heads as in the KV cache.
+    // Widths and heads as stored in the KV cache.
     t.replace("attention.key_length", Some(rank + turning));
     t.replace("attention.value_length", Some(rank));
     t.replace("attention.head_count_kv", Some(1u64));

@@ -216,7 +216,7 @@ pub const ALL: &[Family] = &[
         model_types: &["modernbert-decoder"],
         arch: "modern-bert-decoder",
         defaults: "local_attention=128 global_attn_every_n_layers=3 global_rope_theta=16e4 local_rope_theta=16e4",
-        // Half of the window, saved by transformers in addition to the whole.
+        // Half of the window, which transformers saves in addition to the whole window.
         effectless: "initializer_cutoff_factor norm_bias decoder_bias classifier_bias classifier_pooling causal_mask \
                      sliding_window",
         extras: |t| {
@@ -309,7 +309,7 @@ fn unclassified(t: &Translator) -> Result<()> {
     }
 }
 
-/// BERT with positions counted from after the padding token's id.
+/// BERT with positions that start after the padding token's id.
 fn roberta(t: &mut Translator) -> Result<()> {
     encoder(t)?;
     let first = t.int(&["pad_token_id"])?.unwrap_or(0).saturating_add(1);

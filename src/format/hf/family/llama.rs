@@ -301,8 +301,8 @@ pub const ALL: &[Family] = &[
     },
 ];
 
-/// HRM: two alternating stacks of layers. Texts are causal; the training masks with bidirectional prompts are for kinds
-/// of inputs that do not exist here.
+/// HRM: two alternating stacks of layers. Text is causal; bidirectional masks of prompts, as in training, are only for
+/// other kinds of inputs.
 fn turns_of_stacks(t: &mut Translator) -> Result<()> {
     let (high, low) = (t.size("H_cycles")?, t.size("L_cycles")?);
     let told = t.n_layers()?;
@@ -352,7 +352,7 @@ fn llama4(t: &mut Translator) -> Result<()> {
         return Err(t.config.unsupported("\"use_qk_norm\" other than false for 128 experts and true for fewer"));
     }
     t.expect("attn_temperature_tuning", true).or_else(|error| {
-        // Older configurations have the number of a length.
+        // Older configurations have a length here instead of a boolean.
         if t.config.int(&["attn_temperature_tuning"]).is_ok_and(|n| n != Some(0)) { Ok(()) } else { Err(error) }
     })?;
     for name in ["attention_chunk_size", "floor_scale"] {

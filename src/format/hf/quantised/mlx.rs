@@ -71,7 +71,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
                 let blocks = if mode == "mxfp4" { Blocks::Mxfp4 } else { Blocks::Nvfp4 };
                 set.put_fp4(&name, &shape, &weight, &scales, blocks)?;
                 if let Some(global) = set.take(&format!("{x}.global_scale")).filter(|_| mode == "nvfp4") {
-                    // The largest product of a value and a scale.
+                    // The product of the largest E4M3 scale and the largest FP4 value.
                     let factors: Vec<f32> = set.floats(&global)?.iter().map(|scale| scale / (448.0 * 6.0)).collect();
                     let experts = if shape.len() == 3 { shape.first().copied().unwrap_or(0) } else { 1 };
                     if factors.len() as u64 != experts {
