@@ -27,7 +27,7 @@ impl Decode for F8E4m3 {
 mod tests {
     use super::*;
 
-    /// The table of the paper: smallest and largest subnormal, smallest and largest normal, one, and negatives.
+    /// The paper's table: smallest and largest subnormal, smallest and largest normal, one, and negative numbers.
     #[test]
     fn notable_values_are_those_of_the_paper() {
         for (bits, value) in [

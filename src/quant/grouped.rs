@@ -1,6 +1,6 @@
-//! Quants ("codes") of 1 to 8 bits with a scale per group of consecutive columns, as in folders of safetensors. A block
-//! is a group: scale, offset, then the codes of 32 columns after 32 others. The number of a type encodes code, group
-//! size and number types, so that every combination is a type.
+//! Quants ("codes") of 1 to 8 bits with a scale per group of consecutive columns, as in safetensors folders. A block is
+//! a group: scale, offset, then the codes, 32 columns at a time. A type's number encodes code, group size and number
+//! types, so that every combination is a type.
 //!
 //! The codes of 32 columns are bit planes of 8, 4, 2 and 1 bits, as needed for their width, the widest first and with
 //! the lowest bits. In a plane of `p` bits, column `4 j + b` is in byte `b` of word `j p / 8`, from bit `j p % 8` on.
