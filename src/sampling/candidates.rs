@@ -8,8 +8,8 @@ use super::params::SamplerParams;
 use super::rule::{Choice, SamplingRule};
 use crate::error::{Error, Result};
 
-/// Logits this far below a bound are dropped without computing their exponential. Covers rounding and platform
-/// differences of `ln`, so that these never decide.
+/// Logits this far below a bound are dropped without computing their exponential. The margin covers rounding and
+/// platform differences of `ln`, so that neither affects a choice.
 const MARGIN: f64 = 1.0;
 
 /// Number of weights that a draw skips at once.
@@ -132,7 +132,7 @@ impl Candidates {
             return;
         }
         if k < n {
-            // The k-th largest of a part is not above the k-th largest of all, so one pass drops most of the others.
+            // The k-th largest of a part is at most the k-th largest of all, so one pass drops most of the others.
             let part = &mut self.list[..k.saturating_mul(n).isqrt()];
             let floor = part.select_nth_unstable_by(k - 1, Candidate::order).1.logit;
             self.list.retain(|c| c.logit >= floor);
@@ -143,8 +143,8 @@ impl Candidates {
 
     fn keep_top_p(&mut self, top_p: f64, softmax: &Softmax) {
         let target = (top_p * self.weigh(softmax) as f64).ceil() as u64;
-        // Tokens with less than (1 - top_p) / n of the largest probability cannot add up to more than 1 - top_p, so the
-        // kept ones are among the others.
+        // Tokens with less than (1 - top_p) / n of the largest probability add up to at most 1 - top_p, so the kept
+        // tokens are among the others.
         let floor = softmax.floor((1.0 - top_p) / self.list.len() as f64);
         self.list.retain(|c| f64::from(c.logit) >= floor);
         self.keep_mass(target, softmax, Candidate::order);
@@ -182,7 +182,7 @@ impl Candidates {
         self.list.retain(|c| f64::from(c.logit) >= floor && softmax.weight(c) >= min_p);
     }
 
-    /// With the configured probability, drops the tokens above the threshold, except the least probable of them.
+    /// With the configured probability, drops all tokens above the threshold except the least probable of them.
     fn exclude_top(&mut self, params: &SamplerParams, softmax: &Softmax, random: &mut SplitMix64) {
         if random.share() >= f64::from(params.xtc_probability) {
             return;
@@ -193,7 +193,7 @@ impl Candidates {
         self.list.retain(|c| !is_top(c) || last.is_some_and(|last| last.id == c.id));
     }
 
-    /// Keeps the tokens of at most `bits` bits of surprise, and always the most probable one.
+    /// Keeps the tokens with a surprise of at most `bits` bits, and always the most probable token.
     fn keep_unsurprising(&mut self, bits: f64, softmax: &Softmax) {
         let floor = (self.weigh(softmax) as f64 * libm::exp2(-bits)).min(softmax.unit);
         self.list.retain(|c| softmax.fixed(c) as f64 >= floor);

@@ -98,11 +98,11 @@ macro_rules! define {
         pub struct SamplerParams {
             /// Seed of the random numbers; 0 is a seed like any other.
             pub seed: u64,
-            /// Added to the logits of these ids; negative infinity bans a token. Several for one id add up.
+            /// Added to the logits of these ids; negative infinity bans a token. Several biases of one id add up.
             pub logit_biases: Vec<(u32, f32)>,
             /// Sequences that interrupt repetitions for DRY.
             pub dry_breakers: Vec<Vec<u32>>,
-            /// Sequences whose last token is banned if the text ends with the others.
+            /// Sequences whose last token is banned if the text ends with its other tokens.
             pub banned_sequences: Vec<Vec<u32>>,
             /// The filters and the temperature; empty: `Filter::DEFAULT_ORDER`.
             pub order: Vec<Filter>,
@@ -201,7 +201,7 @@ impl SamplerParams {
         !matches!(self.repeat_penalty, 0.0 | 1.0) || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0
     }
 
-    /// True if previous tokens forbid or penalize tokens in other ways than the penalties.
+    /// True if a parameter other than the penalties forbids or penalizes tokens because of previous tokens.
     pub(super) fn forbids_repetitions(&self) -> bool {
         self.dry_multiplier > 0.0 || self.no_repeat_ngram_size > 0 || !self.banned_sequences.is_empty()
     }

@@ -23,8 +23,8 @@ impl Repetitions {
         reserve(&mut self.lengths, MAX_REPETITION)
     }
 
-    /// Calls `found` for each of the last `window` tokens, newest first, with the number of preceding tokens that equal
-    /// the last ones of the text, at most `longest` and `MAX_REPETITION`.
+    /// Calls `found` for each of the last `window` tokens, newest first, with the number of tokens before it that equal
+    /// the last tokens of the text, at most `longest` and `MAX_REPETITION`.
     pub fn each(&mut self, recent: Recent, window: usize, longest: usize, mut found: impl FnMut(u32, u32)) {
         let at = |i: usize| from_end(recent, i);
         let len = window.min(recent[0].len() + recent[1].len());
