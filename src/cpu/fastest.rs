@@ -57,8 +57,8 @@ fn measure(candidates: &[Isa], tokens: usize) -> Result<Isa> {
     }))
 }
 
-/// Returns the last candidate whose least time is within a sixteenth of the overall least: later ones are usually
-/// faster in ways that this product does not show.
+/// Returns the last candidate whose minimum time is within a sixteenth of the overall minimum. Later candidates are
+/// usually faster in ways that this product does not show.
 fn choose(candidates: &[Isa], mut time: impl FnMut(Isa) -> Duration) -> Isa {
     let mut least = [Duration::MAX; Isa::MOST];
     for _ in 0..ROUNDS {

@@ -379,8 +379,8 @@ fn scores_far_apart() {
     assert!(got.iter().zip(&expected).all(|(&a, &(b, _))| (f64::from(a) - b).abs() < 1e-3));
 }
 
-/// Returns errors against attention in f64 over unrounded keys and values, relative to the result: of 16-bit caches,
-/// and of exact arithmetic over half-precision values.
+/// Returns relative errors against attention in f64 over unrounded keys and values: of 16-bit caches, and of exact
+/// arithmetic over half-precision values.
 fn errors(heads: Heads, n: usize, q: &[f32], k: &[f32], v: &[f32]) -> [f64; 2] {
     let wide = |x: &[f32]| -> Vec<f64> { x.iter().map(|&x| f64::from(x)).collect() };
     let halves = |x: &[f32]| -> Vec<f64> { x.iter().map(|&x| f16::from_f32(x).to_f64()).collect() };
@@ -421,7 +421,7 @@ fn integers_stand_uneven_weights_and_dimensions() {
     for (sink, outlier, most) in [(0.0, 0.0, 1.0), (8.0, 0.0, 1.0), (0.0, 100.0, 2.5), (8.0, 100.0, 2.5)] {
         let (mut k, mut v) = (values(64 * n, 12), values(64 * n, 13));
         if sink != 0.0 {
-            // Weighs as much as e^8 others, with almost no value.
+            // Weighs as much as e^8 other keys, with almost no value.
             let square: f32 = q.iter().map(|q| q * q).sum();
             for i in 0..64 {
                 k[i] = q[i] / square * 8.0 * sink;

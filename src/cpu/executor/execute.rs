@@ -302,8 +302,7 @@ impl CpuExecutor {
         Ok(())
     }
 
-    /// Computes `x += scale * out; out = norm(x)`: the sum and its norm in one pass, with the summand in the result's
-    /// buffer.
+    /// Computes `x += scale * out; out = norm(x)` in one pass; the buffer of the result contains the summand.
     pub(super) fn residual_norm(&mut self, x: TensorId, scale: f32, norm: &Norm, out: TensorId) -> Result<()> {
         let (isa, norm) = (self.backend.isa, WeightedNorm::new(&self.backend, norm));
         let [x, out] = self.tensors.disjoint([x, out]);

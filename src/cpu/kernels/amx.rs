@@ -61,7 +61,7 @@ impl Amx<Processor> {
     }
 }
 
-/// The vector kernels for a weight type, part of whose work the tiles replace.
+/// The vector kernels of a weight type; tiles replace a part of their work.
 pub(super) trait Base {
     type Kind: Kind;
     const VECTORS: BlockKernels;

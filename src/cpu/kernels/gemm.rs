@@ -325,8 +325,8 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
     }
 }
 
-/// Returns the sums of products of a half of a woven group, or of the whole group if it has no halves. The last token
-/// of an odd number is paired with itself.
+/// Returns the sums of products of a half of a woven group, or of the whole group if it has no halves. If the number of
+/// tokens is odd, the last token is paired with itself.
 ///
 /// # Safety
 /// As for `add_group`.
