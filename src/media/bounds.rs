@@ -4,9 +4,9 @@ use super::sizing::{Layout, Sizing};
 use crate::error::{Error, Result};
 
 impl Sizing {
-    /// Returns the layout of an image by this rule, or by the next smaller rule with which the image has at most
-    /// `most_rows` rows and `most_tiles` tiles, not counting an overview, and that rule. `rows` counts the rows of a
-    /// layout; all tiles must have equally many.
+    /// Returns the layout of an image by this rule, or by the largest smaller rule with which the image has at most
+    /// `most_rows` rows and `most_tiles` tiles (without the overview); also returns that rule. `rows` counts the rows
+    /// of a layout; all tiles must have equally many.
     ///
     /// # Errors
     /// As `layout`; `TooComplex` if even the smallest rule exceeds the limits.
@@ -54,8 +54,7 @@ impl Sizing {
         self
     }
 
-    /// Skips the rules whose limit on tiles is so high that the best grid of each has too many. `layout` must be one of
-    /// them.
+    /// Skips rules whose limit on tiles allows a best grid with too many tiles. `layout` must be such a grid.
     fn skip(&mut self, layout: &Layout, [most_rows, most_tiles]: [usize; 2], rows: &impl Fn(&Layout) -> usize) {
         let n_tiles = layout.columns * layout.lines;
         let of_tile = rows(&Layout { columns: 1, lines: 1, overview: false, ..*layout }).max(1);

@@ -342,7 +342,7 @@ fn at_least_blocks(width: usize, height: usize, grain: usize, least: usize, most
     bounded([width as f64, height as f64], grain, [least, most], 1.0, 1)
 }
 
-/// Returns sides in whole blocks, at least `fewest`, and within the bounds, which apply to all `frames` together,
+/// Returns sides in whole blocks, at least `fewest`, within the bounds. The bounds apply to all `frames` together,
 /// counted in pairs rounded to even.
 fn bounded([w, h]: [f64; 2], grain: usize, bounds: [usize; 2], fewest: f64, frames: usize) -> (usize, usize) {
     let (f, [least, most], n) = (grain as f64, bounds.map(|pixels| pixels as f64), frames as f64);
@@ -450,7 +450,7 @@ fn filled(width: usize, height: usize, patch: usize, most: usize) -> (usize, usi
     (width, height)
 }
 
-/// Returns the size after the first resize, and the size after the second, in whole tiles.
+/// Returns the size after the first resize, and the size in whole tiles after the second.
 pub(super) fn split_longest(
     width: usize,
     height: usize,

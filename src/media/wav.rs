@@ -217,7 +217,7 @@ fn samples_of(file: &[u8], range: Range<usize>, long: Option<[usize; 2]>, is_big
     match long {
         Some([low, 0]) if told == 0xffff_ffff => from..from.saturating_add(low),
         _ if told >= UNKNOWN && range.end > file.len() => rest,
-        // The writer never filled in the length, unless other chunks follow.
+        // The writer never filled in the length, unless further chunks follow.
         _ if told == 0 && !is_chunks(file, &rest, is_big) => rest,
         _ => range,
     }
