@@ -1,6 +1,6 @@
-//! Where and how a tensor's bytes are stored, and reads that assemble them: experts stored separately, matrices stored
-//! transposed or as some rows of another, 8-bit or 4-bit floats whose scales are another tensor, functions of stored
-//! values.
+//! Where and how a tensor's bytes are stored, and reads that assemble the tensor: from separately stored experts, from
+//! transposed matrices or some rows of a matrix, from 8-bit or 4-bit floats with a separate scale tensor, or as a
+//! function of stored values.
 
 use super::file::{FileOffset, InputFile, read};
 use super::grouped::{GroupedMatrix, SpreadMatrix};

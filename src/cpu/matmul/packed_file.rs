@@ -114,9 +114,9 @@ pub struct PackedFile {
 }
 
 impl PackedFile {
-    /// Maps the file with this stamp and `bytes` of weights. Returns `None` if there is no such file, or if a load must
-    /// rewrite it because it is damaged or has another stamp. A file of another kind is an error, because rewriting
-    /// would destroy it. Without `checked_by` the weights are not read, and so not checked.
+    /// Maps the file with this stamp and `bytes` of weights. Returns `None` if the file is missing, damaged or has a
+    /// different stamp, so that a load must write a new one. A file of another kind is an error, because a load would
+    /// overwrite the file. Without `checked_by` the weights are not read, and so not checked.
     pub fn open(path: &Path, stamp: u64, bytes: usize, checked_by: Option<&Arc<Pool>>) -> Result<Option<PackedFile>> {
         let file = match os::open(path) {
             Ok(file) => file,
@@ -140,8 +140,8 @@ impl PackedFile {
         if found != head(stamp, bytes as u64, digest, of_weights) || len != HEAD as u64 + bytes as u64 {
             return Ok(None);
         }
-        // SAFETY: the mapping is read-only, and the library replaces such a file by another without writing to it; the
-        // caller promises that no other process changes or truncates it (`rz_model_params.packed_path`).
+        // SAFETY: the mapping is read-only, and the library never writes to an existing file; the caller promises that
+        // no other process changes or truncates the file (`rz_model_params.packed_path`).
         let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io(path, "cannot map", &e))?;
         // The file may have been truncated since.
         if map.len() as u64 != len {
