@@ -206,8 +206,8 @@ mod foreign {
         Ok(Picture { width, height, rgb })
     }
 
-    /// Rejects files that the decoder would accept: truncated chunks, which it would fill in, and lossy frames larger
-    /// than the image, for which it allocates memory before it compares sizes.
+    /// Rejects files that the decoder would accept: with truncated chunks, whose rest the decoder would invent, or with
+    /// lossy frames larger than the image, because the decoder allocates memory before comparing sizes.
     fn check_frames(file: &[u8], width: usize, height: usize) -> Result<()> {
         let frames = chunks::of_riff(file, 12..file.len(), false).flat_map(|(name, range)| {
             let within = range.start + 16..range.end;
