@@ -1,15 +1,12 @@
 """realizar: language models inside your own process.
 
-    import realizar
-    conversation = realizar.Conversation(realizar.Model("model.gguf"))
-    for piece in conversation.say("What is the capital of Japan?"):
-        print(piece, end="", flush=True)
+import realizar conversation = realizar.Conversation(realizar.Model("model.gguf")) for piece in conversation.say("What
+is the capital of Japan?"): print(piece, end="", flush=True)
 
-Calls give the interpreter's lock up while they compute. A Model may be used by any number of threads at once, a Conversation or
-Session by one at a time: a second one gets `Busy` at once. Everything with `close` is a context manager, and is freed when it is
-forgotten, too. Ctrl-C, and whatever else a signal's handler raises, ends what the main thread computes within a tenth of a second;
-conversations, sessions and jobs go on afterwards.
-"""
+Calls give the interpreter's lock up while they compute. A Model may be used by any number of threads at once, a
+Conversation or Session by one at a time: a second one gets `Busy` at once. Everything with `close` is a context
+manager, and is freed when it is forgotten, too. Ctrl-C, and whatever else a signal's handler raises, ends what the main
+thread computes within a tenth of a second; conversations, sessions and jobs go on afterwards."""
 
 from ._conversations import Conversation, ConversationInfo, ReadOptions, ReplyOptions, step_conversations
 from . import _errors

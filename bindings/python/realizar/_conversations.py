@@ -1,4 +1,4 @@
-"""Conversations: their messages, and the reply that is being made."""
+"""Conversations: their messages, KV cache and current reply."""
 
 import ctypes
 import json
@@ -73,7 +73,7 @@ class ReadOptions(TypedDict, total=False):
 
 
 class ReplyOptions(_o.ReplyOptions, total=False):
-    """Options of a reply, as of `Conversation.begin`."""
+    """Options of a reply, as for `Conversation.begin`."""
 
     grammar: Union[None, Grammar, Tuple[GrammarKind, Any]]
     whitespace: bool
@@ -85,11 +85,11 @@ class ReplyOptions(_o.ReplyOptions, total=False):
     parallel_tool_calls: Optional[bool]
     variables: Optional[Mapping[str, Any]]
 class _GivenUp(InvalidArgument):
-    """A reply was given up by a change of the messages, which are to stay as they are."""
+    """A change of the messages gave the reply up; the messages must not be restored."""
 
 
 class Conversation(Handle):
-    """Messages with a model, which remembers what it has computed of them, and the reply that is being made."""
+    """Messages with a model, their KV cache, and the current reply."""
 
     _free = "rz_conversation_free"
 
@@ -98,11 +98,10 @@ class Conversation(Handle):
         v_type: CacheType = "f16", overflow: "Literal['fail', 'forget']" = "fail", adapters: Adapters = (), store: Optional[Store] = None, cancel: Optional[Cancel] = None,
         **members: "Unpack[Members]",
     ) -> None:  # fmt: skip
-        """Begins with a message of the system, and others. `capacity` and types as of `Model.session`. `overflow`: where messages have no
-        room a reply fails with ContextFull ("fail"), or leaves the oldest turns out of its prompt ("forget"). `adapters`: some of them,
-        or adapters with their scales. `store`: where prompts are looked up, and where they and replies are left. `cancel`
-        stops all that is computed. `members`: tools=[...], tool_choice="required", parallel_tool_calls=False,
-        variables={...} of the template."""
+        """Begins with a system message and other messages. `capacity` and types as for `Model.session`. `overflow`: if
+        messages do not fit, a reply fails with ContextFull ("fail") or drops the oldest turns ("forget"). `adapters`:
+        LoRA adapters, a list or a dict with scales. `store`: prefix cache. `cancel` stops all computation. `members`:
+        tools=[...], tool_choice="required", parallel_tool_calls=False, variables={...} of the chat template."""
         others = ("system", "messages", "capacity", "k_type", "v_type", "overflow", "adapters", "store", "cancel")
         check_options(members, Members, *others)
         first = [] if system is None else [{"role": "system", "content": text_of(system, "system").decode()}]
@@ -119,7 +118,7 @@ class Conversation(Handle):
         cls, model: "Model", file: BinaryIO, *, capacity: int = 0, k_type: CacheType = "f16", v_type: CacheType = "f16",
         store: Optional[Store] = None, cancel: Optional[Cancel] = None,
     ) -> "Conversation":  # fmt: skip
-        """The conversation that `save` has written; it goes on as the saved one would have."""
+        """Loads the conversation that `save` wrote; it continues as the saved one would have."""
         self = cls.__new__(cls)
         with reading(file) as callback:
             self._make("rz_conversation_load", model, _c.rz_conversation_params(), capacity, k_type, v_type, store, cancel, callback, None)
@@ -137,12 +136,12 @@ class Conversation(Handle):
     def _own(self, model: "Model", pointer: c_void_p) -> None:
         super().__init__(pointer, model)
         self.model = model
-        # Ends steps when a signal interrupts them.
+        # Ends steps that a signal interrupts.
         self._stop, self._row, self._reply = Cancel(), 1, 0
 
     def add(self, messages: Union[str, Message, Sequence[Message]], role: str = "user") -> None:
-        """Appends a text of this role, a message, or a list of them, whose contents may have parts with media as
-        `Prompt.of_chat` takes them; nothing is computed. A picture that the template leaves out is refused by the reply."""
+        """Appends a text of a role, a message, or a list of messages; computes nothing. Content may have parts with
+        media, as in `Prompt.of_chat`. The reply fails if the chat template leaves out an image."""
         if isinstance(messages, str):
             text = text_of(messages, "messages")
             self._change("rz_conversation_add_text", string_of(role, "role"), text, len(text))
@@ -152,13 +151,13 @@ class Conversation(Handle):
                 self._change("rz_conversation_add", data, len(data), media, len(found))
 
     def _change(self, name: str, *arguments: Any) -> None:
-        """Makes a call that gives an unfinished reply up, which an iteration over it is to notice."""
+        """Makes a call that gives an unfinished reply up, and notifies an iteration over it."""
         self._call(name, *arguments)
         self._reply += 1
 
     @property
     def media(self) -> List[Media]:
-        """The media that messages name, by the numbers in their parts."""
+        """The media of the messages, by the index in content parts."""
         with self._use() as conversation:
             return [Media(new("rz_conversation_media", conversation, i)) for i in range(self.info.n_media)]
 
@@ -169,17 +168,18 @@ class Conversation(Handle):
         priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None, tool_choice: Any = None,
         parallel_tool_calls: Optional[bool] = None, variables: Optional[Mapping[str, Any]] = None,
     ) -> None:  # fmt: skip
-        """Begins a reply, which `step` works on; of an unfinished one nothing more comes.
+        """Begins a reply, which `step` computes. An unfinished one is given up.
 
-        `sampling`: None is what the makers advise, else the most likely token. `max_tokens`, reasoning included; 0: as many as there is
-        room for. `grammar`: a kind and a text of the content, as of `Model.grammar`: ("json_schema", {...}), or a Grammar, with which this call compiles
-        nothing; of "tools" for the whole reply. `reasoning`: "off", "on",
-        or as the template has it ("model"), `reasoning_tokens` of it at most. `draft`, `draft_max`, `logprobs`, `priority` as of
-        `Session.job`.
-        `keep`: what was said of a reply that is given up becomes a message. `resume`: goes on with the last message, a reply that was
-        cut; its parts are those that come after it. `cancel` pauses the steps of this reply. `tools`, `tool_choice`,
-        `parallel_tool_calls`: of this reply, in place of the conversation's ([]: no tools); `variables` of the template: in addition to
-        the conversation's."""
+        `sampling`: None: the recommended sampling parameters, or else greedy. `max_tokens` includes reasoning; 0: what
+        fits into the KV cache. `grammar`: a kind and a text for the content, as for `Model.grammar`: ("json_schema",
+        {...}), or a compiled Grammar; a "tools" grammar is for the whole reply. `reasoning`: "off", "on", or the
+        template's default ("model"); `reasoning_tokens`: its maximum. `draft`, `draft_max`, `logprobs`, `priority` as
+        for `Session.job`.
+
+        `keep`: if the reply is given up, its text becomes a message. `resume` continues the last message, a truncated
+        reply; parts are only the new ones. `cancel` pauses the steps of this reply. `tools`, `tool_choice`,
+        `parallel_tool_calls` replace the conversation's for this reply ([]: no tools); `variables` of the chat template
+        are added to the conversation's."""
         params = _c.rz_reply_params(max_tokens=max_tokens, keep=keep, resume=resume, reasoning=reasoning, reasoning_tokens=reasoning_tokens,
                                     draft_max=draft_max, logprobs=logprobs, priority=priority)  # fmt: skip
         if sampling is not None:
@@ -202,8 +202,8 @@ class Conversation(Handle):
         self, *, reasoning: Reasoning = "model", priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None,
         tool_choice: Any = None, parallel_tool_calls: Optional[bool] = None, variables: Optional[Mapping[str, Any]] = None,
     ) -> None:  # fmt: skip
-        """Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game.
-        `step` does the work; no message is added. The options are the options of the next reply, as of `begin`."""
+        """Begins a prefill of the messages, which lowers the next reply's time to first token. `step` does the work; no
+        message is added. Pass the options of the next reply, as for `begin`."""
         params = _c.rz_reply_params(reasoning=reasoning, priority=priority)
         set_members(params, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, variables=variables)
         stop = cancel if cancel is not None else Cancel()
@@ -212,7 +212,7 @@ class Conversation(Handle):
         self._stop, self._row, self._reply = stop, 1, self._reply + 1
 
     def read(self, **options: "Unpack[ReadOptions]") -> None:
-        """Reads the messages to their end; options as of `begin_read`."""
+        """Prefills all messages; options as for `begin_read`."""
         self.begin_read(**options)
         try:
             while self.step():
@@ -223,17 +223,18 @@ class Conversation(Handle):
             raise
 
     def step(self, seconds: Optional[float] = None) -> bool:
-        """Works on the reply for about so long, without a limit until it has made a token; True: there is more to do."""
+        """Computes the reply for about this many seconds; None: until it has generated a token. True: there is more to
+        do."""
         us = microseconds(seconds)
         return bool(interruptible(lambda: self._call("rz_conversation_step", us) != _c.RZ_DONE, (self._stop, self)))
 
     def parts(self) -> List[Part]:
-        """Parts of the reply that have come since this was asked last."""
+        """Returns the parts of the reply since the last call."""
         return read_parts("rz_conversation_next_into", self)
 
     def reply(self, sampling: Optional[Sampling] = None, **options: "Unpack[ReplyOptions]") -> Iterator[Part]:
-        """Replies to the messages: what the model thinks, content, calls of tools, and the end, as they come. Options as of `begin`. An
-        iteration that ends early gives the reply up."""
+        """Yields the parts of a reply to the messages: reasoning, content, tool calls, the end. Options as for `begin`.
+        An iteration that ends early gives the reply up."""
         self.begin(sampling, **options)
         return self._made(self._reply)
 
@@ -252,12 +253,13 @@ class Conversation(Handle):
             raise
 
     def stop(self) -> None:
-        """Ends an unfinished reply at once: what was said of it becomes a message, with `keep` or without."""
+        """Ends an unfinished reply at once; its text becomes a message, with or without `keep`."""
         self._call("rz_conversation_stop")
 
     def say(self, text: str, sampling: Optional[Sampling] = None, **options: "Unpack[ReplyOptions]") -> Iterator[str]:
-        """A message of the user, and the content of the reply to it, piece by piece; options as of `begin`. What was said stays where
-        the iteration ends early or is cancelled (`keep`); any other failure leaves the messages as they were."""
+        """Adds a user message and yields the content of the reply, piece by piece; options as for `begin`. If the
+        iteration ends early or is cancelled, the text so far stays (`keep`); any other failure restores the
+        messages."""
         text_of(text, "text")
         self.add([])  # gives an unfinished reply up
         n = self.info.n_messages
@@ -283,17 +285,16 @@ class Conversation(Handle):
             raise
 
     def logprobs(self) -> List[TokenLogprobs]:
-        """Tokens of content that have come since this was asked last with the logarithms of their probabilities, of a reply with
-        `logprobs`."""
+        """Returns the content tokens since the last call with their log probabilities, for a reply with `logprobs`."""
         return read_logprobs("rz_conversation_logprobs_into", self, self._row)
 
     def messages(self, first: int = 0) -> List[Dict[str, Any]]:
-        """The messages from number `first` on, as they were added, and the replies; an unfinished one is not among them."""
+        """Returns the messages from index `first` on, including finished replies."""
         text = sized(lambda *out: self._call("rz_conversation_json_into", whole(first, "first"), *out), 4096)
         return json.loads(text)  # type: ignore[no-any-return]
 
     def rewind(self, n_messages: int) -> None:
-        """Forgets the messages after the first so many, to edit or to answer anew."""
+        """Removes the messages after the first `n`, to edit or to reply again."""
         self._change("rz_conversation_rewind", whole(n_messages, "n_messages"))
 
     def release(self) -> None:
@@ -305,34 +306,34 @@ class Conversation(Handle):
         self._call("rz_conversation_capacity_set", whole(capacity, "capacity"))
 
     def set_overflow(self, overflow: "Literal['fail', 'forget']") -> None:
-        """What later replies do where messages have no room: "fail" or "forget"."""
+        """Sets what later replies do if messages do not fit: "fail" or "forget"."""
         self._call("rz_conversation_overflow_set", choice(overflow, "overflow", _OVERFLOWS))
 
     def set_adapters(self, adapters: Adapters) -> None:
-        """Has later replies use some adapters, or adapters with their scales, or none; they compute all again."""
+        """Sets the LoRA adapters (with scales) for later replies, or none; clears the KV cache."""
         scales = scales_of(adapters)
         with use_all(adapters, "Adapter", "adapters") as pointers:
             self._call("rz_conversation_adapters_set", pointers, scales, len(scales))
 
     def set_store(self, store: Optional[Store]) -> None:
-        """The store of later replies, or none."""
+        """Sets the prefix cache for later replies, or none."""
         with use_or_none(store, "Store") as pointer:
             self._call("rz_conversation_store_set", pointer)
 
     def set_cancel(self, cancel: Optional[Cancel]) -> None:
-        """What stops all that is computed from now on, in place of the conversation's `cancel`; None: nothing."""
+        """Sets the `Cancel` for all later computation, instead of the conversation's; None: none."""
         with use_or_none(cancel, "Cancel") as pointer:
             self._call("rz_conversation_cancel_set", pointer)
 
     def fork(self) -> "Conversation":
-        """A second conversation with the same past."""
+        """Returns a copy of the conversation, which shares the KV cache copy-on-write."""
         other = type(self).__new__(type(self))
         with self._use() as conversation:
             other._own(self.model, new("rz_conversation_fork", conversation))
         return other
 
     def save(self, file: BinaryIO) -> None:
-        """Writes the conversation and what is computed of it; `load` reads it."""
+        """Writes the conversation with its KV cache; `load` reads it."""
         with self._use() as conversation, writing(file) as callback:
             status("rz_conversation_save", conversation, callback, None, None)
 
@@ -346,7 +347,7 @@ class Conversation(Handle):
 
     @property
     def error(self) -> Optional[Error]:
-        """The error by which the reply has ended "failed", which `step` raises and `step_conversations` does not."""
+        """The error of a reply that ended as "failed"; `step` raises it, `step_conversations` does not."""
         try:
             self._call("rz_conversation_error")
         except Error as error:
@@ -355,8 +356,8 @@ class Conversation(Handle):
 
 
 def step_conversations(conversations: Sequence[Conversation], seconds: Optional[float] = None) -> bool:
-    """`Conversation.step` for several of one model, in common passes over the weights. A reply that fails ends alone:
-    `Conversation.error` tells why."""
+    """`Conversation.step` for several conversations of one model (continuous batching). A failed reply ends alone;
+    `Conversation.error` is its error."""
     us, conversations = microseconds(seconds), all_of(conversations, Conversation, "conversations")
 
     def call() -> bool:

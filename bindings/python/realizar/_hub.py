@@ -1,10 +1,9 @@
 """Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantization" become a path in the cache that the
 Hub's own client uses. `fetch` is the entry.
 
-A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs,
-checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there; refs/main
-names that snapshot last. It takes the standard library alone, as the other bindings do, so that all of them do the
-same; tests/data/hub.json holds them to that.
+A model that is complete in the cache needs no connection. Otherwise files are downloaded next to the cache's blobs,
+verified with the Hub's hashes, renamed, and linked into a snapshot once all are complete; refs/main is updated last. It
+needs only the standard library. All bindings behave alike; tests/data/hub.json tests that.
 """
 
 import errno
@@ -30,9 +29,9 @@ from ._library import library, sized, status
 Told = Callable[[int, int], None]
 
 PREFIX = "hf:"
-# Attempts without a further byte in between, and seconds ahead of the second one; each later pause is twice as long.
+# Attempts without progress, and seconds before the second attempt; each later pause is twice as long.
 ATTEMPTS, PAUSE = 5, 1.0
-# Seconds for the headers of an answer and for a listing, and without a byte of a file.
+# Timeouts in seconds: for response headers and a listing; without a byte of a file.
 TIMEOUT = 30.0
 
 
@@ -45,14 +44,14 @@ def _size(n: int) -> str:
 
 
 def choose(model: str, listing: Optional[bytes] = None, free: int = 0, flags: int = 0) -> Any:
-    """What the library makes of a model's name and, by a listing, the files of the model (rz_hub_choose_into)."""
+    """Parses a model's name and, given a listing, chooses its files (rz_hub_choose_into)."""
     name = model.encode(errors="surrogatepass")
     given = name, len(name), listing, len(listing or b""), min(free, 0xFFFFFFFFFFFFFFFF), flags
     return json.loads(sized(lambda *out: status("rz_hub_choose_into", *given, *out), 4096))
 
 
 def encoder_name(model: str) -> str:
-    """The name of the encoder in the repository of a model, unless it is one already."""
+    """Returns the encoder's name in the repository of a model, unless the name is one already."""
     return choose(model)["encoder"]  # type: ignore[no-any-return]
 
 
@@ -62,7 +61,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class _Patient(io.RawIOBase):
-    """Reads a socket until `until`, or else with a timeout for each read, and asks `check` meanwhile."""
+    """Reads a socket until `until`, or with a timeout per read, and calls `check` meanwhile."""
 
     def __init__(self, connection: Any, file: Any, check: Callable[[], None]) -> None:
         self.connection, self.file, self.check = connection, file, check
@@ -78,7 +77,7 @@ class _Patient(io.RawIOBase):
             left = end - time.monotonic()
             if left <= 0:
                 raise TimeoutError("no answer came in time")
-            # TLS may have bytes that the system no longer has.
+            # TLS may have buffered bytes that the socket no longer has.
             if getattr(self.connection, "pending", int)() or select.select([self.connection], [], [], min(left, 0.1))[0]:
                 return self.connection.recv_into(to)  # type: ignore[no-any-return]
 
@@ -88,7 +87,7 @@ class _Patient(io.RawIOBase):
 
 
 class _Opening:
-    """Has the answers of connections be read by `_Patient`."""
+    """Makes connections read responses with `_Patient`."""
 
     check: Callable[[], None]
 
@@ -115,19 +114,19 @@ class _Https(_Opening, urllib.request.HTTPSHandler):  # type: ignore[misc]
 
 
 def _body_has_time(response: Any) -> None:
-    """From here on each read of an answer has the timeout of its own."""
+    """Gives each later read of the response its own timeout."""
     response.fp.raw.until = None
 
 
 class _Cut(Exception):
-    """A connection that has failed, by its cause, or the status of an answer."""
+    """A failed connection (the cause), or a response status."""
 
     def __init__(self, cause: BaseException) -> None:
         self.cause, self.status = cause, cause.code if isinstance(cause, urllib.error.HTTPError) else 0
 
 
 class _Hub:
-    """The server, as the environment names it. `check` raises where the fetch is to end."""
+    """The server that the environment names. `check` raises to end the download."""
 
     def __init__(self, repository: str, check: Callable[[], None]) -> None:
         self.repository, self.check = repository, check
@@ -139,7 +138,7 @@ class _Hub:
         self.opener = urllib.request.build_opener(_NoRedirect, *handlers)
 
     def get(self, url: str, start: int = 0) -> Any:
-        """The response to a GET, from this byte on, behind redirects. The token goes to the Hub's own host alone."""
+        """Returns the response to a GET, from this byte on, after redirects. Only the Hub's own host gets the token."""
         origin: Callable[[str], Any] = lambda of: urllib.parse.urlsplit(of)[:2]  # noqa: E731
         for _ in range(10):
             if not url.startswith(("http://", "https://")):
@@ -156,12 +155,12 @@ class _Hub:
                 if e.code not in (301, 302, 303, 307, 308) or not e.headers.get("Location"):
                     raise _Cut(e) from e
                 url = urllib.parse.urljoin(url, e.headers["Location"])
-            except (OSError, HTTPException, ValueError) as e:  # of a token that is no header
+            except (OSError, HTTPException, ValueError) as e:  # the token is no valid header
                 raise _Cut(e) from e
         raise self.strange()
 
     def read(self, response: Any) -> bytes:
-        """The bytes that come next, or none at the end."""
+        """Returns the next bytes, or none at the end."""
         try:
             return response.read1(1 << 20)  # type: ignore[no-any-return]
         except (OSError, HTTPException) as e:
@@ -182,7 +181,7 @@ class _Hub:
         return self.attempts(work, lambda: 0)  # type: ignore[no-any-return]
 
     def attempts(self, work: Callable[[], Any], progress: Callable[[], int]) -> Any:
-        """Does something again where a connection fails, while `progress` gets further in between than it was ever."""
+        """Retries after connection failures, as long as `progress` advances between attempts."""
         n, furthest = 0, progress()
         while True:
             try:
@@ -238,7 +237,7 @@ class _Cache:
         return os.path.join(self.path("snapshots", commit), *filter(None, load.split("/")))
 
     def find(self, model: str, free: int) -> Optional[str]:
-        """The path of a model that is complete."""
+        """Returns the path of a complete model."""
         try:
             with open(self.path("refs", "main")) as file:
                 commit = file.read().strip()
@@ -254,7 +253,7 @@ class _Cache:
 
     @contextmanager
     def locked(self, digest: str, hub: _Hub) -> Iterator[None]:
-        """Holds the lock that the Hub's own client takes for a blob, where the file system has locks."""
+        """Holds the Hub client's lock for a blob, if the file system supports locks."""
         folder = os.path.join(self.root, ".locks", self.name)
         os.makedirs(folder, exist_ok=True)
         file = os.open(os.path.join(folder, digest + ".lock"), os.O_RDWR | os.O_CREAT, 0o664)
@@ -266,7 +265,7 @@ class _Cache:
             os.close(file)
 
     def link(self, commit: str, file: str, digest: str) -> None:
-        """Puts a blob into a snapshot: a relative link, or the file itself where links cannot be made."""
+        """Adds a blob to a snapshot: a relative link, or the file itself if links are not supported."""
         path, blob = self.path("snapshots", commit, *file.split("/")), self.path("blobs", digest)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if os.path.exists(path):
@@ -315,7 +314,7 @@ def _lock(file: int) -> bool:
 
 
 class _Fetch:
-    """The files of one model on their way into the cache."""
+    """The download of one model's files into the cache."""
 
     def __init__(self, hub: _Hub, cache: _Cache, commit: str, files: "Dict[str, Tuple[int, str]]", told: Told) -> None:
         self.hub, self.cache, self.commit, self.files = hub, cache, commit, files
@@ -338,7 +337,7 @@ class _Fetch:
             raise _failed(f"{self.cache.root} cannot be written ({e.strerror}): set HF_HOME to a folder that can", system_code=e.errno or 0) from e
 
     def _kept(self, listed: Tuple[int, str]) -> int:
-        """Bytes of a file that are there."""
+        """Bytes of a file that are downloaded."""
         blob = self.cache.path("blobs", listed[1])
         return next((os.path.getsize(path) for path in (blob, blob + ".part") if os.path.exists(path)), 0)
 
@@ -371,7 +370,7 @@ class _Fetch:
             os.replace(blob + ".part", blob)
 
     def _receive(self, file: str, path: str, size: int, digest: str) -> bool:
-        """Goes on with a file until it has its size, and tells whether it has the hash too."""
+        """Resumes a file until it is complete; returns whether its hash is right."""
         url = f"{self.hub.endpoint}/{self.hub.repository}/resolve/{self.commit}/{urllib.parse.quote(file)}"
         begun = hashlib.sha256() if len(digest) == 64 else hashlib.sha1(f"blob {size}\0".encode())
         hashed, at = begun.copy(), 0
@@ -415,7 +414,7 @@ class _Fetch:
 
 
 def fetch(model: str, free: int, told: Told) -> str:
-    """The path of a model of the Hub, which is fetched where it is not in the cache. `free`: bytes of memory, 0 where
+    """Returns the path of a model of the Hub and downloads it if it is not in the cache. `free`: bytes of memory; 0:
     unknown."""
     repository = choose(model)["repository"]
     cache = _Cache(repository)

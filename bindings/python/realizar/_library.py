@@ -1,4 +1,5 @@
-"""The shared library, loaded, and a check that its structs and functions are those that this package was written for."""
+"""The shared library, loaded, and a check that its structs and functions are those that this package was written
+for."""
 
 import atexit
 import ctypes
@@ -74,8 +75,9 @@ _check_layouts()
 
 
 class _Callbacks:
-    """The calls that call Python back. The end of the interpreter waits for them, because up to Python 3.13 a thread that calls back
-    afterwards is ended there and then, below functions of the library that cannot be left in this way."""
+    """The calls that call Python back. The end of the interpreter waits for them, because up to Python 3.13 a thread
+    that calls back afterwards is ended there and then, below functions of the library that cannot be left in this
+    way."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -110,7 +112,8 @@ class _Callbacks:
                 self.changed.notify_all()
 
     def end(self) -> None:
-        """Has callbacks end their calls from now on, and waits for those, but not for ever for one that is stuck in a callback."""
+        """Has callbacks end their calls from now on, and waits for those, but not for ever for one that is stuck in a
+        callback."""
         with self.changed:
             self.has_ended = True
             for stop in self.stops:
@@ -126,7 +129,8 @@ _Handle = TypeVar("_Handle", bound="Handle")
 
 
 class Handle:
-    """A handle of the library that is freed once: by `close`, after the calls that are using it, or when it is forgotten."""
+    """A handle of the library that is freed once: by `close`, after the calls that are using it, or when it is
+    forgotten."""
 
     # The function that frees it, and what it was made of, which closes it too.
     _free: str
@@ -141,8 +145,9 @@ class Handle:
         _kinds.setdefault(cls._free, cls.__name__)
 
     def close(self) -> None:
-        """Ends calls that use it, which raise Closed within milliseconds, and frees what it stands for. Later calls of this object, and of
-        what computes with it, such as the conversations of a model, raise Closed. Closing twice is fine."""
+        """Ends calls that use it, which raise Closed within milliseconds, and frees what it stands for. Later calls of
+        this object, and of what computes with it, such as the conversations of a model, raise Closed. Closing twice is
+        fine."""
         self._finalizer()
 
     @property
@@ -203,7 +208,8 @@ class Handle:
 
 
 def _closed(message: str) -> BaseException:
-    """What is raised of something closed. The end of the interpreter closes everything, and ends threads that go on without a word."""
+    """What is raised of something closed. The end of the interpreter closes everything, and ends threads that go on
+    without a word."""
     return SystemExit() if callbacks.has_ended else Closed(message)
 
 
@@ -217,7 +223,8 @@ def is_a(value: Any, kind: str) -> bool:
 
 
 class _End:
-    """Ends a call from another thread, and takes that back after the call, because what stops it may be the caller's."""
+    """Ends a call from another thread, and takes that back after the call, because what stops it may be the
+    caller's."""
 
     def __init__(self, stop: Any) -> None:
         self.stop, self.lock, self.was_called, self.is_over = stop, threading.Lock(), False, False
@@ -336,10 +343,10 @@ def _start(task: _Task) -> None:
 
 
 def interruptible(call: Callable[[], Any], *stops: "Tuple[Any, Optional[Handle]]") -> Any:
-    """The result of a long call of the library. `stops`: what ends it, each with the handle that does so when it is closed. The main
-    thread, the only one that hears signals and that only between steps of the interpreter, has another thread make it: what a signal's
-    handler raises, such as KeyboardInterrupt, ends the call and then goes on. The call takes its handles by itself, because it may
-    outlast this function."""
+    """The result of a long call of the library. `stops`: what ends it, each with the handle that does so when it is
+    closed. The main thread, the only one that hears signals and that only between steps of the interpreter, has another
+    thread make it: what a signal's handler raises, such as KeyboardInterrupt, ends the call and then goes on. The call
+    takes its handles by itself, because it may outlast this function."""
     with ExitStack() as stack:
         for stop, handle in stops:
             if handle is not None:

@@ -1,4 +1,4 @@
-"""Loads: their options and files, what they will take, and models of the Hub."""
+"""Model loads: options, files, memory estimates, and downloads from the Hub."""
 
 import ctypes
 import io
@@ -23,13 +23,13 @@ from ._values import all_of, check_options, floats_of, function_of, listed, numb
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-# A file of a model in memory, or open on the disk.
+# A model file in memory, or an open file.
 Source = Union[bytes, bytearray, memoryview, "np.ndarray", BinaryIO]
 Progress = Callable[[int, int], Optional[bool]]
 
 
 class Watch:
-    """The callbacks of a long call: progress, and the cancel that stops it."""
+    """The callbacks of a long call: its progress callback, and the cancel that stops it."""
 
     def __init__(self, progress: Optional[Progress], cancel: Optional[Cancel], handle: Optional[Handle] = None) -> None:
         """`handle`: ends the call when it is closed."""
@@ -51,7 +51,7 @@ class Watch:
         self.cancel = cancel if cancel is not None else Cancel()
 
     def run(self, params: Any, call: Callable[[Any], Any]) -> Any:
-        """Makes a call with parameters that both belong to."""
+        """Makes a call with parameters that contain both callbacks."""
         params.progress = self.progress
 
         def made() -> Any:
@@ -67,14 +67,14 @@ class Watch:
 _PLACES = numbers_of("RZ_PLACE_")
 
 
-# What names of models of the Hub begin with.
+# Prefix of model names of the Hub.
 OF_HUB = "hf:"
 
 
 class Placement(NamedTuple):
-    """A place for the experts (MoE) of layers that are on GPUs: "auto" (on GPUs as many as fit, from the last layer
-    on), "cpu" (the experts of `layers` layers that have experts, 0 being all, from `first_layer` on), or "gpu" (in
-    the last layers, as many as take at most `bytes` together)."""
+    """Places the MoE experts of layers that are on GPUs (expert offload): "auto" (as many as fit on GPUs, starting with
+    the last layer), "cpu" (the experts of `layers` layers, 0: all, from `first_layer` on), or "gpu" (starting with the
+    last layer, up to `bytes` in total)."""
 
     place: str = "auto"
     first_layer: int = 0
@@ -91,7 +91,7 @@ def _placed(placement: Placement, name: str) -> Any:
 
 
 class LoadOptions(_o.LoadOptions, total=False):
-    """Options of a load, as of `Model`."""
+    """Options of a load, as for `Model`."""
 
     threads: int
     runtime: Optional[Runtime]
@@ -106,7 +106,7 @@ class LoadOptions(_o.LoadOptions, total=False):
 
 
 class Loading:
-    """Parameters of a load, and what they point to."""
+    """Parameters of a load, and the memory that they point to."""
 
     def __init__(self, options: LoadOptions) -> None:
         check_options(options, LoadOptions)
@@ -153,7 +153,7 @@ class Loading:
 
 
 def sources_of(files: Union[Source, Mapping[str, Source]]) -> Tuple[Any, List[Any]]:
-    """Files of a model as the library takes them, and what has to stay meanwhile."""
+    """Files of a model as the library takes them, and the objects that must stay alive meanwhile."""
     named: Mapping[Optional[str], Source] = files if isinstance(files, Mapping) else {None: files}  # type: ignore[assignment]
     sources, kept = (_c.rz_source * len(named))(), []  # type: Any, List[Any]
     for source, (name, file) in zip(sources, named.items()):
@@ -173,7 +173,7 @@ def sources_of(files: Union[Source, Mapping[str, Source]]) -> Tuple[Any, List[An
 
 
 class PlanDevice(NamedTuple):
-    """The part of a plan that is on one GPU, in bytes."""
+    """Memory on one GPU, in bytes."""
 
     device: int
     n_layers: int
@@ -211,8 +211,8 @@ def plan(
     model: Union[str, "os.PathLike[str]", Source, Mapping[str, Source]], *, sessions: int = 1, capacity: int = 0, k_type: CacheType = "f16",
     v_type: CacheType = "f16", **options: "Unpack[LoadOptions]",
 ) -> Plan:  # fmt: skip
-    """What a model, a path or files as of Model.from_files, will take with so many sessions, before a weight is read. `options` as of
-    Model."""
+    """Returns the memory that a model (a path, or files as for `Model.from_files`) and `sessions` sessions will take,
+    before a weight is read. `options` as for `Model`."""
     check_options(options, LoadOptions, "sessions", "capacity", "k_type", "v_type")
     is_path = isinstance(model, (str, os.PathLike))
     path = path_of(model, "model") if is_path else None  # type: ignore[arg-type]
@@ -229,13 +229,13 @@ def plan(
 
 
 def fetch(model: str, *, progress: Optional[Callable[[int, int], Optional[bool]]] = None, cancel: Optional[Cancel] = None) -> str:
-    """The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in the cache of the
-    Hub's own client.
+    """Downloads a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", to the cache of the
+    Hub's own client and returns its path.
 
-    A model that is complete there takes no connection. Else it is fetched, by the largest quantization of at most 8 bits
-    that fits into the free memory where none is named; what has come is kept where a connection ends. `progress` gets
-    bytes done and in all; the fetch stops with Cancelled where it returns False or raises, or where `cancel` fires.
-    HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are heeded."""
+    A model that is complete in the cache needs no connection. Without a quantization, the largest one of at most 8 bits
+    that fits into free memory is chosen. Interrupted downloads resume. `progress` gets bytes done and in total; if it
+    returns False or raises, or if `cancel` fires, the download stops with Cancelled. HF_HOME, HF_HUB_CACHE, HF_TOKEN,
+    HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment apply."""
     if not isinstance(model, str):
         raise wrong_type(model, "model", 'a str, such as "hf:owner/name"')
     if cancel is not None and not isinstance(cancel, Cancel):

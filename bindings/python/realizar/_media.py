@@ -1,4 +1,4 @@
-"""Encoders of pictures and sounds, what they make, and prompts with it."""
+"""Vision and audio encoders, their media, and prompts with media."""
 
 import builtins
 import ctypes
@@ -50,7 +50,7 @@ class EncoderInfo(NamedTuple):
 
 
 class EncoderPlan(NamedTuple):
-    """Memory that an encoder takes beside that of its model, in bytes."""
+    """Memory that an encoder takes in addition to its model's, in bytes."""
 
     max_rows: int
     """Rows of the largest picture."""
@@ -60,7 +60,7 @@ class EncoderPlan(NamedTuple):
 
 
 class MediaInfo(NamedTuple):
-    """What a picture, a video or a sound has become."""
+    """Description of an encoded image, video or audio."""
 
     kind: str
     """ "image", "audio" or "video"."""
@@ -99,7 +99,7 @@ def _media_info(info: Any) -> MediaInfo:
 
 
 def _pixels(image: Any, format: Optional[str]) -> Tuple[Any, Any]:
-    """Pixels as the library takes them, and what has to stay meanwhile."""
+    """Pixels as the library takes them, and the object that must stay alive meanwhile."""
     if hasattr(image, "convert") and hasattr(image, "getbands"):
         image = _of_pillow(image)
     data = np.asarray(image)
@@ -115,12 +115,12 @@ def _pixels(image: Any, format: Optional[str]) -> Tuple[Any, Any]:
     return pixels, data
 
 
-# Pillow's transposition for each orientation from 2 on, by which a picture comes upright.
+# Pillow's transposition for each EXIF orientation from 2 on, which turns an image upright.
 _UPRIGHT = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
 
 
 def _of_pillow(image: Any) -> Any:
-    """A picture of Pillow, upright, in RGB, or RGBA where it is transparent somewhere."""
+    """A Pillow image, upright, in RGB, or in RGBA if it has transparency."""
     turned = _UPRIGHT.get(image.getexif().get(0x112)) if hasattr(image, "getexif") else None
     is_clear = "A" in image.getbands() or "a" in image.getbands() or image.info.get("transparency") is not None
     if image.mode not in ("RGB", "RGBA", "L") or is_clear and image.mode != "RGBA":
@@ -136,7 +136,7 @@ class EncoderOptions(_o.EncoderOptions, total=False):
 
 
 class Encoder(Handle):
-    """The encoder of a model that sees or hears. Immutable: any number of threads may use it at once."""
+    """A vision or audio encoder with its projector. Immutable: any number of threads may use it at once."""
 
     _free = "rz_encoder_free"
 
@@ -144,10 +144,10 @@ class Encoder(Handle):
         self, model: "Model", path: Union[str, "os.PathLike[str]"], *, progress: Optional[Progress] = None,
         cancel: Optional[Cancel] = None, **options: "Unpack[EncoderOptions]",
     ) -> None:  # fmt: skip
-        """`path`: the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model,
-        where it has both; or "hf:owner/name", the encoder of a model of the Hub. `quantize`, `device`, `progress`,
-        `cancel`, `allow_unknown` as of `Model`. `max_rows`: the most that a picture or a sound may have. `kind`: "image"
-        or "audio", of a file that has both encoders."""
+        """`path`: the .gguf file with the projector ("mmproj-..."), a folder with a config.json (the model's own if it
+        contains both), or "hf:owner/name" of the Hub. `quantize`, `device`, `progress`, `cancel`, `allow_unknown` as
+        for `Model`. `max_rows`: maximum rows of an image or of audio. `kind`: "image" or "audio", for a file with both
+        encoders."""
         name = path_of(_encoder_of(path, progress, cancel))
         self._load(model, options, progress, cancel, lambda pointer, params: new("rz_encoder_load", pointer, name, params))
 
@@ -156,7 +156,7 @@ class Encoder(Handle):
         cls, model: "Model", files: Union[Source, Mapping[str, Source]], *, progress: Optional[Progress] = None,
         cancel: Optional[Cancel] = None, **options: "Unpack[EncoderOptions]",
     ) -> "Encoder":  # fmt: skip
-        """An encoder whose files are as `Model.from_files` takes them."""
+        """Loads an encoder from bytes or open files, as `Model.from_files` does."""
         self, (sources, kept) = cls.__new__(cls), sources_of(files)
         self._load(
             model, options, progress, cancel,
@@ -183,7 +183,7 @@ class Encoder(Handle):
 
     @staticmethod
     def plan(model: "Model", path: Union[str, "os.PathLike[str]"], **options: "Unpack[EncoderOptions]") -> EncoderPlan:
-        """The memory that an encoder will take, before a weight is read."""
+        """Returns the memory that an encoder will take, before a weight is read."""
         found = _c.rz_encoder_plan()
         model._call("rz_encoder_plan_get", path_of(_encoder_of(path)), None, 0, byref(encoder_params(options)), byref(found))
         return told(EncoderPlan, found)
@@ -192,18 +192,17 @@ class Encoder(Handle):
         self, image: Any, *, format: Optional[str] = None, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None,
         **options: "Unpack[_o.MediaOptions]",
     ) -> "Media":  # fmt: skip
-        """Encodes a picture: the bytes of a PNG, JPEG, WebP, GIF or BMP file, an open binary file, or pixels, an
-        array of uint8 [height][width] with nothing, 1 (gray), 3 (RGB) or 4 bytes each (RGBA, or BGRA with
-        `format="bgra8"`), such as a picture of Pillow or what has the buffer protocol.
+        """Encodes an image: the bytes of a PNG, JPEG, WebP, GIF or BMP file, an open binary file, or pixels, an array
+        of uint8 [height][width] or [height][width][channels] with 1 (gray), 3 (RGB) or 4 channels (RGBA, or BGRA with
+        `format="bgra8"`), such as a Pillow image or an object with the buffer protocol.
 
-        `min_rows`, `max_rows`: smaller pictures are enlarged and larger ones shrunk; `max_tiles`; `max_pixels` of a file;
-        `background`, the colour behind transparent pixels, 0xffRRGGBB, white where it is left out. `progress` gets tiles
-        done and in all, `cancel` stops it."""
+        `min_rows`, `max_rows`: bounds to which images are resized; `max_tiles`; `max_pixels` of a file; `background`:
+        color of transparent pixels, 0xffRRGGBB, default white. `progress` gets tiles done and in total, `cancel` stops
+        it."""
         return self._encode(image, format, progress, cancel, _media_params(options))
 
     def begin(self, image: Any, *, format: Optional[str] = None, cancel: Optional[Cancel] = None, **options: "Unpack[_o.MediaOptions]") -> "Media":
-        """`encode` without the work, which `Media.step` does in slices of time; until it is done prompts refuse the
-        medium."""
+        """`encode` in time slices: `Media.step` does the work. Until it is done, prompts reject the media."""
         return self._encode(image, format, None, cancel, _media_params(options, _c.RZ_ENCODE_STEPS))
 
     def _encode(
@@ -227,11 +226,11 @@ class Encoder(Handle):
         self, frames: Sequence[Any], times: Sequence[float], *, format: Optional[str] = None, progress: Optional[Progress] = None,
         cancel: Optional[Cancel] = None, **options: "Unpack[_o.MediaOptions]",
     ) -> "Media":  # fmt: skip
-        """Encodes a video: at least two frames of one size, as `encode` takes pixels, and the time of each in seconds from
-        its beginning.
+        """Encodes a video: at least two frames of one size, as `encode` takes pixels, and the time of each in seconds
+        from its beginning.
 
-        `min_rows`, `max_rows`: bounds on all frames together. `progress` gets pairs of frames done and in all, `cancel`
-        stops it."""
+        `min_rows`, `max_rows`: bounds for all frames together. `progress` gets pairs of frames done and in total,
+        `cancel` stops it."""
         frames, times = listed(frames, "frames"), [real(time, f"times[{i}]") for i, time in enumerate(listed(times, "times"))]
         if len(frames) != len(times):
             raise InvalidArgument(f"times has {len(times)} numbers; it must have one for each of {len(frames)} frames")
@@ -242,10 +241,10 @@ class Encoder(Handle):
     def encode_sound(
         self, sound: Any, rate: int = 0, *, max_rows: int = 0, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None
     ) -> "Media":
-        """Encodes a sound: the bytes of a WAV, MP3, FLAC or Ogg file, an open binary file, or samples, an array of floats [samples] or
-        [samples][channels] from -1 to 1, `rate` of each channel a second. Several channels become their mean.
+        """Encodes audio: the bytes of a WAV, MP3, FLAC or Ogg file, an open binary file, or samples, an array of floats
+        [samples] or [samples][channels] from -1 to 1, `rate` per channel and second. Several channels are averaged.
 
-        `progress` gets parts done and in all, `cancel` stops it."""
+        `progress` gets parts done and in total, `cancel` stops it."""
         if hasattr(sound, "read"):
             sound = sound.read()
         if isinstance(sound, (bytes, bytearray, memoryview)):
@@ -264,7 +263,7 @@ class Encoder(Handle):
     def _made(
         self, function: str, arguments: Tuple[Any, ...], params: Any, progress: Optional[Progress], cancel: Optional[Cancel], data: Any
     ) -> "Media":
-        """A medium of `data`, which stays until it is made."""
+        """Creates media from `data`, which stays alive until then."""
 
         def call(params: Any) -> c_void_p:
             with self._use() as encoder:
@@ -276,15 +275,15 @@ class Encoder(Handle):
         return Media(made, watch.cancel)
 
     def measure(self, width: int, height: int = 0, **options: "Unpack[_o.MediaOptions]") -> MediaInfo:
-        """The `Media.info` that a picture of so many pixels would have, or a sound of `width` samples of a channel at
-        the rate of the encoder, without one; time and hash are zero."""
+        """Returns the `Media.info` of an image of this size, or of audio with `width` samples per channel at the
+        encoder's rate, without encoding; time and hash are zero."""
         info = _c.rz_media_info()
         self._call("rz_media_measure", whole(width, "width"), whole(height, "height"), byref(_media_params(options)), byref(info))
         return _media_info(info)
 
 
 def _encoder_of(path: Any, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None) -> Any:
-    """A path, of the encoder of a model of the Hub that of its file."""
+    """A path; for the encoder of a model of the Hub, the path of the downloaded file."""
     if not isinstance(path, str) or not path.startswith(OF_HUB):
         return path
     from . import _hub
@@ -306,7 +305,7 @@ def _media_params(options: _o.MediaOptions, flags: int = 0) -> Any:
 
 
 class Media(Handle):
-    """The rows of a picture, a sound or a source text, which a model takes among its tokens, in any number of prompts.
+    """Embeddings of an image, a video, audio or a source text, one row per token position, for any number of prompts.
     Immutable: any number of threads may use it at once."""
 
     _free = "rz_media_free"
@@ -320,8 +319,8 @@ class Media(Handle):
 
     @classmethod
     def from_rows(cls, model: "Model", rows: Any, *, kind: str = "image", columns: int = 0, lines: int = 0) -> "Media":
-        """A medium of rows that an encoder of the caller gave, an array [rows][row_dim] that becomes one of float32.
-        `columns` times `lines` is the number of rows, for models whose positions go by both."""
+        """Creates media from embeddings of the caller's own encoder, an array [rows][row_dim], converted to float32.
+        `columns` * `lines` must be the number of rows, for models with M-RoPE positions."""
         given = np.asarray(rows)
         if given.ndim != 2 or given.dtype.kind not in "fiu":
             raise InvalidArgument(f"rows are {given.dtype} {list(given.shape)}; they must be numbers [rows][row_dim]")
@@ -333,8 +332,8 @@ class Media(Handle):
 
     @classmethod
     def from_tokens(cls, model: "Model", tokens: Tokens, *, cancel: Optional[Cancel] = None) -> "Media":
-        """The source of a model with an encoder and a decoder (`ModelInfo.reads_source`): what its encoder makes of a
-        text, and the token that the decoder starts from. A prompt of it is all that `generate` needs."""
+        """Encodes the source text of an encoder-decoder model (`ModelInfo.reads_source`), with the token that the
+        decoder starts from. `generate` needs a prompt of only these media."""
         ids, stop = token_ids(tokens), cancel if cancel is not None else Cancel()
 
         def made() -> c_void_p:
@@ -345,17 +344,17 @@ class Media(Handle):
 
     @classmethod
     def load(cls, model: "Model", file: BinaryIO) -> "Media":
-        """The medium that `save` has written; no encoder is needed."""
+        """Loads media that `save` wrote; needs no encoder."""
         with use(model, "Model") as pointer, reading(file) as callback:
             return cls(new("rz_media_load", pointer, callback, None, None))
 
     def save(self, file: BinaryIO) -> None:
-        """Writes the medium; `load` reads it."""
+        """Writes the media; `load` reads them."""
         with self._use() as media, writing(file) as callback:
             status("rz_media_save", media, callback, None, None)
 
     def step(self, seconds: Optional[float] = None) -> bool:
-        """Works for about so long on a medium of `Encoder.begin`; None: to its end. True while there is more to do."""
+        """Encodes media of `Encoder.begin` for about this many seconds; None: to the end. True: there is more to do."""
         us = microseconds(seconds)
         more = bool(interruptible(lambda: self._call("rz_media_step", us) != _c.RZ_DONE, (self._stop, self)))
         info = _c.rz_media_info()
@@ -371,7 +370,7 @@ class Media(Handle):
 
     @property
     def hash(self) -> bytes:
-        """32 bytes, the same for the same pixels, parameters and encoder: a key for tables."""
+        """32 bytes, equal for equal pixels, parameters and encoder: a cache key."""
         return self.info.hash
 
     def __len__(self) -> int:
@@ -379,7 +378,7 @@ class Media(Handle):
 
 
 class Prompt(Handle):
-    """Tokens and media in their order. Immutable: any number of threads may use it at once."""
+    """A sequence of tokens and media. Immutable: any number of threads may use it at once."""
 
     _free = "rz_prompt_free"
 
@@ -387,9 +386,8 @@ class Prompt(Handle):
     """Instead of a token id in the tokens of sessions and prompts: a row of a medium."""
 
     def __init__(self, model: "Model", parts: "Iterable[Union[str, Tokens, Media]]", *, bare: bool = False) -> None:
-        """`parts`: media; lists of tokens; and texts, which become tokens as `Model.tokenize` makes them, those that
-        begin a text ahead of a first part alone. `bare`: the rows of media alone, without the model's tokens around and
-        between them."""
+        """`parts`: media, lists of tokens, and texts, which `Model.tokenize` converts; only the first part gets BOS.
+        `bare`: omits the model's tokens around and between the rows of media."""
         taken: List[Tuple[Optional["np.ndarray"], Optional[Media]]] = []
         for part in listed(parts, "parts"):
             if isinstance(part, str):
@@ -406,8 +404,8 @@ class Prompt(Handle):
 
     @classmethod
     def of_chat(cls, model: "Model", messages: Messages, **members: "Unpack[Members]") -> "Prompt":
-        """A prompt of messages, up to where the answer begins, whose content may have parts with media: [{"type":
-        "image", "media": medium}, {"type": "text", "text": "What is this?"}]. `members` as of `Model.render`."""
+        """Returns a prompt of messages, up to the beginning of the reply. Content may have parts with media: [{"type":
+        "image", "media": media}, {"type": "text", "text": "What is this?"}]. `members` as for `Model.render`."""
         check_options(members, Members)
         request, found = numbered({"messages": messages_of(messages), **checked(members)})
         self = cls.__new__(cls)
@@ -426,12 +424,12 @@ class Prompt(Handle):
 
     @property
     def tokens(self) -> List[int]:
-        """The tokens of the prompt, with MEDIA_TOKEN for each row of a medium."""
+        """The tokens of the prompt, with MEDIA_TOKEN for each row of media."""
         return read_ids(lambda *out: self._call("rz_prompt_tokens_into", *out), len(self))
 
 
 def numbered(value: Any) -> Tuple[bytes, List[Media]]:
-    """JSON, with a number for each medium, and the media."""
+    """JSON with an index for each media object, and the list of media."""
     found: List[Media] = []
 
     def number(value: Any) -> int:

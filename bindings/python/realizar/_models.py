@@ -1,4 +1,4 @@
-"""A loaded model: its texts, grammars, sessions and embeddings."""
+"""Loaded models: tokens, grammars, sessions and embeddings."""
 
 import ctypes
 import os
@@ -30,12 +30,12 @@ _POOLINGS = numbers_of("RZ_POOLING_")
 
 
 def _given(number: int) -> Optional[int]:
-    """A number of the library, or None for the one that stands for none."""
+    """A number of the library, or None for the value that means none."""
     return None if number == _c.RZ_NONE else number
 
 
 class ModelInfo(NamedTuple):
-    """What a model is, as its file says, and where it was loaded to."""
+    """Description of a model: what its file contains, and where it was loaded."""
 
     architecture: str
     """Family of the network, such as "llama" or "qwen3"."""
@@ -103,7 +103,7 @@ class Phase(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What one kind of device has done; times are in nanoseconds."""
+    """Counters of one kind of device; times in nanoseconds."""
 
     dispatches: int
     bytes: int
@@ -117,29 +117,32 @@ class Work(NamedTuple):
 
 
 class Model(Handle):
-    """A loaded model: a .gguf file, a .safetensors file, a folder with a config.json, or one of the Hub, as `fetch` has
-    it."""
+    """A loaded model: a .gguf file, a .safetensors file, a folder with a config.json, or a model of the Hub
+    (`fetch`)."""
 
     _free = "rz_model_free"
 
     def __init__(self, path: Union[str, "os.PathLike[str]"], **options: "Unpack[LoadOptions]") -> None:
-        """Options, all of which may be left out:
+        """All options are optional.
 
-        `threads`, as `Runtime` has them, or a `runtime` that is shared with other models; `device`, its index, or `devices`, GPUs over which the
-        layers are divided in this order, with `shares`, the sizes of their parts in relation to one another (else in proportion to
-        free memory); `gpu_layers` (0: none; else as many as fit); `placements`, the places of parts of the model, and `experts_copied_from`: steps of so
-        many tokens copy experts on the CPU to the GPU (0: no step; else those for which this takes less time, as measured); `quantize`, the type to which matrices of floats are converted, such as "q8_0"; `mixed_prefill_tokens`, how many
-        tokens of prompts a pass computes at most beside single tokens (64; more bring first tokens sooner and others later).
+        `threads`, as for `Runtime`, or a shared `runtime`. `device`: a device index; `devices`: GPUs that share the
+        layers, in this order; `shares`: their relative shares (default: by free memory). `gpu_layers`: layers to
+        offload (default: as many as fit; 0: none). `placements`: expert offload. `experts_copied_from`: minimum tokens
+        of a step that copies experts from the CPU to the GPU and computes there (default: measured; 0: never).
+        `quantize`: type that float matrices are quantized to, such as "q8_0". `mixed_prefill_tokens`: maximum prefill
+        tokens in a batch that also decodes (64; a larger value lowers time to first token and raises inter-token
+        latency).
 
-        `deterministic`, `mmap`, `text_only`, `profile`, `mtp`, `allow_unknown`, `bf16_products`: the flags RZ_MODEL_... of the library.
+        `deterministic`, `mmap`, `text_only`, `profile`, `mtp`, `allow_unknown`, `bf16_products`: the flags RZ_MODEL_...
+        of the library.
 
-        `packed_path` names a file of packed weights, which the first load makes and later ones map, as fast as its vocabulary is read;
-        processes share its memory. `tested_path` names a file of the tests that GPUs have passed, which later processes
-        need not make again. `chat_template` is a template in Jinja in place of the model's own.
+        `packed_path`: file of packed weights, which the first load creates and later loads map; processes share its
+        memory. `tested_path`: file that records passed GPU self-tests for later processes. `chat_template`: Jinja
+        template that replaces the model's own.
 
-        `progress` gets bytes done and in all, on the thread that loads, which another one than the main thread is; the load stops with
-        Cancelled where it returns False or raises. `cancel` stops the load. A fetch ahead of it has both too.
-        """
+        `progress` gets bytes done and in total, on the loading thread, which is not the main thread; if it returns
+        False or raises, the load stops with Cancelled. `cancel` stops the load. Both also apply to a download before
+        the load."""
         if isinstance(path, str) and path.startswith(OF_HUB):
             path = fetch(path, progress=options.get("progress"), cancel=options.get("cancel"))
         name = path_of(path, "path", "a str, such as \"model.gguf\" or \"hf:owner/name\", or an os.PathLike")
@@ -147,8 +150,8 @@ class Model(Handle):
 
     @classmethod
     def from_files(cls, files: Union[Source, Mapping[str, Source]], **options: "Unpack[LoadOptions]") -> "Model":
-        """A model whose files are bytes in memory, or open binary files: one file, or those of a folder or a split set by their names.
-        Nothing of them is needed afterwards."""
+        """Loads a model from bytes or open binary files: one file, or the files of a folder or a split set by name.
+        They may be closed afterwards."""
         self = cls.__new__(cls)
         sources, kept = sources_of(files)
         self._load(Loading(options), lambda params: new("rz_model_load_from", sources, len(sources), params))
@@ -174,18 +177,18 @@ class Model(Handle):
         self.info = told(ModelInfo, info, **own)
 
     def advised_sampling(self) -> Optional[Sampling]:
-        """What the makers of the model advise for sampling, None where they do not. Only replies without `sampling`
-        follow it."""
+        """Returns the model's recommended sampling parameters, or None. Only replies without `sampling` use them by
+        default."""
         advice = _c.rz_model_sampling()
         self._call("rz_model_sampling_get", byref(advice))
         if not advice.advised:
             return None
         names = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "penalty_window")
-        # They advise it for transformers.
+        # Recommended for transformers, with its order.
         return Sampling(**{name: getattr(advice, name) for name in names}, temperature_first=True)
 
     def meta(self, key: str) -> str:
-        """A value of the file's metadata as text."""
+        """Returns a metadata value of the file as text."""
         name = string_of(key, "key")
         return sized(lambda *out: self._call("rz_model_meta_into", name, *out)).decode()
 
@@ -201,7 +204,7 @@ class Model(Handle):
     def meta_list(self, key: str) -> List[str]:
         """The elements of an array of the metadata as texts."""
         name, elements = string_of(key, "key"), []  # type: bytes, List[str]
-        self.meta(key)  # so that a missing key is not an empty list
+        self.meta(key)  # a missing key must be an error, not an empty list
         while True:
             try:
                 at = len(elements)
@@ -210,71 +213,72 @@ class Model(Handle):
                 return elements
 
     def tokenize(self, text: str, *, special: bool = True, parse: bool = False) -> List[int]:
-        """Token ids of a text. `special`: with those that begin and end a text, as the model asks. `parse`: names of control
-        tokens in the text become these tokens; not for text that users typed."""
+        """Returns the token ids of a text. `special`: add BOS and EOS as the model defines. `parse`: names of special
+        tokens in the text become these tokens; do not use it for text of users."""
         data = text_of(text, "text")
         flags = flag_of(special, "special", _c.RZ_TOKENIZE_ADD_SPECIAL) | flag_of(parse, "parse", _c.RZ_TOKENIZE_PARSE_SPECIAL)
         return read_ids(lambda *out: self._call("rz_tokenize_into", data, len(data), flags, *out, None), len(data) + 8)
 
     def detokenize(self, tokens: Tokens, *, special: bool = False) -> str:
-        """The text of tokens, with control tokens where `special`."""
+        """Returns the text of tokens; `special`: with special tokens."""
         ids = token_ids(tokens)
         flags = flag_of(special, "special", _c.RZ_DETOKENIZE_SPECIAL)
         return sized(lambda *out: self._call("rz_detokenize_into", pointer_to(ids), len(ids), flags, *out)).decode()
 
     def token_bytes(self, token: int) -> bytes:
-        """The bytes of one token, which may be a part of a character."""
+        """Returns the bytes of a token, which may be a part of a character."""
         return sized(lambda *out: self._call("rz_token_bytes_into", whole(token, "token"), *out, None))
 
     def text_stream(self) -> "TextStream":
-        """Turns tokens into text as they come."""
+        """Returns a stream that converts tokens to text as they are generated."""
         with self._use() as model:
             return TextStream(new("rz_textstream_new", model))
 
     def is_end(self, token: int) -> bool:
-        """True for a token that ends a turn or a text."""
+        """True for a token that ends a turn or a text (EOS, EOT)."""
         with self._use() as model:
             return bool(library.rz_token_is_end(model, whole(token, "token")))
 
     def render(self, messages: Messages, *, add_generation_prompt: bool = True, **members: "Unpack[Members]") -> str:
-        """Messages as the text that the model was trained on, by the template in its file. `members`: others of the request, such as
-        tools=[...] and variables={"enable_thinking": False}."""
+        """Renders messages with the model's chat template. `members`: other members of the request, such as tools=[...]
+        and variables={"enable_thinking": False}."""
         request = request_of(messages, members)
         flags = flag_of(add_generation_prompt, "add_generation_prompt", _c.RZ_CHAT_ADD_GENERATION_PROMPT)
         return sized(lambda *out: self._call("rz_chat_render_into", request, len(request), flags, *out, None), 4096).decode()
 
     def tokenize_chat(self, messages: Messages, **members: "Unpack[Members]") -> List[int]:
-        """Messages as tokens, up to where the answer begins; no text in them becomes a control token."""
+        """Returns messages as tokens, up to the beginning of the reply; their text never becomes a special token."""
         request, flags = request_of(messages, members), _c.RZ_CHAT_ADD_GENERATION_PROMPT
         return read_ids(lambda *out: self._call("rz_chat_tokenize_into", request, len(request), flags, *out, None), len(request) + 64)
 
     def grammar(self, kind: GrammarKind, text: Any = "", *, whitespace: bool = False) -> "Grammar":
-        """A grammar for what is written: of a "json_schema", "regex", "lark", "gbnf", "json", "choices" (a list of texts), "tools" (a
-        conversation). What is no text is written as JSON. `whitespace`: JSON may have some between its parts."""
+        """Compiles a grammar of kind "json_schema", "regex", "lark", "gbnf", "json", "choices" (a list of texts) or
+        "tools" (a conversation). Values that are not text are converted to JSON. `whitespace`: generated JSON may
+        contain whitespace."""
         number, flags, data = grammar_of(kind, text, whitespace)
         with self._use() as model:
             return Grammar(new("rz_grammar_new", model, number, flags, data, len(data), None))
 
     def chat_parser(self, messages: Messages, **members: "Unpack[Members]") -> "ChatParser":
-        """A parser for the reply to a conversation, whose tokens (`tokenize_chat` with the same arguments) were the prompt."""
+        """Returns a parser for the reply to a prompt made by `tokenize_chat` with the same arguments."""
         request = request_of(messages, members)
         with self._use() as model:
             return ChatParser(new("rz_chat_parser_new", model, request, len(request), None))
 
     def adapter(self, path: Union[str, "os.PathLike[str]"]) -> "Adapter":
-        """A low-rank adapter: a GGUF file or a folder of PEFT."""
+        """Loads a LoRA adapter: a GGUF file or a PEFT folder."""
         name = path_of(path)
         with self._use() as model:
             return Adapter(new("rz_adapter_load", model, name, None), self)
 
     def session(self, capacity: int = 0, *, k_type: CacheType = "f16", v_type: CacheType = "f16") -> "Session":
-        """An empty session with room for `capacity` tokens; 0: as many as the model was made for, at most 8192."""
+        """Returns an empty session with a context of `capacity` tokens; 0: the model's context length, at most 8192."""
         params = _c.rz_cache_params(capacity=capacity, k_type=k_type, v_type=v_type)
         with self._use() as model:
             return Session(self, new("rz_cache_new", model, byref(params)))
 
     def restore(self, file: BinaryIO) -> "Session":
-        """The session that `Session.save` has written."""
+        """Loads the session that `Session.save` wrote."""
         with self._use() as model, reading(file) as callback:
             return Session(self, new("rz_cache_load", model, None, callback, None, None))
 
@@ -282,9 +286,8 @@ class Model(Handle):
         self, texts: "Sequence[Union[str, Tokens, Prompt]]", *, pooling: Pooling = "model", normalize: bool = True,
         cancel: Optional[Cancel] = None,
     ) -> "np.ndarray":  # fmt: skip
-        """Embeddings of texts, of lists of tokens, or of prompts with pictures: an array [texts][dims] of float32,
-        which the library writes itself. With pooling "none" there is a row for each token, with "rank" one of scores
-        for each text."""
+        """Returns embeddings of texts, lists of tokens, or prompts with images: a float32 array [texts][dims]. With
+        pooling "none" there is a row per token, with "rank" a row of scores per text."""
         texts = listed(texts, "texts")
         prompts: Any = [text for text in texts if isinstance(text, Prompt)]
         ids: List[Any] = [text if isinstance(text, Prompt) else token_ids(self.tokenize(text) if isinstance(text, str) else text, f"texts[{i}]") for i, text in enumerate(texts)]
@@ -318,14 +321,14 @@ class Model(Handle):
                 out = np.empty(n.value, dtype=np.float32)
 
     def metrics(self) -> Dict[str, Phase]:
-        """Number and time of the calls of each kind since the model was loaded."""
+        """Returns the number and time of calls of each kind since the model was loaded."""
         metrics = _c.rz_metrics()
         self._call("rz_metrics_get", byref(metrics))
         phases = [name for name, kind, *_ in metrics._fields_ if kind is _c.rz_phase_metrics]
         return {name: told(Phase, getattr(metrics, name)) for name in phases}
 
     def work(self, kind: str = "cpu") -> Work:
-        """The work of one kind of device, "cpu" or "gpu", since the model was loaded."""
+        """Returns the counters of one kind of device, "cpu" or "gpu", since the model was loaded."""
         metrics = _c.rz_backend_metrics()
         self._call("rz_backend_metrics_get", choice(kind, "kind", DEVICES), byref(metrics))
         return told(Work, metrics, latency_histogram=tuple(metrics.latency_histogram))

@@ -62,8 +62,8 @@ class Cancel(Handle):
         self._interrupt()
 
     def deadline(self, seconds: Optional[float]) -> None:
-        """Has it fire by itself after so long, at once where that is zero or less; calls raise DeadlineExceeded then. None takes that
-        back."""
+        """Has it fire by itself after so long, at once where that is zero or less; calls raise DeadlineExceeded then.
+        None takes that back."""
         us = microseconds(seconds)
         self._until = math.inf if seconds is None else time.monotonic() + seconds
         self._call("rz_cancel_deadline", us)
@@ -106,9 +106,9 @@ class RuntimeInfo(NamedTuple):
 
 
 class Runtime(Handle):
-    """Threads, a log and a ceiling on memory, shared by models. `threads`: number of threads that compute, the calling one
-    included; 0: one per processor, or one per fast core if cores differ. `log` gets a level (1 error, 2 warning, 3 info)
-    and a text, on any thread."""
+    """Threads, a log and a ceiling on memory, shared by models. `threads`: number of threads that compute, the calling
+    one included; 0: one per processor, or one per fast core if cores differ. `log` gets a level (1 error, 2 warning, 3
+    info) and a text, on any thread."""
 
     _free = "rz_runtime_free"
 

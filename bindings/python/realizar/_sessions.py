@@ -1,4 +1,4 @@
-"""Sessions, their jobs, how tokens are chosen, and stores of prefixes."""
+"""Sessions, jobs, samplers and prefix caches."""
 
 import ctypes
 import os
@@ -33,7 +33,7 @@ def _sequences(all: Sequence[Sequence[int]]) -> "Array[_c.rz_token_sequence]":
 
 
 class Sampler(Handle):
-    """Chooses tokens; it has random numbers of its own, so that a seed repeats itself."""
+    """Samples tokens, with its own random number generator: equal seeds give equal tokens."""
 
     _free = "rz_sampler_free"
 
@@ -41,7 +41,7 @@ class Sampler(Handle):
         super().__init__(new("rz_sampler_new", byref(sampler_params(sampling))))
 
     def set_grammar(self, grammar: "Optional[Grammar]") -> None:
-        """Lets it choose only what continues a text of the grammar, from its start; None: anything."""
+        """Constrains the sampled text to a grammar, from its start; None: no constraint."""
         with self._use() as sampler, use_or_none(grammar, "Grammar") as form:
             status("rz_sampler_grammar_set", sampler, form)
 
@@ -67,7 +67,7 @@ def sampler_params(sampling: Sampling) -> _c.rz_sampler_params:
 
 
 class Adapter(Handle):
-    """A low-rank adapter of a model. Immutable: any number of sessions may use it at once."""
+    """A LoRA adapter of a model. Immutable: any number of sessions may use it at once."""
 
     _free = "rz_adapter_free"
 
@@ -76,12 +76,12 @@ Adapters = Union[Sequence[Adapter], Mapping[Adapter, float]]
 
 
 def scales_of(adapters: Adapters) -> Any:
-    """The scales of adapters, each of which is checked when it is used."""
+    """Adapters with scales; each adapter is checked when it is used."""
     scales = adapters.values() if isinstance(adapters, Mapping) else [1.0] * len(listed(adapters, "adapters", "Adapter"))
     return floats_of(scales, "the scale of adapters")
 
 
-# How next tokens are guessed, which changes nothing but the time.
+# Kinds of speculative decoding; none changes results.
 Draft = Union[None, Literal["lookup", "mtp"], "Model"]
 
 
@@ -93,7 +93,7 @@ def set_stops(params: Any, stops: Sequence[str]) -> None:
 
 
 def set_draft(params: Any, draft: "Draft") -> "Optional[Model]":
-    """Sets the kind of drafts; the result is the model that makes them."""
+    """Sets the kind of draft; returns the draft model."""
     if is_a(draft, "Model"):
         params.draft = _c.RZ_DRAFT_MODEL
         return draft  # type: ignore[return-value]
@@ -105,7 +105,7 @@ def set_draft(params: Any, draft: "Draft") -> "Optional[Model]":
 
 
 class TokenLogprobs(NamedTuple):
-    """A token that was made, and what was likely in its place."""
+    """A generated token and the most likely alternatives."""
 
     token: int
     """The token that was made, and the logarithm of its probability."""
@@ -115,7 +115,7 @@ class TokenLogprobs(NamedTuple):
 
 
 def read_logprobs(function: str, handle: Handle, row: int) -> List[TokenLogprobs]:
-    """The rows that a job or a conversation has ready."""
+    """The pending rows of a job or a conversation."""
     values = np.empty(0, dtype=np.float32)
 
     def call(ids: int, capacity: int, n: Any) -> int:
@@ -130,7 +130,7 @@ def read_logprobs(function: str, handle: Handle, row: int) -> List[TokenLogprobs
 
 
 class JobOptions(_o.JobOptions, total=False):
-    """Options of a generation, as of `Session.job`."""
+    """Options of a generation, as for `Session.job`."""
 
     stops: Sequence[str]
     grammar: Optional[Grammar]
@@ -139,14 +139,14 @@ class JobOptions(_o.JobOptions, total=False):
 
 
 class Session(Handle):
-    """A line of tokens. It keeps what it has computed: a prompt that begins like the one before costs only its new end."""
+    """Tokens with their KV cache. A prompt with the same prefix as the previous one computes only its new end."""
 
     _free = "rz_cache_free"
 
     def __init__(self, model: "Model", owned: c_void_p) -> None:
         super().__init__(owned, model)
         self.model = model
-        # Ends calls on the session when a signal interrupts them.
+        # Ends calls on the session that a signal interrupts.
         self._stop = Cancel()
         with self._use() as cache, self._stop._use() as stop:
             status("rz_cache_cancel_set", cache, stop)
@@ -160,7 +160,7 @@ class Session(Handle):
 
     @property
     def capacity(self) -> int:
-        """Tokens that there is room for."""
+        """Context length in tokens."""
         with self._use() as cache:
             return int(library.rz_cache_capacity(cache))
 
@@ -174,32 +174,32 @@ class Session(Handle):
         self._call("rz_cache_truncate", whole(n, "n"))
 
     def shift(self, keep: int, drop: int) -> None:
-        """Forgets `drop` tokens behind the first `keep`, to make room; those behind them move up, and are computed again by the next call
-        that needs them."""
+        """Removes `drop` tokens after the first `keep` (context shift). The next call that needs them computes the
+        later tokens again."""
         self._call("rz_cache_shift", whole(keep, "keep"), whole(drop, "drop"))
 
     def release(self) -> None:
-        """Gives the memory of keys and values back; the next call that needs them computes them again."""
+        """Frees the KV cache and keeps the tokens; the next call that needs it computes it again."""
         self._call("rz_cache_release")
 
     def fork(self) -> "Session":
-        """A second session with the same past."""
+        """Returns a copy of the session, which shares the KV cache copy-on-write."""
         with self._use() as cache:
             return Session(self.model, new("rz_cache_fork", cache))
 
     def set_adapters(self, adapters: Adapters) -> None:
-        """Has the session use some adapters, or adapters with their scales, or none; empties it."""
+        """Sets the LoRA adapters (with scales), or none; clears the session."""
         scales = scales_of(adapters)
         with self._use() as cache, use_all(adapters, "Adapter", "adapters") as pointers:
             status("rz_cache_adapters_set", cache, pointers, scales, len(scales))
 
     def save(self, file: BinaryIO) -> None:
-        """Writes the session, so that it outlives the process; `Model.restore` reads it."""
+        """Writes the session; `Model.restore` reads it."""
         with self._use() as cache, writing(file) as callback:
             status("rz_cache_save", cache, callback, None, None)
 
     def match(self, prompt: Union[Tokens, Prompt]) -> int:
-        """The number of the first tokens of a prompt that the session need not compute again."""
+        """Returns the length of the prompt's prefix that is already in the KV cache."""
         common = c_uint32()
         if isinstance(prompt, Prompt):
             with self._use() as cache, prompt._use() as pointer:
@@ -210,7 +210,7 @@ class Session(Handle):
         return common.value
 
     def prefill(self, tokens: Union[Tokens, Prompt], *, first: int = 0, cancel: Optional[Cancel] = None) -> None:
-        """Appends tokens, from number `first` on, at least one; afterwards there are logits of the last one."""
+        """Appends tokens, from index `first` on, at least one; `logits` are then of the last one."""
         first = whole(first, "first")
         given = tokens if isinstance(tokens, Prompt) else token_ids(tokens)[first:]
 
@@ -225,7 +225,7 @@ class Session(Handle):
         interruptible(call, (self._stop, self))
 
     def score(self, tokens: Tokens, *, cancel: Optional[Cancel] = None) -> "np.ndarray":
-        """Appends tokens, as `prefill` does, and gives the logarithm of the probability of each after all before it."""
+        """Appends tokens, as `prefill` does, and returns the log probability of each, given all tokens before."""
         ids = token_ids(tokens)
         out = np.empty(len(ids), dtype=np.float32)
 
@@ -238,14 +238,14 @@ class Session(Handle):
         return out
 
     def sample(self, sampler: Optional[Sampler] = None) -> int:
-        """Chooses a token from the logits, the most likely one without a sampler."""
+        """Samples a token from the logits; without a sampler, greedily."""
         token = c_uint32()
         with self._use() as cache, use_or_none(sampler, "Sampler") as chooser:
             status("rz_sample", cache, chooser, byref(token))
         return token.value
 
     def decode(self, token: int, sampler: Optional[Sampler] = None) -> int:
-        """Appends a token and chooses the next one."""
+        """Appends a token and samples the next one."""
         following, token = c_uint32(), whole(token, "token")
 
         def call() -> int:
@@ -256,14 +256,14 @@ class Session(Handle):
         return int(interruptible(call, (self._stop, self)))
 
     def logprobs(self, k: int) -> List[Tuple[int, float]]:
-        """The `k` likeliest tokens after the last one with the logarithms of their probabilities, the likeliest first."""
+        """Returns the `k` most likely next tokens with their log probabilities, in descending order."""
         k = min(whole(k, "k"), self.model.info.vocab_size)
         tokens, logprobs, n = (c_uint32 * k)(), (ctypes.c_float * k)(), ctypes.c_size_t()
         self._call("rz_top_logprobs", k, tokens, logprobs, byref(n))
         return list(zip(tokens, logprobs))[: n.value]
 
     def logits(self, out: Optional["np.ndarray"] = None) -> "np.ndarray":
-        """Logits after the last token, one for each entry of the vocabulary, written to `out` or to a new array of float32."""
+        """Returns the logits after the last token, one per vocabulary entry, in `out` or a new float32 array."""
         if out is None:
             out = np.empty(self.model.info.vocab_size, dtype=np.float32)
         if not isinstance(out, np.ndarray) or out.dtype != np.float32 or not out.flags.c_contiguous or not out.flags.writeable:
@@ -277,16 +277,15 @@ class Session(Handle):
         stops: Sequence[str] = (), grammar: Optional[Grammar] = None, cancel: Optional[Cancel] = None,
         draft: "Draft" = None, draft_max: int = 0, logprobs: Optional[int] = None, priority: int = 0,
     ) -> "Job":  # fmt: skip
-        """Continues a text, tokens or a prompt in a job that works when it is told to. What the session holds of them
-        from its start is not computed again. The session is busy until the job is closed. `draft`: how next tokens are
-        guessed, which changes nothing but the time: "lookup" out of the text, "mtp" by a layer of the model itself
-        (loaded with `mtp`), or by a small model of the same vocabulary, up to `draft_max` at a time. `logprobs`: how
-        many of the likeliest tokens `Job.logprobs` tells with each (0: the tokens alone). `priority`: among the jobs of a step the higher go
-        first."""
+        """Continues a text, tokens or a prompt in a job that advances in steps. A prefix that the session already holds
+        is not computed again. The session is busy until the job is closed. `draft`: speculative decoding, with an
+        unchanged result: "lookup" (n-grams of the text), "mtp" (the model's MTP head, loaded with `mtp`), or a small
+        model with the same vocabulary; `draft_max`: maximum draft tokens. `logprobs`: alternatives for `Job.logprobs`
+        (0: only the chosen tokens). `priority` among the jobs of a step; higher first."""
         whole = prompt if isinstance(prompt, Prompt) else token_ids(self.model.tokenize(prompt) if isinstance(prompt, str) else prompt)
         kept, n = self.match(whole), len(whole)
-        # The last token of a prompt is always computed, because the answer starts from its logits; rows at its end are,
-        # as a whole, because they may see each other.
+        # The last token of a prompt is always computed, because generation starts from its logits. Media rows at the
+        # end are computed together, because they may attend to each other.
         if kept == n and n:
             ids, kept = whole.tokens if isinstance(whole, Prompt) else whole, n - 1
             while kept and ids[kept] == Prompt.MEDIA_TOKEN:
@@ -295,8 +294,7 @@ class Session(Handle):
         return Job(self, whole, kept, sampling, max_tokens, stops, grammar, cancel, draft, draft_max, logprobs, priority)
 
     def generate(self, prompt: Union[str, Tokens, Prompt], sampling: Sampling = Sampling(), **options: "Unpack[JobOptions]") -> Iterator[str]:
-        """Continues a text, tokens or a prompt piece by piece; each piece is whole characters. `options` as of
-        `job`."""
+        """Continues a text, tokens or a prompt and yields pieces of whole characters. `options` as for `job`."""
         if options.get("max_tokens") == 0:
             return
         with self.job(prompt, sampling, **options) as job:
@@ -305,8 +303,8 @@ ENDS = {value: "end" if name == "token" else name for name, value in numbers_of(
 
 
 class Job(Handle):
-    """A generation that works when it is told to: `step`, or iteration over its pieces of text. Closing it ends it at any moment; its
-    session keeps the tokens that are complete."""
+    """A generation that advances by `step`, or by iteration over its pieces of text. `close` ends it at any time; its
+    session keeps the completed tokens."""
 
     _free = "rz_job_free"
 
@@ -332,8 +330,8 @@ class Job(Handle):
         self._row = min(logprobs or 0, session.model.info.vocab_size) + 1
 
     def step(self, seconds: Optional[float] = None) -> bool:
-        """Works for about so long, of which less than nothing is nothing, without a limit until it has made a token; True: there is more to
-        do."""
+        """Computes for about this many seconds (negative: 0); None: until it has generated a token. True: there is more
+        to do."""
         us = microseconds(seconds)
 
         def call() -> bool:
@@ -342,15 +340,15 @@ class Job(Handle):
         return bool(interruptible(call, (self.session._stop, self)))
 
     def text(self) -> str:
-        """Text that has come since this was asked last, in whole characters, stop strings cut out."""
+        """Returns the text since the last call, in whole characters, without stop sequences."""
         return sized(lambda *out: self._call("rz_job_text_into", *out)).decode()
 
     def logprobs(self) -> List[TokenLogprobs]:
-        """Tokens that have come since this was asked last with the logarithms of their probabilities, of a job with `logprobs`."""
+        """Returns the tokens since the last call with their log probabilities, for a job with `logprobs`."""
         return read_logprobs("rz_job_logprobs_into", self, self._row)
 
     def tokens(self) -> List[int]:
-        """Tokens that have come since this was asked last."""
+        """Returns the tokens since the last call."""
         return read_ids(lambda *out: self._call("rz_job_tokens_into", *out), 64)
 
     def __iter__(self) -> Iterator[str]:
@@ -363,12 +361,13 @@ class Job(Handle):
 
     @property
     def end(self) -> Optional[str]:
-        """Why it has ended: "end" (a token that ends a text), "length", "stop", "context", "grammar", "failed"; None where it has not."""
+        """The end reason: "end" (end token), "length", "stop", "context", "grammar", "failed"; None if it has not
+        ended."""
         return ENDS.get(self._info().end_reason)
 
     @property
     def error(self) -> Optional[Error]:
-        """The error by which it has ended "failed", which `step` raises and `step_jobs` does not; None for any other job."""
+        """The error of a job that ended as "failed"; `step` raises it, `step_jobs` does not. None for any other job."""
         if self.end != "failed":
             return None
         try:
@@ -379,7 +378,7 @@ class Job(Handle):
 
     @property
     def drafts(self) -> Tuple[int, int]:
-        """Tokens of drafts that were computed, and those of them that were right."""
+        """Draft tokens that were verified, and accepted ones."""
         info = self._info()
         return info.drafted, info.accepted
 
@@ -390,8 +389,8 @@ class Job(Handle):
 
 
 def step_jobs(jobs: Sequence[Job], seconds: Optional[float] = None) -> bool:
-    """`Job.step` for several jobs of one model, prompts and single tokens together, in common passes over the weights. One that fails
-    ends alone: `Job.error` tells why."""
+    """`Job.step` for several jobs of one model (continuous batching). A failed job ends alone; `Job.error` is its
+    error."""
     us, jobs = microseconds(seconds), all_of(jobs, Job, "jobs")
 
     def call() -> bool:
@@ -404,7 +403,7 @@ def step_jobs(jobs: Sequence[Job], seconds: Optional[float] = None) -> bool:
 def decode_batch(
     sessions: Sequence[Session], tokens: Tokens, samplers: Optional[Sequence[Optional[Sampler]]] = None
 ) -> List[int]:
-    """`Session.decode` for several sessions of one model, in one pass over the weights."""
+    """`Session.decode` for several sessions of one model, as one batch."""
     ids, sessions = token_ids(tokens), all_of(sessions, Session, "sessions")
     choosers = listed(samplers, "samplers", "Sampler") if samplers is not None else [None] * len(sessions)
     if not len(sessions) == len(ids) == len(choosers):
@@ -438,8 +437,8 @@ class StoreInfo(NamedTuple):
 
 
 class Store(Handle):
-    """Remembers what prompts left behind, for sessions and conversations of one model that begin with the same tokens.
-    With a folder it does so for other processes too. Any number of threads may use it at once."""
+    """A prefix cache for sessions and conversations of one model. With a folder, other processes use it too. Any number
+    of threads may use it at once."""
 
     _free = "rz_store_free"
 
@@ -447,11 +446,10 @@ class Store(Handle):
         self, model: "Model", path: Union[str, "os.PathLike[str]", None] = None, *, min_tokens: int = 0, memory_limit: int = 0,
         max_entries: int = 0, disk_limit: int = 0,
     ) -> None:  # fmt: skip
-        """`path`: a folder of files that outlive the process, made where it is missing; None: what has no room in
-        memory is forgotten.
-        `min_tokens`: shorter prefixes are neither kept nor looked for; 0: 64. `memory_limit` and `max_entries`: bytes and
-        number of prefixes in memory; 0: a tenth of what is free, at most 1 GiB, and 1,024. `disk_limit`: bytes of files;
-        0: a tenth of what is free, at most 16 GiB."""
+        """`path`: a folder of files that outlive the process, created if missing; None: prefixes that do not fit into
+        memory are dropped. `min_tokens`: minimum length of a prefix; 0: 64. `memory_limit` and `max_entries`: bytes and
+        number of prefixes in memory; 0: a tenth of free memory, at most 1 GiB, and 1,024. `disk_limit`: bytes of files;
+        0: a tenth of the free space, at most 16 GiB."""
         params = _c.rz_store_params(min_tokens=min_tokens, memory_limit=memory_limit, max_entries=max_entries, disk_limit=disk_limit)
         params.path = None if path is None else path_of(path)
         with use(model, "Model") as pointer:
@@ -459,8 +457,8 @@ class Store(Handle):
         self.model = model
 
     def take(self, tokens: Union[Tokens, Prompt], capacity: int = 0, *, k_type: CacheType = "f16", v_type: CacheType = "f16") -> Session:
-        """A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
-        `tokens[len(session):]` are to be appended. `capacity` and types as of `Model.session`."""
+        """Returns a session with the longest stored prefix of the prompt, never the whole prompt: append
+        `tokens[len(session):]`. `capacity` and types as for `Model.session`."""
         common = c_uint32()
         params, pointer = _c.rz_cache_params(capacity=capacity, k_type=k_type, v_type=v_type), c_void_p()
         if isinstance(tokens, Prompt):
@@ -472,17 +470,17 @@ class Store(Handle):
         return Session(self.model, pointer)
 
     def put(self, session: Session) -> None:
-        """Remembers the tokens that a session holds, which goes on by itself."""
+        """Stores the session's tokens and KV cache as a prefix; the session remains usable."""
         with self._use() as store, use(session, "Session") as cache:
             status("rz_store_put", store, cache)
 
     def clear(self) -> None:
-        """Forgets all prefixes, and removes the files of the model from the folder."""
+        """Removes all prefixes, and the files of the model from the folder."""
         self._call("rz_store_clear")
 
     @property
     def info(self) -> StoreInfo:
-        """What the store has, and what it was good for."""
+        """The store's size and hit counts."""
         info = _c.rz_store_info()
         self._call("rz_store_info_get", byref(info))
         return told(StoreInfo, info)

@@ -1,4 +1,4 @@
-"""Messages, the grammars of what is written, and replies taken apart."""
+"""Messages, grammars and reply parsers."""
 
 from ctypes import byref, c_uint32
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union
@@ -17,7 +17,7 @@ GrammarKind = Literal["json_schema", "regex", "lark", "gbnf", "json", "choices",
 
 
 class Members(TypedDict, total=False):
-    """Members of a request beside its messages."""
+    """Members of a request in addition to its messages."""
 
     tools: Optional[Sequence[Any]]
     tool_choice: Any
@@ -27,7 +27,7 @@ class Members(TypedDict, total=False):
 
 
 def checked(members: Mapping[str, Any]) -> Dict[str, Any]:
-    """Members that are given, whose types are right."""
+    """The given members, with checked types."""
     given = {name: value for name, value in members.items() if value is not None}
     for i, tool in enumerate(listed(given.get("tools", ()), "tools", "tools")):
         if not isinstance(tool, Mapping):
@@ -60,7 +60,7 @@ def messages_of(messages: Any, or_text: bool = True) -> List[Any]:
 
 
 def request_of(messages: Messages, members: Mapping[str, Any]) -> bytes:
-    """The JSON of messages and other members of a request."""
+    """Returns the JSON of messages and other members of a request."""
     check_options(members, Members)
     return json_of({"messages": messages_of(messages), **checked(members)}, "the conversation")
 
@@ -90,27 +90,27 @@ def grammar_of(kind: str, text: Any = "", whitespace: bool = False) -> Tuple[int
 
 
 class Grammar(Handle):
-    """What may be written. Immutable: any number of jobs and replies may use it at once."""
+    """A compiled grammar. Immutable: any number of jobs and replies may use it at once."""
 
     _free = "rz_grammar_free"
 
 
 class TextStream(Handle):
-    """Turns tokens into text as they come, holding back the bytes of an unfinished character."""
+    """Converts tokens to text as they are generated; holds back the bytes of an incomplete character."""
 
     _free = "rz_textstream_free"
 
     def follow(self, tokens: Tokens) -> None:
-        """Puts tokens ahead of those to come, such as a prompt, without their text."""
+        """Sets the tokens before the next ones, such as a prompt, without returning their text."""
         ids = token_ids(tokens)
         self._call("rz_textstream_follow", pointer_to(ids), len(ids))
 
     def push(self, token: int) -> str:
-        """Adds a token, and gives the text that is complete with it, often none."""
+        """Adds a token and returns the text that it completes, often empty."""
         return sized(lambda *out: self._call("rz_textstream_push_into", whole(token, "token"), *out)).decode()
 
     def flush(self) -> str:
-        """Ends the text, and gives the rest of it."""
+        """Ends the text and returns the rest."""
         return sized(lambda *out: self._call("rz_textstream_flush_into", *out)).decode()
 _EVENTS = {value: name for name, value in numbers_of("RZ_CHAT_EVENT_").items() if not name.startswith("flag_")}
 
@@ -129,23 +129,23 @@ class Part(NamedTuple):
 
 
 class ChatParser(Handle):
-    """Takes a reply apart while its tokens come: reasoning, content, and calls of tools."""
+    """Parses a reply token by token: reasoning, content, tool calls."""
 
     _free = "rz_chat_parser_free"
 
     def push(self, token: int) -> List[Part]:
-        """Adds a token, and gives the parts that it completes, often none."""
+        """Adds a token and returns the parts that it completes, often none."""
         self._call("rz_chat_parser_push", whole(token, "token"))
         return read_parts("rz_chat_parser_next_into", self)
 
     def end(self) -> List[Part]:
-        """Ends the reply, and gives the rest of it."""
+        """Ends the reply and returns the rest."""
         self._call("rz_chat_parser_end")
         return read_parts("rz_chat_parser_next_into", self)
 
 
 def read_parts(next_into: str, handle: Handle) -> List[Part]:
-    """The parts that a parser or a job has ready."""
+    """The pending parts of a parser or a job."""
     parts: List[Part] = []
     kind, flags, index = c_uint32(), c_uint32(), c_uint32()
     while True:

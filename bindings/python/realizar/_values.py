@@ -1,4 +1,4 @@
-"""Values of Python as the library takes them. What does not fit is an InvalidArgument that names the argument."""
+"""Converts Python values for the library. A value out of range is an InvalidArgument that names the argument."""
 
 import ctypes
 import json
@@ -20,7 +20,7 @@ _Told = TypeVar("_Told")
 
 
 def shown(value: Any) -> str:
-    """A value in a message: a number as it is, and of another one its type, because texts may be private."""
+    """A value for an error message: a number as given, otherwise only the type, because texts may be private."""
     if value is None or isinstance(value, (bool, int, float, complex, np.generic)):
         return reprlib.repr(value)
     return "bytes" if isinstance(value, bytes) else an(type(value).__name__)
@@ -37,7 +37,7 @@ def wrong_type(value: Any, name: str, wanted: str) -> WrongType:
 
 
 def token_ids(tokens: Tokens, name: str = "tokens") -> "np.ndarray":
-    """Tokens as an array. numpy takes bytes and switches for numbers, which tokens are not."""
+    """Tokens as an array. Rejects bytes and booleans, which numpy accepts as numbers."""
     is_bytes = isinstance(tokens, (str, bytes, bytearray)) or isinstance(tokens, memoryview) and tokens.format in ("B", "b", "c")
     ids = np.asarray(None if is_bytes or isinstance(tokens, np.ma.MaskedArray) else tokens)
     if ids.ndim != 1:
@@ -53,7 +53,7 @@ def pointer_to(ids: "np.ndarray") -> Any:
 
 
 def read_ids(call: Callable[[Any, int, Any], int], capacity: int) -> List[int]:
-    """Token ids that a function writes to an array, which is made again if it is too small."""
+    """Token ids that a function writes to an array, which is reallocated if it is too small."""
     while True:
         ids, n = np.empty(max(capacity, 1), dtype=np.uint32), ctypes.c_size_t()
         try:
@@ -64,12 +64,12 @@ def read_ids(call: Callable[[Any, int, Any], int], capacity: int) -> List[int]:
 
 
 def microseconds(seconds: Optional[float], name: str = "seconds") -> int:
-    """A time as the library takes one, of which a begun microsecond counts as a whole; None: no limit."""
+    """A time in microseconds, rounded up; None: no limit."""
     return _c.RZ_NO_LIMIT if seconds is None else math.ceil(min(max(real(seconds, name), 0.0), 1e12) * 1e6)
 
 
 def listed(value: Any, name: str, of: str = "") -> List[Any]:
-    """A list of what a value gives once. Texts and dicts are refused, though they can be iterated over."""
+    """A list of the elements of an iterable. Rejects texts and dicts."""
     if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Iterable):
         raise wrong_type(value, name, f"a list{of and ' of '}{of}")
     return list(value)
@@ -85,7 +85,7 @@ def all_of(values: Any, kind: type, name: str) -> List[Any]:
 
 
 def check_options(options: Iterable[str], kind: Any, *others: str) -> None:
-    """Refuses names of options that there are not. `others` are parameters of the call."""
+    """Rejects unknown option names. `others` are parameters of the call."""
     known = [*kind.__annotations__, *others]
     for name in options:
         if name not in known:
@@ -93,12 +93,12 @@ def check_options(options: Iterable[str], kind: Any, *others: str) -> None:
 
 
 def numbers_of(group: str) -> Dict[str, int]:
-    """The constants of a group of the header by the ends of their names: {"mmap": 2, ...} of "RZ_MODEL_"."""
+    """The constants with a prefix, by the rest of their names: {"mmap": 2, ...} for "RZ_MODEL_"."""
     return {name[len(group) :].lower(): value for name, value in vars(_c).items() if name.startswith(group)}
 
 
 def told(kind: Callable[..., _Told], struct: Any, /, **own: Any) -> _Told:
-    """A named tuple of the fields of a struct; `own`: of members that the struct does not have so."""
+    """A named tuple of the fields of a struct; `own`: members that differ from the struct's."""
     values = {}
     for name in kind._fields:  # type: ignore[attr-defined]
         value = own[name] if name in own else getattr(struct, name)
@@ -107,7 +107,7 @@ def told(kind: Callable[..., _Told], struct: Any, /, **own: Any) -> _Told:
 
 
 def flag_of(value: Any, name: str, bit: int) -> int:
-    """The bit of a switch, or 0."""
+    """The bit of a boolean option, or 0."""
     return bit if switch(value, name) else 0
 
 
@@ -152,7 +152,7 @@ def function_of(value: Any, name: str, of: str) -> Any:
 
 
 def json_of(value: Any, name: str, default: Optional[Callable[[Any], Any]] = None) -> bytes:
-    """A value as JSON. `default` gives the JSON of what is none."""
+    """A value as JSON. `default` converts values that JSON lacks."""
 
     def other(value: Any) -> Any:
         if isinstance(value, Mapping):
