@@ -366,8 +366,7 @@ fn choose_all(
     choices.into_iter().enumerate().try_for_each(|(i, (.., result))| result.map_err(|e: Error| e.of_entry(i)))
 }
 
-/// Runs and commits a step. `chosen` gets an entry for each committed token: the token that the device sampled after
-/// it.
+/// Runs and commits a step. `chosen` gets the token that the device sampled after each committed token.
 fn step_batch(
     sessions: &mut [&mut Session],
     tokens: &[u32],

@@ -63,11 +63,11 @@ pub struct ModelInfo {
     pub eos_token: Option<u32>,
     /// Number of ignored unknown keys and tensors.
     pub n_unknown: u32,
-    /// True if its sessions begin with a source (encoder-decoder).
+    /// True if sessions of the model begin with a source (encoder-decoder).
     pub reads_source: bool,
     /// Instruction set of matrix products on the CPU; empty without any.
     pub isa: &'static str,
-    /// True if it computes logits.
+    /// True if the model computes logits.
     pub generates: bool,
     /// Size of a vector from `Model::embed`; 0: no embeddings.
     pub embedding_dim: usize,

@@ -33,7 +33,7 @@ pub struct Plan {
     pub total: Bytes,
     /// Bytes per GPU, in layer order.
     pub gpus: Vec<GpuPlan>,
-    /// Layers on GPUs with experts on the CPU, from the first to the last; next, bytes of experts of layers on GPUs.
+    /// First to last layer on GPUs with experts on the CPU, and bytes of experts of layers on GPUs.
     pub expert_layers: Range<u32>,
     pub experts: Bytes,
 }

@@ -8,8 +8,8 @@ use super::media::medium::{Media, MediaKind};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::MEDIA_ROW;
 
-/// Minimum tokens of a step that ends after a medium with more tokens to come, unless the medium is the step's last:
-/// shorter steps cost more than their checkpoints save.
+/// Minimum number of tokens of a step that ends after a medium, unless no other medium ends in the step: shorter steps
+/// cost more than their checkpoints save.
 const LEAST: usize = 64;
 
 /// Consecutive rows of a medium.

@@ -369,7 +369,7 @@ impl Conversation {
                 session.set_cancel(cancel);
             }
             Some(Err(e @ (Error::Cancelled | Error::Deadline))) => return Err(e),
-            // Without a prefix all is computed.
+            // Without a cached prefix, the whole prompt is computed.
             Some(Ok(None) | Err(_)) | None => {}
         }
         if keep < session.len() {

@@ -12,7 +12,7 @@ pub struct Turn {
     pub(super) prompt: usize,
     pub(super) reused: usize,
     pub(super) keeps_cut: bool,
-    /// True if it continues the last message.
+    /// True if the reply continues the last message.
     pub(super) continues: bool,
     /// Tokens of the reply, including those of a continued message.
     pub(super) made: Vec<u32>,
@@ -27,7 +27,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// True if it becomes a message when given up.
+    /// True if the reply becomes a message when given up.
     pub(super) fn is_kept(&self) -> bool {
         self.keeps_cut && !self.made.is_empty()
     }

@@ -22,7 +22,7 @@ pub struct ConversationInfo {
     pub media: usize,
     /// Index of the first message whose turn is in prompts.
     pub first_in_prompt: usize,
-    /// Tokens of the prompt; next, the number of them found in the KV cache.
+    /// Number of prompt tokens, and number of them found in the KV cache.
     pub prompt: usize,
     pub reused: usize,
     /// The job of the last reply; `None` before the first one.

@@ -26,28 +26,28 @@ use crate::sampling;
 const WAITING: usize = 32;
 
 pub struct DraftHead {
-    /// The network of the head; next, the target network. They are equal for an MTP layer.
+    /// The networks of the head and of its target; equal for an MTP layer.
     network: Arc<Network>,
     target: Arc<Network>,
-    /// The activations of the target's passes that are concatenated into a hidden state; next, its width.
+    /// Target activations that are concatenated into a hidden state, and its width.
     states: Vec<TensorId>,
     width: usize,
     sequence: Sequence,
-    /// The position of its first row in the job's session.
+    /// Position of the head's first row in the job's session.
     from: usize,
     /// Hidden states after the committed rows, `[n, width]`. The last one is recomputed for each draft.
     waiting: Vec<f32>,
     room: usize,
     /// Rows of one activation, before concatenation.
     parts: Vec<f32>,
-    /// Tokens of the rows after the committed ones: the last hidden state's token, then draft tokens.
+    /// Tokens of the uncommitted rows: the token after the last hidden state, then draft tokens.
     ahead: Vec<u32>,
-    /// The hidden state that the newest row produced; next, its logits.
+    /// Hidden state and logits of the newest row.
     made: Vec<f32>,
     logits: Vec<f32>,
     /// The tokens of the open step, if any.
     tokens: Vec<u32>,
-    /// The target's embedding table; next, its output matrix. Set if the head has none of its own.
+    /// The target's embedding table and output matrix, if the head has none of its own.
     table: Option<SharedEnd>,
     head: Option<SharedEnd>,
     /// The executor of an unfinished draft.
@@ -205,8 +205,8 @@ impl DraftHead {
         Ok(true)
     }
 
-    /// Returns the token that follows a history, which continues the tokens with known hidden states; `None` if
-    /// `budget` pauses, to continue with the same history.
+    /// Returns the draft token after `history`, which must extend the tokens with known hidden states. Returns `None`
+    /// if `budget` pauses; call again with the same history.
     pub fn next(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         let mut time = Duration::ZERO;
         loop {
@@ -308,8 +308,8 @@ impl DraftHead {
         Ok(Some(time))
     }
 
-    /// Begins a step: waiting hidden states with the tokens after them, or, if none is left to compute, the token after
-    /// the newest row.
+    /// Begins a step with the rows of waiting hidden states or, if the head has computed all of them, with the row of
+    /// the last draft token.
     fn begin(&mut self, history: &[u32]) -> Result<()> {
         let held = self.held();
         let behind = history.get(self.from + held + 1..).unwrap_or_default();

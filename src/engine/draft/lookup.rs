@@ -2,12 +2,12 @@
 
 use crate::graph::step::MEDIA_ROW;
 
-/// Number of last tokens that are searched. The next constant is the maximum length of a match.
+/// Number of last tokens that are searched, and maximum length of a match.
 const WINDOW: usize = 1 << 16;
 const LONGEST: usize = 16;
 
-/// Finds the longest match of the end of `history` with an earlier part of it (the last one of equal length). Returns
-/// the index after the match, and its length. Media rows never match. Runs in linear time.
+/// Finds the longest earlier occurrence of the end of `history`; of several, the latest. Returns the index after the
+/// match and its length. Media rows never match. Runs in linear time.
 pub fn find(history: &[u32]) -> Option<(usize, usize)> {
     let (&last, before) = history.split_last()?;
     let first = history.len().saturating_sub(WINDOW);

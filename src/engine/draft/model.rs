@@ -21,7 +21,7 @@ pub struct DraftModel {
     step: Vec<u32>,
     /// The pass of an unfinished draft, which holds an executor.
     pass: Option<Pass>,
-    /// Start of the window of the history that the session holds; the first token (BOS of most models) precedes it.
+    /// Start of the history window in the session; the first token (usually BOS) precedes the window.
     from: usize,
 }
 
@@ -46,7 +46,7 @@ impl DraftModel {
         Ok(DraftModel { session, step: try_vec("the tokens of a draft", capacity)?, pass: None, from: 0 })
     }
 
-    /// Returns the token that follows a history; `None` if `budget` pauses, to continue with the same history.
+    /// Returns the draft token after `history`; `None` if `budget` pauses; call again with the same history.
     pub fn next(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         let is_beginning = self.session.is_empty();
         let mut time = Duration::ZERO;

@@ -6,18 +6,18 @@ use std::time::Duration;
 /// Number of kinds of draft tokens; tokens of a kind have a similar acceptance rate.
 pub const KINDS: usize = 8;
 
-/// Passes without a draft that establish their time. `REFRESH`: passes with drafts before the next one without.
+/// Passes without a draft that establish their time, and passes with drafts before the next one without.
 const KNOWN: usize = 2;
 const REFRESH: u32 = 100;
-/// Fraction of the total time that drafts may lose. `FIRST_LOSS`: fraction of a pass that they may lose in addition.
+/// Maximum loss by drafts: a fraction of the total time, plus a fraction of one pass.
 const LOSS: f64 = 0.015;
 const FIRST_LOSS: f64 = 0.5;
 /// Time of a draft token as a fraction of a pass: the minimum, and the value before any measurement.
 const ROW: f64 = 0.03;
-/// Passes between the first probe and the second when drafts do not pay. `PROBE_TOKENS`: draft tokens of a probe.
+/// Passes between the first two probes when drafts do not pay, and draft tokens of a probe.
 const PROBE: u32 = 8;
 const PROBE_TOKENS: usize = 2;
-/// Decay of older observations per observation. `GUESS`: weight of the prior, in observations.
+/// Decay of older observations per observation, and weight of the prior in observations.
 const DECAY: f64 = 0.97;
 const GUESS: f64 = 4.0;
 /// Size classes of drafts, each with a measured cost: 1, 2, to 4, to 8, to 16, more.
@@ -35,9 +35,9 @@ pub struct DraftPolicy {
     row: [Recent; SIZES],
     /// The longest draft so far. The next one has at most twice as many tokens.
     largest: usize,
-    /// Times per draft token made by a model.
+    /// Times that a model takes to make one draft token.
     making: Recent,
-    /// Time that drafts have won; next, the time of all passes.
+    /// Time that drafts have won so far, and time of all passes.
     balance: f64,
     spent: f64,
     since_plain: u32,
@@ -51,10 +51,10 @@ pub struct DraftPolicy {
 #[derive(Clone, Copy)]
 pub struct PassStats {
     pub time: Duration,
-    /// Rows in it; next, draft tokens among them, of all jobs.
+    /// Rows of the pass, and draft tokens among them, of all jobs.
     pub rows: usize,
     pub drafted: usize,
-    /// True if it had prompt tokens too, so that its time is not comparable.
+    /// True if the pass also had prompt tokens, so that its time is not comparable.
     pub is_mixed: bool,
 }
 
@@ -82,7 +82,7 @@ impl DraftPolicy {
         self.rates.get(usize::from(kind)).map_or(0.0, |(right, seen)| right / seen)
     }
 
-    /// Returns the time of `n` draft tokens in a pass that takes `plain` without.
+    /// Returns the time that `n` draft tokens add to a pass, which takes `plain` without them.
     fn cost(&self, n: usize, plain: f64) -> f64 {
         let near = |size: usize| (0..SIZES).filter_map(move |i| Some((i.abs_diff(size), self.row[i].median()?)));
         let row = near(size(n)).min_by_key(|(distance, _)| *distance).map_or(0.0, |(_, row)| row);
@@ -104,12 +104,12 @@ impl DraftPolicy {
         self.balance + (LOSS * self.spent + FIRST_LOSS * plain) / self.rows.max(1) as f64
     }
 
-    /// True if drafts that cost time to make pay, or a probe is due.
+    /// True if drafts pay although making them takes time, or if a probe is due.
     pub fn allows_making(&mut self) -> bool {
         self.allows() && (self.allows_one_more(0, 1.0) || self.is_time_to_probe())
     }
 
-    /// True if one more token pays after `n`, all of which are accepted with probability `right`.
+    /// True if one more draft token pays after `n` tokens that are all accepted with probability `right`.
     pub fn allows_one_more(&self, n: usize, right: f64) -> bool {
         let Some(plain) = self.plain.median() else { return false };
         match self.making.median() {

@@ -25,24 +25,24 @@ use crate::sampling;
 pub struct SharedKvHead {
     network: Arc<Network>,
     target: Arc<Network>,
-    /// The head's program for sequences of the target; next, its weights on the target's device.
+    /// The head's program for the target's sequences, and its weights on the target's device.
     program: Arc<Program>,
     backend: Backend,
     executors: Executors,
-    /// The hidden states that the target's passes keep for it.
+    /// The activation of hidden states that the target's passes keep for the head.
     states: TensorId,
     table: SharedEnd,
     /// The hidden state of the token before position `known`.
     state: Vec<f32>,
     known: usize,
-    /// Number of tokens it has read from there on; next, the hidden state that the last one produced.
+    /// Number of tokens read from position `known` on, and the hidden state after the last of them.
     ahead: usize,
     made: Vec<f32>,
     logits: Vec<f32>,
-    /// Scores of clusters; next, the logits of tokens in the selected clusters.
+    /// Scores of clusters, and logits of tokens in the selected clusters.
     scores: Vec<f32>,
     of_clusters: Vec<f32>,
-    /// The executor of an unfinished draft; next, true while a step of it is open.
+    /// The executor of an unfinished draft; true while a step of the executor is open.
     lent: Option<Lent>,
     is_open: bool,
     _memory: Reservation,
@@ -124,13 +124,13 @@ impl SharedKvHead {
         Ok(())
     }
 
-    /// True if it can draft after `len` tokens and the next one.
+    /// True if the head can draft after `len` tokens and the next one.
     pub fn knows(&self, len: usize) -> bool {
         len > 0 && self.known == len
     }
 
-    /// Returns the token that follows a history, which continues the tokens of `sequence`; `None` if `budget` pauses,
-    /// to continue with the same history.
+    /// Returns the draft token after `history`, which must extend the tokens of `sequence`. Returns `None` if `budget`
+    /// pauses; call again with the same history.
     pub fn next(&mut self, sequence: &mut Sequence, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         let mut time = Duration::ZERO;
         loop {

@@ -17,7 +17,7 @@ use crate::engine::session::Session;
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::MEDIA_ROW;
 
-/// Maximum number of draft tokens. The next constant is the default.
+/// Maximum and default number of draft tokens.
 pub const MOST: usize = 32;
 const DEFAULT: usize = 16;
 
@@ -63,8 +63,8 @@ enum Source {
 }
 
 impl Source {
-    /// Returns the token that a network chooses after `history`, which begins with the tokens of the session; `None` if
-    /// `budget` pauses.
+    /// Returns the draft token after `history`, which must begin with the tokens of the session; `None` if `budget`
+    /// pauses.
     fn next(&mut self, session: &mut Session, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         match self {
             Source::Model(model) => {
@@ -95,12 +95,12 @@ pub struct Draft {
     always: bool,
     /// Number of tokens that the job had generated when the draft began.
     at: usize,
-    /// True while the draft is incomplete. The next field is true if the source contributes to it.
+    /// True while the draft is incomplete; true if the source contributes to the draft.
     is_open: bool,
     asks_source: bool,
     /// The tokens of the session, the next one to append, and the draft tokens.
     history: Vec<u32>,
-    /// Number of history tokens that are in the session; next, number before the draft.
+    /// Number of history tokens in the session, and number of history tokens before the draft.
     whole: usize,
     known: usize,
     /// Kind of each draft token.
@@ -111,7 +111,7 @@ pub struct Draft {
     choice: f64,
     /// Number of draft tokens in the open pass.
     chosen: usize,
-    /// Draft tokens that were verified; next, those that were accepted.
+    /// Numbers of verified and of accepted draft tokens.
     pub drafted: usize,
     pub accepted: usize,
 }
@@ -162,8 +162,8 @@ impl Draft {
         }))
     }
 
-    /// Makes a draft of at most `most` tokens to follow the session and the last token of `made`, unless there is one.
-    /// Returns false if `budget` pauses, to continue with the same session.
+    /// Unless there is a draft, makes one of at most `most` tokens after the session and the last token of `made`.
+    /// Returns false if `budget` pauses; call again with the same session.
     pub fn make(
         &mut self,
         session: &mut Session,
@@ -304,7 +304,7 @@ impl Draft {
     }
 
     /// Returns the draft tokens of the next pass of `jobs` jobs: at most `room`, and as many as pay. A time budget
-    /// limits them further: all are chosen at once when the pass ends.
+    /// limits them further, because the end of the pass samples a token for each.
     pub fn choose(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> &[u32] {
         let in_time = match budget {
             Some(budget) if !self.always => (CHOICES * budget.as_secs_f64() / self.choice) as usize,

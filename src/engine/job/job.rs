@@ -23,8 +23,8 @@ use crate::text::Event;
 enum Phase {
     /// Prefill of its prompt, of which some tokens are appended.
     Prompt { appended: usize },
-    /// Tokens that the job inserts itself: `made` from index `first` on, including the last generated token; `appended`
-    /// of them are appended.
+    /// Inserted tokens: `made` from index `first` on, beginning with the last generated token; `appended` of them are
+    /// in the session already.
     Writing { first: usize, appended: usize },
     /// Decode: the last token and a draft.
     Tokens,
@@ -44,7 +44,7 @@ enum Choice {
 /// Times of a job.
 struct JobTimes {
     begun: Instant,
-    /// Time of the passes with its prompt tokens; next, of its decode passes.
+    /// Time of the passes with prompt tokens of the job, and of its decode passes.
     prompt: Duration,
     tokens: Duration,
     /// Time to first token.
@@ -65,7 +65,7 @@ pub struct Job {
     choice: Choice,
     /// First results of the current pass, between `take` and `settle`.
     taken: Option<Taken>,
-    /// Its handle to a paused pass.
+    /// The job's handle to a paused pass.
     pub(super) parked: Option<Parked>,
     /// Passes since the job last ran; 0 if it ran in the last one.
     pub(super) waiting: u32,
@@ -212,8 +212,8 @@ impl Job {
         !self.has_ended() && !self.is_stopped
     }
 
-    /// Returns the result of work for this job. An error of the job alone ends it and returns `None`; errors that
-    /// concern all jobs or may be transient are returned.
+    /// Returns the value of `result`. An error of this job ends the job and returns `None`; an error that concerns all
+    /// jobs or may be transient is returned.
     pub(super) fn alone<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -307,7 +307,7 @@ impl Job {
         match self.phase {
             Phase::Prompt { .. } | Phase::Writing { appended: 1.., .. } => return Ok(true),
             Phase::Writing { appended: 0, .. } => {
-                // The recurrent state may be past the token that the inserted ones follow.
+                // The recurrent state may be ahead of the session's tokens.
                 self.session.step_back(self.session.len(), None);
                 return Ok(true);
             }
@@ -316,15 +316,15 @@ impl Job {
         self.session.step_back(self.session.len(), None);
         let Request { draft, made, max_tokens, chooser, .. } = &mut self.request;
         let Some(draft) = draft else { return Ok(true) };
-        // The pass samples one token in any case.
+        // The pass samples one token in addition to accepted draft tokens.
         let more = (*max_tokens - made.len() - 1).min(self.session.capacity() - self.session.len() - 1);
-        // Recurrent layers that ran too far recompute their steps first.
+        // Recurrent layers that are ahead of the session recompute their steps first.
         let more = more.min(self.session.network().separable(self.session.len()) - 1);
         let most = if self.session.pending().is_empty() { more } else { 0 };
         draft.make(&mut self.session, made, most, chooser.as_mut(), budget)
     }
 
-    /// True if its drafts need hidden states kept by passes.
+    /// True if the job's drafts need hidden states kept by passes.
     pub(super) fn observes(&self) -> bool {
         self.request.draft.as_ref().is_some_and(Draft::observes)
     }
@@ -346,12 +346,12 @@ impl Job {
         Member { id: self.id, again: self.session.pending().len(), tokens: step.len(), outputs: step.len() }
     }
 
-    /// Returns the number of tokens before its draft.
+    /// Returns the number of tokens of the next step before its draft.
     pub(super) fn n_due(&self) -> usize {
         self.session.pending().len() + 1
     }
 
-    /// True if it appends its prompt or inserted tokens.
+    /// True if the job appends its prompt or inserted tokens.
     pub(super) fn reads_prompt(&self) -> bool {
         matches!(self.phase, Phase::Prompt { .. } | Phase::Writing { .. })
     }
@@ -483,7 +483,7 @@ impl Job {
         Ok(())
     }
 
-    /// Returns the number of single-token steps that may be pipelined; `None` if a token must be seen first.
+    /// Returns the number of single-token steps that may be pipelined; `None` if the host must see each token first.
     pub(super) fn steps_ahead(&self, network: &Network) -> Option<usize> {
         let Request { draft, chooser, logprobs, made, max_tokens, reasoning, .. } = &self.request;
         let waits = self.reads_prompt() || draft.is_some() || self.is_undecided() || !self.session.pending().is_empty();

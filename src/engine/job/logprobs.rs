@@ -10,7 +10,7 @@ const MOST: usize = 32;
 pub struct JobLogprobs {
     /// Number of most likely tokens.
     k: usize,
-    /// Rows of the chosen token and the `k` most likely ones; next, their logprobs.
+    /// Rows of the chosen token and the `k` most likely ones, and rows of their logprobs.
     tokens: Vec<u32>,
     logprobs: Vec<f32>,
     /// Scratch for sorting the vocabulary.

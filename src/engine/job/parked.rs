@@ -8,7 +8,7 @@ use crate::engine::network::pass::Pass;
 #[derive(Clone, Copy)]
 pub struct Member {
     pub id: u64,
-    /// Number of recomputed tokens of its session; next, number of appended tokens.
+    /// Number of recomputed tokens of the session, and number of appended tokens.
     pub again: usize,
     pub tokens: usize,
     /// Number of outputs: the last tokens whose results are needed.
@@ -34,7 +34,7 @@ pub struct MemberPlace {
 pub struct JobPass {
     pub pass: Pass,
     pub members: Vec<Member>,
-    /// True if it has run, and its results are not taken yet.
+    /// True if the pass has run and its results are not taken yet.
     pub has_run: bool,
 }
 

@@ -49,13 +49,13 @@ pub struct JobInfo {
     pub prompt_total: usize,
     pub prompt_done: usize,
     pub tokens: usize,
-    /// Number of reasoning tokens among them.
+    /// Number of reasoning tokens among `tokens`.
     pub reasoning: usize,
-    /// Number of verified draft tokens; next, of accepted ones.
+    /// Numbers of verified and of accepted draft tokens.
     pub drafted: usize,
     pub accepted: usize,
     pub cache_len: usize,
-    /// Time of the passes with its prompt tokens. The next field is the time of its decode passes and drafts.
+    /// Time of the passes with prompt tokens of the job; time of its decode passes and drafts.
     pub prompt_time: Duration,
     pub token_time: Duration,
     /// Time to first token; zero before it.

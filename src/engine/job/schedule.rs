@@ -24,8 +24,8 @@ const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 /// Runs jobs of one model for about `time` (zero: one chunk of work), or without it until one of them has generated a
 /// token. Returns true if all have ended.
 ///
-/// A job that fails ends without affecting others; a cancelled job is skipped. An error means that all unfinished jobs
-/// are cancelled, or concerns all of them. The next call continues from the same state.
+/// A job that fails ends without affecting others; a cancelled job is skipped. The call itself fails only if all
+/// unfinished jobs are cancelled, or for an error that concerns all jobs; the next call continues from the same state.
 pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
     let all_ended = work_on(jobs, time);
     publish(jobs);

@@ -52,7 +52,7 @@ impl JobText {
         }
     }
 
-    /// True if the next text of the reply is reasoning; next function, if it is content.
+    /// True if the next text of the reply is reasoning.
     pub fn is_in_reasoning(&self) -> bool {
         matches!(self, JobText::Reply { parser, .. } if parser.is_in_reasoning())
     }

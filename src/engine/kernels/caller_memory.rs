@@ -205,7 +205,7 @@ pub struct KvStore {
     out: TensorId,
 }
 
-/// The ops of the program that write keys and values; next, those that read them.
+/// Ops of the program that write keys and values, and ops that read them.
 const STORE: Range<usize> = 0..1;
 const ATTEND: Range<usize> = 0..2;
 

@@ -15,10 +15,10 @@ pub(super) struct Convolving {
     /// One executor per convolution.
     executors: Vec<StageExecutor>,
     sequence: Option<Sequence>,
-    /// Number of finished chunks; next, of finished convolutions of the current chunk.
+    /// Number of finished chunks, and of finished convolutions of the current chunk.
     chunk: usize,
     layer: usize,
-    /// The result of the last convolution; next, the columns of the next one.
+    /// Result of the last convolution, and input columns of the next one.
     grid: Grid,
     columns: Grid,
     /// The encoder's input for the finished chunks.

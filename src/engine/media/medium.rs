@@ -41,7 +41,7 @@ pub struct MediaLayout {
     pub tile_columns: usize,
     pub tile_lines: usize,
     pub has_overview: bool,
-    /// Image size in pixels; next, the size of all tiles that the network sees. For audio: samples, and 0.
+    /// Image size in pixels, and size of all tiles that the network sees. For audio: samples, and 0.
     pub size: [usize; 2],
     pub seen: [usize; 2],
     /// Number of frame pairs of a video; each has `lines` lines.

@@ -15,7 +15,7 @@ use crate::engine::runtime::Reservation;
 use crate::error::{Error, Result};
 use crate::graph::step::StepLimits;
 
-/// Limits of a small executor; next, the number of small executors in use at a time.
+/// Limits of a small executor, and number of small executors in use at a time.
 const FEW: StepLimits = StepLimits { max_tokens: 16, max_outputs: 16 };
 const MOST_FEW: usize = 8;
 

@@ -51,7 +51,7 @@ impl Observed {
 
 /// A stateless part of a network (embedding table or output matrix), with executors of its own.
 pub struct End {
-    /// The program. The next field is the device that has its weights, possibly one of several of the network.
+    /// The program, and the device that has its weights, possibly one of several of the network.
     pub program: Arc<Program>,
     pub backend: Backend,
     /// The embeddings that the program returns, or the hidden states that it reads.

@@ -12,7 +12,7 @@ use crate::graph::step::StepLimits;
 use crate::model::{self, PredictorOf};
 
 pub struct Predictor {
-    /// The program. The next field is the device that has its weights, possibly one of several of the model.
+    /// The program, and the device that has its weights, possibly one of several of the model.
     pub program: Arc<Program>,
     pub backend: Backend,
     pub of: PredictorOf,

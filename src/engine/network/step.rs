@@ -126,7 +126,7 @@ impl Step {
         self.busy
     }
 
-    /// True if it has prompt tokens: tokens without logits.
+    /// True if the step has prompt tokens: tokens without logits.
     pub fn has_prompt(&self) -> bool {
         self.lanes.iter().any(|[n, outputs]| outputs < n)
     }

@@ -107,7 +107,7 @@ struct Head {
     /// Types of keys and values, as tensor type numbers.
     types: [u64; 2],
     capacity: usize,
-    /// Number of tokens; next, length of the sequence.
+    /// Number of tokens, and length of the sequence.
     n_tokens: usize,
     extent: Extent,
     logits_at: Logits,

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct StoreParams {
     /// Minimum length of a prefix, for storing and lookup.
     pub min_tokens: usize,
-    /// Memory limit in bytes; next, maximum number of entries in memory.
+    /// Memory limit in bytes, and maximum number of entries in memory.
     pub memory_limit: u64,
     pub max_entries: usize,
     /// Folder of the entries' files; `None`: evicted entries are dropped.

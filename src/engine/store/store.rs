@@ -148,7 +148,7 @@ impl Store {
             process: Process::this(),
             changed: Condvar::new(),
         });
-        // Also with the host's threads or a single one: a step that writes would exceed its budget.
+        // A thread even if the host's threads compute, because a step that writes files would exceed its budget.
         let writer = match has_folder {
             true => {
                 let (shared, watch) = (shared.clone(), model.runtime().watch(Role::Store));
@@ -215,7 +215,7 @@ impl Store {
             let (i, in_memory) = best.unwrap_or((0, 0));
             if let Some((name, len)) = state.best_file(&keys, kind, in_memory.max(least - 1), &tried) {
                 drop(state);
-                // A file with a longer context is cut.
+                // The session of a file may be longer than `capacity`; `cut` truncates it.
                 if let Some(session) = shared.load(&name, kind, capacity.max(len), cancels)? {
                     let taken = shared.cut(session, wanted, capacity)?;
                     // A recurrent state may not reach back to where the file differs.
@@ -285,7 +285,7 @@ impl Store {
         let mut files = Vec::new();
         let is_covered = |entry: &Entry| entry.kind == kind && covers(session, &entry.session);
         for covered in state.entries.iter_mut().filter(|entry| is_covered(entry)) {
-            // A text that keeps growing is still written in time.
+            // Keep the earliest deadline, so that a growing text is written in time.
             due = due.min(covered.due.or(due));
             files.append(&mut covered.files);
         }
