@@ -1,23 +1,23 @@
 import CRealizar
 import Foundation
 
-/// What happens where messages and a reply have no room: an error with the code `.contextFull`, or the oldest turns are
-/// left out.
+/// What happens if messages and a reply do not fit: an error with the code `.contextFull`, or the oldest turns are left
+/// out of the prompt.
 public enum Overflow: UInt32, Sendable { case fail = 0, forget }
 
-/// Choices for a conversation.
+/// Options of a conversation.
 public struct ConversationOptions: Sendable {
-    /// Tokens that there is room for; 0: as many as the model was made for, at most 8192.
+    /// Context length in tokens; 0: the model's, at most 8192.
     public var capacity = 0
-    /// The types of what it remembers.
+    /// The KV cache types.
     public var keys = CacheType.f16
     public var values = CacheType.f16
     public var overflow = Overflow.fail
-    /// Adapters of every reply, each with a scale.
+    /// LoRA adapters of every reply, each with a scale.
     public var adapters: [(Adapter, scale: Float)] = []
-    /// Store in which prompts are looked up, and in which they and replies are left, those of forks too.
+    /// Prefix cache, also for forks.
     public var store: Store?
-    /// Heeded by every call that computes, those of forks too.
+    /// Stops every computing call, also of forks.
     public var cancel: Cancel?
 
     public init(capacity: Int = 0, overflow: Overflow = .fail) {
@@ -25,7 +25,7 @@ public struct ConversationOptions: Sendable {
         self.overflow = overflow
     }
 
-    /// The parameters of a conversation that begins with some JSON, for the time of a call.
+    /// Calls `body` with the parameters of a conversation that begins with this JSON.
     func with<R>(_ json: String?, _ body: (UnsafePointer<rz_conversation_params>) throws -> R) throws -> R {
         var params = sizedStruct(rz_conversation_params(), \.struct_size)
         params.overflow = overflow.rawValue
@@ -43,37 +43,37 @@ public struct ConversationOptions: Sendable {
 
 /// The state of a conversation and of its last reply.
 public struct ConversationInfo: Sendable {
-    /// `none`: there was no reply yet, or it was given up.
+    /// `none`: no reply yet, or it was given up.
     public enum State: UInt32, Sendable { case none = 0, prompt, tokens, ended }
 
-    /// Messages, and the number of the first one of a turn that is in prompts: not 0 where turns were left out.
+    /// Number of messages; index of the first one in prompts, > 0 after turns were left out.
     public let messages, firstInPrompt: Int
     public let state: State
     public let end: Job.End?
-    /// `.cancelled` or `.deadline` where the reply is asked to stop.
+    /// `.cancelled` or `.deadline` if that stopped the reply.
     public let stopped: RealizarError.Code?
-    /// Tokens of the prompt, those of them that were there already, and those of the others that are computed by now.
+    /// Prompt tokens: all, reused from the KV cache, computed so far.
     public let promptTokens, reusedTokens, promptDone: Int
-    /// Tokens made, and those of them that are reasoning.
+    /// Generated tokens, and the reasoning tokens among them.
     public let tokens, reasoningTokens: Int
-    /// Tokens of drafts that were computed, and those of them that were right.
+    /// Draft tokens that were verified, and accepted ones.
     public let drafted, accepted: Int
     public let cacheCount, cacheCapacity: Int
-    /// Media that messages name.
+    /// Number of media in messages.
     public let media: Int
-    /// Nanoseconds of the prompt, of the tokens, and from the beginning to the first token.
+    /// Nanoseconds of prefill, of decode, and to the first token (TTFT).
     public let promptTime, tokensTime, firstToken: UInt64
 }
 
-/// Messages with a model, what it remembers of them, and the reply that is being made. Only what is new since the last
-/// reply is computed. For one call at a time: a second one fails with `.busy`.
+/// Messages with a model, their KV cache, and the current reply. A reply computes only what is new since the last one.
+/// It serves one call at a time: a second call fails with `.busy`.
 public final class Conversation: @unchecked Sendable {
     public let model: Model
     let handle: Handle
-    /// Held by a change of the messages, which may take seconds and for which no other call waits.
+    /// Held by a change of the messages, which may take seconds; other calls fail instead of waiting.
     private let changing = NSLock()
-    /// Guards `turn`, the number of the last change, by which a reply knows that it is the current one, and the number of
-    /// loops over that reply.
+    /// Guards `turn`, the number of the last change, which identifies the current reply, and the number of loops over
+    /// that reply.
     private let lock = NSLock()
     private var turn = 0
     private var loops = 0
@@ -83,7 +83,7 @@ public final class Conversation: @unchecked Sendable {
         self.handle = handle
     }
 
-    /// A conversation that begins with the JSON of messages, tools and variables, as servers take it.
+    /// Begins with JSON of messages, tools and variables, in OpenAI's format.
     public convenience init(_ model: Model, json: String, options: ConversationOptions = ConversationOptions()) throws {
         let handle = try options.with(json) { params in
             try Handle(free: { rz_conversation_free($0) }) { out, error in
@@ -93,30 +93,29 @@ public final class Conversation: @unchecked Sendable {
         self.init(model, handle)
     }
 
-    /// A conversation that begins with values: "messages", "tools", "tool_choice", "variables".
+    /// Begins with values: "messages", "tools", "tool_choice", "variables".
     public convenience init(
         _ model: Model, _ begun: JSON = [:], options: ConversationOptions = ConversationOptions()
     ) throws {
         try self.init(model, json: begun.text, options: options)
     }
 
-    /// A conversation that begins with a message of the system.
+    /// Begins with a system message.
     public convenience init(
         _ model: Model, system: String, options: ConversationOptions = ConversationOptions()
     ) throws {
         try self.init(model, ["messages": [["role": "system", "content": .string(system)]]], options: options)
     }
 
-    /// Appends a text of a role, such as "user" or "system". Nothing is computed. An unfinished reply is given up, here
-    /// and by every call that changes the conversation.
+    /// Appends a text of a role, such as "user" or "system"; computes nothing. This and every other call that changes
+    /// the conversation gives an unfinished reply up.
     public func add(_ role: String, _ text: String) throws {
         let role = try terminated(role, "role")
         try withText(text) { text, length in try change { rz_conversation_add_text($0, role, text, length, $1) } }
     }
 
-    /// Appends a message, or an array of them, such as the result of a tool: "role", "tool_call_id", "content".
-    /// Parts of contents have the numbers of `media`, {"type": "image", "media": 0}, which the conversation keeps
-    /// alive.
+    /// Appends a message or an array of messages, such as a tool result: "role", "tool_call_id", "content". Content
+    /// parts name `media` by index, {"type": "image", "media": 0}; the conversation keeps the media alive.
     public func add(_ message: JSON, media: [Media] = []) throws {
         try withText(message.text) { json, length in
             try useAll(media.map { $0.handle }) { media in
@@ -125,13 +124,13 @@ public final class Conversation: @unchecked Sendable {
         }
     }
 
-    /// A medium by its number in the parts of messages, of which there are `info().media`.
+    /// Returns media by index in content parts, below `info().media`.
     public func media(_ number: Int) throws -> Media {
         let number = try whole(number, "number")
         return try Media.made { out, error in handle.use { rz_conversation_media($0, number, out, error) } }
     }
 
-    /// Forgets the messages after the first `count`.
+    /// Removes the messages after the first `count`.
     public func rewind(_ count: Int) throws {
         let count = try whole(count, "count")
         try change { rz_conversation_rewind($0, count, $1) }
@@ -178,14 +177,14 @@ public final class Conversation: @unchecked Sendable {
         return turn == self.turn
     }
 
-    /// Begins a reply to the messages; its parts are computed when they are asked for.
+    /// Begins a reply to the messages; its parts are computed on demand.
     public func reply(_ options: Options = Options()) throws -> Reply {
         try begin(options) { rz_conversation_reply($0, $1, $2) }
     }
 
-    /// Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game. The
-    /// steps of the result do the work; it has no parts, and no message is added. The options are the options of
-    /// the next reply: `members`, `reasoning` and `priority` count.
+    /// Begins a prefill of the messages, which lowers the next reply's time to first token. Step the result; it has no
+    /// parts and adds no message. Pass the options of the next reply: `members`, `reasoning` and `priority` have an
+    /// effect.
     public func read(_ options: Options = Options()) throws -> Reply {
         try begin(options) { rz_conversation_read($0, $1, $2) }
     }
@@ -202,25 +201,24 @@ public final class Conversation: @unchecked Sendable {
         return Reply(self, turn, cancel, options)
     }
 
-    /// Gives the memory of what it remembers back and keeps the messages; the next reply computes them again. Fails
-    /// with `.busy` while a reply is unfinished, as `setCapacity`, `setAdapters` and `setCancel` do.
+    /// Frees the KV cache and keeps the messages; the next reply computes it again. Fails with `.busy` while a reply is
+    /// unfinished, as do `setCapacity`, `setAdapters` and `setCancel`.
     public func release() throws {
         try handle.use { conversation in try call { rz_conversation_release(conversation, $0) } }
     }
 
-    /// Makes room for so many tokens; 0: as many as the model was made for, at most 8192. The next reply computes all
-    /// again.
+    /// Sets the context length in tokens; 0: the model's, at most 8192. Clears the KV cache.
     public func setCapacity(_ capacity: Int) throws {
         let capacity = try whole(capacity, "capacity")
         try handle.use { conversation in try call { rz_conversation_capacity_set(conversation, capacity, $0) } }
     }
 
-    /// What later replies do where there is no room.
+    /// Sets what later replies do if messages do not fit.
     public func setOverflow(_ overflow: Overflow) throws {
         try handle.use { conversation in try call { rz_conversation_overflow_set(conversation, overflow.rawValue, $0) } }
     }
 
-    /// Has later replies use some adapters, each with a scale, or none; the next one computes all again.
+    /// Sets the LoRA adapters (with scales) for later replies, or none. Clears the KV cache.
     public func setAdapters(_ adapters: [(Adapter, scale: Float)]) throws {
         let scales = adapters.map(\.scale)
         try useAll(adapters.map { $0.0.handle }) { adapters in
@@ -230,21 +228,21 @@ public final class Conversation: @unchecked Sendable {
         }
     }
 
-    /// The store of later replies; nil: none.
+    /// Sets the prefix cache for later replies; nil: none.
     public func setStore(_ store: Store?) throws {
         try useAll([store?.handle]) { store in
             try handle.use { conversation in try call { rz_conversation_store_set(conversation, store[0], $0) } }
         }
     }
 
-    /// What stops every call that computes from now on, in place of `ConversationOptions.cancel`; nil: nothing.
+    /// Sets the `Cancel` for later computing calls, instead of `ConversationOptions.cancel`; nil: none.
     public func setCancel(_ cancel: Cancel?) throws {
         try useAll([cancel?.handle]) { cancel in
             try handle.use { conversation in try call { rz_conversation_cancel_set(conversation, cancel[0], $0) } }
         }
     }
 
-    /// The handle for a reply, which has to be the current one.
+    /// Returns the handle for a reply, which must be the current one.
     @discardableResult
     func use<R>(_ turn: Int, _ body: (OpaquePointer) throws -> R) throws -> R {
         guard isCurrent(turn) else {
@@ -253,7 +251,7 @@ public final class Conversation: @unchecked Sendable {
         return try handle.use(body)
     }
 
-    /// Ends a reply that has not ended by itself, with what it keeps as a message that may be continued.
+    /// Ends an unfinished reply; its text becomes a message that can be continued.
     func giveUp(_ turn: Int) {
         guard changing.try() else { return }
         defer { changing.unlock() }
@@ -261,8 +259,8 @@ public final class Conversation: @unchecked Sendable {
         if handle.use({ rz_conversation_add($0, "[]", 2, nil, 0, nil) }) == RZ_OK.rawValue { passed() }
     }
 
-    /// A message of the user and the reply to it: its content, piece by piece, when it is asked for. A loop that is
-    /// left keeps what was said.
+    /// Adds a user message and returns the content of the reply, piece by piece, computed on demand. If the loop is
+    /// left, the conversation keeps the text so far.
     public func say(_ text: String, _ options: Options = Options()) throws -> AsyncCompactMapSequence<Reply, String> {
         try notReading()
         try add("user", text)
@@ -276,8 +274,8 @@ public final class Conversation: @unchecked Sendable {
         }
     }
 
-    /// The same on this thread, as a whole: `onText` gets the pieces. Where it returns false or throws, the reply ends
-    /// and keeps what was said. Any other failure leaves the messages as they were.
+    /// Adds a user message and computes the whole reply on this thread; `onText` gets the pieces. If it returns false or
+    /// throws, the reply ends and the conversation keeps the text so far. Any other failure restores the messages.
     public func say(_ text: String, _ options: Options = Options(), _ onText: (String) throws -> Bool) throws {
         try notReading()
         var options = options
@@ -317,11 +315,11 @@ public final class Conversation: @unchecked Sendable {
         }
     }
 
-    /// An error of a listener.
+    /// An error that a callback threw.
     private struct Met: Error { let error: any Error }
 
-    /// The messages from number `first` on, in JSON, replies with "reasoning_content", "tool_calls" and
-    /// "finish_reason". An unfinished reply is not among them.
+    /// Returns the messages from index `first` on, in JSON; replies have "reasoning_content", "tool_calls" and
+    /// "finish_reason". An unfinished reply is not included.
     public func json(from first: Int = 0) throws -> String {
         let first = try whole(first, "first")
         return try handle.use { conversation in
@@ -329,13 +327,13 @@ public final class Conversation: @unchecked Sendable {
         }
     }
 
-    /// The same as values.
+    /// Returns the messages from index `first` on as values.
     public func messages(from first: Int = 0) throws -> [JSON] {
         guard case .array(let messages) = try JSON(json(from: first)) else { return [] }
         return messages
     }
 
-    /// A second conversation with the same past, which shares its memory.
+    /// Returns a copy of the conversation, which shares the KV cache copy-on-write.
     public func fork() throws -> Conversation {
         Conversation(model, try Handle(free: { rz_conversation_free($0) }) { out, error in
             handle.use { rz_conversation_fork($0, out, error) }

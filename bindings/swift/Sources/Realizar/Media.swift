@@ -1,21 +1,21 @@
 import CRealizar
 
-/// Instead of a token in the tokens of sessions and prompts: a row of a medium.
+/// Placeholder for a row of media in the tokens of sessions and prompts.
 public let mediaToken = UInt32.max - 1
 
-/// Choices for the load of an encoder.
+/// Options for loading an encoder.
 public struct EncoderOptions: Sendable {
     /// Index of a device: 1, the CPU, or 0.
     public var device = 0
-    /// Type that matrices of floats are converted to; by default none is.
+    /// Type that float matrices are quantized to; default: the types of the files.
     public var quantize = ElementType.default
-    /// The most rows that a picture or a sound may have; 0: what the files allow, at most 4096.
+    /// Maximum rows of an image or of audio; 0: what the files allow, at most 4096.
     public var maxRows = 0
-    /// The encoder of a file that has several; nil: that of pictures, else that of sound.
+    /// The encoder of a file that has several; nil: vision, else audio.
     public var kind: MediaKind?
-    /// Pass over keys and tensors that nothing knows.
+    /// True: ignore unknown keys and tensors.
     public var allowUnknown = false
-    /// Told bytes done and in all, on the thread that loads; false stops the load.
+    /// Gets bytes done and in total, on the loading thread; false stops the load.
     public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
 
     public init() {}
@@ -43,21 +43,21 @@ public struct EncoderOptions: Sendable {
     }
 }
 
-/// Choices for a picture; 0 stands for the default.
+/// Options for encoding; 0 means the default.
 public struct MediaOptions: Sendable {
-    /// The fewest rows, for models that take pictures of any size: smaller ones are enlarged.
+    /// Minimum rows, for models that take images of any size: smaller images are enlarged.
     public var minRows = 0
-    /// The most rows: larger pictures are shrunk, or cut into fewer tiles.
+    /// Maximum rows: larger images are shrunk, or split into fewer tiles.
     public var maxRows = 0
-    /// The most tiles, an overview not counted; 1: the whole picture alone.
+    /// Maximum tiles, without the overview; 1: only the whole image.
     public var maxTiles = 0
-    /// The most pixels of a picture in a file; 0: 64 million.
+    /// Maximum pixels of an image file; 0: 64 million.
     public var maxPixels = 0
     /// The background color of transparent pixels, 0xffRRGGBB; 0: white.
     public var background: UInt32 = 0
-    /// Told tiles done and in all; false stops the call.
+    /// Gets tiles done and in total; false stops the call.
     public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
-    /// `Media.step` does the work, in slices of time; nobody is told then.
+    /// True: `Media.step` encodes in time slices, without `progress`.
     public var inSteps = false
 
     public init() {}
@@ -82,7 +82,7 @@ public struct MediaOptions: Sendable {
     }
 }
 
-/// The callback for who is told of a call, and what it is handed, for the time of the call.
+/// The C progress callback and its user data, during the call.
 private func withProgress<R>(
     _ progress: (@Sendable (UInt64, UInt64) -> Bool)?, _ body: (rz_progress_callback?, UnsafeMutableRawPointer?) throws -> R
 ) rethrows -> R {
@@ -109,7 +109,7 @@ public enum PixelFormat: UInt32, Sendable {
     }
 }
 
-/// A side of a picture, in pixels.
+/// A side of an image, in pixels.
 private func side(_ value: Int, _ name: String) throws -> Int {
     guard 1...65535 ~= value else { throw RealizarError(.invalidArgument, "\(name) is \(value); it must be from 1 to 65535") }
     return value
@@ -118,35 +118,35 @@ private func side(_ value: Int, _ name: String) throws -> Int {
 /// The description of an encoder.
 public struct EncoderInfo: Sendable {
     public let projector: String
-    /// The rows of a picture see each other, so that one step of the model computes them.
+    /// True if the rows of an image attend to each other, so that one step must compute them all.
     public let isMutual: Bool
     public let rowDim, layers: Int
-    /// Pixels of the side of a tile; 0: a picture is one tile of any size.
+    /// Pixels of a tile's side; 0: an image is one tile of any size.
     public let tileSide: Int
-    /// Pixels of which the sides of tiles are multiples.
+    /// Pixels; the sides of tiles are multiples of it.
     public let grain: Int
     public let minRows, maxRows: Int
     public let weightBytes, scratchBytes: UInt64
-    /// The kinds of media that it makes.
+    /// The kinds of media that it encodes.
     public let kinds: [MediaKind]
-    /// Samples a second that sound is brought to; 0 of pictures.
+    /// Samples per second that audio is resampled to; 0 for vision.
     public let sampleRate: Int
 }
 
-/// Memory that an encoder takes beside that of its model, in bytes.
+/// Memory that an encoder takes in addition to its model's, in bytes.
 public struct EncoderPlan: Sendable {
-    /// Rows of the largest picture.
+    /// Rows of the largest image.
     public let maxRows: Int
     public let weightsHost, scratchHost, row: UInt64
 }
 
-/// The encoder of a model that sees or hears. Any number of threads may use it at once.
+/// A vision or audio encoder with its projector. Any number of threads may use it at once.
 public final class Encoder: Sendable {
     let handle: Handle
     public let info: EncoderInfo
 
-    /// Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a folder with a
-    /// config.json, that of the model where it has both. Takes as long as reading the file does.
+    /// Loads a model's encoder: the .gguf file with the projector ("mmproj-..."), or a folder with a config.json (the
+    /// model's own if it contains both). Blocks until the file is read.
     public convenience init(
         _ model: Model, _ path: String, options: EncoderOptions = EncoderOptions(), cancel: Cancel? = nil
     ) throws {
@@ -158,7 +158,7 @@ public final class Encoder: Sendable {
             })
     }
 
-    /// The same for files that are bytes in memory, as of `Model`.
+    /// Loads an encoder from bytes in memory, as `Model` does.
     public convenience init(
         _ model: Model, files: [String: [UInt8]], options: EncoderOptions = EncoderOptions(), cancel: Cancel? = nil
     ) throws {
@@ -183,7 +183,7 @@ public final class Encoder: Sendable {
             kinds: MediaKind.allCases.filter { c.kinds & $0.rawValue != 0 }, sampleRate: Int(c.sample_rate))
     }
 
-    /// Memory that an encoder will take, told before a weight is read.
+    /// Returns the memory that an encoder will take, before a weight is read.
     public static func plan(_ model: Model, _ path: String, options: EncoderOptions = EncoderOptions()) throws -> EncoderPlan {
         var c = sizedStruct(rz_encoder_plan(), \.struct_size)
         _ = try options.with(path, nil) { name, params in
@@ -199,8 +199,7 @@ public final class Encoder: Sendable {
         }
     }
 
-    /// Encodes a picture in memory, its rows from the top. `stride`: bytes from one row to the next; 0: rows follow one
-    /// another.
+    /// Encodes an image in memory, row by row from the top. `stride`: bytes from one row to the next; 0: contiguous.
     public func encode(
         pixels: [UInt8], format: PixelFormat, width: Int, height: Int, stride: Int = 0, options: MediaOptions = MediaOptions(),
         cancel: Cancel? = nil
@@ -225,8 +224,8 @@ public final class Encoder: Sendable {
         }
     }
 
-    /// Encodes a video: at least two frames of one size, one behind the other without gaps, and the time of each in
-    /// seconds from its beginning. Of the options `maxRows` and `minRows` are bounds on all frames together.
+    /// Encodes a video: at least two frames of one size, contiguous, and the time of each in seconds from its
+    /// beginning. The options `maxRows` and `minRows` are bounds for all frames together.
     public func encode(
         frames: [UInt8], times: [Double], format: PixelFormat, width: Int, height: Int, options: MediaOptions = MediaOptions(),
         cancel: Cancel? = nil
@@ -253,8 +252,8 @@ public final class Encoder: Sendable {
         }
     }
 
-    /// Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, `rate` of each a
-    /// second. Several channels become their mean. Of the options `maxRows` and `progress`, told of parts, count.
+    /// Encodes audio: interleaved samples of the channels, from -1 to 1, `rate` per channel and second. Several
+    /// channels are averaged. Of the options, `maxRows` and `progress` (in parts) have an effect.
     public func encode(
         samples: [Float], channels: Int = 1, rate: Int, options: MediaOptions = MediaOptions(), cancel: Cancel? = nil
     ) throws -> Media {
@@ -273,8 +272,8 @@ public final class Encoder: Sendable {
         }
     }
 
-    /// The info of a picture of so many pixels, or of a sound of `width` samples of a channel at the rate of the
-    /// encoder and no height, without one; time and hash are zero.
+    /// Returns the info of an image of this size, or of audio with `width` samples per channel at the encoder's rate
+    /// and height 0, without encoding; time and hash are zero.
     public func measure(width: Int, height: Int, options: MediaOptions = MediaOptions()) throws -> MediaInfo {
         let (width, height) = (try whole(width, "width"), try whole(height, "height"))
         var c = sizedStruct(rz_media_info(), \.struct_size)
@@ -287,30 +286,30 @@ public final class Encoder: Sendable {
     }
 }
 
-/// The meaning of rows.
+/// The kind of media that rows represent.
 public enum MediaKind: UInt32, Sendable, CaseIterable { case image = 1, audio, vector = 8, video = 16 }
 
-/// The description of a medium.
+/// The description of media.
 public struct MediaInfo: Sendable {
     public let kind: MediaKind
-    /// Rows, each of which takes the place of a token in a session.
+    /// Rows; each occupies a token position in a session.
     public let rows: Int
-    /// Tokens of a prompt that it takes: its rows, and the model's tokens around and between them.
+    /// Tokens in a prompt: the rows, and the model's tokens around and between them.
     public let tokens: Int
     public let rowDim: Int
-    /// Rows of a line, and lines, of a tile where there are several, of a pair of frames.
+    /// Rows per line, and lines; per tile if there are several, per pair of frames.
     public let columns, lines: Int
     /// Pairs of frames of a video.
     public let pairs: Int
-    /// Tiles beside and above one another; 0 where the picture is one tile.
+    /// Columns and lines of tiles; 0 if the image is one tile.
     public let tileColumns, tileLines: Int
     public let hasOverview: Bool
-    /// Pixels of the picture, turned upright; 0 for rows of the caller.
+    /// Pixels of the image, turned upright; 0 for rows of the caller.
     public let width, height: Int
-    /// Pixels as the model sees them, by which places that it names are mapped back.
+    /// Pixels after resizing, to map coordinates in replies back.
     public let seenWidth, seenHeight: Int
     public let bytes, encodeNanoseconds: UInt64
-    /// 32 bytes, the same for the same pixels, options and encoder: a key for tables.
+    /// 32 bytes, equal for equal pixels, options and encoder: a cache key.
     public let hash: [UInt8]
 
     init(_ c: rz_media_info) {
@@ -325,8 +324,8 @@ public struct MediaInfo: Sendable {
     }
 }
 
-/// The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. Any number of
-/// threads may use it at once.
+/// Embeddings of an image, a video or audio, one row per token position, for any number of prompts. Any number of
+/// threads may use them at once.
 public final class Media: Sendable {
     let handle: Handle
     public let info: MediaInfo
@@ -346,8 +345,8 @@ public final class Media: Sendable {
         try Media(Handle(free: { rz_media_free($0) }, make: make))
     }
 
-    /// A medium of rows that an encoder of the caller gave, one behind the other. `columns` times `lines` is their
-    /// number, for models whose positions go by both; 0 for both: one line.
+    /// Creates media from concatenated embeddings of the caller's own encoder. `columns` * `lines` must be the number
+    /// of rows, for models with M-RoPE positions; 0 for both: one line.
     public convenience init(
         _ model: Model, rows: [Float], rowDim: Int, kind: MediaKind = .image, columns: Int = 0, lines: Int = 0
     ) throws {
@@ -364,7 +363,7 @@ public final class Media: Sendable {
             })
     }
 
-    /// The medium that `save` has written: `read` fills each buffer as a whole, or throws. No encoder is needed.
+    /// Loads media that `save` wrote: `read` must fill each buffer completely, or throw. Needs no encoder.
     public static func load(_ model: Model, read: @escaping (UnsafeMutableRawBufferPointer) throws -> Void) throws -> Media {
         try Transfer(read).call { user in
             try made { out, error in
@@ -373,7 +372,7 @@ public final class Media: Sendable {
         }
     }
 
-    /// Hands the medium to `write`, as `Session.save` does.
+    /// Passes the media to `write`, as `Session.save` does.
     public func save(_ write: @escaping (UnsafeRawBufferPointer) throws -> Void) throws {
         try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
             try handle.use { media in
@@ -384,28 +383,28 @@ public final class Media: Sendable {
         }
     }
 
-    /// Works for about so many microseconds on a medium of `MediaOptions.inSteps`; a negative number counts as 0, and
-    /// nil goes to the end of the medium. Returns true while there is more to do; prompts refuse the medium until then.
+    /// Encodes media of `MediaOptions.inSteps` for about this many microseconds; negative: 0; nil: to the end. Returns
+    /// true while there is more to do; until then, prompts reject the media.
     public func step(microseconds: Int64? = nil) throws -> Bool {
         try handle.use { media in try call { rz_media_step(media, limit(microseconds), $0) } } == RZ_AGAIN.rawValue
     }
 
-    /// The rows one behind the other, each of `info.rowDim` numbers.
+    /// The concatenated rows, each of `info.rowDim` numbers.
     public func rows() throws -> [Float] {
         try handle.use { media in try sized(info.rows * info.rowDim) { rz_media_rows_into(media, $0, $1, $2, $3) } }
     }
 }
 
-/// Tokens and media in their order. Any number of threads may use it at once.
+/// A sequence of tokens and media. Any number of threads may use it at once.
 public final class Prompt: Sendable {
     public enum Part: Sendable { case tokens([UInt32]), media(Media) }
 
     let handle: Handle
 
-    /// A prompt of parts, which keeps their media alive. `bare`: the rows of media alone, without the model's tokens
-    /// around and between them.
+    /// Creates a prompt of parts and keeps their media alive. `bare`: omits the model's tokens around and between the
+    /// rows of media.
     public init(_ model: Model, _ parts: [Part], bare: Bool = false) throws {
-        // All tokens one after another, so that one array stays in place.
+        // All tokens in one array, so that only one must be pinned.
         let lists = parts.map { part -> [UInt32] in
             if case .tokens(let tokens) = part { return tokens }
             return []
@@ -429,8 +428,8 @@ public final class Prompt: Sendable {
         }
     }
 
-    /// A prompt of a conversation in JSON, up to where the answer begins, whose messages may have parts with the
-    /// numbers of media: {"type": "image", "media": 0}.
+    /// Creates a prompt of a conversation in JSON, up to the beginning of the reply. Content parts name media by index:
+    /// {"type": "image", "media": 0}.
     public init(_ model: Model, conversation json: String, media: [Media] = []) throws {
         handle = try useAll(media.map(\.handle)) { media in
             try withText(json) { json, length in
@@ -443,17 +442,17 @@ public final class Prompt: Sendable {
         }
     }
 
-    /// Number of tokens, each row of a medium counted as one.
+    /// Number of tokens, including one per row of media.
     public var count: Int { handle.use { rz_prompt_len($0) } }
 
-    /// The tokens, with `mediaToken` for each row of a medium.
+    /// The tokens, with `mediaToken` for each row of media.
     public func tokens() throws -> [UInt32] {
         try handle.use { prompt in try sized(count) { rz_prompt_tokens_into(prompt, $0, $1, $2, $3) } }
     }
 }
 
 extension Session {
-    /// The number of the first tokens of a prompt that need not be computed again.
+    /// Returns the length of the prompt's prefix that is already in the KV cache.
     public func match(_ prompt: Prompt) throws -> Int {
         var common: UInt32 = 0
         try handle.use { cache in
@@ -462,8 +461,8 @@ extension Session {
         return Int(common)
     }
 
-    /// Appends the tokens of a prompt from number `first` on, at least one: 0, or what `match` gave once the session
-    /// was truncated to it.
+    /// Appends the prompt's tokens from index `first` on, at least one. `first` is 0, or the result of `match` after
+    /// truncating the session to it.
     public func prefill(_ prompt: Prompt, first: Int = 0, cancel: Cancel? = nil) throws {
         let first = Int(try whole(first, "first"))
         try handle.use { cache in
@@ -473,11 +472,11 @@ extension Session {
         }
     }
 
-    /// A job that continues a prompt with media, as one of tokens does.
+    /// Creates a job that continues a prompt with media.
     public func job(_ prompt: Prompt, _ options: Options = Options()) throws -> Job {
         let tokens = try prompt.tokens()
         var kept = try match(prompt)
-        // Rows at its end are computed as a whole, because they may see each other.
+        // Rows at its end are computed together, because they may attend to each other.
         if kept > 0 && kept == tokens.count {
             repeat { kept -= 1 } while kept > 0 && tokens[kept] == mediaToken
         }
