@@ -26,7 +26,7 @@ pub struct Factors<'a> {
 }
 
 impl Factors<'_> {
-    /// Passes the factors of one part to `load`; `beside` converts the location of a product to the part.
+    /// Passes the A and B matrices of one part to `load`; `beside` converts a base product's location to the part.
     pub(super) fn of_part<T>(
         &self,
         beside: impl Fn(Beside) -> Option<Beside>,
@@ -84,7 +84,7 @@ impl AdapterSet<Adapter> {
         hash.finish().max(1)
     }
 
-    /// Returns the set for one device, whose part of an adapter `of` returns.
+    /// Returns the set for one device; `of` returns that device's part of an adapter.
     pub(super) fn on<A: ?Sized>(&self, of: impl Fn(&Adapter) -> Option<&Arc<A>>) -> AdapterSet<A> {
         let scaled = self.iter().filter_map(|(adapter, factor)| Some((of(adapter)?.clone(), *factor)));
         AdapterSet::new(scaled.collect())

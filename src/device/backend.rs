@@ -129,7 +129,7 @@ impl Backend {
             return Err(Error::invalid("cannot place experts on a GPU: no GPU is named"));
         }
         if named.is_empty() {
-            // False for options that only a CPU supports, or that place layers.
+            // True unless an option needs the CPU or places layers itself.
             let is_free = options.packed_path.is_none() && load.isa.is_none() && options.gpu_layers == 0;
             let is_free = is_free && options.placement == Placement::WithLayers;
             let measured = &LoadOptions { plan: false, ..*options };
@@ -138,7 +138,7 @@ impl Backend {
                 false => Vec::new(),
             };
             let gpus = if options.plan {
-                // The drivers' contexts, which take memory, end first.
+                // First drop the drivers' contexts, because they take memory.
                 let numbers: Vec<u32> = chosen.into_iter().map(|gpu| drivers::number(&*gpu)).collect();
                 open(&numbers).unwrap_or_default()
             } else {
@@ -285,7 +285,7 @@ impl Backend {
         self.on_host().and_then(|cpu| cpu.unwritten())
     }
 
-    /// Returns the kind and weight bytes of each device, first the kind of the last layers.
+    /// Returns the weight bytes of GPUs and of the CPU, first the kind of the last layers.
     pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
         let on_gpus = self.on_gpus().iter().map(|gpu| gpu.weight_bytes()).reduce(|a, b| a + b);
         let on_gpus = on_gpus.map(|bytes| (DeviceKind::Gpu, bytes));

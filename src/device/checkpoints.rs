@@ -59,8 +59,8 @@ impl Checkpoints {
         self.positions.iter_mut().filter(|p| p.is_some_and(|p| p > len)).for_each(|p| *p = None);
     }
 
-    /// Returns the buffer that the step after `len` tokens writes, `committed` of which are committed: an unused one,
-    /// otherwise the unprotected committed one whose loss costs rewinds least.
+    /// Returns the buffer for the step after `len` tokens to write: an unused one, otherwise the unprotected checkpoint
+    /// before position `committed` whose loss costs rewinds least.
     ///
     /// Without the checkpoint at `p`, between neighbors `a` and `b`, a rewind to `p..b` recomputes `p - a` more tokens.
     /// Rewinds to `r` are assumed to have frequency `1 / (len - r + 1)`, which puts many checkpoints near the end.

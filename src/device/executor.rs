@@ -22,7 +22,7 @@ pub struct Executor {
     program: Arc<Program>,
     limits: StepLimits,
     device: DeviceExecutor,
-    /// The index of its GPU in sequences.
+    /// Index, in sequences, of the executor's GPU.
     pub(super) gpu: usize,
 }
 

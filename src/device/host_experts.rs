@@ -28,7 +28,7 @@ pub struct HostExperts {
     pub program: Arc<Program>,
     /// Layers with experts on the host, from the first to the last.
     pub layers: Range<usize>,
-    /// Minimum rows of a step that copies them to a device; `None`: never.
+    /// Minimum rows of a step that copies experts to a device; `None`: never.
     pub copied_from: Option<usize>,
 }
 

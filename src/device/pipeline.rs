@@ -37,9 +37,9 @@ pub struct Pipeline {
     gpus: Vec<Arc<dyn GpuModel>>,
     /// Experts on the host for layers on GPUs, if any.
     host: Option<HostExperts>,
-    /// Size in bytes of the pieces in which steps copy them to a GPU; 0: never.
+    /// Size in bytes of the pieces in which steps copy experts to a GPU; 0: never.
     piece: usize,
-    /// The loaded program; next, its parts.
+    /// The loaded program, and its parts.
     program: Arc<Program>,
     parts: Arc<Vec<Part>>,
 }
@@ -261,12 +261,12 @@ pub struct PipelineExecutor {
     host: Option<Box<HostExecutor>>,
     /// Transfers from each GPU to the next one.
     ways: Vec<Box<dyn Transfer>>,
-    /// Transfers of sampled tokens from the last GPU to those that look up embeddings, by index, so that the host need
-    /// not see a token.
+    /// Transfers of sampled tokens from the last GPU to each GPU (by index) that looks up embeddings, so that the host
+    /// need not wait for a token.
     token_ways: Vec<(usize, Box<dyn Transfer>)>,
     /// Activations that the program keeps, each with the last part that names it.
     kept: Vec<(TensorId, usize)>,
-    /// The current part; next, the end of the parts that have ops to execute.
+    /// The current part, and the end of the parts that have ops to execute.
     at: usize,
     end: usize,
     begun: Instant,

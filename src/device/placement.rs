@@ -21,7 +21,7 @@ pub fn check(placement: Placement, program: &Program) -> Result<()> {
     let Placement::Host { first, n } = placement else { return Ok(()) };
     let (layers, there) = (program.layers.len(), mixtures(program).iter().filter(|layer| **layer >= first).count());
     match n {
-        // Without a named layer, having no experts is not an error.
+        // A placement that names no layer is valid for a network without experts.
         None if first == 0 => Ok(()),
         _ if first >= layers => Err(Error::invalid(format!(
             "the first layer of a placement is {first}; it must be below the number of layers, {layers}"
@@ -178,7 +178,7 @@ pub fn place(program: &Program, host: Range<usize>, piece: usize) -> Placed {
     let mut new = new.into_iter().peekable();
     let (mut ops, mut places) = (Vec::new(), Vec::new());
     for (i, op) in program.ops.iter().map(Some).chain([None]).enumerate() {
-        // A layer ends with the result that it receives.
+        // `FromHost` is the last op of its layer.
         ops.extend(new.next_if(|(at, new)| *at == i && matches!(new, Op::FromHost { .. })).map(|(_, op)| op));
         places.push(ops.len());
         ops.extend(new.next_if(|(at, _)| *at == i).map(|(_, op)| op));

@@ -131,7 +131,7 @@ impl Sequence {
     pub fn save(&self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let Extent { len, checkpoints, .. } = self.extent;
         for layer in 0..self.spec.layers.len() {
-            // Whole chunks, so that rings of other sizes are cut at the same places.
+            // Begin at a chunk boundary, so that rings of other sizes are cut at the same places.
             let positions = Sequence::first_held(&self.spec, layer, &self.extent) / RING_ALIGN * RING_ALIGN..len;
             match (self.place(layer), self.cpu_kv()) {
                 ((Some(gpu), layer), _) => self.gpus[gpu].save(layer, positions, write)?,
@@ -260,7 +260,7 @@ impl Sequence {
         let Extent { len, written, checkpoints, .. } = &mut self.extent;
         *written = (*written).max(first + n);
         if first > *len {
-            // After a single-token step in flight.
+            // The step in flight before this one has a single token.
             checkpoints.commit(first - 1, 1);
         }
         checkpoints.begin(first, *len);
@@ -273,7 +273,7 @@ impl Sequence {
         Ok((checkpoints.at(first).ok_or_else(incomplete)?, checkpoints.target(first, *len)))
     }
 
-    /// Commits `n` tokens of a step. Without recurrent layers these may be only its first ones.
+    /// Commits the first `n` tokens of a step; with recurrent layers `n` must be all of them.
     pub fn commit(&mut self, n: usize) {
         self.extent.checkpoints.commit(self.extent.len, n);
         self.extent.len += n;

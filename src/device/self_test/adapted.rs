@@ -28,7 +28,7 @@ pub struct Factored {
     pub types: [DType; 2],
     pub cols: usize,
     pub rank: usize,
-    /// True if it is added to logits.
+    /// True if the adapted product computes logits.
     pub is_head: bool,
 }
 

@@ -113,7 +113,7 @@ fn own_input(op: &Op, tensor: TensorId) -> Option<Input> {
         Op::DeltaRule(d) if [d.dt, d.beta].contains(&tensor) => Some(Input::Positive),
         Op::DeltaRule(d) => [d.q, d.k].contains(&tensor).then(|| Input::Values(0.5 / (d.key_dim as f32).sqrt())),
         Op::Scan(s) => (s.dt == tensor).then_some(Input::Positive),
-        // No state grows.
+        // Positive steps keep the state from growing.
         Op::Wkv(w) if w.dt == tensor && w.rate.is_some() => Some(Input::Positive),
         Op::Wkv(w) => {
             let is_moved = w.moved.is_some_and(|moved| moved.contains(&tensor));
@@ -206,7 +206,7 @@ impl Made<'_> {
                 e.biases.iter_mut().zip(lengths).for_each(|(v, len)| v.iter_mut().for_each(|v| vector(v, len)));
                 e.scales.iter_mut().flatten().for_each(|v| vector(v, stack));
                 for (order, width) in e.orders.iter_mut().zip([hidden, hidden, e.ffn]) {
-                    // Each input once, at a different index for each expert.
+                    // A permutation of the inputs that differs between experts.
                     let place = |i: usize| ((i % width) * 7 + i / width) % width;
                     let Some(order) = order else { continue };
                     vectors.push((0..stack * width).map(|i| place(i) as f32).collect());
@@ -218,7 +218,7 @@ impl Made<'_> {
                 matrix(head, vocab, width(*x))?;
                 bias.iter_mut().for_each(|v| vector(v, vocab));
             }
-            // Keeps its indices.
+            // `Gather` keeps the model's indices.
             Op::Gather { by, .. } => {
                 vectors.push(weights.vector(*by)?.to_vec());
                 *by = Vector(vectors.len() as u32 - 1);

@@ -43,7 +43,7 @@ use crate::graph::weights::{LowRank, MatrixSource, Rope, Weights};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Number of positions before the tested ones, which then straddle the border of a chunk and of a ring.
+/// Number of positions before the tested ones, which then cross the end of a chunk and of a ring.
 const FILL: usize = 250;
 const CAPACITY: usize = 512;
 
@@ -207,14 +207,14 @@ struct Case {
     matrices: Vec<MadeUp>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
-    /// Activations that the host writes; next, those that are compared.
+    /// Activations that the host writes, and activations that are compared.
     inputs: Vec<(TensorId, Input)>,
     results: Vec<TensorId>,
     steps: &'static [Counts],
     /// Index after the op that stores keys and values; 0 without one.
     stores: usize,
     limit: f64,
-    /// Factors of an adapter of the first sequence; next, its products.
+    /// Matrices A and B of the first sequence's adapter, and their products.
     factors: Vec<MadeUp>,
     products: Vec<LowRank>,
 }
@@ -229,7 +229,7 @@ impl Case {
         named: &[Vec<usize>],
     ) -> Result<Case> {
         let mut ops = tested(program, at);
-        // The result of a norm fused into products is not stored.
+        // A norm that is fused into products does not store its result.
         let delayed = match &ops[..] {
             [Op::Norm { x, out, .. }, _, ..] if x != out => Some(*out),
             _ => None,
@@ -263,7 +263,7 @@ impl Case {
         });
         let vocab = vocab.unwrap_or(0);
         if vocab > 0 {
-            // The output matrix reads output rows, which another op must make.
+            // The output matrix reads output rows, so the test needs a `KeepOutputs`.
             let moves = inputs.iter_mut().map(|(tensor, _)| {
                 let kept = std::mem::replace(tensor, b.tensor(b.width(*tensor)));
                 [*tensor, kept]
@@ -277,7 +277,7 @@ impl Case {
         let has_products = !made.matrices.is_empty() && !ops.iter().any(is_table);
         let is_block = |m: &MadeUp| quant::format(m.dtype).is_ok_and(|f| f.block_len > 1);
         let is_rounded = delayed.is_some() && !signs || ops.iter().any(|op| matches!(op, Op::Experts(_)));
-        // With few results, all may be small by chance.
+        // Few logits may all be small by chance, which raises the relative error.
         let few = (1..16).contains(&vocab);
         let limit = if made.matrices.iter().any(is_block) && is_rounded || few { ROUNDED } else { CLOSE };
         ops.into_iter().for_each(|op| b.push(op));
@@ -285,7 +285,7 @@ impl Case {
         let program = Arc::new(b.finish(vocab, &results));
         let Made { matrices, vectors, .. } = made;
         let steps = match (vocab > 0, has_products) {
-            // Other steps launch nothing.
+            // Only steps with media rows launch anything.
             _ if program.ops.iter().all(|op| matches!(op, Op::AddMedia { .. })) => &[],
             (true, _) => HEAD_STEPS,
             (_, true) => PRODUCT_STEPS,
@@ -499,12 +499,12 @@ impl Case {
         self.stores > 0 && self.program.is_causal()
     }
 
-    /// True if only output rows continue.
+    /// True if the program drops rows without outputs.
     fn keeps(&self) -> bool {
         self.program.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }))
     }
 
-    /// Returns the number of positions that the first token skips, if no op keeps anything of earlier ones.
+    /// Returns the position of the first token: above 0 only if no op needs earlier positions.
     fn skipped(&self) -> usize {
         let is_bound = |op: &Op| matches!(op, Op::Embed { index: Index::Position, .. });
         let is_free = self.stores == 0 && self.program.recurrent.is_empty() && !self.program.ops.iter().any(is_bound);
@@ -512,7 +512,7 @@ impl Case {
     }
 }
 
-/// Executes some ops for tokens after those of two sequences; returns the results if they are all ops.
+/// Executes `ops` for the next tokens of two sequences; returns the results if `ops` are the whole program.
 fn step(
     case: &Case,
     executor: &mut Executor,

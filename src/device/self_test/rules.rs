@@ -15,8 +15,8 @@ use crate::sampling::{NO_TOKEN, SamplerParams, SamplingRule, Scratch, choose};
 pub const FACTORS: [f32; 14] = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 1.0, 0.25, 1.0, 0.0, 0.0, 1.0, 1.0];
 const ROWS: usize = FACTORS.len();
 
-/// Number of consecutive steps with the same logits: the second one replays the first one's graph; in the third
-/// one recent tokens have moved on twice.
+/// Number of consecutive steps with the same logits: the second one replays the first one's graph, and the third one
+/// sees two new recent tokens.
 const STEPS: usize = 3;
 
 /// Number of known tokens per rule: the most likely ones, except for rule `UNLIKELY`, which has the least likely ones,
@@ -126,7 +126,7 @@ pub fn check(
         let recent = [3, 4, 1, 0, 2, 0, 1].map(|nth| ids[nth % ids.len()]);
         known.push([ids, recent.to_vec()]);
     }
-    // Logits are lost next to such a bias.
+    // Biases so large that logits are lost in rounding.
     let at = [7, 3, 5, 3].map(|nth| (vocab - 1) as u32 * nth / 8);
     let biases: Vec<(u32, f32)> = at.iter().zip([1e30, 5e29, 1e30, 5e29]).map(|(id, bias)| (*id, bias)).collect();
     let mut masks = [0x4924_9249, 0, 0].map(|word| vec![word; vocab.div_ceil(32)]);

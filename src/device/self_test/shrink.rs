@@ -68,7 +68,7 @@ pub fn shrink(
                 let in_group = (r.n_used.div_ceil(r.groups_used) + 2).next_multiple_of(r.sharing);
                 let in_group = in_group.min(e.n_experts / r.groups);
                 e.n_experts = r.groups * in_group;
-                // Without a table of tokens, ids have no bound.
+                // Scores select the experts, because a table by token id would bound the ids.
                 e.routing.by_id = None;
                 let hidden = cols(&[e.gate.unwrap_or(e.up), e.up], EXPERT[0])?.min(program.width(e.x));
                 e.ffn = cols(&[e.down], EXPERT[1])?.min(e.ffn);
@@ -100,7 +100,7 @@ pub fn shrink(
             | Op::Logits { .. } => {}
         }
     }
-    // A norm fused into the input of the others.
+    // A norm that is fused into the other ops' input has the width of its result.
     if let [Op::Norm { norm, x, out }, _, ..] = ops
         && x != out
     {
