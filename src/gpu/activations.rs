@@ -4,7 +4,7 @@ use crate::graph::op::Op;
 use crate::graph::program::Program;
 
 /// Returns the width of each activation buffer, and the buffer of each `TensorId`: if `KeepOutputs` copies rows, and if
-/// it does not need to.
+/// all tokens are outputs so that nothing is copied.
 pub fn places(program: &Program) -> (Vec<usize>, [Vec<usize>; 2]) {
     let mut widths = program.buffers.clone();
     let copied: Vec<usize> = program.tensors.iter().map(|tensor| tensor.buffer).collect();

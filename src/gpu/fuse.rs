@@ -172,7 +172,7 @@ impl Chooser<'_> {
             {
                 Fusion::ExpertsSum
             }
-            // While some rows of a product are written, others still read its input.
+            // Needs separate buffers: a fused kernel writes some rows while it still reads the input of others.
             [Op::Project { x: input, projections }, Op::Add { x, delta, .. }, ..]
                 if projections.len() == 1
                     && projections[0].out == *delta
@@ -199,8 +199,8 @@ impl Chooser<'_> {
         }
     }
 
-    /// Returns the fusion of the ops on heads from `at` on with the attention after them, before `end`, if nothing else
-    /// reads queries and keys, which are not written back.
+    /// Returns the fusion of the ops on heads from `at` on with the attention after them, before `end`. Nothing else
+    /// may read the queries and keys, because the fused kernel does not write them back.
     fn attention(
         &self,
         at: usize,
@@ -219,7 +219,7 @@ impl Chooser<'_> {
         let is_query = |tensor: TensorId| tensor == attend.q || moves.contains(&[tensor, attend.q]);
         let is_last = |tensor: TensorId| self.named[tensor.0 as usize].last().is_none_or(|last| *last < end);
         let is_unread = |tensor: TensorId| is_last(tensor) && !self.program.kept.contains(&tensor);
-        // While some heads are written, keys and values of others are still read.
+        // Needs separate buffers: the kernel writes some heads while it still reads keys and values of others.
         let is_apart = |tensor: TensorId| self.buffer(tensor) != self.buffer(attend.out);
         let stored = heads.store.map(|(layer, _)| layer);
         let values = heads.store.and_then(|(_, v)| v);
