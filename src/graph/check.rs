@@ -37,7 +37,7 @@ impl Program {
             checked.expect(known, || "an activation without a width".to_owned())?;
             checked.check()?;
         }
-        // A causal token would see, of earlier steps, only the keys of the last such op.
+        // A second store would replace the first one's keys from earlier steps, which causal tokens attend to.
         for op in &self.ops {
             let layer = match op {
                 Op::Attend(a) if a.mask.is_causal() => a.layer,
@@ -51,7 +51,7 @@ impl Program {
     }
 }
 
-/// An op, with what its operands are compared to.
+/// An op, and the program and weights to check its operands against.
 struct Checked<'a> {
     program: &'a Program,
     weights: &'a Weights<'a>,

@@ -191,7 +191,7 @@ pub struct Attend {
     pub half: Option<Half>,
 }
 
-/// One softmax over the keys of two layers, with an op for each. `[n, n_heads]`: base-2 logarithms of the sums of
+/// Half of a softmax over the keys of two layers. The tensor, `[n, n_heads]`, has base-2 logarithms of the sums of
 /// exponentials so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Half {
@@ -360,8 +360,8 @@ pub struct Conv {
 pub struct Pool {
     /// Gates and values of the last tokens: `[size - 1, 2 * width]`, or `[2 * size - 1, 2 * width]` if groups overlap.
     pub recurrent: RecurrentId,
-    /// As wide as `out`, or twice as wide if groups overlap: a sum then takes the first halves of the previous group's
-    /// rows, and the second halves of its own.
+    /// As wide as `out`, or twice as wide if groups overlap: each sum then reads the first half of the previous group's
+    /// rows, and the second half of its own group's rows.
     pub gate: TensorId,
     pub x: TensorId,
     /// `[size, width]`

@@ -34,7 +34,7 @@ pub struct Program {
     pub layers: Vec<Range<usize>>,
     /// The activations, by `TensorId`.
     pub tensors: Vec<TensorSpec>,
-    /// Width of each buffer: of its widest activation.
+    /// Width of each buffer, equal to its widest activation.
     pub buffers: Vec<usize>,
     /// The KV cache layers of a sequence, by `KvLayerId`.
     pub kv_layers: Vec<KvLayer>,
@@ -73,7 +73,7 @@ impl ProgramBuilder {
         self.inputs.push(tensor);
     }
 
-    /// Marks an activation as read by the host, in the rows that are left at the end.
+    /// Marks an activation as read by the host, in the rows that remain at the end.
     pub fn result(&mut self, tensor: TensorId) {
         self.results.push(tensor);
     }
@@ -315,9 +315,9 @@ impl Program {
         Ok((part, weights))
     }
 
-    /// The same network, which also keeps the inputs of some layers, `width` values each, in the order of `layers`. The
-    /// result for a list is a prefix of the result for a longer one. The number of layers stands for the input of the
-    /// head, in output rows only.
+    /// Returns the same network, which also keeps the inputs of some layers, `width` values each, in the order of
+    /// `layers`. The result for a list is a prefix of the result for a longer one. A layer number equal to the number
+    /// of layers means the input of the head, in output rows only.
     pub fn observing(&self, layers: &[usize], width: usize) -> Result<(Program, Vec<TensorId>)> {
         let mut program = self.clone();
         let (mut kept, mut copies) = (Vec::new(), Vec::new());

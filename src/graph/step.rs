@@ -43,9 +43,9 @@ pub struct StepInputs<'a> {
     pub separate: bool,
 }
 
-/// Maximum number of tokens of such a step.
+/// Maximum number of tokens of a `separate` step.
 const SEPARATE: usize = 8;
-/// At this position times a power of two, attention changes how it splits positions.
+/// Attention changes how it splits positions at this position times each power of two.
 const DIVIDED: usize = 64;
 
 /// Returns the maximum number of tokens, starting at `position`, that a step can compute bit-identically to
