@@ -108,7 +108,7 @@ struct Region {
     used: usize,
     /// Number of blocks that are not freed yet.
     live: usize,
-    /// True while it serves requests; then it waits for its last block.
+    /// True while the region serves requests; afterwards it only waits for its blocks to be freed.
     open: bool,
 }
 
