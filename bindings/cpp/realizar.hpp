@@ -1,13 +1,13 @@
-// The C++17 face of realizar.h: owning, move-only handles. Everything is inline, nothing is hidden: `get()` gives the C
-// handle, parameters and constants are those of the C header, and its rules on threads hold here.
+// C++17 binding of realizar.h: header-only, owning, move-only handles (RAII). `get()` returns the C handle; parameters,
+// constants and thread rules are the C header's.
 //
 //     realizar::Model model("model.gguf");
 //     realizar::Cache cache(model);
 //     cache.prefill(model.tokenize("Once upon a time"));
 //     for (uint32_t token = cache.sample(); !model.is_end(token); token = cache.decode(token)) ...
 //
-// Constructors and members throw realizar::Error. Each has a twin that gives a realizar::Result instead (`Model::load`,
-// `Cache::make`, `try_prefill`, ...), with which the header works under -fno-exceptions too.
+// Constructors and members throw realizar::Error. Each has a variant that returns a realizar::Result (`Model::load`,
+// `Cache::make`, `try_prefill`, ...), for use with -fno-exceptions.
 #ifndef REALIZAR_HPP
 #define REALIZAR_HPP
 
@@ -34,8 +34,8 @@
 
 namespace realizar {
 
-/// A failed call. `code()` is one of RZ_ERR_*, `what()` says what failed and where. Each code has a class of its own,
-/// such as IoError and CancelledError.
+/// A failed call. `code()` is one of RZ_ERR_*, `what()` the message. Each code has its own class, such as IoError and
+/// CancelledError.
 class Error : public std::runtime_error {
 public:
     explicit Error(const rz_error &error)
@@ -45,7 +45,7 @@ public:
     const char *name() const noexcept { return rz_status_name(code_); }
     /// `errno` of the call that failed, or 0.
     int32_t system_code() const noexcept { return system_code_; }
-    /// Capacity that would have been room enough: tokens for RZ_ERR_CONTEXT_FULL; 0 for other errors.
+    /// Context length in tokens that would suffice, for RZ_ERR_CONTEXT_FULL; 0 for other errors.
     uint64_t needed() const noexcept { return needed_; }
 
 private:
@@ -54,7 +54,7 @@ private:
     uint64_t needed_;
 };
 
-/// A generation that ended by an error: the tokens made before it are here, and all but the last are in the cache.
+/// A generation that failed: has the tokens generated before; all but the last are in the KV cache.
 class GenerateError : public Error {
 public:
     GenerateError(const rz_error &error, std::vector<uint32_t> tokens) : Error(error), tokens_(std::move(tokens)) {}
@@ -64,7 +64,7 @@ private:
     std::vector<uint32_t> tokens_;
 };
 
-/// Returns the default parameters: all fields are zero but `struct_size`.
+/// Returns the default parameters: `struct_size` is set, all other fields are zero.
 template <class P> P params() noexcept {
     P p{};
     p.struct_size = sizeof p;
@@ -73,7 +73,7 @@ template <class P> P params() noexcept {
 
 namespace detail {
 
-/// Throws an exception, or ends the process if the program is compiled without exceptions.
+/// Throws an exception, or terminates the process if the program is compiled without exceptions.
 template <class E> [[noreturn]] void raise(const E &error) {
 #ifdef __cpp_exceptions
     throw error;
@@ -119,10 +119,10 @@ private:
     rz_error error_{};
 };
 
-/// The tokens of a generation, which are complete up to the error if it failed.
+/// The tokens of a generation; if it failed, the tokens before the error.
 struct [[nodiscard]] Generated {
     std::vector<uint32_t> tokens;
-    /// RZ_DONE: the last token ends a turn or the text. Negative: `error` says why there are no more.
+    /// RZ_DONE: the last token ends a turn or the text. Negative: `error` is the reason for the end.
     rz_status status;
     rz_error error;
 };
@@ -134,7 +134,7 @@ template <auto Free> struct Deleter {
 };
 template <class T, auto Free> using Handle = std::unique_ptr<T, Deleter<Free>>;
 
-/// Refuses a library of another interface than that of the header, which a loader may find under the same name.
+/// Rejects a library whose ABI differs from the header's; a loader may find one under the same name.
 inline rz_status check_interface(rz_error *error) noexcept {
     if (rz_abi_version() == RZ_ABI_VERSION) return RZ_OK;
     error->code = RZ_ERR_VERSION;
@@ -145,19 +145,19 @@ inline rz_status check_interface(rz_error *error) noexcept {
     return error->code;
 }
 
-/// The value that `call(out, error)` writes, `Value` made from it.
+/// Returns a `Value` made from the handle that `call(out, error)` writes.
 template <class Value, class Out = Value, class Call> Result<Value> called(Call call, Out out = Out()) {
     rz_error error;
     if (call(&out, &error) < 0) return error;
     return Value(std::move(out));
 }
 
-/// Sizing in two calls: `call(out, capacity, &needed, &error)` into a container that grows once.
+/// Calls `call(out, capacity, &needed, &error)` with a container, and again with the needed size.
 template <class Container, class Call> Result<Container> sized(Container out, Call call) {
     rz_error error;
     size_t n = 0;
     rz_status status;
-    // An empty container may have no memory, which asks for the size.
+    // An empty container may have no memory; NULL asks for the size.
     while ((status = call(out.data(), out.size(), &n, &error)) == RZ_ERR_BUFFER_TOO_SMALL || (status >= 0 && n > out.size()))
         out.resize(n);
     if (status < 0) return error;
@@ -165,7 +165,7 @@ template <class Container, class Call> Result<Container> sized(Container out, Ca
     return out;
 }
 
-/// The text that `call(out, capacity, &needed, &error)` writes to a buffer that grows once and is used again.
+/// Returns the text that `call(out, capacity, &needed, &error)` writes to a reused buffer, which grows on demand.
 template <class Call> Result<std::string_view> read(std::string &buffer, Call call) {
     rz_error error;
     size_t n = 0;
@@ -175,8 +175,7 @@ template <class Call> Result<std::string_view> read(std::string &buffer, Call ca
     return std::string_view(buffer).substr(0, n);
 }
 
-/// Reports an argument error that the library itself could not detect, because it would see only a part of the
-/// argument.
+/// Returns an argument error that the library cannot detect, because it gets only a part of the argument.
 inline rz_status refuse(rz_error *error, const char *what) noexcept {
     error->code = RZ_ERR_INVALID_ARGUMENT;
     error->system_code = 0;
@@ -185,7 +184,7 @@ inline rz_status refuse(rz_error *error, const char *what) noexcept {
     return error->code;
 }
 
-/// A function that the library calls back. An exception that it throws ends the call; `rethrow` then rethrows it.
+/// A callback. An exception that it throws ends the call; `rethrow` then rethrows it.
 template <class Function> class Callback {
 public:
     explicit Callback(Function &function) noexcept : function_(&function) {}
@@ -210,7 +209,7 @@ public:
 #endif
         return made;
     }
-    /// A C function that writes or reads; its `user` is a callback.
+    /// The C function of a reading or writing callback, which is its `user`.
     template <class Data> static int32_t move(Data data, size_t n, void *user) noexcept {
         return static_cast<Callback *>(user)->run(EIO, [&](Function &function) -> int32_t { return function(data, n); });
     }
@@ -220,7 +219,7 @@ private:
     std::exception_ptr thrown_;
 };
 
-/// The status that `call(error)` returns where it is no failure.
+/// Returns the status of `call(error)`, or its error.
 template <class Call> Result<rz_status> done(Call call) {
     rz_error error;
     const rz_status status = call(&error);
@@ -228,7 +227,7 @@ template <class Call> Result<rz_status> done(Call call) {
     return status;
 }
 
-/// Appends a text as a string of JSON.
+/// Appends a text as a JSON string.
 inline void quote(std::string &json, std::string_view text) {
     json += '"';
     for (const char c : text) {
@@ -242,7 +241,7 @@ inline void quote(std::string &json, std::string_view text) {
     json += '"';
 }
 
-/// Hands the parts of a reply that `next(&kind, &index, out, capacity, &needed, &error)` gives to `each(kind, index,
+/// Passes the parts of a reply, from `next(&kind, &index, out, capacity, &needed, &error)`, to `each(kind, index,
 /// text)`.
 template <class Next, class Each> Result<rz_status> parts(std::string &buffer, Next next, Each &each) {
     for (;;) {
@@ -256,17 +255,17 @@ template <class Next, class Each> Result<rz_status> parts(std::string &buffer, N
     }
 }
 
-/// What stands for an object that was moved from: no handle, which the library refuses by its name.
+/// The handle of a moved-from object: NULL, which the library rejects by name.
 alignas(64) inline unsigned char moved_from[64];
 
-/// The handle of an argument, NULL for a null pointer.
+/// Returns the handle of an argument; NULL for a null pointer.
 template <class T> auto raw(T *wrapper) noexcept -> decltype(wrapper->get()) {
     using Pointer = decltype(wrapper->get());
     if (!wrapper || wrapper->get()) return wrapper ? wrapper->get() : nullptr;
     return reinterpret_cast<Pointer>(moved_from);
 }
 
-/// The handles of a list. A null pointer is refused like an object that was moved from.
+/// Returns the handles of a list. A null pointer is rejected like a moved-from object.
 template <class T> auto all_raw(const std::vector<T *> &list) {
     std::vector<decltype(list[0]->get())> handles;
     handles.reserve(list.size());
@@ -276,8 +275,8 @@ template <class T> auto all_raw(const std::vector<T *> &list) {
 
 } // namespace detail
 
-/// A view of token ids: of a vector, an array, a std::span, whatever has data() and size(), or of a list in braces,
-/// which lives until the end of the call that it is written in. Owns nothing.
+/// Non-owning view of token ids: a vector, an array, a std::span, anything with data() and size(), or a braced list,
+/// which lives until the end of the call.
 class Tokens {
 public:
     Tokens(const uint32_t *data, size_t size) noexcept : data_(data), size_(size) {}
@@ -293,8 +292,8 @@ private:
     size_t size_;
 };
 
-/// A text with a NUL behind it, of a literal, a std::string, a std::string_view, a std::filesystem::path; a view, but for
-/// the last two, which it copies. Calls refuse one with a NUL inside.
+/// NUL-terminated text: a view of a literal or a std::string, a copy of a std::string_view or a std::filesystem::path.
+/// Calls reject a text that contains a NUL.
 class Text {
 public:
     Text(const char *text) : view_(text ? text : ""), is_null_(!text) {}
@@ -307,7 +306,7 @@ public:
     Text(const Text &) = delete;
     Text &operator=(const Text &) = delete;
     const char *c_str() const noexcept { return view_.data(); }
-    /// Refuses a text that C would cut; `what` names it.
+    /// Rejects a text that C would truncate; `what` names it.
     rz_status check(rz_error *error, const char *what) const noexcept {
         if (!is_null_) return view_.find('\0') == view_.npos ? RZ_OK : detail::refuse(error, what);
         detail::refuse(error, what);
@@ -332,8 +331,8 @@ inline Result<std::vector<rz_device_info>> try_devices() {
 }
 inline std::vector<rz_device_info> devices() { return try_devices().value(); }
 
-/// The files of a model of the Hugging Face Hub, as the JSON of rz_hub_choose_into. `model`: "hf:owner/name" or
-/// "hf:owner/name:quantization"; `listing`: the Hub's answer; `memory`: free bytes, 0: unknown; `flags`: RZ_HUB_*.
+/// Returns the files of a model of the Hugging Face Hub, as the JSON of rz_hub_choose_into. `model`: "hf:owner/name" or
+/// "hf:owner/name:quantization"; `listing`: the Hub's response; `memory`: free bytes, 0: unknown; `flags`: RZ_HUB_*.
 inline Result<std::string> try_hub_choose(std::string_view model, std::string_view listing, uint64_t memory = 0, uint32_t flags = 0) {
     return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
         const char *at = listing.data() ? listing.data() : "";
@@ -348,7 +347,7 @@ struct Message {
     std::string role, content;
 };
 
-/// Messages as the JSON of a conversation.
+/// Returns messages as the JSON of a conversation.
 inline std::string conversation(const std::vector<Message> &messages) {
     std::string json = "{\"messages\": [";
     for (const Message &message : messages) {
@@ -361,7 +360,7 @@ inline std::string conversation(const std::vector<Message> &messages) {
     return json += "]}";
 }
 
-/// A time from now: any duration, of which one that has passed leaves no time, or `no_limit`.
+/// A time from now: any duration (negative: 0), or `no_limit`.
 class Limit {
 public:
     constexpr Limit() noexcept = default;
@@ -383,7 +382,7 @@ private:
 };
 inline constexpr Limit no_limit;
 
-/// Stops calls that were given it. `fire` may be called from any thread and from a signal handler.
+/// Stops the calls that use it. `fire` may be called from any thread and from a signal handler.
 class Cancel {
 public:
     Cancel() : Cancel(make().value()) {}
@@ -393,7 +392,7 @@ public:
     void reset() noexcept { rz_cancel_reset(get()); }
     /// True if it was fired or its deadline has passed.
     bool is_fired() const noexcept { return rz_cancel_is_fired(get()) != 0; }
-    /// Fires by itself after so long, with RZ_ERR_DEADLINE, at once where that has passed; `no_limit` takes it back.
+    /// Sets a deadline, after which calls fail with RZ_ERR_DEADLINE; at once if not positive. `no_limit` removes it.
     void deadline(Limit from_now) { try_deadline(from_now).value(); }
     Result<rz_status> try_deadline(Limit from_now) {
         return detail::done([&](rz_error *error) { return rz_cancel_deadline(get(), from_now.us(), error); });
@@ -404,9 +403,9 @@ private:
     detail::Handle<rz_cancel, rz_cancel_free> handle_;
 };
 
-/// Has `parallel(n, share)` compute in place of workers: it calls `share(i)` for each i below n, in any order, any
-/// number at once, and returns when all have returned. It is not copied, may not throw, and lives as long as the
-/// runtime and its models.
+/// Replaces the worker threads by `parallel(n, share)`, which must call `share(i)` for each i below n, in any order and
+/// concurrency, and return when all have returned. It is not copied, must not throw, and must outlive the runtime and
+/// its models.
 template <class Parallel> void set_parallel(rz_runtime_params &params, Parallel &parallel) noexcept {
     params.parallel_user = &parallel;
     params.parallel = [](uint32_t n, rz_chunk_callback share, void *context, void *user) noexcept -> int32_t {
@@ -415,7 +414,7 @@ template <class Parallel> void set_parallel(rz_runtime_params &params, Parallel 
     };
 }
 
-/// Worker threads, log and limits, for several models to share.
+/// Worker threads, log and limits that several models may share.
 class Runtime {
 public:
     explicit Runtime(const rz_runtime_params &params = realizar::params<rz_runtime_params>())
@@ -428,17 +427,17 @@ public:
                 return status < 0 ? status : rz_runtime_new(&params, out, error);
             });
     }
-    /// The number of threads that compute, from the next step on; 0: as in rz_runtime_params.
+    /// Sets the number of compute threads, from the next step on; 0: as in rz_runtime_params.
     void set_threads(uint32_t threads) { try_set_threads(threads).value(); }
     Result<rz_status> try_set_threads(uint32_t threads) {
         return detail::done([&](rz_error *error) { return rz_runtime_threads_set(get(), threads, error); });
     }
-    /// The ceiling on memory in bytes, which may be below what is in use; 0: none.
+    /// Sets the memory limit in bytes, which may be below current use; 0: none.
     void set_memory_limit(uint64_t bytes) { try_set_memory_limit(bytes).value(); }
     Result<rz_status> try_set_memory_limit(uint64_t bytes) {
         return detail::done([&](rz_error *error) { return rz_runtime_memory_limit_set(get(), bytes, error); });
     }
-    /// Threads in effect, and the memory in use.
+    /// Returns the number of threads and the memory in use.
     rz_runtime_info info() const {
         auto out = params<rz_runtime_info>();
         detail::done([&](rz_error *error) { return rz_runtime_info_get(get(), &out, error); }).value();
@@ -450,12 +449,12 @@ private:
     detail::Handle<rz_runtime, rz_runtime_free> handle_;
 };
 
-/// Has the library take its memory from `allocator`: before any other call.
+/// Makes the library allocate from `allocator`; must precede every other call.
 inline Result<rz_status> set_allocator(const rz_allocator &allocator) {
     return detail::done([&](rz_error *error) { return rz_allocator_set(&allocator, error); });
 }
 
-/// Sources of Model::load_from. A view: bytes, names and functions are the caller's and live until the call returns.
+/// Sources of Model::load_from. A view: bytes, names and functions must live until the call returns.
 inline rz_source memory_source(const void *data, size_t size, const char *name = nullptr) noexcept {
     auto source = params<rz_source>();
     source.kind = RZ_SOURCE_MEMORY, source.data = data, source.size = size, source.name = name;
@@ -467,8 +466,8 @@ inline rz_source fd_source(int32_t fd, uint64_t offset = 0, uint64_t size = 0, c
     source.kind = RZ_SOURCE_FD, source.fd = fd, source.offset = offset, source.size = size, source.name = name;
     return source;
 }
-/// Makes a source that reads by `read(offset, out, n)`, from several threads at once. `read` must fill all `n` bytes and
-/// return 0. If the file is shorter it returns RZ_ERR_FORMAT, if it cannot be read an errno. An exception counts as EIO.
+/// Creates a source that calls `read(offset, out, n)`, from several threads at once. `read` must fill all `n` bytes and
+/// return 0; RZ_ERR_FORMAT if the file is shorter, or an errno. An exception counts as EIO.
 template <class Read> rz_source reader_source(Read &read, uint64_t size, const char *name = nullptr) noexcept {
     auto source = params<rz_source>();
     source.kind = RZ_SOURCE_READER, source.size = size, source.name = name, source.user = &read;
@@ -492,7 +491,7 @@ public:
                 return rz_model_load(path.c_str(), &params, out, error);
             });
     }
-    /// A model whose files are bytes of the caller, each under the name of its file.
+    /// Loads a model from bytes of the caller, each under its file name.
     static Result<Model> load_from(const rz_source *sources, size_t n,
                                    const rz_model_params &params = realizar::params<rz_model_params>()) {
         return detail::called<Model, rz_model *>(
@@ -502,7 +501,7 @@ public:
             });
     }
 
-    /// What the model will take with so many caches, before a weight is read.
+    /// Returns the memory that the model and `n` caches will take, before a weight is read.
     static rz_model_plan plan(const Text &path, const rz_model_params &params = realizar::params<rz_model_params>(),
                               const rz_cache_params &cache_params = realizar::params<rz_cache_params>(),
                               uint32_t n_caches = 1) {
@@ -510,7 +509,7 @@ public:
         if (path.check(&error, "path") < 0) detail::fail(error);
         return try_plan(path.c_str(), nullptr, 0, params, cache_params, n_caches).value();
     }
-    /// The same for a path, or for `n` sources with a null path. `devices` receives the parts of the GPUs that have
+    /// The same for a path, or for `n` sources with a null path. `devices` receives the memory of each GPU that has
     /// layers.
     static Result<rz_model_plan> try_plan(const char *path, const rz_source *sources, size_t n,
                                           const rz_model_params &params = realizar::params<rz_model_params>(),
@@ -539,7 +538,7 @@ public:
             [&](rz_model_info *out, rz_error *error) { return rz_model_info_get(get(), out, error); },
             params<rz_model_info>());
     }
-    /// The GPUs that have layers, in the order of the layers.
+    /// Returns the GPUs that have layers, in layer order.
     std::vector<rz_model_device> devices() const { return try_devices().value(); }
     Result<std::vector<rz_model_device>> try_devices() const {
         Result<rz_model_info> info = try_info();
@@ -551,7 +550,7 @@ public:
         }
         return all;
     }
-    /// What its makers advise for sampling; nothing of it takes effect by itself.
+    /// Returns the recommended sampling parameters, which have no effect by themselves.
     rz_model_sampling sampling() const { return try_sampling().value(); }
     Result<rz_model_sampling> try_sampling() const {
         return detail::called<rz_model_sampling>(
@@ -575,7 +574,7 @@ public:
 
     void reset_metrics() const noexcept { rz_metrics_reset(get()); }
 
-    /// A metadata value of the file as text.
+    /// Returns a metadata value of the file as text.
     std::string meta(const Text &key) const { return try_meta(key).value(); }
     Result<std::string> try_meta(const Text &key) const {
         return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
@@ -583,7 +582,7 @@ public:
             return rz_model_meta_into(get(), key.c_str(), out, capacity, n, error);
         });
     }
-    /// All keys of the metadata, in alphabetical order.
+    /// Returns all keys of the metadata, in alphabetical order.
     std::vector<std::string> meta_keys() const { return try_meta_keys().value(); }
     Result<std::vector<std::string>> try_meta_keys() const {
         std::vector<std::string> keys;
@@ -597,7 +596,7 @@ public:
         }
     }
 
-    /// The elements of an array of the metadata as texts.
+    /// Returns the elements of a metadata array as texts.
     std::vector<std::string> meta_list(const Text &key) const { return try_meta_list(key).value(); }
     Result<std::vector<std::string>> try_meta_list(const Text &key) const {
         std::vector<std::string> elements;
@@ -631,7 +630,7 @@ public:
             return rz_detokenize_into(get(), tokens.data(), tokens.size(), flags, out, capacity, n, error);
         });
     }
-    /// The bytes of one token, which may be a part of a character. `attributes`: RZ_ATTR_* bits.
+    /// Returns the bytes of a token, which may be a part of a character. `attributes`: RZ_ATTR_* bits.
     std::string token_bytes(uint32_t token, uint32_t *attributes = nullptr) const {
         return try_token_bytes(token, attributes).value();
     }
@@ -640,8 +639,8 @@ public:
             return rz_token_bytes_into(get(), token, out, capacity, n, attributes, error);
         });
     }
-    /// The conversation in the words of the model's own template, for people to read; tokenize_messages() gives the
-    /// tokens for the model.
+    /// Renders messages with the model's chat template, for people to read; tokenize_messages() returns the tokens for
+    /// the model.
     std::string render_chat(const std::vector<Message> &messages,
                             uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         return try_render_chat(messages, flags).value();
@@ -659,7 +658,7 @@ public:
             return rz_chat_render_into(get(), json.data(), json.size(), flags, out, capacity, n, nullptr, error);
         });
     }
-    /// The tokens of a conversation in JSON: no text in it becomes a special token.
+    /// Returns the tokens of a conversation in JSON; its text never becomes a special token.
     std::vector<uint32_t> tokenize_chat(std::string_view json, uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         return try_tokenize_chat(json, flags).value();
     }
@@ -669,7 +668,7 @@ public:
             return rz_chat_tokenize_into(get(), json.data(), json.size(), flags, out, capacity, n, nullptr, error);
         });
     }
-    /// `tokenize_chat` for plain messages, up to where the answer begins.
+    /// `tokenize_chat` for plain messages, up to the beginning of the reply.
     std::vector<uint32_t> tokenize_messages(const std::vector<Message> &messages,
                                             uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         return try_tokenize_messages(messages, flags).value();
@@ -678,14 +677,13 @@ public:
                                                         uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         return try_tokenize_chat(conversation(messages), flags);
     }
-    /// The RZ_TOKENIZE_* flags for a rendered chat: the token that begins a text comes once, from template or
-    /// tokenizer.
+    /// Returns the RZ_TOKENIZE_* flags for a rendered chat, so that BOS is added once, by template or tokenizer.
     uint32_t chat_flags() const {
         const bool begun = info().chat_template & RZ_TEMPLATE_WRITES_BOS;
         return RZ_TOKENIZE_PARSE_SPECIAL | (begun ? 0 : RZ_TOKENIZE_ADD_SPECIAL);
     }
-    /// The embeddings of texts, one behind the other: `result.size() / texts.size()` values each, but with
-    /// RZ_POOLING_NONE as many vectors as there are tokens.
+    /// Returns concatenated embeddings of texts, `result.size() / texts.size()` values each; with RZ_POOLING_NONE a
+    /// vector per token.
     std::vector<float> embed(const std::vector<std::vector<uint32_t>> &texts,
                              const rz_embed_params &params = realizar::params<rz_embed_params>(),
                              const rz_cancel *cancel = nullptr) const {
@@ -707,7 +705,7 @@ public:
                                  error);
         });
     }
-    /// `embed` for texts, with the tokens that begin and end a text.
+    /// `embed` for texts, with BOS and EOS as the model defines.
     std::vector<float> embed_texts(const std::vector<std::string> &texts,
                                    const rz_embed_params &params = realizar::params<rz_embed_params>(),
                                    const rz_cancel *cancel = nullptr) const {
@@ -724,7 +722,7 @@ public:
         }
         return try_embed(tokens, params, cancel);
     }
-    /// True for a token that ends a turn or a text.
+    /// True for a token that ends a turn or a text (EOS, EOT).
     bool is_end(uint32_t token) const noexcept { return rz_token_is_end(get(), token) != 0; }
     rz_model *get() const noexcept { return handle_.get(); }
 
@@ -750,10 +748,10 @@ private:
     detail::Handle<rz_grammar, rz_grammar_free> handle_;
 };
 
-/// A low-rank adapter of a model. Immutable, for any number of caches.
+/// A LoRA adapter of a model. Immutable, for any number of caches.
 class Adapter {
 public:
-    /// A GGUF file, or a folder of PEFT.
+    /// Loads a GGUF file or a PEFT folder.
     Adapter(const Model &model, const Text &path, const rz_adapter_params &params = realizar::params<rz_adapter_params>())
         : Adapter(make(model, path, params).value()) {}
     explicit Adapter(rz_adapter *owned) noexcept : handle_(owned) {}
@@ -763,7 +761,7 @@ public:
             return path.check(error, "path") < 0 ? error->code : rz_adapter_load(model.get(), path.c_str(), &params, out, error);
         });
     }
-    /// An adapter whose files are bytes of the caller, as Model::load_from takes them.
+    /// Loads an adapter from bytes of the caller, as Model::load_from does.
     static Result<Adapter> load_from(const Model &model, const rz_source *sources, size_t n,
                                      const rz_adapter_params &params = realizar::params<rz_adapter_params>()) {
         return detail::called<Adapter, rz_adapter *>([&](rz_adapter **out, rz_error *error) {
@@ -776,28 +774,28 @@ private:
     detail::Handle<rz_adapter, rz_adapter_free> handle_;
 };
 
-/// The rows of a picture or a sound, which a model takes among its tokens. Immutable: any number of calls may use it at
+/// Embeddings of an image, a video or audio, one row per token position. Immutable: any number of calls may use it at
 /// once.
 class Media {
 public:
     explicit Media(rz_media *owned) noexcept : handle_(owned) {}
-    /// `n` rows of `row_dim` numbers that an encoder of the caller gave. `columns` times `lines` is `n`, for models
-    /// whose positions go by both; 0 for both: one line.
+    /// Creates media from `n` embeddings of `row_dim` numbers of the caller's own encoder. `columns` * `lines` must be
+    /// `n`, for models with M-RoPE positions; 0 for both: one line.
     static Result<Media> from_rows(const Model &model, uint32_t kind, const float *rows, size_t n, uint32_t row_dim, uint32_t columns = 0,
                                    uint32_t lines = 0) {
         return detail::called<Media, rz_media *>([&](rz_media **out, rz_error *error) {
             return rz_media_from_rows(model.get(), kind, rows, n, row_dim, columns, lines, out, error);
         });
     }
-    /// The source of a model with an encoder and a decoder (rz_model_info.reads_source): what its encoder makes of a
-    /// text, and the token that the decoder starts from.
+    /// Encodes the source text of an encoder-decoder model (rz_model_info.reads_source), with the token that the
+    /// decoder starts from.
     static Result<Media> from_tokens(const Model &model, const std::vector<uint32_t> &tokens, const rz_cancel *cancel = nullptr) {
         return detail::called<Media, rz_media *>([&](rz_media **out, rz_error *error) {
             return rz_media_from_tokens(model.get(), tokens.data(), tokens.size(), cancel, out, error);
         });
     }
-    /// Works for about `budget_us` microseconds on a medium that was made with RZ_ENCODE_STEPS.
-    /// Returns RZ_AGAIN, or RZ_DONE where it can be used.
+    /// Encodes media of RZ_ENCODE_STEPS for about `budget_us` microseconds. Returns RZ_AGAIN, or RZ_DONE when the media
+    /// can be used.
     rz_status step(uint64_t budget_us = RZ_NO_LIMIT) { return try_step(budget_us).value(); }
     Result<rz_status> try_step(uint64_t budget_us = RZ_NO_LIMIT) {
         return detail::done([&](rz_error *error) { return rz_media_step(get(), budget_us, error); });
@@ -807,14 +805,14 @@ public:
         return detail::called<rz_media_info>([&](rz_media_info *out, rz_error *error) { return rz_media_info_get(get(), out, error); },
                                              params<rz_media_info>());
     }
-    /// The rows one behind the other.
+    /// Returns the rows, concatenated.
     std::vector<float> rows() const { return try_rows().value(); }
     Result<std::vector<float>> try_rows() const {
         return detail::sized(std::vector<float>(), [&](float *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_media_rows_into(get(), out, capacity, n, error);
         });
     }
-    /// Passes the medium to `write(data, n)`, which returns 0 or an errno. Exceptions of `write` are rethrown.
+    /// Passes the media to `write(data, n)`, which returns 0 or an errno. Exceptions of `write` are rethrown.
     template <class Write> void save(Write &&write) const { try_save(write).value(); }
     template <class Write> Result<rz_status> try_save(Write &&write) const {
         using Callback = detail::Callback<std::remove_reference_t<Write>>;
@@ -822,7 +820,7 @@ public:
         return callback.rethrow(
             detail::done([&](rz_error *error) { return rz_media_save(get(), Callback::template move<const void *>, &callback, nullptr, error); }));
     }
-    /// Loads a saved medium. `read(out, n)` must fill all `n` bytes and return 0. At the end of the file it returns
+    /// Loads saved media. `read(out, n)` must fill all `n` bytes and return 0. At the end of the file it returns
     /// RZ_ERR_FORMAT, if it cannot be read an errno. Exceptions of `read` are rethrown.
     template <class Read> static Result<Media> load(const Model &model, Read &&read) {
         using Callback = detail::Callback<std::remove_reference_t<Read>>;
@@ -837,11 +835,11 @@ private:
     detail::Handle<rz_media, rz_media_free> handle_;
 };
 
-/// The encoder of a model that sees or hears. Immutable: any number of calls may use it at once.
+/// A vision or audio encoder with its projector. Immutable: any number of calls may use it at once.
 class Encoder {
 public:
-    /// A .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model, where it has
-    /// both.
+    /// Loads a .gguf file with the projector ("mmproj-..."), or a folder with a config.json (the model's own if it
+    /// contains both).
     Encoder(const Model &model, const Text &path, const rz_encoder_params &params = realizar::params<rz_encoder_params>())
         : Encoder(make(model, path, params).value()) {}
     explicit Encoder(rz_encoder *owned) noexcept : handle_(owned) {}
@@ -850,7 +848,7 @@ public:
         return detail::called<Encoder, rz_encoder *>(
             [&](rz_encoder **out, rz_error *error) { return path.check(error, "path") < 0 ? error->code : rz_encoder_load(model.get(), path.c_str(), &params, out, error); });
     }
-    /// An encoder whose files are `n` sources, as of Model::load_from.
+    /// Loads an encoder from `n` sources, as Model::load_from does.
     static Result<Encoder> load_from(const Model &model, const rz_source *sources, size_t n,
                                      const rz_encoder_params &params = realizar::params<rz_encoder_params>()) {
         return detail::called<Encoder, rz_encoder *>([&](rz_encoder **out, rz_error *error) {
@@ -869,7 +867,7 @@ public:
         return detail::called<rz_encoder_info>(
             [&](rz_encoder_info *out, rz_error *error) { return rz_encoder_info_get(get(), out, error); }, params<rz_encoder_info>());
     }
-    /// Encodes a picture in memory.
+    /// Encodes an image in memory.
     Media encode(const rz_pixels &pixels, const rz_media_params &params = realizar::params<rz_media_params>()) const {
         return try_encode(pixels, params).value();
     }
@@ -896,8 +894,8 @@ public:
         return detail::called<Media, rz_media *>(
             [&](rz_media **out, rz_error *error) { return rz_media_from_frames(get(), frames, times, n, &params, out, error); });
     }
-    /// Encodes sound: `n` samples of `channels` together, one of each after the other, from -1 to 1, `rate` of each a
-    /// second. Several channels become their mean.
+    /// Encodes audio: `n` interleaved samples of all `channels`, from -1 to 1, `rate` per channel and second. Several
+    /// channels are averaged.
     Media encode_samples(const float *samples, size_t n, uint32_t channels, uint32_t rate,
                          const rz_media_params &params = realizar::params<rz_media_params>()) const {
         return try_encode_samples(samples, n, channels, rate, params).value();
@@ -917,8 +915,8 @@ public:
         return detail::called<Media, rz_media *>(
             [&](rz_media **out, rz_error *error) { return rz_media_from_audio(get(), file, size, &params, out, error); });
     }
-    /// Returns the info that a picture of so many pixels would have, or a sound of `width` samples of a channel at the
-    /// rate of the encoder and no height, without one.
+    /// Returns the info of an image of this size, or of audio with `width` samples per channel at the encoder's rate
+    /// and height 0, without encoding.
     rz_media_info measure(uint32_t width, uint32_t height,
                           const rz_media_params &params = realizar::params<rz_media_params>()) const {
         return try_measure(width, height, params).value();
@@ -939,7 +937,7 @@ private:
 inline rz_part part(Tokens tokens) noexcept { return {tokens.data(), tokens.size(), nullptr}; }
 inline rz_part part(const Media &media) noexcept { return {nullptr, 0, media.get()}; }
 
-/// Tokens and media in their order. Immutable: any number of calls may use it at once.
+/// A sequence of tokens and media. Immutable: any number of calls may use it at once.
 class Prompt {
 public:
     /// `flags`: RZ_PROMPT_BARE, or 0.
@@ -950,7 +948,7 @@ public:
             return rz_prompt_new(model.get(), parts.data(), parts.size(), flags, out, error);
         });
     }
-    /// A prompt of a conversation in JSON, whose messages may have parts with the numbers of media.
+    /// Creates a prompt of a conversation in JSON, whose content parts name media by index.
     static Result<Prompt> of_chat(const Model &model, std::string_view json, const std::vector<const Media *> &media,
                                   uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) {
         const auto raw = detail::all_raw(media);
@@ -958,7 +956,7 @@ public:
             return rz_prompt_from_chat(model.get(), json.data(), json.size(), flags, raw.data(), raw.size(), nullptr, out, error);
         });
     }
-    /// The embeddings of prompts, as of Model::embed.
+    /// Returns embeddings of prompts, as Model::embed does.
     static Result<std::vector<float>> embed(const Model &model, const std::vector<const Prompt *> &prompts,
                                             const rz_embed_params &params = realizar::params<rz_embed_params>(),
                                             const rz_cancel *cancel = nullptr) {
@@ -968,7 +966,7 @@ public:
         });
     }
     size_t size() const noexcept { return rz_prompt_len(get()); }
-    /// The tokens, with RZ_TOKEN_MEDIA for each row of a medium.
+    /// Returns the tokens, with RZ_TOKEN_MEDIA for each row of media.
     std::vector<uint32_t> tokens() const { return try_tokens().value(); }
     Result<std::vector<uint32_t>> try_tokens() const {
         return detail::sized(std::vector<uint32_t>(size()), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
@@ -981,7 +979,7 @@ private:
     detail::Handle<rz_prompt, rz_prompt_free> handle_;
 };
 
-/// The parameters of a sampler as the makers of a model advise them, for transformers and so in its order.
+/// Returns sampler parameters with a model's recommended values, in the order of transformers.
 inline rz_sampler_params sampler_params(const rz_model_sampling &advice) noexcept {
     auto sampling = params<rz_sampler_params>();
     sampling.temperature = advice.temperature, sampling.top_k = advice.top_k, sampling.top_p = advice.top_p;
@@ -990,9 +988,9 @@ inline rz_sampler_params sampler_params(const rz_model_sampling &advice) noexcep
     return sampling;
 }
 
-/// Has `edit(float *logits, size_t n_logits, const uint32_t *tokens, size_t n_tokens)` edit the logits of each choice
-/// that a sampler with `params` makes; it returns 0, or another number to fail the choice, as an exception does (see
-/// rz_logits_callback). `edit` must last until the sampler and all jobs and replies with it are freed.
+/// Adds a logits processor to `params`: `edit(float *logits, size_t n_logits, const uint32_t *tokens, size_t n_tokens)`
+/// edits the logits before each sampled token. It returns 0; another number or an exception fails the call (see
+/// rz_logits_callback). `edit` must outlive the sampler and all jobs and replies with it.
 template <class Edit> void edit_logits(rz_sampler_params &params, Edit &edit) noexcept {
     params.edit_logits_user = &edit;
     params.edit_logits = [](float *logits, size_t n_logits, const uint32_t *tokens, size_t n_tokens,
@@ -1005,7 +1003,7 @@ template <class Edit> void edit_logits(rz_sampler_params &params, Edit &edit) no
 
 namespace detail {
 
-/// The handles and the scales of adapters.
+/// The handles and scales of adapters.
 inline std::pair<std::vector<rz_adapter *>, std::vector<float>> scaled(const std::vector<std::pair<const Adapter *, float>> &adapters) {
     std::vector<const Adapter *> list;
     std::vector<float> scales;
@@ -1015,7 +1013,7 @@ inline std::pair<std::vector<rz_adapter *>, std::vector<float>> scaled(const std
 
 } // namespace detail
 
-/// The choice of the next token. A null `Sampler *` stands for the most likely one.
+/// A sampler. A null `Sampler *` means greedy decoding.
 class Sampler {
 public:
     explicit Sampler(const rz_sampler_params &params = realizar::params<rz_sampler_params>())
@@ -1025,7 +1023,7 @@ public:
         return detail::called<Sampler, rz_sampler *>(
             [&](rz_sampler **out, rz_error *error) { return rz_sampler_new(&params, out, error); });
     }
-    /// Lets it choose only what continues a text of the grammar, from its start; nullptr: anything.
+    /// Constrains sampling to a grammar, from its start; nullptr: no constraint.
     void set_grammar(const Grammar *grammar) { try_set_grammar(grammar).value(); }
     Result<rz_status> try_set_grammar(const Grammar *grammar) {
         return detail::done([&](rz_error *error) { return rz_sampler_grammar_set(get(), detail::raw(grammar), error); });
@@ -1036,7 +1034,7 @@ private:
     detail::Handle<rz_sampler, rz_sampler_free> handle_;
 };
 
-/// A text: its tokens, with keys and values. It keeps its model alive.
+/// Tokens with their KV cache. Keeps its model alive.
 class Cache {
 public:
     explicit Cache(const Model &model, const rz_cache_params &params = realizar::params<rz_cache_params>())
@@ -1050,12 +1048,12 @@ public:
     uint32_t size() const noexcept { return rz_cache_len(get()); }
     uint32_t capacity() const noexcept { return rz_cache_capacity(get()); }
 
-    /// Goes back to the first `len` tokens.
+    /// Truncates to the first `len` tokens.
     void truncate(uint32_t len) { try_truncate(len).value(); }
     Result<rz_status> try_truncate(uint32_t len) {
         return detail::done([&](rz_error *error) { return rz_cache_truncate(get(), len, error); });
     }
-    /// A second session with the same past.
+    /// Returns a copy, which shares the KV cache copy-on-write.
     Cache fork() const { return try_fork().value(); }
     Result<Cache> try_fork() const {
         return detail::called<Cache, rz_cache *>(
@@ -1080,7 +1078,7 @@ public:
             return rz_cache_load(model.get(), &params, Callback::template move<void *>, &callback, nullptr, out, error);
         }));
     }
-    /// How many of the first tokens need not be computed again.
+    /// Returns the length of the prefix of `tokens` that is already in the KV cache.
     uint32_t match(Tokens tokens) const { return try_match(tokens).value(); }
     Result<uint32_t> try_match(Tokens tokens) const {
         return detail::called<uint32_t>([&](uint32_t *common, rz_error *error) {
@@ -1092,8 +1090,8 @@ public:
         return detail::called<uint32_t>(
             [&](uint32_t *common, rz_error *error) { return rz_cache_match_prompt(get(), prompt.get(), common, error); });
     }
-    /// Appends the tokens of a prompt from number `first` on, at least one: 0, or what `match_prompt` gave once the
-    /// cache was truncated to it.
+    /// Appends the prompt's tokens from index `first` on, at least one. `first` is 0, or the result of `match_prompt`
+    /// after truncating the cache to it.
     void prefill_prompt(const Prompt &prompt, size_t first = 0, const Cancel *cancel = nullptr) {
         try_prefill_prompt(prompt, first, cancel).value();
     }
@@ -1107,23 +1105,23 @@ public:
             return rz_cache_tokens_into(get(), out, room, n, error);
         });
     }
-    /// Forgets `drop` tokens behind the first `keep`.
+    /// Removes `drop` tokens after the first `keep` (context shift).
     void shift(uint32_t keep, uint32_t drop) { try_shift(keep, drop).value(); }
     Result<rz_status> try_shift(uint32_t keep, uint32_t drop) {
         return detail::done([&](rz_error *error) { return rz_cache_shift(get(), keep, drop, error); });
     }
-    /// Gives the memory back and keeps the tokens.
+    /// Frees the keys and values and keeps the tokens.
     void release() { try_release().value(); }
     Result<rz_status> try_release() {
         return detail::done([&](rz_error *error) { return rz_cache_release(get(), error); });
     }
-    /// Has every call on this cache heed `cancel`; null takes it back.
+    /// Sets the cancel for all later calls on this cache; null: none.
     void set_cancel(const Cancel *cancel) { try_set_cancel(cancel).value(); }
     Result<rz_status> try_set_cancel(const Cancel *cancel) {
         return detail::done([&](rz_error *error) { return rz_cache_cancel_set(get(), detail::raw(cancel), error); });
     }
 
-    /// Has the cache use some adapters, each with a scale, or none; empties it.
+    /// Sets the LoRA adapters (with scales), or none; clears the cache.
     void set_adapters(const std::vector<std::pair<const Adapter *, float>> &adapters) {
         try_set_adapters(adapters).value();
     }
@@ -1134,7 +1132,7 @@ public:
         });
     }
 
-    /// Appends tokens; afterwards the logits of the last one are there.
+    /// Appends tokens; `logits` are then of the last one.
     void prefill(Tokens tokens, const Cancel *cancel = nullptr) { try_prefill(tokens, cancel).value(); }
     Result<rz_status> try_prefill(Tokens tokens, const Cancel *cancel = nullptr) {
         return detail::done([&](rz_error *error) {
@@ -1142,14 +1140,14 @@ public:
         });
     }
 
-    /// Chooses a token from the current logits.
+    /// Samples a token from the current logits.
     uint32_t sample(Sampler *sampler = nullptr) { return try_sample(sampler).value(); }
     Result<uint32_t> try_sample(Sampler *sampler = nullptr) {
         return detail::called<uint32_t>(
             [&](uint32_t *token, rz_error *error) { return rz_sample(get(), detail::raw(sampler), token, error); });
     }
 
-    /// Appends a token and chooses the next one.
+    /// Appends a token and samples the next one.
     uint32_t decode(uint32_t token, Sampler *sampler = nullptr) { return try_decode(token, sampler).value(); }
     Result<uint32_t> try_decode(uint32_t token, Sampler *sampler = nullptr) {
         return detail::called<uint32_t>([&](uint32_t *next, rz_error *error) {
@@ -1157,8 +1155,8 @@ public:
         });
     }
 
-    /// `decode` for several caches of one model, in one pass over the weights. `samplers`: as many, each may be null;
-    /// none: all null.
+    /// `decode` for several caches of one model as one batch. `samplers`: one per cache, each may be null; empty: all
+    /// null.
     static std::vector<uint32_t> decode(const std::vector<Cache *> &caches, Tokens tokens,
                                         const std::vector<Sampler *> &samplers = {}) {
         return try_decode(caches, tokens, samplers).value();
@@ -1177,8 +1175,8 @@ public:
             std::vector<uint32_t>(caches.size()));
     }
 
-    /// Appends a token and goes on for up to `max_tokens`; fewer came where the last one is an end token. A failure on
-    /// the way throws a GenerateError, which has the tokens made before it.
+    /// Appends a token and generates up to `max_tokens`, fewer if the last one is an end token. A failure throws a
+    /// GenerateError, which has the tokens generated before.
     std::vector<uint32_t> generate(uint32_t token, size_t max_tokens, Sampler *sampler = nullptr,
                                    const Cancel *cancel = nullptr) {
         Generated made = try_generate(token, max_tokens, sampler, cancel);
@@ -1196,14 +1194,14 @@ public:
         return made;
     }
 
-    /// One value for each entry of the vocabulary, after the last token.
+    /// Returns the logits after the last token, one per vocabulary entry.
     std::vector<float> logits() const { return try_logits().value(); }
     Result<std::vector<float>> try_logits() const {
         return detail::sized(std::vector<float>(), [&](float *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_logits_into(get(), out, capacity, n, error);
         });
     }
-    /// The likeliest tokens and the logarithms of their probabilities, descending.
+    /// Returns the most likely tokens and their log probabilities, in descending order.
     std::vector<std::pair<uint32_t, float>> logprobs(uint32_t k) const { return try_logprobs(k).value(); }
     Result<std::vector<std::pair<uint32_t, float>>> try_logprobs(uint32_t k) const {
         rz_error error;
@@ -1221,7 +1219,7 @@ public:
         for (size_t i = 0; i < *n; i++) pairs.emplace_back(tokens[i], values[i]);
         return pairs;
     }
-    /// Appends tokens; the logarithm of the probability of each after all before it.
+    /// Appends tokens and returns the log probability of each, given all tokens before.
     std::vector<float> score(Tokens tokens, const Cancel *cancel = nullptr) { return try_score(tokens, cancel).value(); }
     Result<std::vector<float>> try_score(Tokens tokens, const Cancel *cancel = nullptr) {
         return detail::called<std::vector<float>>(
@@ -1236,8 +1234,7 @@ private:
     detail::Handle<rz_cache, rz_cache_free> handle_;
 };
 
-/// A token that a job made, the logarithm of its probability, and the likeliest tokens in its place with theirs,
-/// descending.
+/// A generated token with its log probability, and the most likely alternatives, in descending order.
 struct TokenLogprobs {
     uint32_t token;
     float logprob;
@@ -1246,7 +1243,7 @@ struct TokenLogprobs {
 
 namespace detail {
 
-/// Rows of so many entries.
+/// Splits log probabilities into rows of `width` entries.
 inline std::vector<TokenLogprobs> rows(const std::vector<uint32_t> &tokens, const std::vector<float> &values, size_t width) {
     std::vector<TokenLogprobs> rows;
     for (size_t i = 0; i < tokens.size(); i++) {
@@ -1258,13 +1255,13 @@ inline std::vector<TokenLogprobs> rows(const std::vector<uint32_t> &tokens, cons
 
 } // namespace detail
 
-/// A generation that works when it is stepped. Its cache is in use until the job is gone.
+/// A generation that advances in steps. It occupies its cache until it is destroyed.
 class Job {
 public:
-    /// `params`: tokens and n_tokens, which it sets to those of `prompt`, may be left out.
+    /// `params`: `tokens` and `n_tokens` are set from `prompt`.
     Job(Cache &cache, Tokens prompt, const rz_job_params &params = realizar::params<rz_job_params>())
         : Job(make(cache, prompt, params).value()) {}
-    /// The same for a prompt with media, from token number `first` on, as of Cache::prefill_prompt.
+    /// The same for a prompt with media, from token index `first` on, as in Cache::prefill_prompt.
     Job(Cache &cache, const Prompt &prompt, size_t first, const rz_job_params &params = realizar::params<rz_job_params>())
         : Job(make(cache, prompt, first, params).value()) {}
     explicit Job(rz_job *owned) noexcept : handle_(owned) {}
@@ -1287,9 +1284,9 @@ public:
     Result<rz_status> try_step(Limit budget = no_limit) {
         return detail::done([&](rz_error *error) { return rz_job_step(get(), budget.us(), error); });
     }
-    /// `step` for several jobs of one model in common passes over the weights. False once all have ended, and for none. A
-    /// job that fails ends alone, and one whose cancel was fired is left out, as info().stopped says; a CancelledError or
-    /// DeadlineError means that all that have not ended are.
+    /// `step` for several jobs of one model (continuous batching). False once all have ended, and for an empty list. A
+    /// failed job ends alone. A cancelled job is skipped (info().stopped); if all unfinished jobs are, the call throws
+    /// CancelledError or DeadlineError.
     static bool step(const std::vector<Job *> &jobs, Limit budget = no_limit) {
         return try_step(jobs, budget).value() == RZ_AGAIN;
     }
@@ -1303,15 +1300,14 @@ public:
         const auto raw = detail::all_raw(jobs);
         return detail::done([&](rz_error *error) { return rz_jobs_step(raw.data(), raw.size(), budget.us(), error); });
     }
-    /// The text that is new since the last call: whole characters, stop strings cut out. Valid until the next call.
+    /// Returns the text since the last call, in whole characters, without stop sequences. Valid until the next call.
     std::string_view text() { return try_text().value(); }
     Result<std::string_view> try_text() {
         return detail::read(text_, [&](char *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_job_text_into(get(), out, capacity, n, error);
         });
     }
-    /// Works until there is new text, and gives it; nullopt once the job has ended. The view is valid until the next
-    /// call.
+    /// Computes until there is new text and returns it; nullopt once the job has ended. Valid until the next call.
     std::optional<std::string_view> next() { return try_next().value(); }
     Result<std::optional<std::string_view>> try_next() {
         for (;;) {
@@ -1323,7 +1319,7 @@ public:
             if (*stepped == RZ_DONE) return std::optional<std::string_view>();
         }
     }
-    /// The pieces of text that `next` gives, each as it is made: `for (std::string_view piece : job) ...`.
+    /// Iterates over the pieces of text from `next`: `for (std::string_view piece : job) ...`.
     class Iterator {
     public:
         using iterator_category = std::input_iterator_tag;
@@ -1349,15 +1345,15 @@ public:
     };
     Iterator begin() { return Iterator(*this); }
     Iterator end() noexcept { return {}; }
-    /// The tokens that are new since the last call, one that ends the text included.
+    /// Returns the tokens since the last call, including one that ends the text.
     std::vector<uint32_t> tokens() { return try_tokens().value(); }
     Result<std::vector<uint32_t>> try_tokens() {
         return detail::sized(std::vector<uint32_t>(), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_job_tokens_into(get(), out, capacity, n, error);
         });
     }
-    /// Hands the parts of the reply that are new since the last call to `each(kind, flags, index, text)`, as a
-    /// ChatParser does: of a job with rz_job_params.chat.
+    /// Passes the parts of the reply since the last call to `each(kind, flags, index, text)`, as a ChatParser does; for
+    /// a job with rz_job_params.chat.
     template <class Each> void parts(Each &&each) { try_parts(each).value(); }
     template <class Each> Result<rz_status> try_parts(Each &&each) {
         return detail::parts(
@@ -1367,8 +1363,8 @@ public:
             },
             each);
     }
-    /// Tokens that are new since the last call with their probabilities and the likeliest in their places: of a job
-    /// with rz_job_params.logprobs.
+    /// Returns the tokens since the last call with log probabilities and alternatives, for a job with
+    /// rz_job_params.logprobs.
     std::vector<TokenLogprobs> logprobs() { return try_logprobs().value(); }
     Result<std::vector<TokenLogprobs>> try_logprobs() {
         std::vector<float> values;
@@ -1385,7 +1381,7 @@ public:
         rows_read_ = made->n_tokens;
         return rows;
     }
-    /// Throws the error with which the job has ended, where `step` of several jobs let it fail alone (RZ_END_FAILED).
+    /// Throws the error of a job that failed alone in `step` of several jobs (RZ_END_FAILED).
     void check() const { try_check().value(); }
     Result<rz_status> try_check() const {
         return detail::done([&](rz_error *error) { return rz_job_error(get(), error); });
@@ -1404,8 +1400,8 @@ private:
     std::string text_ = std::string(256, '\0');
 };
 
-/// Remembers what prompts left behind, for caches and conversations of one model that begin with the same tokens. Every
-/// member may be called from many threads at once. A conversation takes it as rz_conversation_params.store.
+/// A prefix cache for caches and conversations of one model. Every member may be called from many threads at once. A
+/// conversation uses it as rz_conversation_params.store.
 class Store {
 public:
     explicit Store(const Model &model, const rz_store_params &params = realizar::params<rz_store_params>())
@@ -1415,8 +1411,8 @@ public:
         return detail::called<Store, rz_store *>(
             [&](rz_store **out, rz_error *error) { return rz_store_new(model.get(), &params, out, error); });
     }
-    /// A cache for a prompt, which holds so many of its first tokens as the store knows, but never the last one: those
-    /// from `cache.size()` on are to be appended.
+    /// Returns a cache with the longest stored prefix of the prompt, never the whole prompt: append the tokens from
+    /// `cache.size()` on.
     Cache take(Tokens tokens, const rz_cache_params &params = realizar::params<rz_cache_params>()) const {
         return try_take(tokens, params).value();
     }
@@ -1436,12 +1432,12 @@ public:
             return rz_store_take_prompt(get(), prompt.get(), &params, nullptr, out, &common, error);
         });
     }
-    /// Remembers the tokens that a cache holds, which goes on by itself.
+    /// Stores the cache's tokens with their keys and values as a prefix; the cache remains usable.
     void put(const Cache &cache) const { try_put(cache).value(); }
     Result<rz_status> try_put(const Cache &cache) const {
         return detail::done([&](rz_error *error) { return rz_store_put(get(), cache.get(), error); });
     }
-    /// Forgets all prefixes, and removes the files of the model from the folder.
+    /// Removes all prefixes, and the files of the model from the folder.
     void clear() const { try_clear().value(); }
     Result<rz_status> try_clear() const {
         return detail::done([&](rz_error *error) { return rz_store_clear(get(), error); });
@@ -1458,7 +1454,7 @@ private:
     detail::Handle<rz_store, rz_store_free> handle_;
 };
 
-/// Messages with a model, and the replies to them. Mutable: one call at a time.
+/// Messages with a model, their KV cache, and the current reply. One call at a time.
 class Conversation {
 public:
     explicit Conversation(const Model &model, const rz_conversation_params &params = realizar::params<rz_conversation_params>())
@@ -1483,7 +1479,7 @@ public:
             return rz_conversation_load(model.get(), &params, Callback::template move<void *>, &callback, out, error);
         }));
     }
-    /// Parameters that begin with some JSON, which has to live until the conversation is made.
+    /// Returns parameters with this JSON, which must live until the conversation is created.
     static rz_conversation_params begun(std::string_view json) {
         auto params = realizar::params<rz_conversation_params>();
         params.json = json.data(), params.json_len = json.size();
@@ -1499,7 +1495,7 @@ public:
     }
     /// Appends a message, or a list of messages, in JSON.
     ///
-    /// Parts of contents have the numbers of `media`, which the conversation keeps alive.
+    /// Content parts name `media` by index; the conversation keeps them alive.
     void add_json(std::string_view json, const std::vector<const Media *> &media = {}) {
         try_add_json(json, media).value();
     }
@@ -1509,7 +1505,7 @@ public:
             return rz_conversation_add(get(), json.data(), json.size(), raw.data(), raw.size(), error);
         });
     }
-    /// A medium by its number in the parts of messages, of which info().n_media are known.
+    /// Returns media by index in content parts, below info().n_media.
     Media media(uint32_t number) const { return try_media(number).value(); }
     Result<Media> try_media(uint32_t number) const {
         return detail::called<Media, rz_media *>(
@@ -1523,8 +1519,8 @@ public:
             return rz_conversation_add_text(get(), role.c_str(), message.content.data(), message.content.size(), error);
         });
     }
-    /// A message of the user and the whole reply, whose content goes to `each(text)` piece by piece; false from it ends
-    /// the reply, which keeps what was said. So does what it throws, which goes on from here.
+    /// Adds a user message and computes the whole reply; `each(text)` gets its content piece by piece. If it returns
+    /// false or throws, the reply ends and its text so far becomes a message; the exception is rethrown.
     template <class Each>
     void say(const Text &text, Each &&each, const rz_reply_params &params = realizar::params<rz_reply_params>()) {
         try_say(text, each, params).value();
@@ -1551,15 +1547,15 @@ public:
         if (said) logprobs_ = params.logprobs;
         return callback.rethrow(said);
     }
-    /// Begins a reply, which steps make.
+    /// Begins a reply, which `step` computes.
     void reply(const rz_reply_params &params = realizar::params<rz_reply_params>()) { try_reply(params).value(); }
     Result<rz_status> try_reply(const rz_reply_params &params = realizar::params<rz_reply_params>()) {
         const auto begun = detail::done([&](rz_error *error) { return rz_conversation_reply(get(), &params, error); });
         if (begun) logprobs_ = params.logprobs;
         return begun;
     }
-    /// Begins to read the messages into the cache, so that the next reply begins sooner; steps do the work. Of the
-    /// parameters `json`, `reasoning`, `priority` and `cancel` count.
+    /// Begins a prefill of the messages, which lowers the next reply's time to first token; `step` computes. The
+    /// parameters `json`, `reasoning`, `priority` and `cancel` have an effect.
     void read(const rz_reply_params &params = realizar::params<rz_reply_params>()) { try_read(params).value(); }
     Result<rz_status> try_read(const rz_reply_params &params = realizar::params<rz_reply_params>()) {
         return detail::done([&](rz_error *error) { return rz_conversation_read(get(), &params, error); });
@@ -1569,19 +1565,19 @@ public:
     Result<rz_status> try_step(Limit budget = no_limit) {
         return detail::done([&](rz_error *error) { return rz_conversation_step(get(), budget.us(), error); });
     }
-    /// Ends an unfinished reply at once; what it has said becomes a message.
+    /// Ends an unfinished reply at once; its text becomes a message.
     void stop() { try_stop().value(); }
     Result<rz_status> try_stop() {
         return detail::done([&](rz_error *error) { return rz_conversation_stop(get(), error); });
     }
-    /// Throws the error with which the last reply has ended, where `step` of several conversations let it fail alone.
+    /// Throws the error of a reply that failed alone in `step` of several conversations.
     void check() const { try_check().value(); }
     Result<rz_status> try_check() const {
         return detail::done([&](rz_error *error) { return rz_conversation_error(get(), error); });
     }
-    /// `step` for several conversations of one model in common passes over the weights. A reply that fails ends alone, and
-    /// one whose cancel was fired is left out, as info().stopped says; a CancelledError or DeadlineError means that all
-    /// that have not ended are.
+    /// `step` for several conversations of one model (continuous batching). A failed reply ends alone. A cancelled
+    /// reply is skipped (info().stopped); if all unfinished replies are, the call throws CancelledError or
+    /// DeadlineError.
     static bool step(const std::vector<Conversation *> &all, Limit budget = no_limit) {
         return try_step(all, budget).value() == RZ_AGAIN;
     }
@@ -1595,8 +1591,7 @@ public:
         const auto raw = detail::all_raw(all);
         return detail::done([&](rz_error *error) { return rz_conversations_step(raw.data(), raw.size(), budget.us(), error); });
     }
-    /// Hands the parts of the reply that are new since the last call to `each(kind, flags, index, text)`, as a
-    /// ChatParser does.
+    /// Passes the parts of the reply since the last call to `each(kind, flags, index, text)`, as a ChatParser does.
     template <class Each> void parts(Each &&each) { try_parts(each).value(); }
     template <class Each> Result<rz_status> try_parts(Each &&each) {
         return detail::parts(
@@ -1606,7 +1601,7 @@ public:
             },
             each);
     }
-    /// Works to the end of the reply, and hands on each part as it is made.
+    /// Computes to the end of the reply, and passes on each part as it is generated.
     template <class Each> void run(Each &&each) { try_run(each).value(); }
     template <class Each> Result<rz_status> try_run(Each &&each) {
         for (;;) {
@@ -1616,10 +1611,10 @@ public:
             if (!handed || *stepped == RZ_DONE) return handed;
         }
     }
-    /// New tokens of content with the `k` likeliest in their places, of a reply with rz_reply_params.logprobs = k.
+    /// Returns new content tokens with `k` alternatives each, for a reply with rz_reply_params.logprobs = k.
     std::vector<TokenLogprobs> logprobs(uint32_t k) { return try_logprobs(k).value(); }
     Result<std::vector<TokenLogprobs>> try_logprobs(uint32_t k) {
-        // Rows of another width would be taken apart at wrong places.
+        // Rows of another width would be split at wrong positions.
         if (logprobs_ && *logprobs_ != k)
             return rz_error{RZ_ERR_INVALID_ARGUMENT, 0, 0, "k is not rz_reply_params.logprobs of the reply; it must be the same"};
         std::vector<float> values;
@@ -1630,39 +1625,39 @@ public:
         if (!tokens) return tokens.error();
         return detail::rows(*tokens, values, size_t(k) + 1);
     }
-    /// The messages from number `first` on, a JSON array.
+    /// Returns the messages from index `first` on, as a JSON array.
     std::string messages(uint32_t first = 0) const { return try_messages(first).value(); }
     Result<std::string> try_messages(uint32_t first = 0) const {
         return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_conversation_json_into(get(), first, out, capacity, n, error);
         });
     }
-    /// Forgets the messages after the first `n`.
+    /// Removes the messages after the first `n`.
     void rewind(uint32_t n) { try_rewind(n).value(); }
     Result<rz_status> try_rewind(uint32_t n) {
         return detail::done([&](rz_error *error) { return rz_conversation_rewind(get(), n, error); });
     }
-    /// Gives the memory of the cache back and keeps the messages.
+    /// Frees the KV cache and keeps the messages.
     void release() { try_release().value(); }
     Result<rz_status> try_release() {
         return detail::done([&](rz_error *error) { return rz_conversation_release(get(), error); });
     }
-    /// Gives the cache room for so many tokens; 0: the default of rz_cache_params. Empties it.
+    /// Sets the context length in tokens; 0: the default of rz_cache_params. Clears the KV cache.
     void set_capacity(uint32_t capacity) { try_set_capacity(capacity).value(); }
     Result<rz_status> try_set_capacity(uint32_t capacity) {
         return detail::done([&](rz_error *error) { return rz_conversation_capacity_set(get(), capacity, error); });
     }
-    /// What later replies do where the cache has no room: RZ_OVERFLOW_...
+    /// Sets what later replies do if messages do not fit: RZ_OVERFLOW_...
     void set_overflow(uint32_t mode) { try_set_overflow(mode).value(); }
     Result<rz_status> try_set_overflow(uint32_t mode) {
         return detail::done([&](rz_error *error) { return rz_conversation_overflow_set(get(), mode, error); });
     }
-    /// Has every call on this conversation heed `cancel`; null takes it back.
+    /// Sets the cancel for all later calls on this conversation; null: none.
     void set_cancel(const Cancel *cancel) { try_set_cancel(cancel).value(); }
     Result<rz_status> try_set_cancel(const Cancel *cancel) {
         return detail::done([&](rz_error *error) { return rz_conversation_cancel_set(get(), detail::raw(cancel), error); });
     }
-    /// Has later replies use some adapters, each with a scale, or none; empties the cache.
+    /// Sets the LoRA adapters (with scales) for later replies, or none; clears the KV cache.
     void set_adapters(const std::vector<std::pair<const Adapter *, float>> &adapters) {
         try_set_adapters(adapters).value();
     }
@@ -1672,12 +1667,12 @@ public:
             return rz_conversation_adapters_set(get(), scaled.first.data(), scaled.second.data(), adapters.size(), error);
         });
     }
-    /// Has later replies share what `store` remembers; null: none.
+    /// Sets the prefix cache for later replies; null: none.
     void set_store(const Store *store) { try_set_store(store).value(); }
     Result<rz_status> try_set_store(const Store *store) {
         return detail::done([&](rz_error *error) { return rz_conversation_store_set(get(), detail::raw(store), error); });
     }
-    /// A second conversation with the same past.
+    /// Returns a copy of the conversation, which shares the KV cache copy-on-write.
     Conversation fork() const { return try_fork().value(); }
     Result<Conversation> try_fork() const {
         return detail::called<Conversation, rz_conversation *>(
@@ -1697,7 +1692,7 @@ private:
     std::string text_ = std::string(256, '\0');
 };
 
-/// Turns tokens into text, holding back bytes until they are whole UTF-8 characters.
+/// Converts tokens to text; holds back the bytes of an incomplete UTF-8 character.
 class TextStream {
 public:
     explicit TextStream(const Model &model) : TextStream(make(model).value()) {}
@@ -1706,20 +1701,20 @@ public:
         return detail::called<TextStream, rz_textstream *>(
             [&](rz_textstream **out, rz_error *error) { return rz_textstream_new(model.get(), out, error); });
     }
-    /// Puts tokens ahead of those to come, such as a prompt, without their text.
+    /// Sets the tokens before the next ones, such as a prompt, without returning their text.
     void follow(Tokens tokens) { try_follow(tokens).value(); }
     Result<rz_status> try_follow(Tokens tokens) {
         return detail::done(
             [&](rz_error *error) { return rz_textstream_follow(get(), tokens.data(), tokens.size(), error); });
     }
-    /// The text that the token completes, often empty for a part of a character. Valid until the next call.
+    /// Returns the text that the token completes, empty for a part of a character. Valid until the next call.
     std::string_view push(uint32_t token) { return try_push(token).value(); }
     Result<std::string_view> try_push(uint32_t token) {
         return detail::read(piece_, [&](char *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_textstream_push_into(get(), token, out, capacity, n, error);
         });
     }
-    /// The bytes held back, at the end of a text. Valid until the next call.
+    /// Ends the text and returns the bytes held back. Valid until the next call.
     std::string_view flush() { return try_flush().value(); }
     Result<std::string_view> try_flush() {
         return detail::read(piece_, [&](char *out, size_t capacity, size_t *n, rz_error *error) {
@@ -1733,8 +1728,8 @@ private:
     std::string piece_ = std::string(64, '\0');
 };
 
-/// Takes the reply to a conversation apart while its tokens come. Parts go to `each(kind, flags, index, text)`:
-/// RZ_CHAT_EVENT_..., the number of the call, and a std::string_view that is valid during the call.
+/// Parses the reply to a conversation token by token. Parts go to `each(kind, flags, index, text)`:
+/// RZ_CHAT_EVENT_..., the index of the tool call, and a std::string_view that is valid during the call.
 class ChatParser {
 public:
     /// `json`: the conversation whose tokens were the prompt.
@@ -1745,13 +1740,13 @@ public:
             return rz_chat_parser_new(model.get(), json.data(), json.size(), nullptr, out, error);
         });
     }
-    /// Adds a token, and hands on the parts that it completes.
+    /// Adds a token, and passes on the parts that it completes.
     template <class Each> void push(uint32_t token, Each &&each) { try_push(token, each).value(); }
     template <class Each> Result<rz_status> try_push(uint32_t token, Each &&each) {
         const auto pushed = detail::done([&](rz_error *error) { return rz_chat_parser_push(get(), token, error); });
         return pushed ? rest(each) : pushed;
     }
-    /// Ends the reply, and hands on the rest of it.
+    /// Ends the reply, and passes on the rest.
     template <class Each> void end(Each &&each) { try_end(each).value(); }
     template <class Each> Result<rz_status> try_end(Each &&each) {
         const auto ended = detail::done([&](rz_error *error) { return rz_chat_parser_end(get(), error); });
