@@ -18,7 +18,7 @@ template <class T> using Ptr = T*;
 // Threads per warp.
 constexpr u32 kWarp = 32;
 
-constexpr u32 kChosenBefore = 4294967295;  // In place of a token: the token that the previous step has sampled.
+constexpr u32 kChosenBefore = 4294967295;  // Token id that stands for the token that the previous step sampled.
 
 constexpr u32 kMediaRow = 4294967294;  // The id of a media row.
 
@@ -44,13 +44,14 @@ constexpr u32 kListed = 2048;  // Maximum number of tokens that a block sorts.
 
 constexpr u32 kNoExpert = 4294967295;  // Expert number of padding rows, larger than any expert's.
 
-constexpr u32 kInputStep = 256;  // Columns that a warp prepares at once; prepared input rows are padded to a multiple.
+// Columns that a warp prepares at once; prepared input rows are padded to a multiple of it.
+constexpr u32 kInputStep = 256;
 
 constexpr u32 kMaxSegments = 4;  // Maximum number of matrices per launch.
 
 constexpr u32 kGemvThreads = 384;  // Threads per block of `gemv.cu`.
 
-constexpr u32 kGemvRows = 8;  // Input rows that share each weight that `gemv.cu` reads, for non-block matrices.
+constexpr u32 kGemvRows = 8;  // Maximum number of input rows per weight load of `gemv.cu`, for non-block matrices.
 
 constexpr u32 kSmallBatchRows = 64;  // Maximum number of input rows per block of `small_batch.cu`.
 
@@ -130,7 +131,7 @@ enum Epilogue : u32 {
     kCap = 3,  // out = softcap * tanh(scale * y / softcap), or scale * y if softcap is 0
 };
 
-// Orders of the columns of a binary16 input, for the operands of the reading kernel.
+// Column orders of a binary16 input, each for the operands of one kernel.
 enum ColumnOrder : u32 {
     kAsTheyAre = 0,
     kForSmallBatch = 1,  // For `small_batch.cu`.
@@ -149,8 +150,8 @@ enum Mask : u32 {
 
 // The groups in which keys are selected.
 enum GroupKind : u32 {
-    kPools = 0,  // Ranked by the last key of a group; all keys of an unfinished group follow.
-    kBlocks = 1,  // Ranked by the best key of a group.
+    kPools = 0,  // Ranks groups by their last key; always adds all keys of the unfinished group.
+    kBlocks = 1,  // Ranks groups by their best key.
 };
 
 // Conversion of router scores to weights.
@@ -303,7 +304,7 @@ struct NormArgs {
     u32 group;
     u32 own;  // Number of consecutive groups with their own weights; the norm has `[own, group]` weights.
     float scale;  // Factor on delta.
-    u32 of_delta;  // Boolean: x += scale * norm(delta), nothing else.
+    u32 of_delta;  // Boolean: only x += scale * norm(delta).
 };
 
 // gate = activation(gate) * up
@@ -381,7 +382,7 @@ struct MixByScoreArgs {
     u32 pad;
 };
 
-// Sinkhorn normalization of a matrix of logits, so that rows and columns have the sum 1, and transposition.
+// Sinkhorn normalization of a matrix of logits (rows and columns then sum to 1), followed by transposition.
 struct SinkhornArgs {
     Ptr<float> x;  // `[n, size, size]`
     u32 size;
@@ -545,8 +546,8 @@ struct AttendArgs {
     u32 head_dim;
     u32 value_dim;
     u32 mask;
-    u32 window;  // Number of positions.
-    u32 splits;  // Blocks that divide the positions of a tile.
+    u32 window;  // Parameter of the mask, in positions.
+    u32 splits;  // Number of blocks among which the positions of a tile are split.
     float scale;
     float softcap;  // Scores become softcap * tanh(score / softcap); 0: unchanged.
     u32 first_tile;  // First tile of this launch.
@@ -570,20 +571,19 @@ struct SelectArgs {
     u32 size;  // Keys per group.
     u32 kind;  // `GroupKind`.
     u32 local;  // Number of newest groups that are always selected.
-    u32 splits;  // Blocks that divide the keys of a token.
+    u32 splits;  // Number of blocks among which the keys of a token are split.
     u32 room;  // Number of groups that a block keeps, a power of two.
     u32 pad;
     KvPlace layer;
 };
 
-// `heads` and attention in one launch, for tokens that are the only ones of their sequences in a step.
+// `heads` and attention in one launch, for steps with one token per sequence.
 struct AttendAloneArgs {
     AttendArgs attend;
     HeadsArgs heads;
 };
 
-// Rotates heads for 4-bit caches: the Hadamard transform of every 32 values, divided by the root of 32, which is its
-// own inverse.
+// Rotates heads for 4-bit caches: the Hadamard transform of every 32 values over sqrt(32), its own inverse.
 struct TurnArgs {
     Ptr<float> x;  // `[n, heads, dim]`
     ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.

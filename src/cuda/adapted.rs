@@ -1,8 +1,8 @@
 //! The LoRA adapters of a step.
 //!
-//! A table has each adapter's factor for each sequence of a step, 0 if the sequence does not use the adapter, so that
-//! one launch serves rows with and without an adapter. An executor has memory for common cases; a step with more
-//! adapters or a higher rank allocates memory that no plan includes.
+//! A table holds the scale of each adapter for each sequence of a step (0: not used), so that one launch serves rows
+//! with and without an adapter. An executor has memory for common cases; a step with more adapters or a higher rank
+//! allocates memory that no plan includes.
 
 use std::hash::Hasher;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! LoRA adapters on a GPU: their factors, laid out like weights.
+//! LoRA adapters on a GPU: matrices A and B, laid out like weights.
 
 use std::any::Any;
 use std::hash::Hasher;
@@ -13,7 +13,7 @@ use crate::error::{Result, try_vec};
 use crate::gpu::{GpuAdapter, wrong_backend};
 use crate::graph::weights::{Beside, LowRank, MatrixSource, Weights};
 
-/// The factors of an adapter.
+/// Matrices A and B of an adapter.
 pub struct CudaAdapter {
     factors: DeviceWeights,
     /// Sorted by base product, with at most one entry per base product.
@@ -24,7 +24,7 @@ pub struct CudaAdapter {
 }
 
 impl CudaAdapter {
-    /// Uploads the factors of an adapter to a device.
+    /// Uploads matrices A and B of an adapter to a device.
     pub fn new(context: &Arc<Context>, sources: &[&dyn MatrixSource], products: &[LowRank]) -> Result<CudaAdapter> {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let matrices = Weights { matrices: sources.to_vec(), ..Weights::default() };
@@ -41,7 +41,7 @@ impl CudaAdapter {
         Ok(CudaAdapter { factors, products: sorted, number, digest: hash.finish(), rank })
     }
 
-    /// Returns an adapter of a sequence as the type of this backend.
+    /// Downcasts an adapter to the type of this backend.
     pub fn own(adapter: &Arc<dyn GpuAdapter>) -> Result<Arc<CudaAdapter>> {
         let adapter: Arc<dyn Any + Send + Sync> = adapter.clone();
         adapter.downcast().map_err(|_| wrong_backend("an adapter"))

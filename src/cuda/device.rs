@@ -293,7 +293,7 @@ fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'sta
     let chooses = |s: &Select| {
         let KvLayer { head_dim: dim, is_latent, .. } = program.kv_layers[s.layer.0 as usize];
         let (heads, size) = (width(s.weights), s.groups.size());
-        // 4-bit caches rotate the keys of other layers by the Hadamard transform.
+        // Selection needs unrotated keys, but 4-bit caches rotate the keys of layers that are not latent.
         is_latent && dim <= SELECT_DIM && select_shared(width(s.out) / size, heads, dim) <= MAX_SELECT
     };
     Ok(match op {

@@ -255,7 +255,7 @@ impl CudaExecutor {
         (rows * self.width(tensor), (address - self.buffer.address()) as usize)
     }
 
-    /// Returns an executor as the type of this backend.
+    /// Downcasts an executor to the type of this backend.
     pub(super) fn of(executor: &dyn GpuExecutor) -> Result<&CudaExecutor> {
         own(executor, "an executor")
     }

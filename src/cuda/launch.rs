@@ -161,7 +161,7 @@ impl Context {
         Ok(Current { context: self, _relaxed: Relaxed::new(&self.driver) })
     }
 
-    /// Returns the process's findings about the device.
+    /// Returns this process's self-test results and measurements of the device.
     pub fn verdict(&self) -> MutexGuard<'_, Verdict> {
         lock(&self.verdict)
     }

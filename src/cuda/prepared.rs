@@ -43,7 +43,7 @@ fn is_crossing(op: &Op) -> bool {
     matches!(op, Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. })
 }
 
-/// True if each token is the only one of its sequence, and all are outputs if there are several.
+/// True if no sequence has two tokens, and all tokens are outputs or there is only one.
 pub fn is_apart(inputs: &StepInputs) -> bool {
     let n = inputs.ids.len();
     inputs.sequences.iter().copied().eq(0..n as u32) && (n == 1 || inputs.outputs.len() == n)

@@ -127,14 +127,14 @@ pub struct ExecutorDims {
     chosen: usize,
     /// Number of multiprocessors of the device.
     pub processors: usize,
-    /// Maximum number of partial results of attention, one per (tile, grid row, split), that there is memory for.
+    /// Capacity for partial results of attention, one per (tile, grid row, split).
     pub max_parts: usize,
     /// True if positions are divided in the same way for every batch.
     fixed: bool,
     experts: ExpertDims,
 }
 
-/// The largest dimensions of all ops with experts.
+/// Maximum dimensions over all ops with experts.
 #[derive(Default)]
 struct ExpertDims {
     n: usize,

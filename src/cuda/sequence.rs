@@ -187,7 +187,7 @@ impl CudaSequence {
         })
     }
 
-    /// Returns a sequence as the type of this backend; `None` for another backend's sequence.
+    /// Downcasts a sequence to the type of this backend; `None` for another backend's sequence.
     pub fn of(sequence: &dyn GpuSequence) -> Option<&CudaSequence> {
         (sequence as &dyn Any).downcast_ref()
     }

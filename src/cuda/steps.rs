@@ -45,7 +45,7 @@ pub struct CudaStep {
     pub ops: Range<usize>,
     /// True if the step has all ops of the program, or all up to `KeepOutputs`.
     pub is_whole: bool,
-    /// Number of tokens, without padding; next, of outputs.
+    /// Numbers of tokens and of outputs, without padding.
     pub tokens: usize,
     pub outputs: usize,
     /// Number of outputs with logits.
@@ -69,7 +69,7 @@ pub struct Flight {
     ended: Vec<Event>,
     /// Slot of the step that was begun last.
     slot: usize,
-    /// Number of submitted steps that are not collected yet, the newest ones.
+    /// Number of submitted steps that are not collected yet.
     n: usize,
 }
 
@@ -157,7 +157,6 @@ impl LastTokens {
         })
     }
 
-    /// Saves the tokens of a step.
     pub fn set(&mut self, inputs: &StepInputs, caches: Vec<KvView>) {
         self.positions.clear();
         self.turns.clear();

@@ -33,7 +33,7 @@ pub struct AttentionKernels<'a> {
 }
 
 impl KernelTable {
-    /// Returns the products of matrices of one type with one input row and with two, which each block prepares itself.
+    /// Returns the GEMV kernels of one matrix type, for one and for two input rows, which each block prepares itself.
     pub fn gemv(&self, dtype: DType) -> [&CudaKernel<ProjectArgs>; 2] {
         match dtype {
             quant::F32 => [&self.gemv_f32, &self.gemv_f32_2],
@@ -51,7 +51,7 @@ impl KernelTable {
         }
     }
 
-    /// Returns the product of non-block matrices of one type with few input rows; `None` for block types.
+    /// Returns the GEMV kernel of one non-block matrix type for few input rows; `None` for block types.
     pub fn gemv_rows(&self, dtype: DType) -> Option<&CudaKernel<ProjectArgs>> {
         match dtype {
             quant::F32 => Some(&self.gemv_f32_rows),

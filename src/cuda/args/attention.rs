@@ -99,9 +99,9 @@ pub struct AttendArgs {
     pub head_dim: u32,
     pub value_dim: u32,
     pub mask: u32,
-    /// Number of positions.
+    /// Parameter of the mask, in positions.
     pub window: u32,
-    /// Blocks that divide the positions of a tile.
+    /// Number of blocks among which the positions of a tile are split.
     pub splits: u32,
     pub scale: f32,
     /// Scores become softcap * tanh(score / softcap); 0: unchanged.
@@ -123,9 +123,9 @@ pub const SELECT_DIM: usize = 256;
 /// The groups in which keys are selected.
 #[repr(u32)]
 pub enum GroupKind {
-    /// Ranked by the last key of a group; all keys of an unfinished group follow.
+    /// Ranks groups by their last key; always adds all keys of the unfinished group.
     Pools = 0,
-    /// Ranked by the best key of a group.
+    /// Ranks groups by their best key.
     Blocks = 1,
 }
 
@@ -155,7 +155,7 @@ pub struct SelectArgs {
     pub kind: u32,
     /// Number of newest groups that are always selected.
     pub local: u32,
-    /// Blocks that divide the keys of a token.
+    /// Number of blocks among which the keys of a token are split.
     pub splits: u32,
     /// Number of groups that a block keeps, a power of two.
     pub room: u32,
@@ -163,7 +163,7 @@ pub struct SelectArgs {
     pub layer: KvPlace,
 }
 
-/// `heads` and attention in one launch, for tokens that are the only ones of their sequences in a step.
+/// `heads` and attention in one launch, for steps with one token per sequence.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AttendAloneArgs {
@@ -171,8 +171,7 @@ pub struct AttendAloneArgs {
     pub heads: HeadsArgs,
 }
 
-/// Rotates heads for 4-bit caches: the Hadamard transform of every 32 values, divided by the root of 32, which is its
-/// own inverse.
+/// Rotates heads for 4-bit caches: the Hadamard transform of every 32 values over sqrt(32), its own inverse.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TurnArgs {

@@ -224,7 +224,7 @@ pub struct StepArgs {
     pub media_width: u32,
 }
 
-/// In place of a token: the token that the previous step has sampled.
+/// Token id that stands for the token that the previous step sampled.
 pub const CHOSEN_BEFORE: u32 = 0xffffffff;
 
 /// The id of a media row.

@@ -13,7 +13,7 @@ pub struct Segment {
     pub bias: ConstPtr<f32>,
 }
 
-/// Columns that a warp prepares at once; prepared input rows are padded to a multiple.
+/// Columns that a warp prepares at once; prepared input rows are padded to a multiple of it.
 pub const INPUT_STEP: usize = 256;
 
 /// Maximum number of matrices per launch.
@@ -22,7 +22,7 @@ pub const MAX_SEGMENTS: usize = 4;
 /// Threads per block of `gemv.cu`.
 pub const GEMV_THREADS: usize = 384;
 
-/// Input rows that share each weight that `gemv.cu` reads, for non-block matrices.
+/// Maximum number of input rows per weight load of `gemv.cu`, for non-block matrices.
 pub const GEMV_ROWS: usize = 8;
 
 /// Maximum number of input rows per block of `small_batch.cu`.
@@ -127,7 +127,7 @@ pub struct PrepareArgs {
     pub pad: u32,
 }
 
-/// Orders of the columns of a binary16 input, for the operands of the reading kernel.
+/// Column orders of a binary16 input, each for the operands of one kernel.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnOrder {

@@ -95,7 +95,7 @@ pub struct NormArgs {
     pub own: u32,
     /// Factor on delta.
     pub scale: f32,
-    /// Boolean: x += scale * norm(delta), nothing else.
+    /// Boolean: only x += scale * norm(delta).
     pub of_delta: u32,
 }
 
@@ -238,7 +238,7 @@ pub struct MixByScoreArgs {
     pub pad: u32,
 }
 
-/// Sinkhorn normalization of a matrix of logits, so that rows and columns have the sum 1, and transposition.
+/// Sinkhorn normalization of a matrix of logits (rows and columns then sum to 1), followed by transposition.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct SinkhornArgs {

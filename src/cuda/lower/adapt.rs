@@ -7,7 +7,6 @@ use crate::gpu::Address;
 use crate::graph::op::{Projection, TensorId};
 use crate::graph::weights::Beside;
 
-/// Warps per block.
 const WARPS: usize = 4;
 
 impl Lowering<'_> {

@@ -10,7 +10,6 @@ use crate::sampling::MAX_ENTRIES;
 /// Number of blocks that draw a token.
 const DRAW_BLOCKS: usize = 64;
 
-/// Number of threads per block.
 const THREADS: u32 = SAMPLE_THREADS as u32;
 
 /// Shared memory of `weigh` (bins) and of `keep` (the list and one sum per thread), each with a few words.

@@ -100,7 +100,7 @@ impl Lowering<'_> {
             Segment { w, out, bias: 0 }
         };
         let (gates, ups) = (self.scratch.expert_gate, self.scratch.expert_up);
-        // Gate and up as one product, or only one of them.
+        // Whether gate and up share one matrix, and whether the first product has a single matrix.
         let (is_joined, is_single) = (op.gate == Some(op.up), op.gate.is_none() || op.gate == Some(op.up));
         let stride = if is_joined { 2 * ffn } else { ffn };
         let gate = one(gate, stride, gates);
@@ -280,7 +280,7 @@ impl Lowering<'_> {
         self.mark(None)
     }
 
-    /// Multiplies with a piece, whose matrix is `w`: as `gathered`, some experts at a time.
+    /// Like `gathered`, for the experts of one piece, whose matrix is `w`.
     pub(crate) fn multiply_piece(&mut self, op: &Experts, piece: &Piece, w: DeviceMatrix) -> Result<()> {
         let ExpertProducts { first, second, glu, .. } = self.in_pieces(op);
         let (tile, [most, _]) = self.expert_tile(op);

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::gpu::Address;
 use crate::graph::op::{Conv, DeltaRule, EmbedNgrams, Mix, Pool, Scan, TensorId, Vector, Weight, Wkv};
 
-/// Number of tokens of a sequence from which on chunks are faster than single steps.
+/// Minimum number of tokens per sequence for which chunks are faster than single steps.
 const CHUNK_PAYS: usize = 16;
 
 impl Lowering<'_> {
