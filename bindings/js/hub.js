@@ -1,9 +1,8 @@
 // Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantization" become a path in the cache that the
 // Hub's own client uses. `fetchModel` is the entry.
 //
-// A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs,
-// checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there; refs/main
-// names that snapshot last.
+// A model that is complete in the cache needs no connection. Otherwise files are downloaded next to the cache's blobs,
+// verified with the Hub's hashes, renamed, and linked into a snapshot once all are complete; refs/main is updated last.
 "use strict";
 
 const crypto = require("node:crypto");
@@ -16,14 +15,14 @@ const path = require("node:path");
 const tls = require("node:tls");
 const { native } = require("./lib/errors.js");
 
-/** Attempts without a byte in between, milliseconds ahead of the second one, each later pause being twice as long, and
- * how links are made; tests change them. */
+/** Attempts without progress, milliseconds before the second attempt (each later pause is twice as long), and the
+ * function that creates links; tests change them. */
 const settings = { attempts: 5, pause: 1000, timeout: 30_000, symlink: fs.symlink };
 
-/** An error by its sentence, which the package makes one of its own of. */
+/** An error message, which the package converts to its own error. */
 class Failure extends Error {}
 
-/** A connection that has failed, or the status of an answer. */
+/** A failed connection, or a response status. */
 class Cut extends Error {
   constructor(cause, status = 0) {
     super("", { cause });
@@ -33,8 +32,8 @@ class Cut extends Error {
 
 const sizeOf = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(1)} GB` : `${(n / 1e6).toFixed(1)} MB`);
 
-/** Returns what the library makes of a model's name and, by a listing in JSON, the files of the model. `isCached`: the
- * listing is of files in the cache. */
+/** Parses a model's name and, given a listing in JSON, chooses its files. `isCached`: the listing is of files in the
+ * cache. */
 const choose = (model, listing, free = 0, isCached = false) =>
   JSON.parse(native.hubChoose(model, listing, Math.min(free, Number.MAX_SAFE_INTEGER), isCached));
 
@@ -67,7 +66,7 @@ function request(address, headers, signal) {
   return new Promise((resolve, reject) => {
     const late = () => new Error("no answer came in time");
     const watch = (sent) => {
-      // The headers as a whole, which may come a byte at a time, and any silence.
+      // Limits the time for all headers, which may come byte by byte, and for any pause.
       const timer = setTimeout(() => sent.destroy(late()), settings.timeout);
       sent.on("timeout", () => sent.destroy(late())).on("error", reject);
       for (const event of ["response", "connect", "close"]) sent.on(event, () => clearTimeout(timer));
@@ -86,7 +85,7 @@ function request(address, headers, signal) {
     watch(modules[proxy.protocol].request(tunnel)).on("connect", ({ statusCode }, socket) => {
       if (statusCode === 200) {
         const createConnection = () => tls.connect({ socket, servername: target.hostname });
-        return get(https, from(target, { ...own, agent: undefined, createConnection })); // of agents it takes none
+        return get(https, from(target, { ...own, agent: undefined, createConnection })); // it accepts no agents
       }
       socket.destroy();
       reject(new Error(`the proxy ${proxy.host} answers with status ${statusCode}`));
@@ -103,7 +102,7 @@ class Hub {
     this.token = (process.env.HF_TOKEN ?? "").trim();
   }
 
-  /** The response to a GET, from this byte on, behind redirects. The token goes to the Hub's own host alone. */
+  /** Returns the response to a GET, from this byte on, after redirects. Only the Hub's own host gets the token. */
   async get(address, start = 0) {
     for (let n = 0; n < 10; n++) {
       if (!/^https?:\/\//.test(address) || !URL.canParse(address)) break;
@@ -149,7 +148,7 @@ class Hub {
     );
   }
 
-  /** Does something again where a connection fails, while `progress` gets further in between than it was ever. */
+  /** Retries after connection failures, as long as `progress` advances between attempts. */
   async attempts(progress, work) {
     for (let n = 0, furthest = progress(); ;) {
       try {
@@ -207,8 +206,8 @@ class Hub {
   }
 }
 
-/** Gives `take` each piece of a response as it comes. A caller comes here as soon as it has the response: what is not
- * taken yet is lost with its connection, whose end is told only to those who listen by then. */
+/** Passes each piece of a response to `take`. Call it as soon as the response arrives: data that is not read is lost
+ * with its connection, and only listeners present at that time get its end. */
 function receive(response, take) {
   return new Promise((resolve, reject) => {
     const end = (error) => {

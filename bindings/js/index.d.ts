@@ -8,7 +8,7 @@ export type { StatusName } from "./statuses";
 export type { CacheType, Filter, Pooling, Reasoning, ElementType } from "./options";
 
 declare global {
-  // As libraries of TypeScript newer than es2022 have it.
+  // As in TypeScript libraries newer than es2022.
   interface SymbolConstructor {
     readonly dispose: unique symbol;
   }
@@ -29,21 +29,21 @@ export class RealizarError extends Error {
   readonly needed: number;
 }
 
-/** What models can be loaded to. */
+/** A device that models can be loaded to. */
 export interface Device {
   /** Number of the device, for `LoadOptions.device`; the CPU is 1. */
   index: number;
-  /** What names the device in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown. */
+  /** Identifier that is equal in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown. */
   id: string;
   /** Name of the processor or the GPU. */
   name: string;
-  /** What it is. */
+  /** Kind of the device. */
   kind: "cpu" | "gpu";
   /** True if models can be loaded to it. */
   available: boolean;
   /** The reason why the device cannot be used; empty if it can. */
   unavailable: string;
-  /** Instruction set of its products, such as "avx2", or the generation of a GPU. */
+  /** Instruction set of its matrix products, such as "avx2", or the GPU generation. */
   isa: string;
   /** Memory in bytes. */
   memoryTotal: number;
@@ -53,23 +53,23 @@ export interface Device {
 /** Devices that models can be loaded to, and those that cannot be used, with the reason. */
 export function devices(): Device[];
 
-/** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in the cache of the
- * Hub's own client. A model that is not complete in the cache is fetched; if no quantization is named, the largest one
- * of at most 8 bits that fits into free memory. A later call continues a fetch that was interrupted. HF_HOME,
- * HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are heeded. */
+/** Downloads a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", to the cache of the
+ * Hub's own client and returns its path. A model that is complete in the cache needs no connection. Without a
+ * quantization, the largest one of at most 8 bits that fits into free memory is chosen. Interrupted downloads resume.
+ * HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment apply. */
 export function fetchModel(
   model: string,
   options?: { signal?: AbortSignal; progress?: (done: number, total: number) => void },
 ): Promise<string>;
 
-/** A place for the experts (MoE) of layers that are on GPUs. */
+/** Places the MoE experts of layers that are on GPUs (expert offload). */
 export interface Placement {
-  /** "auto": on GPUs as many as fit, from the last layer on. "gpu": on GPUs, in the last layers, as many as take
-   * at most `bytes` together. */
+  /** "auto": as many as fit on GPUs, starting with the last layer. "gpu": on GPUs, starting with the last layer, up
+   * to `bytes` in total. */
   place: "auto" | "cpu" | "gpu";
-  /** With "cpu": layers before this one are not meant. */
+  /** With "cpu": first layer concerned. */
   firstLayer?: number;
-  /** With "cpu": so many layers that have experts; 0: all. */
+  /** With "cpu": number of layers with experts; 0: all. */
   layers?: number;
   /** With "gpu": bytes of experts on all GPUs together. */
   bytes?: number;
@@ -77,17 +77,17 @@ export interface Placement {
 
 /** Options of a load. */
 export interface LoadOptions extends LoadParams, RuntimeParams {
-  /** Indices of GPUs among which the layers are divided. `shares`: relative sizes of their parts. */
+  /** Indices of GPUs that share the layers, in this order. */
   devices?: number[];
-  /** Sizes of the parts of `devices` in relation to one another; absent: in proportion to free memory. */
+  /** Relative shares of `devices`; absent: by free memory. */
   shares?: number[];
-  /** Places of parts of the model; by default everything is where its layer is. */
+  /** Expert offload; by default experts are where their layer is. */
   placements?: Placement[];
-  /** File of packed weights, made by the first load and mapped by later ones, in other processes too. */
+  /** File of packed weights, created by the first load and mapped by later loads, also of other processes. */
   packedPath?: string;
-  /** File that records the self-tests that GPUs have passed, so that later processes skip them. */
+  /** File that records passed GPU self-tests, so that later processes skip them. */
   testedPath?: string;
-  /** Chat template in Jinja, in place of the model's own. */
+  /** Jinja chat template that replaces the model's own. */
   chatTemplate?: string;
 }
 
@@ -103,13 +103,13 @@ export interface Plan {
   cacheHost: number;
   /** KV cache of one session on GPUs. */
   cacheDevice: number;
-  /** What one more token of capacity adds to a session. */
+  /** Memory per additional token of a session's capacity. */
   cacheToken: number;
   /** Scratch memory of a step. */
   scratchHost: number;
   /** Scratch memory of a step on GPUs. */
   scratchDevice: number;
-  /** The most that the load takes for a while. */
+  /** Peak memory during the load. */
   loadPeakHost: number;
   /** All of it in memory. */
   totalHost: number;
@@ -124,7 +124,7 @@ export interface Plan {
   expertsHost: number;
   /** Experts on GPUs. */
   expertsDevice: number;
-  /** What lies on each GPU that has layers, in the order of the layers. */
+  /** Memory on each GPU that has layers, in layer order. */
   devices: { device: number; nLayers: number; weights: number; cache: number; scratch: number; total: number }[];
 }
 /** The memory, in bytes, that a load and a number of sessions will take. Reads no weights. */
@@ -133,7 +133,7 @@ export function plan(
   options?: LoadOptions & { sessions?: number; cache?: CacheOptions },
 ): Promise<Plan>;
 
-/** What a model is, as its file says, and where it was loaded to. */
+/** Description of a model: what its file contains, and where it was loaded. */
 export interface ModelInfo {
   /** Family of the network, such as "llama" or "qwen3". */
   architecture: string;
@@ -153,7 +153,7 @@ export interface ModelInfo {
   headDim: number;
   /** Number of token ids, which begin at 0. */
   vocabSize: number;
-  /** Tokens that the model was made for. */
+  /** Context length in tokens that the model was trained for. */
   contextLength: number;
   /** Index of the device; of several GPUs the first. */
   device: number;
@@ -163,7 +163,7 @@ export interface ModelInfo {
   weightBytes: number;
   /** Layers on GPUs. */
   gpuLayers: number;
-  /** Keys and tensors that `allowUnknown` passed over. */
+  /** Number of keys and tensors that `allowUnknown` ignored. */
   nUnknown: number;
   /** GPUs that have layers, in the order of the layers. */
   devices: { device: number; nLayers: number }[];
@@ -175,15 +175,15 @@ export interface ModelInfo {
   chatTemplate: boolean;
   /** True if the chat template writes the token that begins a text. */
   templateWritesBos: boolean;
-  /** What conversations may have, and "generate". */
+  /** Features of its conversations, and "generate". */
   capabilities: ("generate" | "system" | "tools" | "reason" | "switchReasoning" | "images" | "audio" | "video")[];
   /** Numbers of the embedding of a text (`embed`); 0: the model makes none. */
   embeddingDim: number;
-  /** The pooling of its embeddings; absent: the file names none, so that `embed` has to be told one. */
+  /** The default pooling; absent: the file names none, and `embed` needs one. */
   pooling?: Pooling;
-  /** Scores of its classifier (pooling "rank"); 0: it has none. */
+  /** Classifier outputs (pooling "rank"); 0: no classifier. */
   nScores: number;
-  /** True if it writes a text of another one (encoder and decoder). */
+  /** True for an encoder-decoder model. */
   readsSource: boolean;
   /** Instruction set of matrix products on the CPU, such as "avx2"; empty if it has none. */
   isa: string;
@@ -195,15 +195,15 @@ export interface ModelInfo {
   expertsHost: number;
   /** Bytes of experts on GPUs. */
   expertsDevice: number;
-  /** Steps of so many tokens or more copy the experts on the CPU to the GPU; absent: no step does. */
+  /** Minimum tokens of a step that copies experts from the CPU to the GPU; absent: never. */
   expertsCopiedFrom?: number;
 }
 
-/** Sampling parameters. An absent one is off, so that {} chooses the most likely token. */
+/** Sampling parameters. An absent one is off, so {} is greedy. */
 export interface Sampling extends SamplingParams {}
 
-/** Grammar of a text (constrained decoding), of exactly one kind. `whitespace`: JSON may have white space between its
- * parts. */
+/** Grammar of a text (constrained decoding), of exactly one kind. `whitespace`: generated JSON may contain whitespace.
+ * */
 export type Grammar =
   | { jsonSchema: object | string; whitespace?: boolean }
   | { json: true; whitespace?: boolean }
@@ -218,10 +218,10 @@ export type Tokens = Uint32Array | number[];
 
 declare class Handle {
   protected constructor();
-  /** Ends the calls that use the object, which are rejected ("... is closed"), and frees it. Later calls of it, and of
-   * what was made of it, such as the conversations of a model, fail in the same way. Closing twice is fine. */
+  /** Ends the calls that use the object, which are rejected ("... is closed"), and frees it. Later calls of it and of
+   * dependent objects, such as the conversations of a model, fail alike. Closing twice is fine. */
   close(): void;
-  /** True after `close`, and after `close` of what it was made of. */
+  /** True after `close` of the object, or of the object that it depends on. */
   readonly closed: boolean;
   [Symbol.dispose](): void;
 }
@@ -229,30 +229,29 @@ declare class Handle {
 /** A loaded model. Any number of calls and conversations may use it at once. */
 export class Model extends Handle {
   private constructor();
-  /** Loads a file, a folder, the bytes of a file, which are copied, or a model of the Hub, which `fetchModel` fetches.
-   */
+  /** Loads a file, a folder, a copy of the bytes of a file, or a model of the Hub (see `fetchModel`). */
   static load(
     source: string | Uint8Array,
     options?: LoadOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
   ): Promise<Model>;
-  /** What the model is. */
+  /** Description of the model. */
   readonly info: ModelInfo;
-  /** The sampling that the authors of the model advise, or undefined. */
+  /** The model's recommended sampling parameters, or undefined. */
   readonly advisedSampling: Sampling | undefined;
-  /** A value of the metadata as text. */
+  /** Returns a metadata value as text. */
   meta(key: string): string;
-  /** `special` (default true): adds the tokens that begin and end a text. `parse` (default false): names of control
-   * tokens in the text, such as "<|im_end|>", become these tokens; not for text that users typed. */
+  /** Converts text to tokens. `special` (default true): adds BOS and EOS as the model defines. `parse` (default false):
+   * names of special tokens in the text, such as "<|im_end|>", become these tokens; do not use it for text of users. */
   tokenize(text: string, options?: { special?: boolean; parse?: boolean }): Uint32Array;
-  /** The text of tokens. `special` (default false): with control tokens. */
+  /** Returns the text of tokens. `special` (default false): with special tokens. */
   detokenize(tokens: Tokens, options?: { special?: boolean }): string;
-  /** Embeddings: a vector for each text, list of tokens or prompt; with the pooling "none" the vectors of all its
-   * tokens, one after the other. */
+  /** Returns an embedding per text, list of tokens or prompt; with the pooling "none" the concatenated vectors of all
+   * its tokens. */
   embed(
     texts: (string | Tokens | Prompt)[],
     options?: EmbedParams & { signal?: AbortSignal },
   ): Promise<Float32Array[]>;
-  /** Loads a LoRA adapter of this model: a GGUF file or a folder of PEFT. Fails with "RZ_ERR_MISMATCH" if it is of
+  /** Loads a LoRA adapter of this model: a GGUF file or a PEFT folder. Fails with "RZ_ERR_MISMATCH" if it is of
    * another model. */
   adapter(path: string): Promise<Adapter>;
 }
@@ -266,14 +265,14 @@ export class Adapter extends Handle {
 export interface EncoderOptions extends EncoderParams {
   /** Which encoder of a file to load, if the file has both; by default the vision encoder. */
   kind?: "image" | "audio";
-  /** Passes over keys and tensors that the library does not know. */
+  /** Ignores unknown keys and tensors. */
   allowUnknown?: boolean;
 }
-/** What an encoder is. */
+/** Description of an encoder. */
 export interface EncoderInfo {
   /** Family of the encoder. */
   projector: string;
-  /** The rows of an image attend to each other, so that one step of the model computes them. */
+  /** True if the rows of an image attend to each other, so that one step must compute them all. */
   isMutual: boolean;
   /** Numbers of a row, as many as the embeddings of the model have. */
   rowDim: number;
@@ -281,21 +280,21 @@ export interface EncoderInfo {
   nLayers: number;
   /** Side of a tile in pixels; 0: an image is one tile of any size. */
   tileSide: number;
-  /** The sides of tiles are multiples of so many pixels. */
+  /** Pixels; the sides of tiles are multiples of it. */
   grain: number;
-  /** The fewest rows of an image. */
+  /** Minimum rows of an image. */
   minRows: number;
-  /** The most rows of an image or a sound. */
+  /** Maximum rows of an image or of audio. */
   maxRows: number;
   /** Bytes of weights in memory. */
   weightBytes: number;
   /** Bytes of scratch memory. */
   scratchBytes: number;
-  /** Kinds of media that it makes. */
+  /** Kinds of media that it encodes. */
   kinds: MediaInfo["kind"][];
   /** True for an audio encoder. */
   hears: boolean;
-  /** Samples per second to which sound is resampled; 0 for a vision encoder. */
+  /** Samples per second that audio is resampled to; 0 for a vision encoder. */
   sampleRate: number;
 }
 /** Memory that an encoder will take, in bytes. */
@@ -324,7 +323,7 @@ export interface Pixels {
 }
 /** Bounds on the number of rows: smaller images are enlarged and larger ones shrunk, if the model takes any size. */
 export interface MediaOptions extends MediaParams {
-  /** `Media.step` computes, and prompts reject the medium until it is complete. Signals and progress are ignored. */
+  /** True: `Media.step` encodes, and prompts reject the media until it is done. Signals and progress are ignored. */
   inSteps?: boolean;
 }
 
@@ -340,7 +339,7 @@ export class Encoder extends Handle {
   ): Promise<Encoder>;
   /** The memory, in bytes, that an encoder will take. Reads no weights. */
   static plan(model: Model, path: string, options?: EncoderOptions): Promise<EncoderPlan>;
-  /** What the encoder is. */
+  /** Description of the encoder. */
   readonly info: EncoderInfo;
   /** Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file, or from pixels. */
   encode(
@@ -354,23 +353,23 @@ export class Encoder extends Handle {
     times: ArrayLike<number>,
     options?: MediaOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
   ): Promise<Media>;
-  /** Encodes sound from the bytes of a WAV, MP3, FLAC or Ogg file, or from samples from -1 to 1. Samples of several
-   * `channels` are interleaved and become their mean; `rate` is samples per second of each channel. */
+  /** Encodes audio from the bytes of a WAV, MP3, FLAC or Ogg file, or from samples from -1 to 1. Samples of several
+   * `channels` are interleaved and averaged; `rate` is samples per second of each channel. */
   encodeSound(
     sound: Uint8Array | Float32Array,
     options?: { channels?: number; rate?: number; maxRows?: number; inSteps?: boolean; signal?: AbortSignal;
       progress?: (done: number, total: number) => void },
   ): Promise<Media>;
-  /** The info of an image of this size, without the image. For sound, `width` is the number of samples per channel at
-   * the rate of the encoder. Time and hash are zero. */
+  /** Returns the info of an image of this size, without encoding. For audio, `width` is the number of samples per
+   * channel at the encoder's rate. Time and hash are zero. */
   measure(width: number, height?: number, options?: MediaOptions): MediaInfo;
 }
 
-/** What an image, a video or a sound has become. */
+/** Description of an encoded image, video or audio. */
 export interface MediaInfo {
-  /** What it was. */
+  /** Kind of media. */
   kind: "image" | "audio" | "text" | "vector" | "video";
-  /** Number of rows, each of which takes the place of a token. */
+  /** Number of rows; each occupies a token position. */
   nRows: number;
   /** Number of prompt tokens: the rows, and the model's tokens around and between them. */
   nTokens: number;
@@ -404,40 +403,40 @@ export interface MediaInfo {
   hash: Uint8Array;
 }
 
-/** The encoded rows of an image, a video or a sound, which take the place of tokens in any number of prompts. */
+/** Embeddings of an image, a video or audio, one row per token position, for any number of prompts. */
 export class Media extends Handle {
   private constructor();
-  /** A medium of rows that the caller has encoded, one after the other. `columns` times `lines` is their number, for
-   * models with two-dimensional positions (M-RoPE). */
+  /** Creates media from concatenated embeddings of the caller's own encoder. `columns` * `lines` must be the number of
+   * rows, for models with M-RoPE positions. */
   static fromRows(
     model: Model,
     rows: Float32Array,
     options: { rowDim: number; kind?: "image" | "audio"; columns?: number; lines?: number },
   ): Media;
-  /** Reads the medium that `save` has written. No encoder is needed. */
+  /** Loads media that `save` wrote. Needs no encoder. */
   static load(model: Model, bytes: Uint8Array): Promise<Media>;
-  /** The medium as bytes, which `load` reads. */
+  /** Returns the media as bytes, which `load` reads. */
   save(): Promise<Uint8Array>;
-  /** What the medium is. */
+  /** Description of the media. */
   readonly info: MediaInfo;
-  /** 32 bytes that are the same for the same pixels, options and encoder: a key for caches. */
+  /** 32 bytes, equal for equal pixels, options and encoder: a cache key. */
   readonly hash: Uint8Array;
-  /** Computes for about so many milliseconds, by default to the end, on a medium that was made with `inSteps`. True if
-   * there is more to compute. One step at a time. */
+  /** Encodes media of `inSteps` for about this many milliseconds, by default to the end. Returns true if there is more
+   * to compute. One step at a time. */
   step(milliseconds?: number): Promise<boolean>;
   /** The rows one after the other, each of `info.rowDim` numbers. */
   rows(): Float32Array;
 }
 
-/** Stands for a row of a medium in the tokens of sessions and prompts. */
+/** Placeholder for a row of media in the tokens of sessions and prompts. */
 export const MEDIA_TOKEN: number;
 
 /** A sequence of tokens and media. */
 export class Prompt extends Handle {
-  /** A text gets the tokens that begin a text if it is the first part. `bare`: leaves out the model's tokens around and
+  /** Creates a prompt of parts; a text that is the first part gets BOS. `bare`: omits the model's tokens around and
    * between the rows of media. */
   constructor(model: Model, parts: (string | Tokens | Media)[], options?: { bare?: boolean });
-  /** A prompt of messages, up to where the reply begins. Their content may have media: {type: "image" or "audio",
+  /** Creates a prompt of messages, up to the beginning of the reply. Content may have media: {type: "image" or "audio",
    * media}. */
   static ofChat(
     model: Model,
@@ -461,7 +460,7 @@ export interface StoreInfo {
   nEntries: number;
   /** Files in the folder. */
   nFiles: number;
-  /** Prefixes that were forgotten because they could not be written, as on a full disk. */
+  /** Prefixes dropped because they could not be written, as on a full disk. */
   nUnwritten: number;
   /** Bytes of prefixes in memory. */
   memoryBytes: number;
@@ -560,7 +559,7 @@ interface TextOptions {
 /** Options of `Session.generate`. */
 export interface GenerateOptions extends TextOptions, JobParams {}
 
-/** Without `sampling`, a reply is sampled as the authors of the model advise. The grammar applies to the content. */
+/** Without `sampling`, a reply uses the recommended sampling parameters. The grammar applies to the content. */
 export interface ReplyOptions extends TextOptions, ReplyParams, ToolOptions {}
 
 /** A piece of a reply. */
@@ -591,39 +590,39 @@ export type End = "end" | "length" | "stop" | "context" | "grammar" | "failed" |
 export interface ConversationInfo {
   /** Number of messages. */
   nMessages: number;
-  /** The first message of a turn that is in prompts: not 0 if turns were left out (overflow "forget"). */
+  /** Index of the first message in prompts, > 0 after turns were left out (overflow "forget"). */
   firstInPrompt: number;
-  /** Of the reply; null before the first one. */
+  /** Phase of the reply; null before the first one. */
   state: "prompt" | "tokens" | "ended" | null;
   /** Why the reply has ended; null if it has not. */
   end: End | null;
-  /** Why its steps end now though it has not ended. */
+  /** The reason why its steps are stopped, though it has not ended. */
   stopped: "cancelled" | "deadline" | null;
   /** Tokens of the prompt. */
   promptTokens: number;
-  /** Number of prompt tokens that the KV cache held already. */
+  /** Prompt tokens reused from the KV cache. */
   reusedTokens: number;
-  /** Tokens of the prompt that are computed. */
+  /** Prompt tokens computed so far. */
   promptDone: number;
   /** Tokens of the reply. */
   nTokens: number;
-  /** Tokens of it that are reasoning. */
+  /** Reasoning tokens of the reply. */
   reasoningTokens: number;
-  /** Draft tokens that were computed. */
+  /** Draft tokens that were verified. */
   drafted: number;
-  /** Draft tokens that were right. */
+  /** Draft tokens that were accepted. */
   accepted: number;
   /** Tokens in the KV cache. */
   cacheLen: number;
-  /** Tokens that the KV cache has room for. */
+  /** Capacity of the KV cache in tokens. */
   cacheCapacity: number;
   /** Number of media in the messages. */
   nMedia: number;
-  /** Nanoseconds of the steps of the prompt. */
+  /** Nanoseconds of prefill steps. */
   promptNs: number;
-  /** Nanoseconds of the steps of tokens. */
+  /** Nanoseconds of decode steps. */
   tokensNs: number;
-  /** Nanoseconds from the begin of the reply to its first token. */
+  /** Time to first token in nanoseconds. */
   firstTokenNs: number;
 }
 
@@ -644,9 +643,9 @@ export class Conversation extends Handle {
   readonly info: ConversationInfo;
   /** Appends a text of a role ("user"), a message, or a list of them. */
   add(messages: string | Message | Message[], role?: string): void;
-  /** The media of the messages, by the numbers in their parts. */
+  /** The media of the messages, by the index in content parts. */
   readonly media: Media[];
-  /** The messages from number `first` (0) on. An unfinished reply is not among them. */
+  /** Returns the messages from index `first` (0) on, without an unfinished reply. */
   messages(first?: number): Message[];
   /** Removes the messages after the first `count`. */
   rewind(count: number): void;
@@ -659,20 +658,20 @@ export class Conversation extends Handle {
   setOverflow(overflow: "fail" | "forget"): void;
   /** Sets the LoRA adapters of later replies. The next reply computes the KV cache again. */
   setAdapters(adapters: Adapters): void;
-  /** Sets the store of later replies; null: none. */
+  /** Sets the prefix cache for later replies; null: none. */
   setStore(store: Store | null): void;
-  /** A second conversation with the same messages, which shares their KV cache (copy-on-write). */
+  /** Returns a copy of the conversation, which shares the KV cache copy-on-write. */
   fork(): Conversation;
   /** The conversation and its KV cache as bytes, which `load` reads. */
   save(): Promise<Uint8Array>;
-  /** Adds a message of the user and yields the content of the reply. If the loop is left or aborted, the text so far
+  /** Adds a user message and yields the content of the reply. If the loop is left or aborted, the text so far
    * stays as a message; any other failure restores the messages. */
   say(text: string, options?: ReplyOptions): AsyncGenerator<string, void, void>;
   /** Yields all parts of a reply. Leaving the loop early gives the reply up; with `keep` the text so far becomes a
    * message. */
   reply(options?: ReplyOptions): AsyncGenerator<Part, void, void>;
-  /** Reads the messages into the KV cache, so that the next reply begins sooner: a long document, the world of a game.
-   * The options are the options of the next reply. Adds no message. */
+  /** Prefills the messages, which lowers the next reply's time to first token. Pass the options of the next reply. Adds
+   * no message. */
   read(options?: ToolOptions & Pick<ReplyOptions, "reasoning" | "priority" | "signal">): Promise<void>;
   /** Ends the loop over a reply, as if the loop had been left. */
   stop(): void;
@@ -680,7 +679,7 @@ export class Conversation extends Handle {
   logprobs(): (TokenLogprob & { likeliest: TokenLogprob[] })[];
 }
 
-/** The tokens of a text with their KV cache, for texts that are no conversations. */
+/** Tokens with their KV cache, for text generation without a conversation. */
 export class Session extends Handle {
   /** An empty session. */
   constructor(model: Model, options?: { cache?: CacheOptions; adapters?: Adapters });
@@ -690,17 +689,17 @@ export class Session extends Handle {
   readonly model: Model;
   /** Number of tokens. */
   readonly length: number;
-  /** Number of tokens that there is room for. */
+  /** Context length in tokens. */
   readonly capacity: number;
   /** The tokens, with MEDIA_TOKEN for each row of a medium. */
   readonly tokens: Uint32Array;
   /** Keeps the first `length` tokens and removes the others. */
   truncate(length: number): void;
-  /** A second session with the same tokens, which shares their KV cache (copy-on-write). */
+  /** Returns a copy of the session, which shares the KV cache copy-on-write. */
   fork(): Session;
   /** The session and its KV cache as bytes, which `load` reads. */
   save(): Promise<Uint8Array>;
-  /** Continues a text, tokens or a prompt. Leading tokens that the KV cache holds already are not computed again.
-   * Without `sampling`, the most likely token is chosen. */
+  /** Continues a text, tokens or a prompt. A prefix that is already in the KV cache is not computed again. Without
+   * `sampling`, decoding is greedy. */
   generate(prompt: string | Tokens | Prompt, options?: GenerateOptions): AsyncGenerator<string, void, void>;
 }
