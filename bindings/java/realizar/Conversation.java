@@ -247,14 +247,14 @@ public final class Conversation extends Handle {
         return reply(new Options());
     }
 
-    /** The same with flags beside those of the options. */
+    /** The same with flags in addition to those of the options. */
     private Reply reply(Options options, int flags) {
         return begin(options, flags, Header::rz_conversation_reply);
     }
 
-    /** Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game. {@link
-     * Reply#step} computes, as for a reply; there are no parts, and no message is added. The options are the options
-     * of the next reply: tools, reasoning and priority apply. */
+    /** Begins a prefill of the messages, which lowers the next reply's time to first token. {@link Reply#step}
+     * computes; there are no parts, and no message is added. Pass the options of the next reply: tools, reasoning and
+     * priority apply. */
     public Reply read(Options options) {
         return begin(options, 0, Header::rz_conversation_read);
     }
@@ -334,7 +334,7 @@ public final class Conversation extends Handle {
         if (last != null) last.cancel();
     }
 
-    /** Adds a message of the user and generates the whole reply. {@code onText} receives the content piece by piece; an
+    /** Adds a user message and generates the whole reply. {@code onText} receives the content piece by piece; an
      * exception of {@code onText} ends the reply and is rethrown. {@link #cancel} and an interrupt of the thread end
      * the reply with CancellationException. In these cases the text so far stays as a message; any other failure
      * restores the messages. In {@code onText} the conversation is in use: what changes it throws BusyException. */
@@ -448,12 +448,12 @@ public final class Conversation extends Handle {
             Header.rz_conversation_adapters_set(conversation, all, scales, n, e)));
     }
 
-    /** Sets the store of later replies; null: none. */
+    /** Sets the prefix cache for later replies; null: none. */
     public void setStore(@Nullable Store store) {
         set((arena, conversation) -> e -> use(store, pointer -> Header.rz_conversation_store_set(conversation, pointer, e)));
     }
 
-    /** Sets what stops every call that computes from now on, in place of {@link Setup#cancel}; null: nothing. */
+    /** Sets the cancel of later computing calls, instead of {@link Setup#cancel}; null: none. */
     public void setCancel(@Nullable Cancel cancel) {
         set((arena, conversation) -> e -> use(cancel, pointer -> Header.rz_conversation_cancel_set(conversation, pointer, e)));
     }
@@ -463,7 +463,7 @@ public final class Conversation extends Handle {
         alone(() -> call((arena, conversation) -> Native.check(arena, call.apply(arena, conversation))));
     }
 
-    /** A second conversation with the same messages, which shares their KV cache (copy-on-write). */
+    /** Returns a copy of the conversation, which shares the KV cache copy-on-write. */
     public Conversation fork() {
         return call((arena, conversation) -> new Conversation(model, Native.made(arena, out -> e ->
             Header.rz_conversation_fork(conversation, out, e))));

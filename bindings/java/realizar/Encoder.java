@@ -260,8 +260,8 @@ public final class Encoder extends Handle {
         });
     }
 
-    /** Encodes an image in memory, whose rows start at the top. {@code stride}: bytes from one row to the next; 0: rows
-     * follow one another. */
+    /** Encodes an image in memory, whose rows start at the top. {@code stride}: bytes from one row to the next; 0:
+     * contiguous. */
     public Media encode(ByteBuffer pixels, PixelFormat format, int width, int height, int stride, Choices choices) {
         Native.given(pixels, "pixels");
         Native.given(choices, "choices");
@@ -283,8 +283,8 @@ public final class Encoder extends Handle {
         });
     }
 
-    /** Encodes a video: at least two frames of one size, one behind the other without gaps, and the time of each in
-     * seconds from its beginning. Of the choices the rows are bounds on all frames together. */
+    /** Encodes a video: at least two frames of one size, contiguous, and the time of each in seconds from its
+     * beginning. The choices of rows are bounds for all frames together. */
     public Media encodeFrames(ByteBuffer pixels, double[] times, PixelFormat format, int width, int height, Choices choices) {
         Native.given(pixels, "pixels");
         Native.given(times, "times");
@@ -312,9 +312,8 @@ public final class Encoder extends Handle {
         });
     }
 
-    /** Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, {@code rate} of each a
-     * second. Several channels become their mean. Of the choices, maxRows, cancel and progress apply; progress counts
-     * parts. */
+    /** Encodes audio: interleaved samples of the channels, from -1 to 1, {@code rate} per channel and second. Several
+     * channels are averaged. Of the choices, maxRows, cancel and progress (in parts) apply. */
     public Media encodeSamples(float[] samples, int channels, int rate, Choices choices) {
         Native.given(samples, "samples");
         Native.whole(channels, "channels");
@@ -335,7 +334,7 @@ public final class Encoder extends Handle {
         });
     }
 
-    /** A call that makes a medium. */
+    /** A call that creates media. */
     private interface Encoding {
         int apply(Memory encoder, Memory params, Memory out, Memory error);
     }
@@ -345,7 +344,7 @@ public final class Encoder extends Handle {
         return call((arena, encoder) -> {
             var params = choices.params(arena);
             Encoding encoding = prepared.apply(arena);
-            if (choices.flags != 0) { // later steps would find neither
+            if (choices.flags != 0) { // later steps would have neither
                 return new Media(Native.made(arena, out -> e -> encoding.apply(encoder, params, out, e)));
             }
             return new Media(Reported.call(arena, params, Header.rz_media_params, choices.progress, choices.cancel, () ->

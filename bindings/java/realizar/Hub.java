@@ -40,9 +40,9 @@ import java.util.regex.Matcher;
  * Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantization" become a path in the cache that the
  * Hub's own client uses.
  *
- * <p>A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's
- * blobs, checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there;
- * refs/main names that snapshot last.
+ * <p>A model that is complete in the cache needs no connection. Otherwise files are downloaded next to the cache's
+ * blobs, verified with the Hub's hashes, renamed, and linked into a snapshot once all are complete; refs/main is
+ * updated last.
  */
 final class Hub {
     static final String PREFIX = "hf:";
@@ -53,21 +53,21 @@ final class Hub {
      * file. Tests shorten it. */
     static int timeout = 30_000;
     private static final Timer TIMER = new Timer("realizar hub", true);
-    /** Tells whether links are made. */
+    /** True if links are created. */
     static boolean hasLinks = true;
 
     /** A file as the Hub lists it, with its SHA-256, or git's hash of it. */
     record Listed(String name, long size, String digest) {}
 
-    /** What the library makes of a model's name and, by a listing, the files of the model, of which {@code load} is the
-     * one to load; empty: the folder. */
+    /** A parsed model name and, given a listing, the model's files; {@code load} is the one to load; empty: the
+     * folder. */
     record Choice(String repository, String encoder, String commit, String load, List<Listed> files) {}
 
     /** {@code listing} may be null; {@code flags}: Header.RZ_HUB_CACHED for files of the cache. */
     static Choice choose(String model, String listing, long free, int flags) {
         try (Arena arena = new Arena()) {
             Memory name = Native.bytes(arena, model, "name");
-            // A listing of no bytes would stand for none.
+            // An empty listing would mean no listing.
             Memory json = listing == null ? Memory.NULL : Native.bytes(arena, listing + " ", "a listing");
             var chosen = (Map<?, ?>) Json.read(Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
                 Header.rz_hub_choose_into(name, name.size, json, json.size, free, flags, out, capacity, written, e)).text());
@@ -83,7 +83,7 @@ final class Hub {
         }
     }
 
-    /** A connection that has failed, or the status of an answer. */
+    /** A failed connection, or a response status. */
     private static final class Cut extends Exception {
         final int status;
 
@@ -124,7 +124,7 @@ final class Hub {
         return value == null || value.isEmpty() ? otherwise : value;
     }
 
-    /** The path of a model, which is fetched where it is not in the cache. {@code free}: bytes of memory, 0 where
+    /** Returns the path of a model and downloads it if it is not in the cache. {@code free}: bytes of memory; 0:
      * unknown. */
     static Path fetch(String model, long free, Map<String, String> environment, Model.Load.Progress progress) {
         return new Hub(choose(model, null, 0, 0).repository, environment, progress).path(model, free);
@@ -147,7 +147,7 @@ final class Hub {
         try {
             all(chosen.commit, chosen.files);
         } catch (IOException e) {
-            // The text of an exception, which systems translate, is all that names a full disk: its room is looked at.
+            // Only the text of an exception, which systems translate, names a full disk: check its free space.
             if (room() < 1 << 20) checkRoom(Long.MAX_VALUE);
             String why = e instanceof FileSystemException f && f.getReason() != null ? f.getReason() : e.getClass().getSimpleName();
             var failed = failed(root + " cannot be written (" + why + "): set HF_HOME to a folder that can");
@@ -157,7 +157,7 @@ final class Hub {
         return model(chosen.commit, chosen.load);
     }
 
-    /** The path of a model that is complete, or null. */
+    /** Returns the path of a complete model, or null. */
     private Path find(String model, long free) {
         var files = new ArrayList<Map<String, Object>>();
         String commit;
@@ -237,7 +237,7 @@ final class Hub {
         throw strange();
     }
 
-    /** The status of an answer, whose headers may come a byte at a time, and after an interrupt not at all. */
+    /** Returns the status of a response, whose headers may come byte by byte, or never after an interrupt. */
     private static int answer(HttpURLConnection connection) throws IOException {
         long end = System.nanoTime() + timeout * 1_000_000L;
         var waiting = Thread.currentThread();
@@ -353,7 +353,7 @@ final class Hub {
         return folder.resolve("blobs").resolve(listed.digest);
     }
 
-    /** Another name than other programs take, because locks of Java on files are others than theirs on Unix. */
+    /** A lock file of its own, because Java's file locks differ from other programs' on Unix. */
     private static Path partOf(Path blob) {
         return blob.resolveSibling(blob.getFileName() + ".java.part");
     }
@@ -391,7 +391,7 @@ final class Hub {
         void make(Path path) throws IOException;
     }
 
-    /** Makes a file under another name, and renames it. */
+    /** Writes a file under another name, and renames it. */
     private static void beside(Path file, Making making) throws IOException {
         Path other = file.resolveSibling(file.getFileName() + "." + UUID.randomUUID());
         try {
@@ -402,7 +402,7 @@ final class Hub {
         }
     }
 
-    /** Puts a blob into a snapshot: a relative link, or the file itself where links cannot be made. */
+    /** Adds a blob to a snapshot: a relative link, or the file itself if links are not supported. */
     private static void link(Path path, Path blob) throws IOException {
         Files.createDirectories(path.getParent());
         if (Files.exists(path)) return;
@@ -417,7 +417,7 @@ final class Hub {
         }
     }
 
-    /** Brings a file into the cache, unless it is there. */
+    /** Downloads a file to the cache, unless it is there. */
     private void one(String commit, Listed listed) throws IOException {
         Path blob = blob(listed), part = partOf(blob), locks = root.resolve(".locks").resolve(folder.getFileName());
         Files.createDirectories(locks);
@@ -464,11 +464,11 @@ final class Hub {
             hash.update(("blob " + listed.size + "\0").getBytes(StandardCharsets.US_ASCII));
             return hash;
         } catch (NoSuchAlgorithmException e) {
-            throw new IllegalStateException(e); // both belong to every Java
+            throw new IllegalStateException(e); // every Java has both
         }
     }
 
-    /** Continues a file up to its size. True if the file has the right hash. */
+    /** Resumes a file until it is complete. True if its hash is right. */
     private boolean receive(String commit, Path part, Listed listed) throws IOException {
         String escaped;
         try {
@@ -508,7 +508,7 @@ final class Hub {
         return at[0] == listed.size && String.format("%0" + listed.digest.length() + "x", new BigInteger(1, hash[0].digest())).equals(listed.digest);
     }
 
-    /** Counts and hashes what comes, up to some bytes more than the file has, and writes it where {@code out} is not
+    /** Counts and hashes the data, up to some bytes more than the file has, and writes it if {@code out} is not
      * null. */
     private void take(InputStream in, OutputStream out, MessageDigest[] hash, long[] at, long size) throws IOException, Cut {
         var buffer = new byte[1 << 18];

@@ -84,14 +84,14 @@ public final class Model extends Handle {
             return this;
         }
 
-        /** Places of parts of the model; none: everything is where its layer is. */
+        /** Expert offload; none: experts are where their layer is. */
         public Load placements(List<Placement> placements) {
             this.placements = Native.all(placements, "placements");
             return this;
         }
 
-        /** Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no
-         * step; by default those for which this takes less time, as the load measures. */
+        /** Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: never; by
+         * default measured at load. */
         public Load expertsCopiedFrom(int tokens) {
             expertsCopiedFrom = Native.whole(tokens, "tokens");
             return this;
@@ -230,7 +230,7 @@ public final class Model extends Handle {
     /** Number and time of the calls of one kind. */
     public record Phase(long count, long nanoseconds) {}
 
-    /** What one kind of device has done. {@code latencyHistogram}: latencies under 1 microsecond, from 1 to below 2,
+    /** Counters of one kind of device. {@code latencyHistogram}: latencies under 1 microsecond, from 1 to below 2,
      * from 2 to below 4, and so on. */
     public record Work(long dispatches, long bytes, long latencySum, long latencyMin, long latencyMax, double latencyMean, double latencyVariance,
         List<Long> latencyHistogram) {}
@@ -266,13 +266,14 @@ public final class Model extends Handle {
     }
 
     /**
-     * The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in the cache of the
-     * Hub's own client, which is fetched where it is not complete there: by the largest quantization of at most 8 bits
-     * that fits into the free memory where none is named. A later call continues a fetch that was interrupted.
+     * Downloads a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", to the cache of the
+     * Hub's own client and returns its path. A model that is complete in the cache needs no connection. Without a
+     * quantization, the largest one of at most 8 bits that fits into free memory is chosen. Interrupted downloads
+     * resume.
      *
-     * <p>{@code progress} may be null; false of it, and an interrupt of the thread, end the fetch with
+     * <p>{@code progress} may be null; if it returns false, or the thread is interrupted, the download ends with
      * CancellationException. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the
-     * environment are heeded.
+     * environment apply.
      */
     public static Path fetch(String name, Load.@Nullable Progress progress) {
         Native.given(name, "name");
@@ -351,7 +352,8 @@ public final class Model extends Handle {
         return info;
     }
 
-    /** The sampling that the authors of the model advise, or null. A {@link Session} does not apply it by itself. */
+    /** Returns the model's recommended sampling parameters, or null. A {@link Session} does not apply them by itself.
+     * */
     public @Nullable Options advisedSampling() {
         return call((arena, model) -> {
             var layout = Header.rz_model_sampling;
@@ -361,7 +363,7 @@ public final class Model extends Handle {
             return new Options().temperature(Native.real(out, layout, "temperature")).topK(Native.integer(out, layout, "top_k"))
                 .topP(Native.real(out, layout, "top_p")).minP(Native.real(out, layout, "min_p"))
                 .repeatPenalty(Native.real(out, layout, "repeat_penalty")).penaltyWindow(Native.integer(out, layout, "penalty_window"))
-                .temperatureFirst(true); // they advise it for transformers
+                .temperatureFirst(true); // recommended for transformers, with its order
         });
     }
 
@@ -383,7 +385,7 @@ public final class Model extends Handle {
 
     /** The elements of an array of the metadata as texts. */
     public List<String> metaList(String key) {
-        meta(key); // so that a missing key is not an empty list
+        meta(key); // a missing key must be an error, not an empty list
         return listed((arena, model, i) -> {
             var name = Native.terminated(arena, key, "key");
             return Native.filled(arena, 1, 256,
@@ -395,7 +397,7 @@ public final class Model extends Handle {
         Memory at(Arena arena, Memory model, long i);
     }
 
-    /** Entries up to the one that there is not. */
+    /** Returns the entries up to the first missing one. */
     private List<String> listed(Entry entry) {
         var all = new ArrayList<String>();
         for (;;) {
@@ -418,8 +420,8 @@ public final class Model extends Handle {
         return tokenize(text, special, false);
     }
 
-    /** {@code special}: adds the tokens that begin and end a text, as the model asks. {@code parse}: names of control
-     * tokens in the text become these tokens; not for text that users typed. */
+    /** {@code special}: adds BOS and EOS as the model defines. {@code parse}: names of special tokens in the text
+     * become these tokens; do not use it for text of users. */
     public int[] tokenize(String text, boolean special, boolean parse) {
         Native.given(text, "text");
         int flags = (special ? Header.RZ_TOKENIZE_ADD_SPECIAL : 0) | (parse ? Header.RZ_TOKENIZE_PARSE_SPECIAL : 0);
@@ -430,12 +432,12 @@ public final class Model extends Handle {
         });
     }
 
-    /** The text of tokens, without control tokens. */
+    /** Returns the text of tokens, without special tokens. */
     public String detokenize(int... tokens) {
         return detokenize(tokens, false);
     }
 
-    /** The text of tokens; {@code special}: with control tokens. */
+    /** Returns the text of tokens; {@code special}: with special tokens. */
     public String detokenize(int[] tokens, boolean special) {
         Native.wholes(tokens, "tokens");
         return call((arena, model) -> {
@@ -453,13 +455,13 @@ public final class Model extends Handle {
             Header.rz_token_bytes_into(model, token, out, capacity, written, Memory.NULL, e)).bytes());
     }
 
-    /** True for a token that ends a turn or a text. */
+    /** True for a token that ends a turn or a text (EOS, EOT). */
     public boolean isEnd(int token) {
         Native.whole(token, "token");
         return use(model -> Header.rz_token_is_end(model, token) != 0);
     }
 
-    /** Turns tokens into text as they come. */
+    /** Returns a stream that converts tokens to text as they are generated. */
     public TextStream textStream() {
         return call((arena, model) -> new TextStream(Native.made(arena, out -> e -> Header.rz_textstream_new(model, out, e))));
     }
@@ -475,7 +477,8 @@ public final class Model extends Handle {
         });
     }
 
-    /** The tokens of a conversation, up to where the reply begins. No text in it becomes a control token. */
+    /** Returns the tokens of a conversation, up to the beginning of the reply. Its text never becomes a special token.
+     * */
     public int[] tokenizeChat(Transcript transcript) {
         return tokenizeChat(Native.given(transcript, "transcript").json());
     }
