@@ -73,8 +73,8 @@ public:
     bool Begin();
 
     /** Sets the JSON schema of answers (structured output), from the next question until another model is loaded;
-     *  empty: none. The first schema of a model takes some tenths of a second. Returns false and logs the error if it is
-     *  invalid. */
+     *  empty: none. The first schema of a model takes some tenths of a second. Returns false and logs the error if it
+     *  is invalid. */
     UFUNCTION(BlueprintCallable, Category = "Realizar")
     bool SetSchema(const FString& Json);
 
