@@ -49,7 +49,7 @@ pub struct Network<'a> {
     pub embeddings: EmbeddingHead,
     /// Keys and tensors that the network does not use.
     pub passed: Passed,
-    /// The order of RoPE pairs in GGUF files of the architecture, if it has common RoPE.
+    /// Order of RoPE pairs in the architecture's GGUF files; `None` without common RoPE.
     pub(super) gguf_pairs: Option<RopePairs>,
     /// Matrices whose products are scaled by the file.
     pub(super) scaled: Vec<Weight>,

@@ -8,14 +8,14 @@ use crate::format::Source;
 const MAX_WIDTH: usize = 1 << 20;
 const MAX_HEADS: usize = 4096;
 
-/// How an architecture differs from others in shared code; the defaults unless its file in `arch` says otherwise.
+/// Properties that an architecture's file in `arch` sets for shared code; the defaults fit most architectures.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Traits {
     /// True without attention.
     pub attentionless: bool,
     /// True if MTP layers may follow the trunk.
     pub predicts: bool,
-    /// True for a draft head for another network; its file may give only the size of the vocabulary.
+    /// True for a draft head for another network; the file may declare only the vocabulary size.
     pub drafts: bool,
     /// True if the embedding is the output matrix of a file without one (tied embeddings).
     pub head_embeds: bool,
@@ -57,7 +57,7 @@ pub struct Hyper {
     /// The heads of every layer; if layers differ, their maximum.
     pub heads: HeadShape,
     pub vocab: usize,
-    /// As declared by the file; nothing is sized by it.
+    /// As declared by the file; no memory is sized by it.
     pub context_length: u32,
 }
 
@@ -79,7 +79,7 @@ impl Hyper {
         let most = |list: &[usize]| list.iter().copied().max().unwrap_or(0);
         let n_blocks = required("block_count", 1024)?;
         let n_predicting = keys.size("nextn_predict_layers")?.unwrap_or(0);
-        // All layers of a draft head are its own.
+        // A draft head that consists only of MTP layers has these as ordinary layers.
         let n_predicting = if traits.drafts && n_predicting == n_blocks { 0 } else { n_predicting };
         let Some(n_layers) = n_blocks.checked_sub(n_predicting).filter(|&n| n > 0) else {
             return Err(keys.unsupported("nextn_predict_layers"));

@@ -11,7 +11,7 @@ use crate::graph::program::{MAX_KEY_DIM, MAX_TAPS, STATE_ALIGN};
 /// Bound of a file's widths, far above any real network.
 const MAX_WIDTH: usize = 1 << 20;
 
-/// A matrix product before it is emitted, and its scale.
+/// A matrix product that is not emitted yet, and its scale.
 pub type Product = (Projection, f32);
 
 /// The sizes of a Mamba block.
@@ -381,7 +381,7 @@ impl Builder<'_> {
         }
         let dt = self.project(dt, "ssm_dt", inner)?;
         self.activate(dt, Activation::Softplus);
-        // The file has the rates of a channel together, the op needs them by state.
+        // The file has rates by channel and state, the op needs them by state and channel.
         let rates = self.tensors.values(&self.name("ssm_a"), inner, state)?;
         let rates =
             (0..state).flat_map(|n| (0..inner).map(move |i| (i, n))).map(|(i, n)| rates[i * state + n]).collect();

@@ -37,7 +37,7 @@ pub fn key(key: &str) -> bool {
     KEYS.iter().any(|(name, _)| *name == key)
 }
 
-/// True for a tensor that does not affect the logits of networks that do not use it.
+/// True for a tensor that has no effect on logits if the network does not use it.
 pub fn tensor(name: &str) -> bool {
     // Classifier heads are used by pooling.
     name.starts_with("cls.") || TENSORS.iter().any(|(ending, _)| name.ends_with(ending))

@@ -1,5 +1,5 @@
 //! From the hidden states of a text to its embedding: pooling, dense layers, and the head of a reranking classifier.
-//! Kept in f32 whatever the file's types, because they are small.
+//! The weights are kept in f32 whatever the file's types, because they are small.
 
 /// How the hidden states of a text's tokens become one vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

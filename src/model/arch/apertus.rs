@@ -9,7 +9,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    // The network does not use them.
+    // The network does not use these biases.
     b.leave_out(&["attn_q_norm.bias", "attn_k_norm.bias"]);
     let x = b.embed(1.0)?;
     b.layers(|b, i| {

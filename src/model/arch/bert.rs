@@ -84,7 +84,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Experts, with biases after their sum if a folder has them.
+/// Experts, with biases added after the sum of experts if a folder has them.
 fn mixture(b: &mut Builder, x: TensorId, moe: Moe) -> Result<TensorId> {
     let out = b.experts(x, moe)?;
     if b.has("ffn_exps.bias") {

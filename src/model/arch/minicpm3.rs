@@ -12,7 +12,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     if b.keys.size("attention.value_length")?.is_none() {
         b.hyper.heads.value_dim = b.hyper.hidden / b.hyper.heads.n_heads;
     }
-    // Latent attention would scale scores by it.
+    // Latent attention would scale scores by this factor.
     if rope::attention_factor(&b.keys)?.is_some_and(|factor| factor != 1.0) {
         return Err(b.keys.unsupported("rope.scaling.attn_factor"));
     }

@@ -13,7 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let ffn = b.per_layer("feed_forward_length")?;
     let moe = b.told_moe(RouterScore::Sigmoid)?.map(|moe| Moe { activation: Relu2, ..moe });
     b.keys.ignore("rope.");
-    // The tensors determine it.
+    // The tensors determine this width.
     b.keys.ignore("moe_latent_size");
     let x = b.embed(1.0)?;
     b.layers(|b, i| {

@@ -7,7 +7,7 @@ use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::rope::{RopeConfig, RopeScaling, sections};
 
-/// Tensors of CogVLM for image tokens, and those that it does not use.
+/// Tensors of CogVLM for image tokens, and tensors that CogVLM does not use.
 const IMAGE_PARTS: [&str; 6] = [
     "vis_attn_qkv.weight",
     "vis_attn_output.weight",
@@ -31,7 +31,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         }
         "paddleocr" => {
             config.sections = sections(&b.keys, false)?;
-            // Its layers are dense, whatever the file says.
+            // The layers are dense, whatever the file says.
             ["expert_count", "expert_used_count"].into_iter().for_each(|key| b.keys.ignore(key));
         }
         "pangu-embedded" => b.leave_out(&["rope_freqs.weight"]),

@@ -120,7 +120,7 @@ impl<'a> Builder<'a> {
         self.states = Some(x);
     }
 
-    /// Ends the encoder of an encoder-decoder network; its decoder attends to these hidden states.
+    /// Ends the encoder of an encoder-decoder network, whose decoder attends to the hidden states `x`.
     pub fn end_encoder(&mut self, x: TensorId) {
         self.encoder = Some(std::mem::take(&mut self.program).finish(0, &[x]));
         self.shared = None;
@@ -144,7 +144,7 @@ impl<'a> Builder<'a> {
         stored
     }
 
-    /// Adds a KV layer. Layers of an encoder share one, because it computes a text in one step.
+    /// Adds a KV layer. Layers of an encoder share one KV layer, because an encoder computes a text in one step.
     pub(super) fn kv_layer(&mut self, layer: KvLayer, mask: Mask) -> KvLayerId {
         match self.shared {
             Some((shared, id)) if shared == layer && !mask.is_causal() => id,

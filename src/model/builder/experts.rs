@@ -38,7 +38,7 @@ impl Builder<'_> {
             keys.get(key);
         }
         keys.get("expert_shared_feed_forward_length");
-        // In GGUF files this key has no effect unless the network reads it; in folders it has.
+        // This key affects folders, and only those GGUF networks that read it.
         let told = keys.flag("expert_weights_norm")?.filter(|_| self.is_folder());
         let renormalise = told.unwrap_or(renormalise);
         let routing = Routing::new(RouterScore::Softmax, n_used, renormalise);

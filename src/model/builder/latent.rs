@@ -31,7 +31,7 @@ pub struct Latent {
     scale: f32,
     /// Epsilon of the norms of latent vectors.
     eps: f32,
-    /// Scale of queries by the logarithm of their position, in units of `period`.
+    /// Factor of the logarithm of the position, in units of `period`, that scales queries.
     growth: f32,
     period: usize,
     /// A token attends to itself and the `window - 1` tokens before it; 0: to all.
@@ -88,7 +88,7 @@ impl Builder<'_> {
         self.latent_of("", pairs, rope, true)
     }
 
-    /// Returns the file's latent attention without RoPE; its keys need no shared part.
+    /// Returns the file's latent attention without RoPE; keys need no shared RoPE part.
     pub fn still_latent(&mut self) -> Result<Latent> {
         self.latent_of("", RopePairs::Adjacent, None, false)
     }

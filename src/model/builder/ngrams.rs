@@ -8,7 +8,7 @@ use crate::graph::program::MAX_TAPS;
 
 /// Parameters of an n-gram embedding.
 pub struct Ngrams {
-    /// The layer that adds it.
+    /// The layer that adds the embedding.
     pub layer: usize,
     /// Number of values of a row.
     width: usize,
@@ -67,7 +67,7 @@ impl Builder<'_> {
         Ok(Some(Ngrams { layer, width, n, taps, multipliers, heads, end }))
     }
 
-    /// Adds the n-gram embedding to each stream, gated by its similarity to a key, and the convolution of the sum.
+    /// Adds to each stream the n-gram embedding, gated by a key's similarity to the stream, and its convolution.
     pub fn add_ngrams(&mut self, streams: TensorId, ngrams: &Ngrams) -> Result<()> {
         let Ngrams { width, n, taps, multipliers, heads, end, .. } = ngrams;
         let (hidden, all) = (self.hyper.hidden, self.program.width(streams));

@@ -27,7 +27,7 @@ pub enum SharedKeys<'a> {
 }
 
 impl Builder<'_> {
-    /// Returns the heads of a layer if files may list them; either number may be 0.
+    /// Returns the heads of a layer, for files that may list them per layer; either number may be 0.
     pub fn heads(&self, layer: usize) -> Result<HeadShape> {
         let of_layer = |key, common| match self.keys.per_layer_sizes(key, self.hyper.n_layers)? {
             Some(list) => Ok::<_, Error>(list[layer]),

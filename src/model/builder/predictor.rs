@@ -220,7 +220,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Returns the clusters of a file that has them.
+    /// Returns the file's clusters, if any.
     fn clusters(&mut self, normed: TensorId) -> Result<Option<Clusters>> {
         let (vocab, used) = (self.hyper.vocab, self.keys.size("masked_embd_top_k")?);
         let is_told = self.keys.flag("masked_embd")? == Some(true);

@@ -214,7 +214,7 @@ impl Builder<'_> {
         Ok(out)
     }
 
-    /// Returns the normalized streams, and the mean of these times the sigmoid of low-rank gates.
+    /// Returns the normalized streams, and their mean after multiplication by the sigmoid of low-rank gates.
     pub fn gated_mean(&mut self, streams: TensorId, part: &str, rank: usize) -> Result<[TensorId; 2]> {
         let all = self.program.width(streams);
         let h = self.normed_streams(streams, &format!("{part}_norm"))?;
@@ -226,7 +226,7 @@ impl Builder<'_> {
         Ok([h, self.mean_stream(gated)])
     }
 
-    /// Adds the result of a block that reads their `gated_mean` to the streams, weighted per stream.
+    /// Adds the result of a block that reads the streams' `gated_mean` to the streams, weighted per stream.
     pub fn connect_by_gates(
         &mut self,
         streams: TensorId,

@@ -66,7 +66,7 @@ pub enum Pace {
     Pairs,
     /// All rows are contiguous, with M-RoPE time positions per second (Qwen2.5-VL).
     Seconds(f32),
-    /// Each pair is an image after its timestamp as text (Qwen3-VL).
+    /// Each pair is an image that follows its timestamp as text (Qwen3-VL).
     Apart,
 }
 

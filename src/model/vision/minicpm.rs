@@ -1,6 +1,6 @@
 //! MiniCPM-V 2.6 to 4.5 and MiniCPM-o: SigLIP over slices of an image and an overview, of any sizes. Learned queries
-//! attend once to the patches of a tile, whose keys have sinusoidal positions, and become its rows. In the encoder
-//! queries follow the patches, where nothing attends to them.
+//! become the rows of a tile by attending once to its patches, whose keys have sinusoidal positions. In the encoder,
+//! queries follow the patches, and nothing attends to queries.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch, text};

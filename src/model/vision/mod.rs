@@ -90,7 +90,7 @@ pub fn network(source: &Source, senses: Senses, hidden: usize, quantize: Option<
     let hears = metadata.bool("clip.has_audio_encoder")? == Some(true);
     let sees = match metadata.bool("clip.has_vision_encoder")? {
         Some(sees) => sees,
-        // Vision files may omit it.
+        // Vision files may omit the flag.
         None => !hears || text("clip.vision.projector_type")?.is_some(),
     };
     let of_sound = match senses {

@@ -30,8 +30,8 @@ pub(super) fn feed_forward(b: &mut Builder, x: TensorId, activation: Activation)
     Ok(out)
 }
 
-/// Pads the columns of a 16-bit float matrix to whole groups that share a scale: otherwise it is multiplied as floats,
-/// at half the speed. Returns the number of columns.
+/// Pads the columns of a 16-bit float matrix to whole groups that share a scale, because other matrices are multiplied
+/// as floats, at half the speed. Returns the number of columns.
 fn fill_group(b: &mut Builder, projection: &Projection, cols: usize) -> usize {
     const GROUP: usize = 32;
     let matrix = &mut b.matrices[projection.weight.0 as usize];
