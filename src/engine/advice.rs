@@ -21,7 +21,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Reads the recommendations; `note` gets those that are dropped.
+    /// Reads the recommendations; `note` gets a message for each that is dropped.
     pub fn read(metadata: &Metadata, note: &mut dyn FnMut(String)) -> Result<Advice> {
         let mut number = |name: &str, least: f32, most: f32| -> Result<Option<f32>> {
             let key = format!("general.sampling.{name}");

@@ -6,7 +6,7 @@ use crate::error::{Error, Result, try_vec};
 use crate::grammar::Matcher;
 use crate::sampling::{self, NO_TOKEN, Sampler, SamplerParams, SamplingRule};
 
-/// A sampler with the grammar that constrains it.
+/// A sampler with an optional grammar.
 #[derive(Debug)]
 pub struct Chooser {
     sampler: Sampler,

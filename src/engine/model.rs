@@ -269,7 +269,7 @@ impl Model {
         self.noted(grammars.compile_reply(reply, content, white_space, tokenizer)?)
     }
 
-    /// Logs, once, what a grammar ignores.
+    /// Logs the notes of a grammar on ignored keywords, each distinct note once.
     fn noted(&self, grammar: Grammar) -> Result<Grammar> {
         for note in grammar.notes() {
             let mut hasher = XxHash64::default();

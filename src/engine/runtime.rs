@@ -34,7 +34,7 @@ pub struct RuntimeParams {
     /// Limit of host memory for weights and caches, in bytes; 0: none.
     pub memory_limit: u64,
     pub log: Option<Log>,
-    /// Called on each library thread when it starts and when it ends.
+    /// Called on each library thread at its start and at its end.
     pub on_thread: Option<OnThread>,
 }
 

@@ -53,10 +53,10 @@ pub struct Conversation {
     first: usize,
     /// `None` while the job has it.
     session: Option<Session>,
-    /// In a lock because only one thread at a time may use it; calls with exclusive access bypass the lock.
+    /// The lock is for shared access by one thread at a time; calls with exclusive access bypass it.
     job: Option<Mutex<Job>>,
     turn: Option<Turn>,
-    /// Tokens of a cut reply if it is the last message; otherwise empty.
+    /// Tokens of the last message if that is a cut reply; otherwise empty.
     cut: Vec<u32>,
     /// Number of replies begun, which seeds the recommended sampler.
     n_replies: u64,
@@ -190,7 +190,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Appends a message with a single text. A tool result names no call here, so it fails if several calls are open.
+    /// Appends a message with a single text. Fails for a tool result if several calls are open, because it names none.
     pub fn add_text(&mut self, role: &str, text: &str) -> Result<()> {
         let open = if role == "tool" { open_calls(self.view.past().chat.messages()) } else { 0 };
         if open > 1 {

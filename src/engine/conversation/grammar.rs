@@ -60,7 +60,7 @@ impl Calls {
     }
 }
 
-/// A compiled grammar of a reply, and everything it depends on.
+/// A compiled grammar of a reply, and all of its inputs.
 struct ReplyGrammar {
     form: Arc<ReplyForm>,
     begins_in_reasoning: bool,

@@ -63,7 +63,7 @@ pub struct ReplyParams<'a> {
     pub continues: bool,
 }
 
-/// A prompt, and the messages it was made from.
+/// A prompt, and its source messages.
 pub struct ReplyPrompt {
     chat: Chat,
     text: MarkedText,

@@ -150,7 +150,7 @@ impl DraftHead {
         })
     }
 
-    /// True if the target's passes must keep extra hidden states for it.
+    /// True if the target's passes must keep extra hidden states for the head.
     pub fn observes(&self) -> bool {
         !Arc::ptr_eq(&self.network, &self.target)
     }

@@ -12,7 +12,7 @@ use crate::engine::session::{Logits, Session};
 use crate::error::{Error, Result, check_memory, try_vec};
 use crate::sampling;
 
-/// Context length of the draft session. When it is full, the last quarter is computed again.
+/// Context length of the draft session. A full session keeps and recomputes only the last quarter.
 const CAPACITY: usize = 1024;
 
 pub struct DraftModel {

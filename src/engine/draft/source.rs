@@ -182,7 +182,7 @@ impl Draft {
             return Ok(false);
         }
         self.is_open = false;
-        // A token that ends the text gains nothing as a draft, and nothing follows it.
+        // A draft token that ends the text saves no pass, and no token follows it.
         let model = session.model();
         let n = self.tokens().iter().position(|token| model.ends(*token)).unwrap_or(self.kinds.len());
         let n = match chooser {

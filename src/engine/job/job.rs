@@ -67,13 +67,13 @@ pub struct Job {
     taken: Option<Taken>,
     /// The job's handle to a paused pass.
     pub(super) parked: Option<Parked>,
-    /// Passes since the job last ran; 0 if it ran in the last one.
+    /// Passes since the job last ran; 0 if the job ran in the last pass.
     pub(super) waiting: u32,
-    /// Consecutive passes the job has run in; 0 if it did not run in the last one.
+    /// Consecutive passes that the job has run in; 0 if it did not run in the last pass.
     pub(super) running: u32,
     /// True if a cancel had fired when last checked.
     is_stopped: bool,
-    /// The error that ended it.
+    /// The error that ended the job.
     failure: Option<Error>,
     progress: Arc<JobProgress>,
     times: JobTimes,

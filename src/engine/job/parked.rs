@@ -44,7 +44,7 @@ impl JobPass {
         self.members.iter().map(Member::len).sum()
     }
 
-    /// Clears it for the next pass.
+    /// Clears the step and its members for the next pass.
     pub fn clear(&mut self) {
         self.pass.step().clear();
         self.members.clear();

@@ -21,7 +21,7 @@ pub enum End {
     Grammar,
     /// An error.
     Failed,
-    /// A call that stops it.
+    /// A call that stops the job.
     Cancelled,
 }
 
@@ -42,7 +42,7 @@ impl Cancels {
 #[derive(Clone, Debug)]
 pub struct JobInfo {
     pub end: Option<End>,
-    /// The error that ended it.
+    /// The error that ended the job.
     pub failure: Option<Error>,
     /// The error that a step would return because of a cancel.
     pub stopped: Result<()>,

@@ -28,7 +28,7 @@ pub struct JobParams<'a> {
     /// `None`: greedy.
     pub chooser: Option<Chooser>,
     pub stops: &'a [&'a str],
-    /// The possible replies, for a job that generates a reply: it yields parts instead of a text.
+    /// The possible replies, for a job that yields the parts of a reply instead of a text.
     pub reply: Option<Reply>,
     /// The last tokens of the prompt, with which the reply begins.
     pub continued: &'a [u32],

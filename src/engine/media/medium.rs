@@ -1,4 +1,4 @@
-//! The rows of an image, audio, video or source text, as a network takes them among its tokens. *Invariant:* immutable
+//! The rows of an image, audio, video or source text, in the form in which a network reads them. *Invariant:* immutable
 //! and identified by its hash.
 
 use std::sync::Arc;

@@ -134,7 +134,7 @@ impl Drop for Lent {
     fn drop(&mut self) {
         // After a panic the state of an executor is unknown.
         if let Some(mut work) = self.work.take().filter(|_| !std::thread::panicking()) {
-            // Work on a device must end before the memory that it writes is reused; its result is discarded.
+            // Device work must end before the memory that it writes is reused. The result is discarded.
             let _ = work.step.executor.end();
             self.shelf.lock().push(work);
         }

@@ -398,7 +398,7 @@ impl Network {
         self.runtime.pool.threads()
     }
 
-    /// Records the latency of a step. `first_share` is the CPU's part of it if the CPU shares the layers with GPUs.
+    /// Records the latency of a step. `first_share` is the CPU's part of the latency if CPU and GPUs share the layers.
     pub fn record(&self, latency: Duration, first_share: Duration) {
         let shares = [latency.saturating_sub(first_share), first_share];
         for ((kind, bytes), share) in self.backend.weight_bytes().zip(shares) {

@@ -16,7 +16,7 @@ pub struct Predictor {
     pub program: Arc<Program>,
     pub backend: Backend,
     pub of: PredictorOf,
-    /// The hidden states that the program reads, those that it returns, and their width.
+    /// Hidden states that the program reads, hidden states that it returns, and their width.
     pub input: TensorId,
     pub result: TensorId,
     pub width: usize,

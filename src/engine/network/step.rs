@@ -31,7 +31,7 @@ pub struct Step {
     spans: Vec<[u32; 2]>,
     /// True if each token must have the results of a single-token step: `StepInputs::separate`.
     pub separate: bool,
-    /// True if each sequence's token attends to all keys, at the position after them, without adding its own.
+    /// True if each token attends to all keys of its sequence, at the next position, without adding a key.
     pub only_reads: bool,
     /// Number of submitted, uncommitted steps of the sequences before this one.
     pub ahead: usize,
@@ -66,7 +66,7 @@ impl Step {
         })
     }
 
-    /// Clears it for the next step.
+    /// Clears tokens and progress for the next step.
     pub fn clear(&mut self) -> &mut Step {
         self.ids.clear();
         self.lanes.clear();

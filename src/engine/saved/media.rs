@@ -1,5 +1,5 @@
-//! Saved media, by themselves or among the tokens of a saved session. The input may be damaged or hostile: it never
-//! allocates more memory than it has bytes.
+//! Saved media, alone or among the tokens of a saved session. The input may be damaged or hostile: reading never
+//! allocates more memory than the input has bytes.
 
 use std::hash::Hasher;
 use std::sync::Arc;

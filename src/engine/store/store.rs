@@ -120,11 +120,11 @@ struct Entry {
     kind: Kind,
     stage: Stage,
     used: u64,
-    /// True while a thread writes its file, which protects it from removal.
+    /// True while a thread writes the entry's file, which protects the entry from removal.
     is_being_written: bool,
     /// Time to write the entry although it stays in memory; `None` if it has a file or there is no folder.
     due: Option<Instant>,
-    /// Names of its own file and of the files of entries that it replaced, which are removed after its own is written.
+    /// Names of the entry's file and of the files of replaced entries; writing the first one removes the others.
     files: Vec<OsString>,
 }
 
@@ -468,7 +468,7 @@ impl Shared {
         let path = folder.path_of(name);
         let mut file = match folder.open(name) {
             Ok(file) => file,
-            // Another process may have removed it.
+            // Another process may have removed the file.
             Err(Error::Io { .. }) => return Ok(None),
             Err(e) => {
                 self.warn(&format!("cannot use a stored prefix: {e}: {}", path.display()));
