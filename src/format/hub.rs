@@ -79,7 +79,7 @@ impl<'a> HubModel<'a> {
         })
     }
 
-    /// Returns the name of the encoder in the repository of the model; its own name if it is one.
+    /// Returns the name of the model's encoder in the same repository; its own name if it is an encoder.
     pub fn encoder(&self) -> String {
         let quantization = if self.is_encoder() { self.quantization } else { PROJECTOR };
         format!("hf:{}:{quantization}", self.repository)
@@ -103,8 +103,8 @@ impl<'a> HubModel<'a> {
         Ok(chosen.choice(commit, &files))
     }
 
-    /// Returns the files among those of a cache, whose listing needs neither "sha" nor digests; none if the model is
-    /// not complete there.
+    /// Returns the files of the model in a cache, whose listing needs neither "sha" nor digests; none if the model is
+    /// incomplete there.
     pub fn find(&self, listing: &str, memory: u64) -> Result<HubChoice> {
         let (commit, files) = read(listing, true)?;
         let mut found = self.candidates(&files);
@@ -114,7 +114,7 @@ impl<'a> HubModel<'a> {
         Ok(self.best(&found, memory).map_or_else(HubChoice::default, |best| best.choice(commit, &files)))
     }
 
-    /// Returns the models, or encoders, among the files: GGUF files with all their parts, or else the folder, which has
+    /// Returns the models or encoders in the listing: complete sets of GGUF files, otherwise the folder, which contains
     /// both.
     fn candidates(&self, files: &Files) -> Vec<Candidate> {
         let mut sets: Vec<(Candidate, usize)> = Vec::new();
@@ -141,7 +141,7 @@ impl<'a> HubModel<'a> {
         if found.is_empty() { folder(files).into_iter().collect() } else { found }
     }
 
-    /// Returns the candidates of the quantization, or of the name of a file.
+    /// Returns the candidates with the named quantization, otherwise the one with the named file.
     fn named<'c>(&self, found: &'c [Candidate]) -> Vec<&'c Candidate> {
         let wanted = self.quantization.to_uppercase();
         let label = wanted.strip_prefix("MMPROJ-").unwrap_or(&wanted);
@@ -154,8 +154,8 @@ impl<'a> HubModel<'a> {
         if of_dynamic.is_empty() { all(&|one| one.base.to_uppercase() == base) } else { of_dynamic }
     }
 
-    /// Returns the largest quantized one that fits, else the smallest of floats that does, else the smallest. Of
-    /// encoders the preferred one; of several the first.
+    /// Returns the best model: the largest quantized one that fits, otherwise the smallest float one that fits,
+    /// otherwise the smallest. The best encoder: the first in the order of `PREFERRED`.
     fn best<'c>(&self, found: &'c [Candidate], memory: u64) -> Option<&'c Candidate> {
         found.iter().min_by_key(|one| {
             let preferred = PREFERRED.iter().position(|label| *label == one.label).unwrap_or(PREFERRED.len());
@@ -183,7 +183,7 @@ impl<'a> HubModel<'a> {
         Err(Error::TooLarge(format!("{what}: take a smaller model, {advice}")))
     }
 
-    /// Returns the only candidate that is named.
+    /// Returns the only candidate that matches the name.
     fn one_named<'c>(&self, found: &'c [Candidate]) -> Result<&'c Candidate> {
         let (repository, quantization) = (self.repository, self.quantization);
         if found.is_empty() {
@@ -207,7 +207,7 @@ impl<'a> HubModel<'a> {
         }
     }
 
-    /// Returns the name by which a candidate is requested.
+    /// Returns the quantization or file name that selects a candidate; `None` for the folder.
     fn label_of(&self, one: &Candidate) -> Option<String> {
         match one.label.as_str() {
             _ if one.base.is_empty() => None,
@@ -242,7 +242,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the number of bytes of memory: weights about as they are in the file, with a cache and scratch memory.
+    /// Returns the estimated bytes of memory: weights about as large as the file, KV cache and scratch memory.
     fn needs(&self) -> u64 {
         self.size.saturating_add(self.size / 4).saturating_add(1 << 28)
     }
@@ -312,7 +312,7 @@ fn is_interleaved(label: &str) -> bool {
     ["Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_4", "Q4_0_8_8"].iter().any(|form| label.contains(form))
 }
 
-/// Returns the beginning of the name of a part, as of "m-00001-of-00002.gguf", and the number of parts.
+/// Splits the name of a part, such as "m-00001-of-00002.gguf", into its base and the number of parts.
 fn part(file: &str) -> Option<(&str, usize)> {
     let stem = file.strip_suffix(".gguf").or_else(|| file.strip_suffix(".safetensors"))?;
     let (base, end) = stem.split_at_checked(stem.len().checked_sub("-00001-of-00002".len())?)?;
@@ -336,7 +336,7 @@ fn label(base: &str) -> String {
     last.to_owned()
 }
 
-/// Returns the quantization that a text begins with, up to the end of a word.
+/// Returns the quantization at the beginning of a text, up to the end of a word.
 fn label_at(text: &str) -> Option<&str> {
     let dynamic = text.strip_prefix("UD-").unwrap_or(text);
     let rest = ["TQ1_0", "TQ2_0", "MXFP4_MOE", "MXFP4", "NVFP4", "BF16", "FP16", "F16", "FP32", "F32"]
@@ -347,7 +347,7 @@ fn label_at(text: &str) -> Option<&str> {
     text.get(..text.len() - rest.len())
 }
 
-/// Returns what follows a quantization of blocks, such as "Q4_K_M" or "IQ2_XXS".
+/// Returns the rest of a text that begins with a block quantization, such as "Q4_K_M" or "IQ2_XXS".
 fn blocks(text: &str) -> Option<&str> {
     let bits = text.strip_prefix('I').unwrap_or(text).strip_prefix('Q')?;
     let mut rest = bits.strip_prefix(|c: char| ('1'..='8').contains(&c))?;

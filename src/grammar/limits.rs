@@ -70,7 +70,7 @@ pub fn check_multiples(schema: &Json) -> Result<()> {
 }
 
 /// Returns an upper bound of the least common multiple of the `multipleOf` constraints of a schema and all schemas that
-/// apply together with it; too large a number once no steps are left.
+/// apply together with it; `u64::MAX` once no steps are left.
 fn multiple_of(root: &Json, members: &Map<String, Json>, steps: &Cell<usize>) -> u64 {
     let Some(left) = steps.get().checked_sub(1) else { return u64::MAX };
     steps.set(left);

@@ -158,7 +158,7 @@ impl<'s> Logic<'s> {
         })
     }
 
-    /// Returns the schemas that a value must satisfy, with those they refer to; `None` if one of them is `false`.
+    /// Returns the schemas that a value must satisfy, including reference targets; `None` if one of them is `false`.
     /// Omissions make a proof harder, but never wrong.
     fn conjuncts<'a>(&self, schemas: &[&'a Json]) -> Option<Vec<&'a Map<String, Json>>>
     where
@@ -220,7 +220,7 @@ impl<'s> Logic<'s> {
             })
     }
 
-    /// Returns the schema of all values that do not satisfy `schema`, or what prevents it.
+    /// Returns the schema of all values that do not satisfy `schema`, or why it cannot be written.
     pub fn negation(&self, schema: &Json) -> std::result::Result<Json, String> {
         self.negated(schema, 0).map_err(|keyword| format!(" needs the negation of {keyword}, which is not written"))
     }
@@ -446,8 +446,8 @@ fn other_values(values: &[Json]) -> std::result::Result<Vec<Json>, String> {
     Ok(out)
 }
 
-/// Returns a regular expression of all texts except some: those that end, or continue differently, after a prefix of
-/// one.
+/// Returns a regular expression of all texts except the given ones: texts that end, or continue differently, after a
+/// prefix.
 fn other_texts(texts: &[&[char]]) -> String {
     let mut beginnings: BTreeMap<&[char], BTreeSet<char>> = BTreeMap::new();
     for text in texts {

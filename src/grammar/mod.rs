@@ -108,7 +108,7 @@ impl Grammars {
     }
 }
 
-/// Returns the next looseness of a part.
+/// Returns the next looseness of a part of a grammar.
 ///
 /// # Errors
 /// `error` if the part may not be loosened, or not further.

@@ -39,7 +39,7 @@ impl Step {
         Step { coefficient, decimals: decimals.clamp(0, i64::from(u32::MAX)) as u32 }
     }
 
-    /// Returns the step between the multiples with up to `decimals` decimals.
+    /// Returns the step of those multiples that have up to `decimals` decimals.
     fn with_decimals(&self, decimals: u32) -> Step {
         let scale = 10u64.pow(self.decimals - decimals);
         Step { coefficient: self.coefficient / gcd(self.coefficient, scale), decimals }

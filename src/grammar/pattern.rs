@@ -513,8 +513,7 @@ fn is_quoted_wrong(tree: &Hir) -> bool {
     }
 }
 
-/// Returns the expression without texts that contain the spare character, so that no union of sets has all control
-/// characters.
+/// Removes texts with the spare character from the expression, so that no union of sets has all control characters.
 fn without_spare(tree: Hir) -> Hir {
     match tree.into_kind() {
         HirKind::Class(Class::Unicode(mut class)) => {

@@ -175,7 +175,7 @@ impl ReplyRequest<'_> {
         grammar.map_err(|failed| failed.error)
     }
 
-    /// Returns the number of bytes of the content's or a tool's grammar; 0 if not written.
+    /// Returns the bytes of the content's grammar; 0 if not written.
     fn content_size(&self) -> usize {
         let read = |content: &GrammarText| {
             let mut effort = Effort::new(content.best_effort);

@@ -68,7 +68,7 @@ pub enum Looseness {
 }
 
 impl Looseness {
-    /// Returns the next level, which gives up more.
+    /// Returns the next level, which omits more.
     pub fn next(self) -> Option<Looseness> {
         match self {
             Looseness::Exact => Some(Looseness::Shapes),
@@ -78,7 +78,7 @@ impl Looseness {
         }
     }
 
-    /// Returns the part of a schema that is left.
+    /// Returns the part of a schema that remains.
     pub fn of(self, mut schema: Json) -> Json {
         let kind = schema.get("type").filter(|kind| *kind == "object").cloned();
         let mut out = match self {

@@ -139,8 +139,8 @@ impl Writer<'_> {
         Ok(first.unwrap_or(false))
     }
 
-    /// Returns a tag with or without preceding white space. Before a word both are one lexeme, because only later
-    /// characters distinguish texts with the same beginning.
+    /// Returns a tag with or without preceding white space. If the tag begins with a word, both forms are one lexeme
+    /// each, because only later characters distinguish texts with the same beginning.
     fn spaced(&mut self, tag: &str) -> Result<String> {
         let other = self.first_tag(tag)?;
         Ok(match tag.starts_with(char::is_alphabetic) {

@@ -237,7 +237,7 @@ fn e4m3(bits: u8) -> f32 {
     value[0]
 }
 
-/// Returns the planes of codes of `bits` bits: the width of each, and its first bit of a code.
+/// Returns the bit planes of codes of `bits` bits: the width of each plane, and the first bit of a code in it.
 fn planes(bits: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     [8, 4, 2, 1].into_iter().filter(move |plane| bits & plane != 0).map(move |plane| {

@@ -63,7 +63,7 @@ pub(super) fn ends_with(recent: Recent, skipped: usize, sequence: &[u32]) -> boo
     sequence.iter().rev().enumerate().all(|(i, token)| from_end(recent, skipped + i) == Some(*token))
 }
 
-/// Returns the number of tokens after the last occurrence of any of some sequences, at most `window`.
+/// Returns the number of tokens after the last occurrence of any of the sequences, at most `window`.
 pub(super) fn length_behind(sequences: &[Vec<u32>], recent: Recent, window: usize) -> usize {
     let len = window.min(recent[0].len() + recent[1].len());
     let is_behind = |n: &usize| sequences.iter().any(|sequence| ends_with(recent, *n, sequence));

@@ -360,7 +360,7 @@ impl<'r> Chooser<'r> {
         Ok(found)
     }
 
-    /// Returns the parts whose lexemes would consume characters of what follows a shorter match.
+    /// Returns the parts whose lexemes would consume characters after a shorter match that belong to the next lexeme.
     fn wrong(&mut self, grammar: &Grammar) -> Result<Vec<Id>> {
         let traits: Vec<Traits> = grammar.places.iter().map(|place| self.terms[place.term].traits).collect();
         let order = order(&grammar.trees, self.numbers["root"], &traits, &mut self.left).ok_or_else(too_complex)?;
@@ -391,7 +391,7 @@ impl<'r> Chooser<'r> {
         Ok(out)
     }
 
-    /// Returns the sets of places that may be allowed at once: those after the same text, whatever was repeated or used
+    /// Returns the sets of places that may be allowed at once, after the same text, whatever was repeated or used
     /// before.
     fn together(&mut self, grammar: &Grammar, order: &Order) -> Result<Vec<Set>> {
         let n = grammar.places.len();
