@@ -2,12 +2,12 @@
 //
 //     out[token] = w * x[token]        or        out[token] += factor * (w * x[token])
 //
-// Optimisations are those of `project_heads`. A row's sum has one order, whatever the other rows.
+// Optimizations as in `project_heads`. Sums have a fixed order; rows are batch-invariant.
 //
-// Shapes: those of `AdaptArgs`. Grid: (rows of a matrix, matrices, groups of tokens).
+// Shapes: see `AdaptArgs`. Grid: (rows of a matrix, matrices, groups of tokens).
 #include "quant.cuh"
 
-// One matrix a block of the second dimension; a few lanes, as many as have columns, share a row.
+// One matrix per block of the second dimension. Lanes share a row, as many as its columns can occupy.
 KERNEL(adapt, AdaptArgs, 128, 2) {
     let_next_start();
     wait_for_previous();

@@ -1,41 +1,41 @@
-// Attention over the cache for few tokens of a sequence, and for heads of any width.
+// Attention over the KV cache for few tokens per sequence, and for heads of any width.
 //
 // Algorithm (flash decoding: the online softmax of arXiv 2205.14135, split over the positions):
 //
-//     rows = (token, query head) pairs of one tile and one KV head, 16 a block
+//     rows = (token, query head) pairs of one tile and one KV head, 16 per block
 //     each warp, for every 4 * splits-th group of 16 positions:
 //         S = scale * Q K^T, softcap, bias and mask
 //         new peak = max(peak, S); weights = 2^(S - new peak)
 //         sum = sum * 2^(peak - new peak) + sum of weights;  O = O * 2^(peak - new peak) + weights V
-//     join the (peak, sum, O) of the four warps, then of the `splits` blocks; out = O / sum
+//     merge (peak, sum, O) of the four warps, then of the `splits` blocks; out = O / sum
 //
-// Optimisations:
-//  1. Both products are `mma` m16n8k16. Operands come from the cache by 16-byte loads, without shared memory: the terms
-//     of a dot product may have any order, so a lane of a quad takes 8 neighbouring dimensions of 32 instead of the
-//     scattered ones of the instruction's layout, and the columns of the output are permuted in the same way.
+// Optimizations:
+//  1. Both products are `mma` m16n8k16. Operands are loaded from the cache by 16-byte loads, without shared memory. The
+//     terms of a dot product may have any order, so each lane of a quad takes 8 adjacent dimensions of 32 instead of
+//     the scattered dimensions of the instruction's layout; the columns of the output are permuted likewise.
 //  2. Query heads of one KV head are rows of one product, so that each cached row is read once for all of them.
-//  3. Groups of positions go to blocks first and then to warps, so that a short context occupies all blocks.
-//  4. Where each token is the only one of its sequence (`attend_alone`), each block normalises and rotates the queries
-//     of its rows itself; the block whose positions include the token's own stores key and value. That saves a launch.
-//  5. Heads longer than 256 (`attend_wide`): the warps of a block take the same positions, and each has every fourth 32
-//     dimensions of the keys and a quarter of the values.
+//  3. Groups of positions are assigned to blocks first, then to warps, so that a short context occupies all blocks.
+//  4. If every token is the only one of its sequence (`attend_alone`), a block normalizes and rotates its own queries;
+//     the block whose positions include the token's own stores key and value. That saves a launch.
+//  5. Heads wider than 256 (`attend_wide`): the warps of a block process the same positions. Each warp has every fourth
+//     group of 32 dimensions of the keys, and a quarter of the values.
 //
-// Invariants: a position's warp and block depend on its place in the sequence alone, and parts are joined in the order
-// of their indices by the block that ends last; so the bits do not depend on timing.
+// Invariants: a position's warp and block depend only on the position. The last block to finish merges the parts in the
+// order of their indices. Results are therefore deterministic.
 //
-// Where few of the keys are chosen, positions share keys, or keys of two layers one softmax, a tile has one token, and
-// a block walks through the list of its keys in the manner of wide heads (`attend_among`).
+// If few keys are selected, positions share keys, or keys of two layers share a softmax, a tile has one token, and its
+// block processes the list of the token's keys as for wide heads (`attend_among`).
 //
-// Shapes: those of `AttendArgs`. Grid: (tiles * splits, KV heads * groups of 16 query heads); 4 warps a block.
+// Shapes: see `AttendArgs`. Grid: (tiles * splits, KV heads * groups of 16 query heads); 4 warps per block.
 #include "attention.cuh"
 #include "rope.cuh"
 
 DEVICE u32 word(const uint4& v, u32 i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
-// Steps of 16 positions that one of `units` takes.
+// The steps of 16 positions of one of `units` units (warps or blocks).
 struct Walk {
     u32 begin;  // of the first step
-    u32 first;  // position that any row sees
+    u32 first;  // position visible to any row
     u32 end;
     u32 stride;  // between the steps of a unit
     u32 k_last;  // first of the last eight dimensions
@@ -47,20 +47,20 @@ struct Walk {
         const Range any = seen_by_any(a, rows.first_token, rows.first_token + rows.tokens, newest);
         first = any.first, end = any.last + 1;
         const u32 start = first / kAttendRows;
-        // The unit of a position depends on its place in the sequence alone, not on the tile.
+        // The unit of a position depends only on the position, not on the tile.
         begin = kAttendRows * (start + (unit + units - start % units) % units);
         stride = kAttendRows * units;
         k_last = ceil_div(a.head_dim, 8) * 8 - 8;
         v_last = ceil_div(a.value_dim, 8) * 8 - 8;
     }
-    // Walks through the keys of a tile of one token in place of its positions: the chosen ones, which it returns, where
-    // it has more keys than these, or all.
+    // For a tile of one token: iterates over keys instead of positions. Returns the list of selected keys, or null if
+    // all keys are used because there are no more than can be selected.
     DEVICE_MEMBER const float* take_chosen(const AttendArgs& a, const Rows& rows, u32 unit) {
         const u32 keys = keys_up_to(a.layer, a.step.positions[rows.first_token]);
         const float* list = a.among && keys > a.top ? a.among + (u64)rows.first_token * a.top : nullptr;
         if (!list && a.layer.pool <= 1) return nullptr;
         u32 n = list ? 0 : keys;
-        // The first of the list that is none.
+        // The end of the list's keys, which are followed by padding.
         for (u32 left = list ? a.top : 0; left > 0;) {
             const float at = list[n + left / 2];
             if (at >= 0.f && at < (float)keys) n += left / 2 + 1, left -= left / 2 + 1;
@@ -73,15 +73,14 @@ struct Walk {
         }
         return list;
     }
-    // The place that is read for place `i` of the step from position `p0` on. Positions that no row sees may hold
-    // arbitrary bits, so that the next that one sees stands in, with weight 0.
+    // The index to read for index `i` of the step that begins at position `p0`. Positions that no row sees may hold
+    // arbitrary bits; the nearest visible position is read instead, with weight 0.
     DEVICE_MEMBER u32 inside(u32 p0, u32 i) const {
         return max_u32(first > p0 ? first - p0 : 0, min_u32(i, end - 1 - p0));
     }
 };
 
-// Loads a lane's values of 16 positions, of which `place` tells where in the cache they begin, of 64 dimensions from
-// `dim` on.
+// Loads a lane's values of 16 positions and 64 dimensions from `dim` on. `place`: start of a position in the cache.
 template <bool kHalves, class F>
 DEVICE void load_values(const DeviceKv& kv, u32 dim, u32 last, F&& place, uint4 (&v)[4]) {
     const u32 g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
@@ -89,7 +88,7 @@ DEVICE void load_values(const DeviceKv& kv, u32 dim, u32 last, F&& place, uint4 
         v[i] = load_cached8<kHalves>(kv.v, kv.v_scales,
                                      place(2 * t + i % 2 + 8 * (i / 2)) + min_u32(dim + 8 * g, last), kv.v_type);
 }
-// Adds these, weighted, to the accumulators of their dimensions.
+// Adds the weighted values to the accumulators of their dimensions.
 DEVICE void add_values(const uint4 (&v)[4], const uint4& weights, float (*sums)[4]) {
     UNROLL for (u32 j = 0; j < 8; j++) {
         const u32 halves = j % 2 ? 0x7632 : 0x5410;
@@ -103,7 +102,6 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kAttendRows>& work, const
                  Part<kDim>& part) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, warp = threadIdx.x / kWarp;
     const Rows& rows = work.rows;
-    // Groups of positions go to blocks first and then to warps, so that a short context occupies all blocks.
     const u32 unit = work.split + warp * a.splits, units = kAttendWarps * a.splits;
     clear(a, rows, unit == 0, part);
     const Walk walk(a, rows, unit, units);
@@ -111,7 +109,7 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kAttendRows>& work, const
         const u64 row0 = row_of(a, kv, p0);
         auto value_at = [&](u32 i) { return row0 * a.layer.v_stride + walk.inside(p0, i) * a.layer.v_stride; };
         float scores[2][4] = {};
-        // Where registers are left, values are loaded with the keys.
+        // If registers suffice, values are loaded together with the keys.
         constexpr bool kEarly = kDim <= 128;
         uint4 v[kDim / 64][4];
         auto load_values_of = [&](u32 e) {
@@ -140,9 +138,9 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kAttendRows>& work, const
     sum_quads(part);
 }
 
-// The work of a block. Tiles of tokens that are `kAlone` of their sequences have one each, and no tile has to be read.
+// The work of a block. If `kAlone`, each tile is one token, the only one of its sequence, and is not read from memory.
 template <bool kAlone = false> DEVICE AttendWork<kAttendRows> work_of(const AttendArgs& a) {
-    // More query heads than rows take several blocks.
+    // Several blocks per KV head if there are more query heads than rows.
     const u32 chunks = ceil_div(ceil_div(a.heads, a.kv_heads), kAttendRows), kv_head = blockIdx.y / chunks;
     const u32 tile = blockIdx.x / a.splits, token = a.first_tile + tile;
     AttendWork<kAttendRows> work = {tile * gridDim.y + blockIdx.y, blockIdx.x % a.splits, 0, kv_head, 0, {}};
@@ -159,7 +157,7 @@ template <bool kAlone = false> DEVICE AttendWork<kAttendRows> work_of(const Atte
 // Dimension of value `j` of a pair in accumulator `n`: [8e + i] holds dimensions 64e + 16t + i and 64e + 16t + 8 + i.
 DEVICE u32 permuted(u32 n, u32 j) { return n / 8 * 64 + 16 * (threadIdx.x % 4) + 8 * j + n % 8; }
 
-// Joins what the warps of a block have seen, and the last block to end what all shares have. `parts`: of shared memory.
+// Merges the results of the warps of a block; the last block to finish merges all splits. `parts`: in shared memory.
 template <u32 kDim>
 DEVICE void join_warps(const AttendArgs& a, const AttendWork<kAttendRows>& work, const Part<kDim>& part, float* parts) {
     const Rows& rows = work.rows;
@@ -169,7 +167,7 @@ DEVICE void join_warps(const AttendArgs& a, const AttendWork<kAttendRows>& work,
     write_sums<kDim>(part, rows, used, [&](u32 row) { return mine + row * row_size; });
     write_rows<kDim>(part, rows, used, d, {1.f, 1.f}, dim, [&](u32 row) { return mine + row * row_size + 2; });
     sync_block();
-    // Joins the parts of the four warps to that of the block, with a warp for each row.
+    // Merges the parts of the four warps, one warp per row.
     const u32 lane = threadIdx.x % kWarp, stride = used * row_size;
     const bool whole = a.splits == 1;
     for (u32 row = threadIdx.x / kWarp; row < used; row += kAttendWarps) {
@@ -177,7 +175,7 @@ DEVICE void join_warps(const AttendArgs& a, const AttendWork<kAttendRows>& work,
         float peak = kNegativeInfinity, sum = 0.f, weights[kAttendWarps];
         UNROLL for (u32 w = 0; w < kAttendWarps; w++) peak = fmaxf(peak, from[w * stride]);
         UNROLL for (u32 w = 0; w < kAttendWarps; w++) {
-            // A warp without positions has no weight, and neither a peak.
+            // A warp without positions has weight 0, and no peak.
             weights[w] = from[w * stride + 1] != 0.f ? exp2_approx(from[w * stride] - peak) : 0.f;
             sum = fmaf(weights[w], from[w * stride + 1], sum);
         }
@@ -214,13 +212,12 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     join_warps(a, work, part, (float*)(shared + kAttendWarps * kQueryBytes<kDim>));
 }
 
-// Attention of tokens that are alone of their sequences in a step, whose queries and keys are as the projection left
-// them.
+// Attention of tokens that are the only ones of their sequences in a step; queries and keys are unmodified projections.
 template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs& args, u8* shared) {
     let_next_start();
     const AttendArgs& a = args.attend;
     const HeadsArgs& h = args.heads;
-    // No more pairs than threads.
+    // At most as many pairs as threads.
     const u32 pairs = rotated_pairs(h);
     const double inv_freq = threadIdx.x < pairs ? h.inv_freq[threadIdx.x] : 0.;
     wait_for_previous();
@@ -231,14 +228,14 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
     const DeviceKv kv = a.step.kvs[work.slot];
     if (!kv.capacity) return;
     const u32 position = a.step.positions[token];
-    // The step of positions with the token's own is this block's: see `walk`.
+    // True if the token's own position belongs to this block: see `walk`.
     const bool stores = h.store && position / kAttendRows % a.splits == work.split;
 
-    // Queries as the left operand, [turn][lane][word]; after them the heads as they are and the angles, then the parts.
+    // Shared memory: queries as the left operand, [chunk][lane][word]; then unmodified heads and angles, later parts.
     float* heads = (float*)(shared + 32 * kDim);
     float *key = heads + used * d, *angles = key + d;
     const u64 own = (u64)token * a.kv_heads + kv_head;
-    // The key too, whichever block stores it, so that no copy waits for the position.
+    // Every block copies the key, so that no copy waits for the position.
     for (u32 i = threadIdx.x; i < used * d; i += blockDim.x)
         copy_async4(heads + i, a.q + ((u64)token * a.heads + first_head) * d + i);
     if (h.store) for (u32 i = threadIdx.x; i < d; i += blockDim.x) copy_async4(key + i, h.k + own * d + i);
@@ -255,7 +252,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
         float* x = heads + row * d;
         turn(h, x, h.q_norm, h.own_norms & 1 ? (first_head + row) * d : 0, lane, angle_of);
         for (u32 i = lane; i < kDim / 2; i += kWarp) {
-            // The order in which `attend` sets them.
+            // The same order as in `attend`.
             const u32 c = i / 16, t = i / 4 % 4, w = i % 4, operand = row / 8 + 2 * (w % 2);
             store(shared + 512 * (2 * c + w / 2) + 16 * (4 * (row % 8) + t) + 4 * operand,
                   word_of(a, x, 2 * i));
@@ -278,7 +275,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
     join_warps(a, work, part, (float*)(shared + 32 * kDim));
 }
 
-// Goes on from the softmax of the first half of the keys: its sum, as one weight, and its result.
+// Continues the softmax of the first half of the keys: its log-sum becomes the peak of one weight, its result a value.
 template <u32 kDim, class Dim>
 DEVICE void go_on(const AttendArgs& a, const AttendWork<kAttendRows>& work, Dim&& dim, Part<kDim>& part) {
     UNROLL for (u32 i = 0; i < 2; i++) {
@@ -292,9 +289,9 @@ DEVICE void go_on(const AttendArgs& a, const AttendWork<kAttendRows>& work, Dim&
     }
 }
 
-// Heads too wide for the registers of a warp. The warps of a block take the same positions: each multiplies every
-// fourth 32 dimensions of the keys, the products are summed in the order of the warps, and each has a quarter of the
-// values.
+// Heads too wide for the registers of a warp. The warps of a block process the same positions: each multiplies every
+// fourth group of 32 dimensions of the keys, products are summed in the order of the warps, and each warp has a quarter
+// of the values.
 template <bool kHalves, bool kAmong = false> DEVICE void attend_wide(const AttendArgs& a, u8* shared) {
     constexpr u32 kDim = 128;  // values of a warp
     let_next_start();
@@ -310,8 +307,8 @@ template <bool kHalves, bool kAmong = false> DEVICE void attend_wide(const Atten
     auto dim = [&](u32 n, u32 j) { return kDim * warp + permuted(n, j); };
     if (kAmong && a.sums_before && work.split == 0) go_on<kDim>(a, work, dim, part);
 
-    // Queries: what a lane multiplies, [chunk of 32 dimensions][half][lane], which no other lane reads. Scores:
-    // [turn % 2][warp][lane], so that a barrier a turn is enough.
+    // Queries: [chunk of 32 dimensions][half][lane]; each lane reads only its own operands. Scores: [step % 2][warp]
+    // [lane], so that one barrier per step is enough.
     const u32 chunks = ceil_div(a.head_dim, 32);
     u8* queries = shared + 16 * lane;
     u8* scores_of = shared + chunks * 1024;

@@ -1,13 +1,13 @@
-// Common parts of attention: rows of queries, what they see, the online softmax (arXiv 2205.14135), and the join of
-// parts.
+// Common parts of attention: query rows, their visible positions, the online softmax (arXiv 2205.14135), and the merge
+// of partial results.
 //
-// A row is a (token, query head) pair; rows that share a KV head and a tile are those of one matrix product, 16 a warp,
-// so that each cached row is read once for all of them. Peaks are in powers of two.
+// A row is a (token, query head) pair. Rows of one KV head and tile are the rows of one matrix product, 16 per warp,
+// so that each cached row is read once for all of them. Peaks are base-2 logarithms.
 #pragma once
 
 #include "common.cuh"
 
-// Eight values of a cached row, in binary16. With `kHalves`, all of a cache is in binary16 and no load depends on a
+// Eight values of a cached row, in binary16. If `kHalves`, the whole cache is in binary16, and no load depends on a
 // branch.
 template <bool kHalves> DEVICE uint4 load_cached8(const u8* plane, const u16* scales, u64 at, u32 type) {
     if (kHalves || type == kF16) return load<uint4>(plane + 2 * at);
@@ -31,8 +31,8 @@ template <bool kHalves> DEVICE uint4 load_cached8(const u8* plane, const u16* sc
     return {words[0], words[1], words[2], words[3]};
 }
 
-// Result of a warp over its positions: for rows g and g + 8 of lane 4g + t the peak, in powers of two, the sum of
-// weights and the weighted values.
+// The partial result of a warp: for rows g and g + 8 of lane 4g + t the peak, the sum of weights, and the weighted
+// values.
 template <u32 kDim> struct Part {
     float peak[2];
     float sum[2];
@@ -42,7 +42,7 @@ template <u32 kDim> struct Part {
 // Rows of a tile: (token, query head) pairs.
 struct Rows {
     u32 tokens;      // of the tile
-    u32 heads;       // query heads a token that are rows here
+    u32 heads;       // query heads per token
     u32 first_token;
     u32 first_head;
     u32 last_token;  // of the sequence in the step
@@ -50,13 +50,13 @@ struct Rows {
     DEVICE_MEMBER u32 used() const { return tokens * heads; }
     // Row g + 8i of the warp, of lane 4g + t.
     DEVICE_MEMBER u32 row(u32 i) const { return first + threadIdx.x % kWarp / 4 + 8 * i; }
-    // Token and query head of row r; after the used ones any that exist.
+    // Token and query head of row r; any valid ones for unused rows.
     DEVICE_MEMBER u32 token(u32 r) const { return first_token + (r < used() ? r / heads : 0); }
     DEVICE_MEMBER u32 head(u32 r) const { return r < used() ? first_head + r % heads : 0; }
 };
 
-// Queries of a warp as the left operand, 16 dimensions a turn, in registers, or in shared memory for heads so long that
-// the values alone nearly fill the registers. `take`: those that all warps of a block have, 16 bytes a lane and turn.
+// Queries of a warp as the left operand, 16 dimensions per chunk, in registers; in shared memory for heads so wide that
+// the values nearly fill the registers. `take`: uses queries shared by all warps, 16 bytes per lane and chunk.
 template <u32 kDim, bool kShared = (kDim > 128)> struct Queries {
     u32 words[kDim / 16][4];
     DEVICE_MEMBER Queries(u8*) {}
@@ -77,11 +77,11 @@ template <u32 kDim> struct Queries<kDim, true> {
     DEVICE_MEMBER void take(u8* block) { mine = block + threadIdx.x % kWarp * 16; }
     DEVICE_MEMBER uint4 get(u32 turn) const { return load<uint4>(mine + 512 * turn); }
 };
-// Bytes of shared memory a warp.
+// Bytes of shared memory per warp.
 template <u32 kDim> constexpr u32 kQueryBytes = kDim > 128 ? kDim / 16 * 512 : 0;
 
-// The first and the last position that a token without a span sees, at `position` of a sequence whose last one in the
-// step is `newest`. Both grow with the position.
+// The first and the last position visible to a token without a span. `newest`: last position of the sequence in the
+// step. Both are monotonic in `position`.
 DEVICE u32 first_seen(const AttendArgs& a, u32 position) {
     if (a.mask == kAround) return position > a.window ? position - a.window : 0;
     if (a.mask == kOwnChunk) return position - position % a.window;
@@ -108,8 +108,8 @@ DEVICE Range seen_by(const AttendArgs& a, u32 token, u32 newest) {
     return start < end ? Range{start, end - 1} : plain;
 }
 
-// Returns the range from the first to the last position that any of the tokens from `token` to `end` sees, whose
-// positions ascend. All lanes of a warp call it together.
+// Returns the range from the first to the last position visible to any of the tokens `token..end`, whose positions must
+// ascend. All lanes of a warp must call it together.
 DEVICE Range seen_by_any(const AttendArgs& a, u32 token, u32 end, u32 newest) {
     if (!a.step.spans)
         return {first_seen(a, a.step.positions[token]), last_seen(a, a.step.positions[end - 1], newest)};
@@ -123,7 +123,7 @@ DEVICE Range seen_by_any(const AttendArgs& a, u32 token, u32 end, u32 newest) {
     return seen;
 }
 
-// What the rows of a lane see; nothing after the used ones.
+// The positions visible to the rows of a lane; none for unused rows.
 struct Seen {
     u32 first[2];
     u32 last[2];
@@ -136,14 +136,14 @@ struct Seen {
     }
 };
 
-// Begins a part: with no position seen, and in one unit of all with the sinks.
+// Resets a part to no positions. Exactly one unit must start with the attention sinks (`has_sinks`).
 template <u32 kDim> DEVICE void clear(const AttendArgs& a, const Rows& rows, bool has_sinks, Part<kDim>& part) {
     const u32 lane = threadIdx.x % kWarp;
     UNROLL for (u32 i = 0; i < 2; i++) {
         part.peak[i] = kNegativeInfinity, part.sum[i] = 0.f;
         if (has_sinks && a.sinks) {
             part.peak[i] = kLog2e * a.sinks[rows.head(rows.row(i))];
-            // The lanes of a quad are summed at the end.
+            // Only one lane, because the lanes of a quad are summed at the end.
             if (lane % 4 == 0) part.sum[i] = 1.f;
         }
     }
@@ -161,11 +161,11 @@ DEVICE u32 word_of(const AttendArgs& a, const float* query, u32 dim) {
     const float high = dim + 1 < a.head_dim ? a.scale * query[dim + 1] : 0.f;
     return pack_halves(low, high);
 }
-// The same, or 0 where there is no query.
+// `word_of`, or 0 without a query.
 DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 dim) { return query ? word_of(a, query, dim) : 0; }
 
-// Makes weights of the scores of 16 * kGroups positions from `p0` on, relative to the peak so far, by which what the
-// part holds shrinks. `inside`: every row sees all of them.
+// Converts the scores of 16 * kGroups positions from `p0` on to weights relative to the new peak, and rescales the part
+// to that peak. `inside`: true if every row sees all of these positions.
 template <u32 kDim, u32 kGroups>
 DEVICE void weigh(const AttendArgs& a, const Rows& rows, const Seen& seen, u32 p0, bool inside,
                   float (&scores)[2 * kGroups][4], Part<kDim>& part, uint4 (&weights)[kGroups]) {
@@ -214,7 +214,7 @@ DEVICE void weigh(const AttendArgs& a, const Rows& rows, const Seen& seen, u32 p
     UNROLL for (u32 n = 0; n < kGroups; n++) weights[n] = {w[n][0], w[n][1], w[n][2], w[n][3]};
 }
 
-// Sums what the lanes of a quad have seen of the positions of a row.
+// Sums the weights of a row over the lanes of a quad.
 template <u32 kDim> DEVICE void sum_quads(Part<kDim>& part) {
     UNROLL for (u32 i = 0; i < 2; i++) {
         part.sum[i] += shuffle_xor(part.sum[i], 1);
@@ -222,12 +222,12 @@ template <u32 kDim> DEVICE void sum_quads(Part<kDim>& part) {
     }
 }
 
-// Bytes of `n` cached values, a multiple of 32.
+// Bytes of `n` cached values; `n` must be a multiple of 32.
 DEVICE u64 cached_bytes(u64 n, u32 type) {
     return type == kF32 ? 4 * n : type == kF16 ? 2 * n : type == kQ8_0 ? n : n / 2;
 }
 
-// The cache of a sequence with planes that begin at the first key and value of a head.
+// The KV cache of a sequence, with planes that begin at the first key and value of a head.
 DEVICE DeviceKv cache_of(const AttendArgs& a, DeviceKv kv, u32 kv_head) {
     const u64 k = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
     const u64 v = first_value(kv, a.layer, a.layer.v, a.layer.v_stride, kv_head);
@@ -237,16 +237,15 @@ DEVICE DeviceKv cache_of(const AttendArgs& a, DeviceKv kv, u32 kv_head) {
     return kv;
 }
 
-// The row of a position; those of a step never wrap around the end of a ring.
+// The row of a position. The positions of a step never wrap around the end of a ring buffer.
 DEVICE u32 row_of(const AttendArgs& a, const DeviceKv& kv, u32 p0) { return a.layer.is_ring ? p0 % kv.ring : p0; }
 
-// The place of a row in sums of a softmax.
+// The element of a row in an array of softmax sums.
 template <class T> DEVICE T* sum_of(const AttendArgs& a, const Rows& rows, u32 row, T* sums) {
     return sums + (u64)rows.token(row) * a.heads + rows.head(row);
 }
 
-// Writes a lane's values, whose dimensions are `dim(n, j)`, of rows before `end`, times `factor[i]`, to
-// `place(row)`.
+// Writes a lane's values of rows below `end`, times `factor[i]`, to `place(row)`; `dim(n, j)` is a value's dimension.
 template <u32 kDim, class Dim, class F>
 DEVICE void write_rows(const Part<kDim>& part, const Rows& rows, u32 end, u32 d, const float (&factor)[2], Dim&& dim,
                        F&& place) {
@@ -258,33 +257,33 @@ DEVICE void write_rows(const Part<kDim>& part, const Rows& rows, u32 end, u32 d,
     }
 }
 
-// Writes the peak and the sum of a lane's rows before `end` to `place(row)`.
+// Writes the peak and the sum of a lane's rows below `end` to `place(row)`.
 template <u32 kDim, class F> DEVICE void write_sums(const Part<kDim>& part, const Rows& rows, u32 end, F&& place) {
     if (threadIdx.x % 4 == 0) UNROLL for (u32 i = 0; i < 2; i++)
         if (rows.row(i) < end) place(rows.row(i))[0] = part.peak[i], place(rows.row(i))[1] = part.sum[i];
 }
 
-// Work of a block: `kRows` rows of a tile with a head of the cache, over a share of the positions.
+// The work of a block: `kRows` rows of a tile, one KV head, and one split of the positions.
 template <u32 kRows> struct AttendWork {
-    u32 number;  // of the rows, the same in all shares
+    u32 number;  // of the rows, the same in all splits
     u32 split;
     u32 slot;
     u32 kv_head;
     u32 first_row;
     Rows rows;  // none without a tile
-    // Row after the block's.
+    // End of the block's rows.
     DEVICE_MEMBER u32 end() const { return min_u32(first_row + kRows, rows.used()); }
     DEVICE_MEMBER float* out(const AttendArgs& a, u32 row) const {
         return a.out + ((u64)rows.token(row) * a.heads + rows.head(row)) * a.value_dim;
     }
-    // A row of the share's part.
+    // A row of this split's part.
     DEVICE_MEMBER float* part(const AttendArgs& a, u32 row) const {
         return a.partials + (((u64)number * a.splits + split) * kRows + row - first_row) * (2 + a.value_dim);
     }
-    // Joins the parts of all shares where this is the last of them to be written, with a warp for each row.
+    // Merges the parts of all splits, one warp per row, if this block is the last to finish.
     template <u32 kDim> DEVICE_MEMBER void join(const AttendArgs& a, u8* flag) const {
         if (!last_block(a.counters + number, a.splits, (u32*)flag)) return;
-        // Values of the first parts are loaded with the peaks, as many as there are registers for.
+        // Values of the first parts are loaded together with the peaks, as many as fit in registers.
         constexpr u32 kHeld = kRows > kAttendRows ? 0 : min_u32(8, 2048 / kDim);
         const u32 lane = threadIdx.x % kWarp, d = a.value_dim, n = a.splits;
         const u64 stride = (u64)kRows * (2 + d);
@@ -302,7 +301,7 @@ template <u32 kRows> struct AttendWork {
                 float weight = 0.f;
                 if (first + lane < n) {
                     const float* part = parts + (first + lane) * stride;
-                    // A share without positions has no weight, and neither a peak.
+                    // A split without positions has weight 0, and no peak.
                     if (part[1] != 0.f) weight = exp2_approx(part[0] - peak), sum += weight * part[1];
                 }
                 u32 s = 0;
@@ -327,5 +326,5 @@ template <u32 kRows> struct AttendWork {
     }
 };
 
-// The first query head that reads head `kv_head` of the cache: query head i reads head i * kv_heads / heads.
+// The first query head that reads KV head `kv_head`: query head i reads KV head i * kv_heads / heads.
 DEVICE u32 first_head_of(const AttendArgs& a, u32 kv_head) { return ceil_div(kv_head * a.heads, a.kv_heads); }

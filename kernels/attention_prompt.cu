@@ -1,41 +1,40 @@
-// Attention over the cache for prompts.
+// Attention over the KV cache for prefill.
 //
-// Algorithm: that of `attention.cu`, with up to 128 rows a block, 16 a warp, which share keys and values:
+// Algorithm: as in `attention.cu`, with up to 128 rows per block, 16 per warp, which share keys and values:
 //
-//     for every splits-th step of 64 positions (32 for heads longer than 128) that any row of the block sees:
-//         wait for the keys and values of this step; start copying those of the next
+//     for every splits-th step of 64 positions (32 for heads wider than 128) that any row of the block sees:
+//         wait for the keys and values of this step; start copying the next step's
 //         each warp: S = Q K^T, online softmax, O += weights V, for its 16 rows
 //
-// Optimisations:
-//  1. Keys and values of a step are copied into shared memory asynchronously, once for all warps, in two stages.
-//  2. `ldmatrix` brings both into the order of the operands. Within a row of shared memory, groups of eight values are
-//     permuted by the position, so that it meets no bank twice.
-//  3. A warp skips steps that none of its rows sees, and masks only steps that not all of its rows see whole.
+// Optimizations:
+//  1. Keys and values of a step are copied to shared memory asynchronously, once for all warps, in two stages.
+//  2. `ldmatrix` loads both in operand order. Within a row of shared memory, groups of eight values are permuted by the
+//     position, to avoid bank conflicts.
+//  3. A warp skips steps that none of its rows sees, and masks only steps that some of its rows see in part.
 //  4. The last rows of a prompt see the most positions, so their blocks have the lowest indices and start first.
-//  5. Where there are few blocks, `splits` of them share the positions of one tile.
+//  5. If there are few blocks, `splits` blocks share the positions of one tile.
 //
-// Invariants: positions ascend within a tile. What a row sees is one range of positions.
+// Invariants: positions ascend within a tile. Each row sees one contiguous range of positions.
 //
-// Shapes: those of `AttendArgs`. Shared memory: [stage][keys, values][position][kDim] in binary16, and before it the
-// queries of heads longer than 128. Grid: (tiles * blocks of a tile * splits, KV heads).
+// Shapes: see `AttendArgs`. Shared memory: queries of heads wider than 128, then [stage][keys, values][position][kDim]
+// in binary16. Grid: (tiles * blocks per tile * splits, KV heads).
 #include "attention.cuh"
 
-// Warps of a block, and positions of a step: values of long heads fill registers, and keys shared memory.
+// Warps per block; next, positions per step. Fewer for wide heads, whose values fill registers, and keys shared memory.
 template <u32 kDim> constexpr u32 kRowWarps = (kDim > 128 ? kPromptRows / 2 : kPromptRows) / kAttendRows;
 template <u32 kDim> constexpr u32 kStep = kDim > 128 ? 32 : 64;
 
-// Asynchronous copies of keys and values into shared memory, [stage][keys, values][position of a step][kDim] in
-// binary16.
+// Asynchronous copies of keys and values to shared memory, [stage][keys, values][position of a step][kDim] in binary16.
 template <u32 kDim, bool kHalves> struct Feed {
     static constexpr u32 kRow = 2 * kDim, kPlane = kStep<kDim> * kRow, kUnits = kDim / 8;
     const DeviceKv& kv;
     const KvPlace& layer;
     u8* planes;
-    Range seen;  // by any row of the block
+    Range seen;  // visible to any row of the block
     u32 k_units;  // of 8 dimensions
     u32 v_units;
 
-    // Where dimensions from 8 * unit on of a position lie in a plane.
+    // Offset in a plane of the dimensions of a position from 8 * unit on.
     DEVICE_MEMBER static u32 place(u32 position, u32 unit) { return position * kRow + 16 * (unit ^ position % 8); }
     DEVICE_MEMBER u8* keys(u32 stage) const { return planes + 2 * stage * kPlane; }
     DEVICE_MEMBER u8* values(u32 stage) const { return keys(stage) + kPlane; }
@@ -44,7 +43,7 @@ template <u32 kDim, bool kHalves> struct Feed {
         if (kHalves) copy_async16(to, plane + 2 * at);
         else store(to, load_cached8<false>(plane, scales, at, type));
     }
-    // Begins to copy the positions of a step. Those that no row sees have no weight, but must be numbers.
+    // Starts copying the positions of a step. Positions that no row sees have weight 0, but must not be NaN.
     DEVICE_MEMBER void fetch(u32 p0, u32 stage) const {
         constexpr u32 kThreads = kRowWarps<kDim> * kWarp;
         const u32 unit = threadIdx.x % kUnits;
@@ -67,7 +66,6 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
     using Planes = Feed<kDim, kHalves>;
     let_next_start();
     wait_for_previous();
-    // The last rows of a prompt see most, and begin first.
     const u32 block = gridDim.x - 1 - blockIdx.x, blocks = gridDim.x / (a.splits * a.step.n_tiles),
               kv_head = blockIdx.y;
     const DeviceTile tile = a.step.tiles[block / a.splits / blocks];
@@ -91,7 +89,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
             q.set(c, i + 2 * h, query_word(a, from, 16 * c + 8 * h + 2 * t));
     }
 
-    // Positions ascend within a tile. What the block sees, what any row of the warp sees, and what all of them see.
+    // Positions visible to any row of the block (`all`), to any row of the warp, and to all rows of the warp.
     const u32 newest = a.step.positions[rows.last_token];
     const Range all = seen_by_any(a, rows.token(first_row), rows.token(work.end() - 1) + 1, newest);
     const Seen seen(a, rows, newest);
@@ -99,7 +97,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
     const u32 low = rows.token(min_u32(rows.first, rows.used() - 1)),
               high = rows.token(min_u32(rows.first + kAttendRows, rows.used()) - 1);
     const Range any = seen_by_any(a, low, high + 1, newest);
-    // Spans may begin and end anywhere, so that each row is asked.
+    // Spans may begin and end anywhere, so each row must be checked.
     const bool is_open = a.step.spans && a.mask != kNewest;
     const u32 all_first = is_open ? newest + 1 : first_seen(a, a.step.positions[high]),
               all_last = last_seen(a, a.step.positions[low], newest);
@@ -107,8 +105,8 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
     const Planes feed = {kv, a.layer, planes, all, 2 * ceil_div(a.head_dim, 16), 2 * ceil_div(a.value_dim, 16)};
     const u32 step = all.first / kStep<kDim>, stride = kStep<kDim> * a.splits;
     const u32 begin = kStep<kDim> * (step + (work.split + a.splits - step % a.splits) % a.splits);
-    // Lane 8m + r reads row r of matrix m: of keys the halves of 16 dimensions, then the next positions; of values the
-    // other way round.
+    // Lane 8m + r reads row r of matrix m. Matrices of keys: the halves of 16 dimensions, then the next positions;
+    // matrices of values: positions first, then dimensions.
     const u32 m = lane / 8, r = lane % 8;
     const u32 of_keys = Planes::place(m / 2 * 8 + r, m % 2), of_values = Planes::place(m % 2 * 8 + r, m / 2);
     if (begin <= all.last) feed.fetch(begin, 0);
@@ -117,7 +115,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
     for (u32 p0 = begin; p0 <= all.last; p0 += stride, stage ^= 1) {
         copy_async_wait<0>();
         sync_block();
-        // After the barrier, because it overwrites the stage that the step before has read.
+        // After the barrier, because it overwrites the stage that the previous step has read.
         if (p0 + stride <= all.last) feed.fetch(p0 + stride, stage ^ 1);
         copy_async_commit();
         if (!has_rows || p0 > any.last || p0 + kStep<kDim> <= any.first) continue;

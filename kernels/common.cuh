@@ -1,10 +1,10 @@
-// Basis of all kernels: short names of types, common parts of the parameters, and one small wrapper for each
-// instruction that C++ cannot express. Each wrapper has a host version, so that the same kernels run as C++ under
-// tests/cuda_shim, thread by thread.
+// Basis of all kernels: short type names, common parts of the parameters, and one wrapper per instruction that C++
+// cannot express. Each wrapper has a host version, so that the same kernels run as C++ under tests/cuda_shim, thread by
+// thread.
 //
-// Rules that keep this possible: raw PTX in this file only; no reliance on the threads of a warp running in step;
-// shared memory only by DYNAMIC_SHARED; any size of the grid. Kernels may start before the one before them has ended:
-// until `wait_for_previous` they read weights only.
+// Rules for this: raw PTX only in this file; no assumption that the threads of a warp run in lockstep; shared memory
+// only by DYNAMIC_SHARED; any grid size. With programmatic dependent launch a kernel may start before the previous one
+// has ended: until `wait_for_previous` it reads only weights.
 #pragma once
 
 #include "args.cuh"
@@ -12,7 +12,7 @@
 #ifdef __CUDACC__
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
-// Declares a kernel with one struct `a` by value, `threads` threads a block and at least `blocks` blocks a processor.
+// Declares a kernel with one struct `a` by value, `threads` threads per block and at least `blocks` blocks per SM.
 #define KERNEL(name, Args, threads, blocks) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args a)
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(16) u8 name[]
@@ -33,7 +33,7 @@
 
 template <class T> DEVICE T load(const void* p) { return *(const T*)p; }
 template <class T> DEVICE void store(void* p, T v) { *(T*)p = v; }
-// Address of shared memory as instructions take it.
+// Converts a pointer to the shared-memory address that instructions take.
 DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 DEVICE void sync_block() { __syncthreads(); }
 DEVICE void sync_warp() { __syncwarp(); }
@@ -42,14 +42,14 @@ DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v
 DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
 DEVICE u32 shuffle_from(u32 v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
 DEVICE float shuffle_from(float v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
-// Adds to a counter that blocks share. What was written before, by this thread or before a barrier with it, can be
-// read after every later call for the same counter, by that thread or after a barrier with it.
+// Adds to a counter shared by blocks, with acquire and release: writes before a call (by this thread, or before a
+// barrier with it) are visible after every later call for the same counter.
 DEVICE u32 atomic_add(u32* p, u32 v) {
     u32 old;
     asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
     return old;
 }
-// The same without an order of other accesses, for sums.
+// Adds without ordering other accesses, for sums.
 DEVICE void add_to(u32* p, u32 v) {
     asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
@@ -62,7 +62,7 @@ DEVICE void add_to_shared(u32* p, u32 v) {
 DEVICE void add_to_shared(u64* p, u64 v) {
     asm volatile("red.relaxed.cta.shared.add.u64 [%0], %1;" ::"r"(shared_address(p)), "l"(v) : "memory");
 }
-// And with what was there before.
+// Adds and returns the previous value.
 DEVICE u32 fetch_add_shared(u32* p, u32 v) {
     u32 old;
     asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], %2;"
@@ -72,7 +72,7 @@ DEVICE u32 fetch_add_shared(u32* p, u32 v) {
     return old;
 }
 
-// Operations that are rounded one by one, whatever stands beside them.
+// Operations that are rounded individually, never fused.
 DEVICE float rounded_add(float a, float b) { return __fadd_rn(a, b); }
 DEVICE float rounded_mul(float a, float b) { return __fmul_rn(a, b); }
 DEVICE float rounded_div(float a, float b) { return __fdiv_rn(a, b); }
@@ -80,18 +80,18 @@ DEVICE double rounded_add(double a, double b) { return __dadd_rn(a, b); }
 DEVICE double rounded_mul(double a, double b) { return __dmul_rn(a, b); }
 DEVICE u64 double_to_bits(double x) { return (u64)__double_as_longlong(x); }
 DEVICE double bits_to_double(u64 w) { return __longlong_as_double((long long)w); }
-// The upper half of a product.
+// The upper half of the 128-bit product.
 DEVICE u64 mul_high(u64 a, u64 b) { return __umul64hi(a, b); }
 
 // c + the sum of four products of signed bytes.
 DEVICE i32 dot4(u32 a, u32 b, i32 c) { return __dp4a((i32)a, (i32)b, c); }
-// The same with bytes of `a` that have no sign.
+// `dot4` with unsigned bytes of `a`.
 DEVICE i32 dot4_unsigned(u32 a, u32 b, i32 c) {
     i32 d;
     asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
     return d;
 }
-// Bytes of `b:a` chosen by the nibbles of `selector`.
+// Bytes of `b:a` selected by the nibbles of `selector`.
 DEVICE u32 permute(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
 
 DEVICE float half_to_float(u16 h) {
@@ -118,7 +118,7 @@ DEVICE u32 fma_halves(u32 a, u32 b, u32 c) {
     return d;
 }
 
-// The larger magnitude, or NaN where one of both is.
+// The larger magnitude; NaN if either is NaN.
 DEVICE float max_magnitude(float a, float b) {
     float larger;
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(fabsf(a)), "f"(fabsf(b)));
@@ -134,14 +134,14 @@ DEVICE float exp2_approx(float x) {
     return y;
 }
 
-// 1 / x, within 1 ulp; infinite for what is below the smallest normal number.
+// 1 / x, within 1 ulp; infinity for denormal x.
 DEVICE float reciprocal_approx(float x) {
     float y;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 
-// Loads weights, which are read once, past the first-level cache, which is left to the activations.
+// Loads weights that are read once; bypasses the L1 cache, which is left to the activations.
 DEVICE uint4 load_weights16(const void* p) {
     uint4 v;
     asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -149,16 +149,16 @@ DEVICE uint4 load_weights16(const void* p) {
         : "l"(p));
     return v;
 }
-// Loads weights that neighbouring lanes read as well.
+// Loads weights that adjacent lanes read too.
 template <class T> DEVICE T load_shared_weights(const void* p) { return __ldg((const T*)p); }
 
-// Tells the compiler that an address read from memory is one of global memory.
+// Tells the compiler that a pointer read from memory points to global memory.
 template <class T> DEVICE T* in_global(T* p) {
     __builtin_assume(__isGlobal(p));
     return p;
 }
 
-// The same number, which the compiler does not know to be the same.
+// Returns `v`, hidden from the optimizer.
 DEVICE u32 unknown(u32 v) {
     u32 same;
     asm volatile("mov.b32 %0, %1;" : "=r"(same) : "r"(v));
@@ -167,8 +167,8 @@ DEVICE u32 unknown(u32 v) {
 
 DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
-// d += a * b: a is 16x16, b is 16x8, both binary16; lane 4g + t holds of a the rows g and g + 8 and the columns
-// 2t, 2t+1, 2t+8, 2t+9, of b these rows and column g, of d the rows g and g + 8 and the columns 2t, 2t+1.
+// d += a * b: a is 16x16, b is 16x8, both binary16. Lane 4g + t holds rows g and g + 8 and columns 2t, 2t+1, 2t+8, 2t+9
+// of a; rows 2t, 2t+1, 2t+8, 2t+9 and column g of b; rows g and g + 8 and columns 2t, 2t+1 of d.
 DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -181,16 +181,16 @@ DEVICE u32 to_tf32(float f) {
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(w) : "f"(f));
     return w;
 }
-// d += a * b: a is 16x8, b is 8x8, both tf32; lane 4g + t holds of a the rows g and g + 8 of column t, then of column t
-// + 4, of b the rows t and t + 4 of column g, of d what `mma16x8x16` has.
+// d += a * b: a is 16x8, b is 8x8, both tf32. Lane 4g + t holds rows g and g + 8 of columns t and t + 4 of a, column by
+// column; rows t and t + 4 of column g of b; d as in `mma16x8x16`.
 DEVICE void mma16x8x8(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
-// Loads four matrices of 8x8 halves from shared memory. Lane 8i + r has the address of row r of matrix i, 16 bytes;
-// lane 4g + t gets of each the columns 2t and 2t + 1 of row g, where `kTransposed` the rows 2t and 2t + 1 of column g.
+// Loads four 8x8 matrices of halves from shared memory. Lane 8i + r passes the address of row r of matrix i, 16 bytes.
+// Lane 4g + t gets columns 2t and 2t + 1 of row g of each; if `kTransposed`, rows 2t and 2t + 1 of column g.
 template <bool kTransposed> DEVICE void load_matrices(u32 (&d)[4], const void* row) {
     const u32 from = shared_address(row);
     if (kTransposed) {
@@ -208,14 +208,13 @@ template <bool kTransposed> DEVICE void load_matrices(u32 (&d)[4], const void* r
 #define SUMS(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
 #define SUMS_8(i) SUMS(i), SUMS(i + 1), SUMS(i + 2), SUMS(i + 3), SUMS(i + 4), SUMS(i + 5), SUMS(i + 6), SUMS(i + 7)
 #define ALL_SUMS SUMS_8(0), SUMS_8(8), SUMS_8(16), SUMS_8(24)
-// Makes what this thread has written to shared memory, and its copies that it has waited for, visible to
-// `multiply_async` after a barrier.
+// Makes this thread's writes to shared memory, and its completed copies, visible to `multiply_async` after a barrier.
 DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// Orders what was written to registers before `multiply_async`.
+// Orders writes to registers before `multiply_async`.
 DEVICE void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-// d += a * b in the background, with the four warps of a group: a is 16x16 of each warp, as `mma16x8x16` has it, b is
-// 16x256, found by a descriptor of its columns in shared memory, d is as that of a `mma16x8x16` for each 8 columns.
-// Neither these registers nor the shared memory may be changed until the wait for the group of products.
+// Starts d += a * b, by the four warps of a group: a is 16x16 per warp, as in `mma16x8x16`; b is 16x256, given by a
+// descriptor of its columns in shared memory; d is as in `mma16x8x16` for each 8 columns. Neither these registers nor
+// the shared memory may be changed until the wait for the group of products.
 DEVICE void multiply_async(float (&d)[32][4], const uint4& a, u64 b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
@@ -229,13 +228,13 @@ DEVICE void multiply_async(float (&d)[32][4], const uint4& a, u64 b) {
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
 }
 DEVICE void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Waits until at most `N` groups of products have not ended.
+// Waits until at most `N` groups of products are pending.
 template <int N> DEVICE void wait_products() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-// Waits for all of them, so that these sums can be read.
+// Waits for all groups of products, so that the sums can be read.
 DEVICE void end_products(float (&d)[32][4]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : ALL_SUMS::"memory"); }
 #endif
 
-// Copies 16 bytes into shared memory asynchronously; they are valid after the wait for their group and a barrier.
+// Copies 16 bytes to shared memory asynchronously; they are valid after the wait for their group and a barrier.
 DEVICE void copy_async16(void* shared, const void* global) {
     u32 to = shared_address(shared);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
@@ -249,13 +248,13 @@ DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "mem
 // Waits until at most `N` of this thread's groups are incomplete.
 template <int N> DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
-// Waits for the kernel ahead: afterwards everything that earlier kernels wrote can be read.
+// Waits for the previous kernel; then the writes of all previous kernels are visible.
 DEVICE void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// Lets blocks of the next kernel start on free processors.
+// Lets blocks of the next kernel start on free SMs.
 DEVICE void let_next_start() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -282,7 +281,7 @@ DEVICE u32 float_to_bits(float f) {
     u.f = f;
     return u.w;
 }
-// Moves bits to the right by n mod 32, and those that fall out to the left end.
+// Rotates right by n mod 32 bits.
 DEVICE u32 rotate(u32 w, u32 n) { return w >> (n % 32) | w << ((32 - n % 32) % 32); }
 DEVICE float low_half(u32 w) { return half_to_float((u16)w); }
 DEVICE float high_half(u32 w) { return half_to_float((u16)(w >> 16)); }
@@ -296,8 +295,8 @@ DEVICE float warp_max(float v) {
     return v;
 }
 
-// Sums over the block in a fixed order, the same in every thread. `scratch` holds one float a warp and sum, and can be
-// used again after the next barrier.
+// Sums over the block in a fixed order; every thread gets the sums. `scratch` holds one float per warp and sum, and may
+// be reused after the next barrier.
 template <u32 kSums> DEVICE void block_sums(float (&v)[kSums], float* scratch) {
     const u32 warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
     UNROLL for (u32 i = 0; i < kSums; i++) v[i] = warp_sum(v[i]);
@@ -320,8 +319,8 @@ DEVICE float block_max(float v, float* scratch) {
     return warp_max(threadIdx.x % kWarp < warps ? scratch[threadIdx.x % kWarp] : kNegativeInfinity);
 }
 
-// True in every thread of the last of `blocks` blocks to call it, which sees everything that the others wrote before;
-// sets the counter to 0.
+// True in every thread of the last of `blocks` blocks to call it, which sees all earlier writes of the other blocks.
+// Resets the counter to 0.
 DEVICE bool last_block(u32* counter, u32 blocks, u32* shared_flag) {
     sync_block();
     if (threadIdx.x == 0) {
@@ -381,14 +380,14 @@ DEVICE float activate(float x, u32 kind) {
         case kIdentity: return x;
         case kSigmoid: return sigmoid(x);
         case kSoftplus: {
-            // ln(1 + e), the rounding of the sum taken back.
+            // ln(1 + e), with the rounding error of the sum corrected.
             const float e = expf(-fabsf(x)), sum = 1.f + e;
             return fmaxf(x, 0.f) + (sum == 1.f ? e : logf(sum) * (e / (sum - 1.f)));
         }
         default: return x <= 0.f ? 0.f : x;
     }
 }
-// Bounds that NaN passes, unlike `fminf` and `fmaxf`.
+// Bounds that keep NaN, unlike `fminf` and `fmaxf`.
 DEVICE float at_most(float x, float most) { return x >= most ? most : x; }
 DEVICE float within(float x, float low, float high) { return x <= low ? low : at_most(x, high); }
 DEVICE float gated(float gate, float up, u32 kind, float limit) {
@@ -402,29 +401,29 @@ DEVICE float gated(float gate, float up, u32 kind, float limit) {
     if (kind == kSwigluOfClamped || kind == kSwigluThenClamped) up = within(up, -limit, limit);
     return gate * up;
 }
-// `gated` with `kTanhSwiglu`, for which products of one row have too few registers.
+// `gated` including `kTanhSwiglu`, for which products of one row have too few registers.
 DEVICE float any_gated(float gate, float up, u32 kind, float limit, float up_limit) {
     if (kind != kTanhSwiglu) return gated(gate, up, kind, limit);
     if (up_limit > 0.f) up = up_limit * tanhf(up / up_limit);
     return limit * tanhf(gate / limit) * sigmoid(gate) * up;
 }
-// The `up` of an activation without one.
+// Neutral value of `up` for activations without a gate.
 DEVICE float no_up(u32 kind) { return kind == kClampedSwiglu ? 0.f : 1.f; }
 
-// Grows with a number and, among equals, falls with an id.
+// A key that increases with the number and, among equal numbers, decreases with the id.
 DEVICE u64 rank_of(float x, u32 id) {
     const u32 bits = float_to_bits(x);
     return (u64)(bits >> 31 ? ~bits : bits | 0x80000000u) << 32 | (u32)~id;
 }
 DEVICE u32 id_of(u64 rank) { return ~(u32)rank; }
 
-// Number of keys of a layer up to a position; 0 ahead of the first.
+// Number of keys of a layer up to a position; 0 before the first position.
 DEVICE u32 keys_up_to(const KvPlace& layer, u32 position) {
     return layer.pool > 1 ? (position + 1) / layer.pool : position + 1;
 }
 // Number of rows of one head of a layer.
 DEVICE u32 kept(const DeviceKv& kv, const KvPlace& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
-// Place of a head's first position, in values.
+// Offset of a head's first position, in values.
 DEVICE u64 first_value(const DeviceKv& kv, const KvPlace& layer, const ValuesBefore& before, u32 stride, u32 kv_head) {
     return (u64)before.whole * kv.capacity + (u64)before.rings * kv.ring + (u64)kv_head * kept(kv, layer) * stride;
 }

@@ -1,11 +1,11 @@
 // Elementwise ops on activations that are not part of a product.
 //
 //     glu:     gate = activation(gate) * up
-//     modify:  x = x changed by a factor, a limit, a vector, the position or a gate (`Modification`), row by row
+//     modify:  x = x changed by a factor, limit, vector, position or gate (`Modification`), row by row
 //     join:    out[row, head] = x[row, head][..part], or x[row, head][by], then tail[row]
 //
-// Shapes: those of `GluArgs`, `ModifyArgs`, `JoinArgs`. Any grid covers `glu`; the others have a row, or a head, for
-// each block of the first dimension of the grid, whose values the second dimension shares.
+// Shapes: see `GluArgs`, `ModifyArgs`, `JoinArgs`. `glu` takes any grid. The others have one row, or head, per block of
+// the grid's first dimension; the blocks of the second dimension divide its values.
 #include "common.cuh"
 
 // gate = activation(gate) * up
@@ -21,7 +21,7 @@ DEVICE float xielu(float x, const ModifyArgs& a) {
     return fmaf(a.slope, x, bent);
 }
 
-// Changes rows in place, one row a block of the first dimension.
+// Modifies rows in place, one row per block of the first dimension.
 KERNEL(modify, ModifyArgs, 256, 1) {
     let_next_start();
     wait_for_previous();
@@ -47,7 +47,7 @@ KERNEL(modify, ModifyArgs, 256, 1) {
     }
 }
 
-// Copies heads and what follows each, or values in an order, one head a block of the first dimension.
+// Copies heads, in order or permuted, each followed by the tail; one head per block of the first dimension.
 KERNEL(join, JoinArgs, 256, 1) {
     let_next_start();
     wait_for_previous();

@@ -8,7 +8,7 @@ DEVICE float* place_of(const ProjectArgs& a, u32 segment, u32 row, u64 y) {
     const Segment& s = a.segments[segment];
     return s.out + y * s.w.rows + row;
 }
-// The value that a result is added to; 0 where the result replaces it.
+// The value to which a result is added; 0 if the result replaces it.
 DEVICE float addend(const ProjectArgs& a, u32 segment, u32 row, u64 y) {
     return a.epilogue == kAdd ? *place_of(a, segment, row, y) : 0.f;
 }
@@ -21,7 +21,7 @@ DEVICE void finish(const ProjectArgs& a, u32 segment, u32 row, u64 y, float sum,
         default: *out = sum;
     }
 }
-// `stacked`: the row among those of all experts, as stacked as whose matrices their biases are.
+// `stacked`: index of the row in the stack of all experts, in which biases are stacked too.
 DEVICE void finish_gate(const ProjectArgs& a, u32 row, u32 stacked, u64 y, float gate, float up) {
     const Segment& s = a.segments[0];
     up = with_bias(a.segments[1], stacked, up);

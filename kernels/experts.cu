@@ -1,5 +1,5 @@
-// Mixture of experts: choose experts, sort their picks, apply the gate, add up the results. A pick is one chosen expert
-// of a token; the products between are those of `gemv.cu`, `small_batch.cu`, `gemm.cu` and `wgmma.cu`.
+// Mixture of experts: routes tokens, sorts picks, applies the gate, sums the results. A pick is one selected expert of
+// a token. The matrix products are in `gemv.cu`, `small_batch.cu`, `gemm.cu` and `wgmma.cu`.
 //
 //     route:       weight = softmax, sigmoid or root of a score, or softmax over scores near it; keep the best groups;
 //                  n_used times: the best expert left, or the next of the token's id; scale the weights, divided by
@@ -9,20 +9,20 @@
 //     expert_glu:  gate = activation(gate * factor + bias) * (up * factor + bias)
 //     combine:     out = sum over the picks of a token of weight * (part * factor + bias), in the order of the choice
 //
-// Optimisations:
-//  1. `route` has a warp for each token, and scores in shared memory.
-//  2. `group` has a block for each expert; a thread counts consecutive picks, so one pass after the counts writes them
-//     in their order without atomics.
+// Optimizations:
+//  1. `route` has one warp per token, and scores in shared memory.
+//  2. `group` has one block per expert. Each thread counts consecutive picks, so that one pass after the counts writes
+//     them in order without atomics.
 //
-// Invariants: of equal experts the lower number comes first; scores of any kind, NaN too, choose `n_used` different
+// Invariants: among equal experts the lower number comes first. Any scores, including NaN, select `n_used` different
 // experts.
 //
-// Shapes: those of `RouteArgs`, `GroupArgs`, `OrderArgs`, `ExpertGluArgs`, `CombineArgs`.
+// Shapes: see `RouteArgs`, `GroupArgs`, `OrderArgs`, `ExpertGluArgs`, `CombineArgs`.
 #include "common.cuh"
 
 constexpr float kLargest = 3.40282347e38f;
 
-// Chooses experts, one warp a token, in the order of what they are chosen by; of equal ones the lower number comes
+// Selects experts, one warp per token, in descending order of the selection score; among equals the lower number comes
 // first.
 KERNEL(route, RouteArgs, 32, 1) {
     DYNAMIC_SHARED(shared);
@@ -46,15 +46,15 @@ KERNEL(route, RouteArgs, 32, 1) {
         for (u32 e = lane; e < a.n_experts; e += kWarp) all += expf(scores[e] - peak);
         all = warp_sum(all);
     }
-    // Those of `kSoftmaxOfChosen` are divided by their sum at the end.
+    // Weights of `kSoftmaxOfChosen` are divided by their sum at the end.
     auto weight_of = [&](u32 e) {
         if (a.score == kSparseMixer) {
-            // Sums over the expert and those behind it in the order of scores.
+            // Sums over the expert and the experts after it in the order of scores.
             float sum = 0.f;
             for (u32 other = 0; other < a.n_experts; other++) {
                 const float s = scores[other], far = (scores[e] - s) / fmaxf(fabsf(s), scores[e]);
                 const bool is_left = s < scores[e] || (s == scores[e] && other >= e);
-                // False of scores of 0 alone, which make no number.
+                // `far` is NaN if all scores are 0; then the comparison is false.
                 if (is_left && !(far > 0.02f)) sum += expf(s - scores[e]);
             }
             return 1.f / sum;
@@ -62,16 +62,16 @@ KERNEL(route, RouteArgs, 32, 1) {
         if (a.score == kRootOfSoftplus) return sqrtf(activate(scores[e], kSoftplus));
         return a.score == kSigmoidOfScore ? 1.f / (1.f + expf(-scores[e])) : expf(scores[e] - peak) / all;
     };
-    // Scores are in the order of the weights, and differ where these are rounded to the same.
+    // Scores have the same order as weights, and differ even if the weights round to the same number.
     const bool by_scores = !a.bias && a.groups == 1;
     bool is_nan = false;
     for (u32 e = lane; e < a.n_experts; e += kWarp) {
         is_nan |= scores[e] != scores[e];
         const float by = by_scores ? scores[e] : weight_of(e) + (a.bias ? a.bias[e] : 0.f);
-        // Negative infinity stands for an expert that cannot be chosen any more; NaN and negative infinity come last.
+        // Negative infinity marks experts that are no longer selectable; NaN and negative infinity scores come last.
         left[e] = by > -kLargest ? by : -kLargest;
     }
-    // An expert with a score that is NaN may not be among the chosen ones, whose results would hide it.
+    // An expert with a NaN score may not be selected, and the results of the selected experts would hide the NaN.
     is_nan = warp_max(is_nan ? 1.f : 0.f) > 0.f;
     sync_warp();
     if (a.groups > 1) {
@@ -110,7 +110,7 @@ KERNEL(route, RouteArgs, 32, 1) {
         if (a.by_id) {
             u32 id = a.ids[token];
             if (id == kChosenBefore) id = a.following[token];
-            // The same number follows where no token could be chosen; results of such rows are not used.
+            // The id is still the marker if no token could be sampled; results of such rows are not used.
             if (id == kChosenBefore) id = 0;
             where = (u32)a.by_id[(u64)id * a.n_used + i];
         }
@@ -124,7 +124,7 @@ KERNEL(route, RouteArgs, 32, 1) {
         }
         sync_warp();
     }
-    // The divisor of renormalised weights is no less than the least normal number of 16 bits.
+    // The divisor of renormalized weights is at least the smallest normal binary16 number.
     const float sum = a.score == kSoftmaxOfChosen ? chosen : a.renormalise ? fmaxf(chosen, 6.1035156e-5f) : 1.f;
     for (u32 i = lane; i < a.n_used; i += kWarp) {
         float& weight = a.weights[token * a.n_used + i];
@@ -132,8 +132,8 @@ KERNEL(route, RouteArgs, 32, 1) {
     }
 }
 
-// Sorts picks, one block an expert; `kNoExpert` is larger than any, so that its picks are left out. A thread takes
-// consecutive picks, so that those of all threads stay in order.
+// Sorts picks, one block per expert. `kNoExpert` is larger than any expert, so its picks are omitted. Each thread takes
+// consecutive picks, so that the order is stable.
 KERNEL(group, GroupArgs, 256, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
@@ -165,7 +165,7 @@ KERNEL(group, GroupArgs, 256, 1) {
     }
 }
 
-// out = inputs of chosen experts, each in the order of its matrix.
+// out = inputs of selected experts, each in the column order of its matrix.
 KERNEL(order_inputs, OrderArgs, 256, 1) {
     let_next_start();
     wait_for_previous();
@@ -177,7 +177,7 @@ KERNEL(order_inputs, OrderArgs, 256, 1) {
     }
 }
 
-// gate = activation(gate) * up of chosen experts, each product times its factors and with its bias.
+// gate = activation(gate) * up of selected experts, after each product's factors and bias.
 KERNEL(expert_glu, ExpertGluArgs, 256, 1) {
     let_next_start();
     wait_for_previous();
@@ -195,7 +195,7 @@ KERNEL(expert_glu, ExpertGluArgs, 256, 1) {
     }
 }
 
-// out = sum of weight * (factor * part + bias), in the order of the choice; or out += scale * that.
+// out = sum of weight * (factor * part + bias), in the order of selection; or out += scale * sum.
 KERNEL(combine, CombineArgs, 256, 1) {
     let_next_start();
     wait_for_previous();

@@ -1,38 +1,36 @@
-// Matrix times matrix, for prompts; and the conversion of its input to binary16.
+// GEMM for prefill, and the conversion of its input to binary16.
 //
 //     to_halves, each row: h = norm(x); s = the power of two below the largest |h|; halves = h / s; row_scales = s
 //     gemm, each tile of 128 rows of the matrix and 256 tokens:
 //         for each turn of 32 columns: expand the weights of the turn to binary16; sums += weights * tokens
 //         out = epilogue(sums * row_scales)
 //
-// Optimisations:
-//  1. A block expands each weight once for all its tokens, into shared memory, from where `ldmatrix` reads it.
-//  2. Tokens come by asynchronous copies, `kStages` turns deep; the weights of the next turn are loaded into registers
-//     while this one is multiplied, and those of a later one are prefetched into the second-level cache.
+// Optimizations:
+//  1. A block dequantizes each weight once for all its tokens, into shared memory, from which `ldmatrix` reads it.
+//  2. Tokens are copied asynchronously, `kStages` turns deep. While a turn is multiplied, the weights of the next turn
+//     are loaded into registers, and the weights of a later turn are prefetched into the L2 cache.
 //  3. Rows are divided by a power of two, which costs no precision and keeps large activations in the range of
 //     binary16.
-//  4. Where there are few tiles, several blocks share the columns of one (`Place`).
-//  5. `to_halves` loads a whole row at once, weights of the norm before the wait, and keeps up to 8192 columns in
-//     registers.
+//  4. If there are few tiles, several blocks divide the columns of one tile (`Place`).
+//  5. `to_halves` loads a whole row at once (norm weights before the wait) and keeps up to 8192 columns in registers.
 //
-// Shapes: those of `HalvesArgs`, `ProjectArgs`. Shared memory: [stage][token][32] of tokens and [2][row][32] of
+// Shapes: see `HalvesArgs`, `ProjectArgs`. Shared memory: [stage][token][32] of tokens and [2][row][32] of
 // weights.
 #include "row_loader.cuh"
 #include "gemm.cuh"
 
-// Stores eight columns of a row, the first of which is `col`, in an order of columns.
+// Stores eight columns of a row from `col` on, in a `ColumnOrder`.
 DEVICE void store8(u16* row, u32 col, u32 order, const Values8& x) {
     auto pair = [&](u32 i, u32 j) { return pack_halves(x.v[i], x.v[j]); };
     if (order == kForSmallBatch) {
-        // The lanes of a quad have 32 neighbouring columns each of 128. A column and that two further on are
-        // neighbours, as `tiny` of quant.cuh has them, those of an odd column 8 places on, and each 16 places have four
-        // columns of each lane.
+        // Each lane of a quad has 32 adjacent columns of 128. Columns i and i + 2 are adjacent, as in `tiny` of
+        // quant.cuh; pairs of odd columns are 8 elements later; each 16 elements have four columns of each lane.
         u16* to = row + col / 128 * 128 + col / 4 % 4 * 32 + col / 16 % 2 * 16 + col / 32 % 4 * 2;
         UNROLL for (u32 i = 0; i < 4; i++)
             store(to + i / 2 * 32 + i % 2 * 8, pair(i / 2 * 4 + i % 2, i / 2 * 4 + i % 2 + 2));
     } else if (order == kForGroups) {
-        // The lanes of a quad have 8 neighbouring columns each of 32: 2t and 2t + 1 of the left operand, then 8 further
-        // on, of the first 16 places and of the last.
+        // Each lane of a quad has 8 adjacent columns of 32: as 2t and 2t + 1 of the left operand, then 8 later, of the
+        // first 16 elements and of the last 16.
         u16* to = row + col / 32 * 32 + col / 8 % 4 * 2;
         UNROLL for (u32 i = 0; i < 4; i++) store(to + i / 2 * 16 + i % 2 * 8, pair(2 * i, 2 * i + 1));
     } else {
@@ -43,8 +41,8 @@ DEVICE void store8(u16* row, u32 col, u32 order, const Values8& x) {
 // Columns that a block of `to_halves` keeps in registers.
 typedef RowLoader<128, 8> Kept;
 
-// Converts input rows to binary16, one block a row. `kSimple`: columns come in groups of four, and the norm has neither
-// a mean nor a bias.
+// Converts input rows to binary16, one block per row. `kSimple`: the number of columns is a multiple of four, and the
+// norm has neither a mean nor a bias.
 template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch) {
     let_next_start();
     const u32 row = blockIdx.x, cols = a.cols;
@@ -66,12 +64,12 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
     auto centre = [&](Kept& part, u32 first) {
         if (has_mean) part.each(first, cols, [&](float& v, u32 col) { v = col < cols ? v - mean : 0.f; });
     };
-    // All loads are in flight at once, those of weights before the wait.
+    // All loads are in flight at once; norm weights are loaded before the wait.
     Kept kept, weights;
     load_weights_of(weights, 0);
     wait_for_previous();
     load_inputs_of(kept, 0);
-    // Calls `f` with all columns, those that are not kept loaded again.
+    // Calls `f` with all columns; columns that are not kept in registers are loaded again.
     auto each_part = [&](auto&& f) {
         f(kept, 0);
         UNROLL_BY(1) for (u32 first = Kept::kSpan; first < a.padded; first += Kept::kSpan) {
@@ -105,11 +103,11 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
         normalise(part, first);
         part.each(first, cols, [&](float v, u32) { peak = fmaxf(peak, fabsf(v)); });
     });
-    // Without a bias the length of the row joins the scale.
+    // Without a bias, the scale includes the inverse RMS of the row.
     if (!kSimple) inverse = 1.f;
     peak = block_max(peak, scratch) * inverse;
-    // The power of two below the peak, by its exponent bits; values then lie below 2. Denormal and infinite peaks keep
-    // 1.
+    // The power of two below the peak, from its exponent bits, so that values are below 2; 1 for denormal and infinite
+    // peaks.
     const u32 exponent = float_to_bits(peak) & 0x7f800000u;
     const bool usual = exponent > 0x01000000u && exponent < 0x7e000000u;
     const float scale = usual ? bits_to_float(exponent) : 1.f;
@@ -151,7 +149,7 @@ DEVICE void multiply(const ProjectArgs& a, u32 segment, const Share& work, u16* 
         copy_async_commit();
     }
 
-    // A thread expands a part of a row of a turn.
+    // Each thread dequantizes a part of a row of a turn.
     constexpr u32 kParts = D::kRows * 4 / D::kThreads;
     const u32 own = threadIdx.x / (4 / kParts), part = threadIdx.x % (4 / kParts) * kParts;
     const TileRow tile = tile_row(a, segment, work, own);
@@ -159,10 +157,10 @@ DEVICE void multiply(const ProjectArgs& a, u32 segment, const Share& work, u16* 
     const u32 row = tile.row;
     Raw8 raw[kParts];
     UNROLL for (u32 i = 0; i < kParts; i++) raw[i] = T::load8(w, row, begin, part + i);
-    // Rows and parts of 8 columns that the lane gives the addresses of, of weights and of tokens.
+    // Row and group of 8 columns whose address this lane passes, for weights and for tokens.
     const u32 left_row = warp / D::kAcross * D::kWarpRows + lane % 16, left_part = lane / 16;
     const u32 right_row = warp % D::kAcross * D::kWarpTokens + lane / 16 * 8 + lane % 8, right_part = lane / 8 % 2;
-    // The warp has tokens.
+    // True if the warp has tokens.
     const bool has_work = work.token0 + warp % D::kAcross * D::kWarpTokens < work.tokens;
     for (u32 chunk = begin; chunk < end; chunk++) {
         u16* expanded = weights + chunk % 2 * D::kRows * kChunk;
@@ -179,7 +177,7 @@ DEVICE void multiply(const ProjectArgs& a, u32 segment, const Share& work, u16* 
         }
         copy_async_wait<kStages - 2>();
         sync_block();
-        // After the barrier, because it overwrites the stage that the turn before has read.
+        // After the barrier, because it overwrites the stage that the previous turn has read.
         if (chunk + kStages - 1 < end) fetch(chunk + kStages - 1);
         copy_async_commit();
         if (!has_work) continue;
@@ -191,7 +189,7 @@ DEVICE void multiply(const ProjectArgs& a, u32 segment, const Share& work, u16* 
         };
         UNROLL for (u32 k = 0; k < 2; k++) {
             uint4 right[D::kN / 2];
-            // Sixteen rows further on the place is in the same banks.
+            // Rows 16 apart are in the same banks.
             const u16* right_at = stage + place(right_row, 2 * k + right_part);
             const u16* left_at = expanded + place(left_row, 2 * k + left_part);
             UNROLL for (u32 n = 0; n < D::kN / 2; n++) right[n] = matrices(right_at + 16 * n * kChunk);

@@ -1,23 +1,22 @@
-// Tiles of matrix times matrix: which part of a product a block has, its tokens in shared memory, and where its sums
-// go.
+// Tiles of a GEMM: the part of a product that a block computes, its tokens in shared memory, and its output.
 //
-// A type `D` says how the warps of a block divide a tile:
+// A type `D` defines how the warps of a block divide a tile:
 //   kRows, kTokens             rows of the matrix and tokens of the tile
 //   kThreads                   of the block
 //   kWarpRows, kWarpTokens     of the part of a warp
 //   kAcross                    warps with the same rows
 //   kM, kN                     parts of 16 rows and of 8 tokens of a warp
-// Sums of a warp are [kM][kN][4], each as `mma16x8x16` has them.
+// Sums of a warp are [kM][kN][4], each as in `mma16x8x16`.
 #pragma once
 
 #include "epilogue.cuh"
 
 constexpr u32 kChunk = 32;  // columns of a turn
 
-// Place of 8 columns of a row in a turn: rows that `load_matrices` reads together lie in different banks.
+// Offset of 8 columns of a row in a turn. Rows that `load_matrices` reads together are in different banks.
 DEVICE u32 place(u32 row, u32 part) { return row * kChunk + (part ^ (row / 2 % 4)) * 8; }
 
-// Work of a block: some rows of a matrix times some tokens, consecutive ones or the picks of an expert.
+// The work of a block: some rows of a matrix times some tokens, either consecutive tokens or the picks of an expert.
 struct Share {
     u32 first_row;  // of the expert
     u32 row0;
@@ -31,7 +30,7 @@ struct Share {
     DEVICE_MEMBER u32 input(u32 token) const { return order ? order[token] / divisor : token; }
 };
 
-// Copies of the tokens of a turn that a thread makes, into [tokens][32 halves].
+// The copies by one thread of the tokens of a turn, to [tokens][32 halves].
 template <class D> struct Copies {
     static constexpr u32 kParts = D::kTokens * 4, kTurns = (kParts + D::kThreads - 1) / D::kThreads;
     u32 from[kTurns];  // chunks before the row of a token
@@ -48,8 +47,8 @@ template <class D> struct Copies {
     }
 };
 
-// Leaves the sums of the block's share of the columns of a tile in memory, at `own`; true in the last block of
-// `shares`, with the sums of all, joined in order. `part(s)` is where share s is.
+// Stores the sums of this block's share of a tile's columns at `own`. Returns true in the last of `shares` blocks, with
+// the sums of all shares, added in order. `part(s)`: the stored sums of share s.
 template <class D, class Part>
 DEVICE bool join(float* own, u32* counter, u32 shares, u8* shared, float (&sums)[D::kM][D::kN][4], Part&& part) {
     UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 n = 0; n < D::kN; n++) {
@@ -57,7 +56,7 @@ DEVICE bool join(float* own, u32* counter, u32 shares, u8* shared, float (&sums)
         store(own + ((m * D::kN + n) * D::kThreads + threadIdx.x) * 4, sum);
     }
     if (!last_block(counter, shares, (u32*)shared)) return false;
-    // Those of this block come back with the others, so that no register holds them until then.
+    // This block's own sums are read back too, so that they occupy no registers until then.
     UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 n = 0; n < D::kN; n++) {
         UNROLL for (u32 i = 0; i < 4; i++) sums[m][n][i] = 0.f;
     }
@@ -72,12 +71,12 @@ DEVICE bool join(float* own, u32* counter, u32 shares, u8* shared, float (&sums)
     return true;
 }
 
-// Rows of a matrix in a tile, which has as many of a gate as of the product beside it.
+// Rows of one matrix in a tile; a tile of gate and up has half of its rows from each.
 template <class D> DEVICE u32 rows_of(const ProjectArgs& a) {
     return unknown(a.epilogue) == kGlu ? D::kRows / 2 : D::kRows;
 }
 
-// All columns of tile `x` of rows and `y` of tokens, and its matrix.
+// The share with all columns of row tile `x` and token tile `y`, and its matrix (`segment`).
 template <class D> DEVICE Share share_of(const ProjectArgs& a, u32 x, u32 y, u32& segment) {
     u32 tile = x;
     segment = 0;
@@ -98,8 +97,8 @@ template <class D> DEVICE Share share_of(const ProjectArgs& a, u32 x, u32 y, u32
             1};
 }
 
-// The tile of a block of `gemm`, by its number, and its share of the columns: blocks after `whole` share the tiles that
-// are left.
+// The tile of a block of `gemm`, by the block's index, and its share of the columns: blocks from `whole` on share the
+// remaining tiles.
 struct Place {
     u32 tile;
     u32 split;
@@ -117,11 +116,10 @@ struct Place {
     }
 };
 
-// A row of a tile, and the matrix that has it: in a gate's tile eight rows of the gate stand before those of the
-// product beside it.
+// A row of a tile, and its matrix. In a tile of gate and up, eight rows of the gate alternate with eight rows of up.
 struct TileRow {
     const DeviceMatrix& w;
-    u32 row;  // after the end of the matrix its last one
+    u32 row;  // the last row of the matrix after its end
 };
 DEVICE TileRow tile_row(const ProjectArgs& a, u32 segment, const Share& work, u32 r) {
     const bool gate = unknown(a.epilogue) == kGlu;
@@ -181,9 +179,9 @@ DEVICE void finish_values(const ProjectArgs& a, u32 segment, const Share& work, 
     }
 }
 
-// Finishes a tile. Its sums go through shared memory, some tokens at a time, so that neighbouring threads have
-// neighbouring rows, and loops over results hold no sums. `by0` and `by1` are factors on the sums of the matrix, of a
-// gate and of the product beside it.
+// Finishes a tile. Its sums go through shared memory, some tokens at a time, so that adjacent threads have adjacent
+// rows, and the sums occupy no registers in loops over results. `by0`, `by1`: factors on the sums of the matrix or the
+// gate, and of up.
 template <class D>
 DEVICE void finish_tile(const ProjectArgs& a, u32 segment, const Share& work, u8* shared,
                         const float (&sums)[D::kM][D::kN][4], float by0, float by1) {
@@ -211,7 +209,7 @@ DEVICE void finish_tile(const ProjectArgs& a, u32 segment, const Share& work, u8
     }
 }
 
-// `multiply` adds up the products of a matrix of a type with the columns of the share.
+// Computes a GEMM. `multiply` sums the products of a matrix of one type over the columns of the share.
 template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* shared, Multiply&& multiply) {
     let_next_start();
     wait_for_previous();
@@ -220,7 +218,7 @@ template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* sh
         u32 segment;
         const Share work = Place::of(a).share<D>(a, segment);
         if (work.token0 >= work.tokens) return;
-        // One loop for each type, so that no load depends on a branch.
+        // One loop per type, so that no load depends on a branch.
         with_type(a.segments[segment].w.dtype, [&](auto type) { multiply(type, segment, work, sums); });
     }
     if (const Place place = Place::of(a); place.splits > 1) {
@@ -231,7 +229,7 @@ template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* sh
                      [&](u32 s) { return parts + s * kPart; }))
             return;
     }
-    // Found anew, so that no register has it meanwhile.
+    // Recomputed, so that it occupied no registers in between.
     u32 segment;
     const Share work = Place::of(a).share<D>(a, segment);
     finish_tile<D>(a, segment, work, shared, sums, 1.f, 1.f);

@@ -1,43 +1,41 @@
-// Matrix times one row of input or two, and times up to 8 rows at a time for types without blocks.
+// GEMV: one or two input rows; for types without blocks also up to 8 rows at a time.
 //
-//     prepare the input: h = norm(x), rounded to signed bytes with a scale for each 32 columns for types with blocks
+//     prepare the input: h = norm(x), for block types quantized to signed bytes with a scale per 32 columns
 //     each warp, for its turns: sums = row of the matrix (or the same row of gate and up) * h; out = epilogue(sums)
 //
-// Time is bound by reading the weights.
+// Bound by the bandwidth of reading weights.
 //
-// Optimisations:
-//  1. For one row or two every block prepares the input for itself, while its first weights are loaded, and the
-//     epilogue is part of the kernel: no other launch reads or writes the activations.
-//  2. For one row a processor has two blocks, though each prepares the whole input: with the warps of one it waits for
-//     memory. The first weights of gates are prefetched before the wait for the launch before; where a launch has
-//     fewer rows, prefetching takes more time than it saves.
-//  3. A warp strides over the columns with loads of 16 bytes, several of them in flight. The values that the sum of a
-//     single row is added to are read ahead of the products.
-//  4. Products of bytes are `dp4a`; offsets of quants are subtracted by way of the sums that a `Group` holds.
-//  5. More rows are prepared once, by `prepare`, and each weight that was read is used for all of them.
+// Optimizations:
+//  1. For one or two rows, every block prepares the input itself while its first weights are loaded, and the epilogue
+//     is part of the kernel: no other launch reads or writes the activations.
+//  2. For one row an SM has two blocks, although each prepares the whole input: with the warps of one block it would
+//     stall on memory. The first weights of gates are prefetched before the wait for the previous launch; in launches
+//     with fewer rows prefetching costs more than it saves.
+//  3. A warp strides over the columns with 16-byte loads, several of them in flight. For a single row, the values to
+//     which sums are added are read before the products.
+//  4. Byte products use `dp4a`; zero points of quants are subtracted by the sums in `Group`.
+//  5. More rows are prepared once, by `prepare`, and each weight is read once for all of them.
 //
-// Invariants: the bits of a row do not depend on how many rows there are.
+// Invariants: results are batch-invariant.
 //
-// Shapes: those of `ProjectArgs`, `PrepareArgs`. Grid: (rows of input, or pairs or eights of them; blocks that share
-// the rows of the matrices).
+// Shapes: see `ProjectArgs`, `PrepareArgs`. Grid: (input rows, in ones, twos or eights; blocks that divide the rows of
+// the matrices).
 #include "row_loader.cuh"
 #include "epilogue.cuh"
 
-// Rows of input that share the weights that were read.
-
-// Loads of a thread before a wait, and the columns of a block.
+// A thread's loads before a wait; next, columns per block.
 typedef RowLoader<kGemvThreads, 3> Inputs;
 constexpr u32 kSpan = Inputs::kSpan;
 
-// Writes eight values of a row as bytes; 4 neighbouring lanes make a group. A value that is no number makes the scale
-// of its group none.
+// Quantizes eight values of a row to bytes; 4 adjacent lanes form a group. A NaN value makes the scale of its group
+// NaN.
 DEVICE void quantise(const Values8& x, u32 col, const Input& to) {
     float peak = 0.f;
     UNROLL for (u32 i = 0; i < 8; i++) peak = max_magnitude(peak, x.v[i]);
     peak = max_magnitude(peak, shuffle_xor(peak, 1));
     peak = max_magnitude(peak, shuffle_xor(peak, 2));
     const float scale = peak * (1.f / 127.f), inverse = peak > 0.f ? reciprocal_approx(scale) : 0.f;
-    // The nearest whole numbers, in the lowest bits.
+    // The nearest integers, in the lowest bits.
     u32 whole[8], words[2];
     UNROLL for (u32 i = 0; i < 8; i++) whole[i] = float_to_bits(fmaf(x.v[i], inverse, kWhole));
     UNROLL for (u32 i = 0; i < 2; i++)
@@ -55,7 +53,7 @@ DEVICE void put(const Values8& x, u32 col, u32 forms, const Input& to) {
     if (forms & 2) quantise(x, col, to);
 }
 
-// Weights of a norm, which may be read before the wait for the kernel before.
+// Loads norm weights, which may be read before the wait for the previous kernel.
 DEVICE void load_weights(Inputs& to, u32 first, u32 cols, const DeviceNorm& norm) {
     to.load_fours(norm.weight, first, norm.weight ? cols : 0,
                   [](const float* at) { return load_shared_weights<float4>(at); });
@@ -64,17 +62,17 @@ DEVICE void load_inputs(Inputs& to, u32 first, u32 cols, const float* x) {
     to.load_fours(x, first, cols, [](const float* at) { return load<float4>(at); });
 }
 
-// Puts the columns of the block from `first` on.
+// Stores the block's columns from `first` on.
 DEVICE void put_all(const Inputs& x, u32 first, u32 padded, u32 forms, const Input& to) {
     UNROLL for (u32 i = 0; i < Inputs::kGroups; i++) {
-        // A warp has all of its columns or none.
+        // The bound is the same for all lanes of a warp.
         if (x.column(first, i) >= padded) break;
         put(x.of[i], x.column(first, i), forms, to);
     }
 }
 
-// Prepares rows of `cols` columns, which come in groups of four, padded to `padded`, with the whole block; their norm
-// has neither a mean nor a bias. Row c goes to `to(c)`. `weights` are those of the norm for the first columns.
+// Prepares rows of `cols` columns (a multiple of four), padded to `padded`, with the whole block. The norm must have
+// neither a mean nor a bias. Row c is stored to `to(c)`. `weights`: norm weights of the first columns.
 template <u32 kCols, class To>
 DEVICE void prepare_rows(const float* const (&x)[kCols], u32 cols, u32 padded, const DeviceNorm& norm, u32 forms,
                          Inputs& weights, To&& to, float* scratch) {
@@ -92,7 +90,7 @@ DEVICE void prepare_rows(const float* const (&x)[kCols], u32 cols, u32 padded, c
         block_sums(sums, scratch);
     }
     UNROLL_BY(1) for (u32 first = 0; first < padded; first += kSpan) {
-        // Without a norm the next columns of a single row are loaded ahead, in place of weights.
+        // Without a norm, the next columns of a single row are loaded in advance instead of norm weights.
         if (first > 0) {
             if (kCols == 1 && none) values[0] = weights;
             else UNROLL for (u32 c = 0; c < kCols; c++) load_inputs(values[c], first, cols, x[c]);
@@ -110,7 +108,7 @@ DEVICE void prepare_rows(const float* const (&x)[kCols], u32 cols, u32 padded, c
     }
 }
 
-// Prepares rows for the kernels that take several, one block a row; `simple` ones are prepared as for single rows.
+// Prepares rows for kernels of several rows, one block per row; `simple` rows are prepared like single rows.
 KERNEL(prepare, PrepareArgs, kGemvThreads, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
@@ -137,15 +135,15 @@ KERNEL(prepare, PrepareArgs, kGemvThreads, 1) {
 // The rows of a warp in a turn: of one matrix, or of gate and up.
 template <u32 kRows> struct Turn {
     u32 segments[kRows];
-    u32 rows[kRows];  // in a stack of experts as well
+    u32 rows[kRows];  // in the stack, if there are experts
 };
 
-// Units of a lane in a trip, of each row: where a weight has many products, fewer are in flight.
+// Units per lane, row and trip; fewer if each weight is multiplied with many rows.
 template <class T, u32 kCols, u32 kRows> DEVICE constexpr u32 trip() {
     return kCols > 2 ? (T::kUnroll + 1) / 2 : T::kUnroll * 2 / kRows;
 }
 
-// Adds products of units `first + lane` and so on, which may end before a whole trip where `kTail`.
+// Adds the products of the units from `first + lane` on. `kTail`: true if they may end within the trip.
 template <class T, u32 kCols, bool kTail, u32 kRows, class Row>
 DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const Turn<kRows>& p, u32 n, Row&& row, u32 first, u32 units,
                       u32 lane, float (&sums)[kCols][kRows]) {
@@ -153,7 +151,7 @@ DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const Turn<kRows>& p, u32 
     typename T::Raw raw[kTrip][kRows];
     UNROLL for (u32 u = 0; u < kTrip; u++) {
         const u32 unit = first + lane, ahead = u * kWarp;
-        // What is after the end is read from the beginning again, so that no load depends on a branch.
+        // Units after the end are read from the beginning instead, so that no load depends on a branch.
         const bool inside = !kTail || unit + ahead < units;
         UNROLL for (u32 r = 0; r < kRows; r++) {
             raw[u][r] =
@@ -171,7 +169,7 @@ DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const Turn<kRows>& p, u32 
     }
 }
 
-// The rows that a warp works on in turn `g`.
+// The rows of a warp in turn `g`.
 template <u32 kRows> DEVICE Turn<kRows> turn_at(const ProjectArgs& a, u32 g, u32 expert) {
     Turn<kRows> p;
     u32 segment = 0, row = kRows * g;
@@ -183,23 +181,23 @@ template <u32 kRows> DEVICE Turn<kRows> turn_at(const ProjectArgs& a, u32 g, u32
     const u32 rows = a.segments[segment].w.rows;
     UNROLL for (u32 r = 0; r < kRows; r++) {
         p.segments[r] = gate ? r : segment;
-        // After the end the last row is read again; its sum is dropped.
+        // After the end, the last row is read again and its sum dropped.
         p.rows[r] = expert * rows + (gate ? g : min_u32(row + r, rows - 1));
     }
     return p;
 }
 
-// Products with `n` rows of input, the first of which is `y`; `row` gives them. `with` calls a function with an object
-// of a type.
+// Computes products with `n` input rows from `y` on; `row(c)` returns row c. `with` calls a function with an object of
+// a matrix's type.
 template <u32 kCols, u32 kRows, class With, class Row>
 DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with, Row&& row) {
     for (u32 g = blockIdx.y * (kGemvThreads / kWarp) + threadIdx.x / kWarp; g < a.turns; g += a.warps) {
-        // Addresses that depend on `lane` are computed anew each turn: kept from turn to turn, they take too many
+        // Hidden, so that addresses that depend on `lane` are recomputed each turn: they would occupy too many
         // registers.
         const u32 lane = unknown(threadIdx.x % kWarp);
         const Turn<kRows> p = turn_at<kRows>(a, g, expert);
-        // The value that the sum of a single row is added to comes while the row is multiplied; for two rows it would
-        // take registers.
+        // The value to which the sum of a single row is added is loaded during the product; for two rows it would
+        // occupy registers.
         const u32 rows = a.segments[p.segments[0]].w.rows;
         const float before =
             kRows == 1 && lane < n ? addend(a, p.segments[0], p.rows[0] - expert * rows, y + lane) : 0.f;
@@ -240,7 +238,7 @@ DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with
     }
 }
 
-// Prefetches the beginning of the first two rows of a warp; not of experts, whose choice can be read only after the
+// Prefetches the beginning of the first two rows of a warp; not for experts, whose selection is readable only after the
 // wait.
 template <class With> DEVICE void prefetch_first(const ProjectArgs& a, With&& with) {
     const u32 first = blockIdx.y * (kGemvThreads / kWarp) + threadIdx.x / kWarp;
@@ -252,8 +250,8 @@ template <class With> DEVICE void prefetch_first(const ProjectArgs& a, With&& wi
     });
 }
 
-// Products with `kCols` rows of input, which the block prepares. `forms` are those that the types read; `kGate`: gates
-// are among the products.
+// Computes products with `kCols` input rows, which the block prepares in the `forms` that the types read. `kGate`: true
+// if a product may be a gate.
 template <u32 kCols, bool kGate, class With>
 DEVICE void own_rows(const ProjectArgs& a, u32 forms, u8* shared, With&& with) {
     let_next_start();
@@ -270,7 +268,7 @@ DEVICE void own_rows(const ProjectArgs& a, u32 forms, u8* shared, With&& with) {
         Group* groups = (Group*)(values + (forms & 1 ? padded : 0));
         return {values, (i8*)(groups + (forms & 2 ? padded / 32 : 0)), groups};
     };
-    // Of several rows, none is shared.
+    // If there are several rows, outputs do not share inputs.
     const float* const first = a.x + (u64)(y / a.x_divisor) * a.x_stride;
     const float* x[kCols];
     UNROLL for (u32 c = 0; c < kCols; c++) x[c] = first + c * a.x_stride;
@@ -293,7 +291,7 @@ template <class With> DEVICE void several_rows(const ProjectArgs& a, With&& with
     });
 }
 
-// Kernels of one type, so that none pays for the registers of another.
+// Kernels for one type each, so that none needs the registers of another.
 template <class T, u32 kCols> DEVICE void own_rows_of(const ProjectArgs& a, u8* shared) {
     own_rows<kCols, true>(a, T::kFloat ? 1 : 2, shared, [&](u32, auto&& f) { f(T()); });
 }

@@ -2,7 +2,7 @@
 //
 //     x += scale * delta;  out = norm(x)        or        x += scale * norm(delta)
 //
-// One block for each group of values; its sums have a fixed order. Shapes: those of `NormArgs`.
+// One block per group of values; sums have a fixed order. Shapes: see `NormArgs`.
 #include "common.cuh"
 
 // x += scale * delta; out = norm(x). Or x += scale * norm(delta).
@@ -11,7 +11,7 @@ KERNEL(add_norm, NormArgs, 256, 1) {
     let_next_start();
     wait_for_previous();
     const u64 first = (u64)blockIdx.x * a.group;
-    // Not in y: a batch may have more groups of values than the second dimension of a grid allows.
+    // Not in y: a batch may have more groups than the second grid dimension allows.
     float* x = a.x + first;
     const u32 weights = blockIdx.x % a.own * a.group;
     if (a.of_delta) {

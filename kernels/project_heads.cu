@@ -1,16 +1,16 @@
-// Products head by head: latent attention takes queries into the space of what is cached, and results out of it.
+// Products per head: MLA projects queries into the latent space of the KV cache, and results out of it.
 //
 //     out[token, head] = w[head] * x[token, head][..cols], then x[token, head][cols..]
 //
-// Optimisations:
-//  1. A block expands weights once for `kHeadTokens` tokens.
+// Optimizations:
+//  1. A block dequantizes weights once for `kHeadTokens` tokens.
 //  2. As many lanes share a row of the matrix as it has groups of eight columns, so that narrow rows leave no lane
 //     idle.
 //
-// Shapes: those of `ProjectHeadsArgs`. Grid: (rows of a head, heads, groups of tokens).
+// Shapes: see `ProjectHeadsArgs`. Grid: (rows of a head, heads, groups of tokens).
 #include "quant.cuh"
 
-// One head a block of the second dimension; a few lanes, as many as have columns, share a row.
+// One head per block of the second dimension. Lanes share a row, as many as its columns can occupy.
 KERNEL(project_heads, ProjectHeadsArgs, 128, 2) {
     let_next_start();
     wait_for_previous();

@@ -1,19 +1,18 @@
-// Layouts of weights in device memory, and the readers of a lane.
+// Layouts of weights in device memory, and their readers, per lane.
 //
-// A matrix is up to four planes of bytes, all of which are read in aligned words: plane 0 has quants, plane 1 scales,
-// planes 2 and 3 what else a type has, row after row and block after block, as `gpu/planes.rs` lays them down.
-// Types of 4 to 6 bits share one layout of quants, blocks of 32 columns of 16 bytes (`Packed`), whatever the blocks of
-// their files.
+// A matrix is up to four planes of bytes, read in aligned words: plane 0 has quants, plane 1 scales, planes 2 and 3 the
+// remaining fields of a type, row by row and block by block, as written by `gpu/planes.rs`. Types of 4 to 6 bits share
+// one layout of quants, 16 bytes per 32 columns (`Packed`), whatever the blocks of their files.
 //
-// A type has three readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes
-// of quants a load, for unit `unit + ahead`, of which the latter is a multiple of a warp that the compiler knows.
-// `load32`/`pair`: 32 columns of a row in binary16, for few rows of input. `load8`/`decode8`: eight values of a row,
-// for tiles and look-ups, by the formula in src/quant.
+// A type has three readers. `load`/`dot`: one lane's share of a row times signed-byte activations, 16 bytes of quants
+// per load, for unit `unit + ahead`; `ahead` is a compile-time multiple of the warp size. `load32`/`pair`: 32 columns
+// of a row in binary16, for few input rows. `load8`/`decode8`: eight values of a row, for tiles and look-ups, by the
+// formula in src/quant.
 #pragma once
 
 #include "common.cuh"
 
-// Per 32 activations: x = scale * q, the sum of all x, and the sums of the first and the last 16 q.
+// 32 activations, x = scale * q: the scale, the sum of all x, and the sums of the first and the last 16 q.
 struct alignas(16) Group {
     float scale;
     float sum;
@@ -21,14 +20,14 @@ struct alignas(16) Group {
 };
 static_assert(sizeof(Group) == 16, "sized by the launch");
 
-// A row of the input of a matrix-vector product, in the forms that its matrices read.
+// An input row of a GEMV, in the forms that its matrices read.
 struct Input {
     float* values;  // for types without blocks
     i8* quants;
     Group* groups;
 };
 
-// Eight values of a row before they are expanded.
+// Eight values of a row before dequantization.
 struct Raw8 {
     u32 q[4];
     u32 h[4];
@@ -37,14 +36,14 @@ struct Raw8 {
 DEVICE i32 dot16(const uint4& a, const uint4& b, i32 c) {
     return dot4(a.x, b.x, dot4(a.y, b.y, dot4(a.z, b.z, dot4(a.w, b.w, c))));
 }
-// A whole number below 2^22 as a float, from its sum with the bits of 1.5 * 2^23: a conversion would take longer.
+// Converts an integer below 2^22 from its sum with the bits of 1.5 * 2^23, which is faster than a conversion.
 constexpr i32 kWholeBits = 0x4b400000;
 constexpr float kWhole = 12582912.f;
 DEVICE float whole(i32 sum) { return bits_to_float((u32)sum) - kWhole; }
-// A sixteenth of one, from its sum with the bits of 1.5 * 2^19.
+// Converts an integer to a sixteenth of it, from its sum with the bits of 1.5 * 2^19.
 constexpr i32 kSixteenthBits = kWholeBits - (4 << 23);
 DEVICE float sixteenth(i32 sum) { return bits_to_float((u32)sum) - kWhole / 16.f; }
-// Byte i of a word less `offset`, by way of the bits of 2^23.
+// Byte i of a word minus `offset`, converted by the bits of 2^23.
 DEVICE float byte_less(u32 word, u32 i, u32 offset) {
     return bits_to_float(permute(word, 0x4b000000u, 0x7440 + i)) - (8388608.f + (float)offset);
 }
@@ -52,7 +51,7 @@ DEVICE uint4 masked(const uint4& q, u32 mask) { return {q.x & mask, q.y & mask, 
 DEVICE uint4 nibbles(const uint4& q, u32 shift) {
     return masked({q.x >> shift, q.y >> shift, q.z >> shift, q.w >> shift}, 0x0f0f0f0fu);
 }
-// The dot product with high nibbles that stay where they are, 16 times as large.
+// The dot product with unshifted high nibbles, 16 times as large.
 DEVICE i32 dot16_high(const uint4& q, const uint4& b, i32 c) {
     const uint4 a = masked(q, 0xf0f0f0f0u);
     return dot4_unsigned(a.x, b.x, dot4_unsigned(a.y, b.y, dot4_unsigned(a.z, b.z, dot4_unsigned(a.w, b.w, c))));
@@ -60,42 +59,42 @@ DEVICE i32 dot16_high(const uint4& q, const uint4& b, i32 c) {
 DEVICE Group group_at(const Input& x, u32 i) { return load<Group>(x.groups + i); }
 DEVICE uint4 quants16(const Input& x, u32 col) { return load<uint4>(x.quants + col); }
 
-// Values of both scales of a block of 32 columns: d and the minimum, or integer factors of the two halves as well.
+// Scales of 32 columns: scale d and minimum m; integer factors of the two halves, if any.
 struct Scales {
     float d;
     float m;
     i32 halves[2];
 };
 
-// Scales of 32 columns in binary16, each twice in a word, for the first and the last 16: with quants as `tiny` has
-// them, a value is their product with `scale` and `offset` beside it, 2^-24 times the factor of the matrix as large.
+// Scales of the first and the last 16 of 32 columns in binary16, each twice in a word. A quant in the form of `tiny`
+// times `scale` plus `offset` is the value times the matrix's factor times 2^-24.
 struct HalfScales {
     u32 scale[2];
     u32 offset[2];
 };
-// Of values d * (q - less) + m, in a half whose quants are 2^-24 * `kTimes` as large.
+// Sets the scales for values d * (q - less) + m in a half whose quants are multiplied by 2^-24 * `kTimes`.
 template <u32 kTimes> DEVICE void half_scales(HalfScales& to, u32 half, float d, i32 less, float m) {
     to.scale[half] = pack_halves(d * (1.f / kTimes), d * (1.f / kTimes));
     const float offset = fmaf((float)-less, d, m) * (1.f / 16777216.f);
     to.offset[half] = pack_halves(offset, offset);
 }
 
-// Quants of 4 bits and `kHigh` more, in blocks of 32 columns. Byte j of 16 has the low bits of the columns j and 16 +
-// j. Byte k of a word of upper bits has those of the columns 4i + k: one word for all i from 0 to 7, or, of two bits,
-// one for each four i.
+// Quants of 4 + `kHigh` bits, in blocks of 32 columns. Byte j of 16 has the low bits of columns j and 16 + j. Byte k of
+// a word of upper bits has the upper bits of columns 4i + k: of all i from 0 to 7, or, if there are two bits, of four i
+// per word.
 template <u32 kHigh> struct Packed {
     static DEVICE_MEMBER uint2 load_high(const DeviceMatrix& m, u64 block) {
         if (kHigh == 1) return {load_shared_weights<u32>(m.planes[2] + 4 * block), 0};
         if (kHigh == 2) return load_shared_weights<uint2>(m.planes[2] + 8 * block);
         return {0, 0};
     }
-    // Upper bits of the columns 4i.., where they belong in quants.
+    // Upper bits of columns 4i.., shifted to their position in quants.
     static DEVICE_MEMBER u32 upper(const uint2& high, u32 i) {
         if (kHigh == 0) return 0;
         if (kHigh == 1) return rotate(high.x, i + 28) & 0x10101010u;
         return rotate(i < 4 ? high.x : high.y, 2 * (i % 4) + 28) & 0x30303030u;
     }
-    // Quants of the columns 4i.. and 16 + 4i.., of word i of the low bits.
+    // Quants of columns 4i.. (`first`) and 16 + 4i.. (`second`), from word i of the low bits.
     static DEVICE_MEMBER u32 first(u32 word, const uint2& high, u32 i) { return (word & 0x0f0f0f0fu) | upper(high, i); }
     static DEVICE_MEMBER u32 second(u32 word, const uint2& high, u32 i) {
         return ((word >> 4) & 0x0f0f0f0fu) | upper(high, 4 + i);
@@ -106,8 +105,8 @@ template <u32 kHigh> struct Packed {
     static DEVICE_MEMBER uint4 second16(const uint4& q, const uint2& h) {
         return {second(q.x, h, 0), second(q.y, h, 1), second(q.z, h, 2), second(q.w, h, 3)};
     }
-    // Those of the columns 16 * half + 4i + odd and two further on, as denormal binary16: their lowest bit is 2^-24, or
-    // 2^-20 in the last half.
+    // Quants of column 16 * half + 4i + odd and of the column two later, as denormal binary16: the lowest bit is 2^-24,
+    // or 2^-20 in the last half.
     static DEVICE_MEMBER u32 tiny(u32 word, const uint2& high, u32 i, u32 half, u32 odd) {
         const u32 low = (odd ? word >> 8 : word) & (half ? 0x00f000f0u : 0x000f000fu);
         if (kHigh == 0) return low;
@@ -115,30 +114,30 @@ template <u32 kHigh> struct Packed {
                                     : rotate(half ? high.y : high.x, 2 * i + 28 + 8 * odd - 4 * half);
         return low | (bits & ((kHigh == 1 ? 0x00100010u : 0x00300030u) << 4 * half));
     }
-    // Sum of the products of 32 columns with activations, and `start`.
+    // `start` plus the dot product of 32 columns with activations.
     static DEVICE_MEMBER float dot32(const uint4& q, const uint2& h, const Input& x, u32 col, i32 start) {
         const uint4 x0 = quants16(x, col), x1 = quants16(x, col + 16);
         if (kHigh == 0) return sixteenth(16 * dot16(nibbles(q, 0), x0, start) + dot16_high(q, x1, kSixteenthBits));
         return whole(dot16(first16(q, h), x0, dot16(second16(q, h), x1, kWholeBits + start)));
     }
-    // Columns 8t.. of a block.
+    // Loads columns 8t.. of a block.
     static DEVICE_MEMBER void load8(const DeviceMatrix& m, u64 block, u32 t, Raw8& r) {
         const uint2 q = load_shared_weights<uint2>(m.planes[0] + 16 * block + 8 * (t % 2)), high = load_high(m, block);
         r.q[0] = q.x, r.q[1] = q.y, r.q[2] = high.x, r.q[3] = high.y;
     }
-    // Value i of these less `offset`.
+    // Quant i of `load8` minus `offset`.
     static DEVICE_MEMBER float value8(const Raw8& r, u32 t, u32 i, u32 offset) {
         return byte_less(((r.q[i / 4] >> (4 * (t / 2))) & 0x0f0f0f0fu) | upper({r.q[2], r.q[3]}, 2 * t + i / 4), i % 4,
                          offset);
     }
 };
 
-// What types of 4 to 6 bits have in common: `T` has the scales of a block, from words that it loads.
+// Common parts of types of 4 to 6 bits. `T` loads and decodes the scales of a block.
 template <class T, class W, u32 kHigh> struct Blocks {
     typedef W Words;
     static constexpr u32 kValues = 32;
     static constexpr bool kFloat = false;
-    static constexpr bool kHalves = false;  // the halves of a block have scales of their own
+    static constexpr bool kHalves = false;  // true if the halves of a block have separate scales
     typedef Packed<kHigh> Quants;
     struct Raw {
         uint4 q;
@@ -170,7 +169,7 @@ template <class T, class W, u32 kHigh> struct Blocks {
         const u32 words[4] = {r.q.x, r.q.y, r.q.z, r.q.w};
         return Quants::tiny(words[i], r.high, i, half, odd);
     }
-    // The columns 16 * half + 4i + odd and two further on.
+    // Column 16 * half + 4i + odd and the column two later.
     static DEVICE_MEMBER u32 pair(const Raw32& r, const HalfScales& h, u32 i, u32 half, u32 odd) {
         return fma_halves(tiny(r, i, half, odd), h.scale[half], h.offset[half]);
     }
@@ -196,7 +195,7 @@ template <bool kFive, bool kMinimum> struct Legacy : Blocks<Legacy<kFive, kMinim
                         : load_shared_weights<u16>(m.planes[1] + 2 * block);
     }
     static DEVICE_MEMBER Scales scales(u32 w, u32) { return {low_half(w), kMinimum ? high_half(w) : 0.f, {0, 0}}; }
-    // Products with what is taken off every quant.
+    // The zero-point correction: minus the zero point times the sum of the activations.
     static DEVICE_MEMBER i32 start(const Group& g, u32) { return -kOffset * (g.halves[0] + g.halves[1]); }
     static DEVICE_MEMBER float add(const Scales& s, const Group& g, float dot, float sum) {
         if (kMinimum) sum = fmaf(s.m, g.sum, sum);
@@ -213,7 +212,7 @@ using Q4_1 = Legacy<false, true>;
 using Q5_0 = Legacy<true, false>;
 using Q5_1 = Legacy<true, true>;
 
-// Blocks of 32 signed bytes with a scale; a unit is a half of one. Planes: quants, scale.
+// Blocks of 32 signed bytes with a scale; a unit is half a block. Planes: quants, scale.
 struct Q8_0 {
     static constexpr u32 kType = kQ8_0;
     static constexpr u32 kBlock = 32, kPlanes = 32 | 2 << 8;
@@ -238,7 +237,7 @@ struct Q8_0 {
     static DEVICE_MEMBER float add(const Scales& s, const Group& g, float dot, float sum) {
         return fmaf(s.d * g.scale, dot, sum);
     }
-    // Through the first level, where the other half of what a load brings waits.
+    // Through the L1 cache, which keeps the other half of each loaded sector.
     struct Raw32 {
         uint4 q[2];
         u32 scale;
@@ -309,7 +308,7 @@ struct Q6_K : Blocks<Q6_K, u32, 2> {
     static constexpr int kUnroll = 1;
     static constexpr bool kHalves = true;
     static constexpr i32 kOffset = 32;
-    // Both scales below, their scale above.
+    // Both scales in the low half, the scale of scales in the high half.
     static DEVICE_MEMBER u32 load_scales(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
         const u64 block = row * (m.cols / 32) + unit + ahead;
         return load_shared_weights<u16>(m.planes[1] + 2 * block) |
@@ -323,7 +322,7 @@ struct Q6_K : Blocks<Q6_K, u32, 2> {
         const i32 a = dot16(Quants::first16(r.q, r.high), quants16(x, col), start(g, 0));
         const i32 b = dot16(Quants::second16(r.q, r.high), quants16(x, col + 16), start(g, 1));
         const Scales s = scales(r.scales, 0);
-        // The sum of 32 products by their scales is below 2^24.
+        // The sum of 32 products times their scales is below 2^24.
         return fmaf(s.d * g.scale, (float)(s.halves[0] * a + s.halves[1] * b), sum);
     }
     static DEVICE_MEMBER void put(u32 w, u32 (&h)[4]) { h[0] = w; }
@@ -363,7 +362,7 @@ template <u32 kNumber> struct Plain {
         }
         return sum;
     }
-    // Half by half, and through the first level as those of Q8_0.
+    // Half by half, and through the L1 cache as for Q8_0.
     static constexpr u32 kPieces = 2;
     struct Raw32 {
         uint4 q[kBytes];
@@ -404,8 +403,7 @@ template <u32 kNumber> struct Plain {
     }
 };
 
-// Prefetches the beginning of a row of each plane into the second-level cache, as much as it holds for all warps of a
-// device.
+// Prefetches the beginning of a row of each plane into the L2 cache, as much as it can hold for all warps of a device.
 template <class T> DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 lane) {
     constexpr u32 kLine = 128;
     UNROLL for (u32 p = 0; p < 4; p++) {

@@ -1,4 +1,4 @@
-// Recurrences, token after token: causal convolutions, the gated delta rule, the selective scan, that of RWKV.
+// Recurrences, token by token: causal convolution, gated delta rule, selective scan, RWKV.
 //
 //     conv:   x[t] = silu(bias + sum over j of kernel[j] * input[t - taps + 1 + j])
 //     delta:  S = exp(rate * dt[t]) S;  d = beta[t] (v[t] - S^T k[t]);  S += k[t] d^T;  out[t] = S^T q[t]
@@ -6,20 +6,20 @@
 //     pool:   out[t] = sum over i of softmax(gate[i] + bias[i]) x[i], over the group of positions that t ends, or 0
 //     wkv:    S = diag(w[t]) S + b[t] (S^T a[t])^T + k[t] v[t]^T;  out[t] = S^T r[t]
 //
-// Optimisations:
-//  1. Columns of S do not depend on one another: a quad of lanes has one, each lane every fourth row, in registers
-//     through all tokens of the sequence.
+// Optimizations:
+//  1. Columns of S are independent: each quad of lanes has one, each lane every fourth row, in registers through all
+//     tokens of the sequence.
 //  2. Convolutions load the inputs of `kAhead` tokens together.
 //
-// Invariants: results do not depend on where a prompt is cut. The state before the step is read from one buffer and the
-// state after it written to another.
+// Invariants: results do not depend on how a prompt is split. The state before the step is read from one buffer, and
+// the state after it is written to another.
 //
-// Shapes: those of `ConvArgs`, `PoolArgs`, `DeltaArgs`, `ScanArgs`, `WkvArgs`. Grid: (columns, sequences).
+// Shapes: see `ConvArgs`, `PoolArgs`, `DeltaArgs`, `ScanArgs`, `WkvArgs`. Grid: (columns, sequences).
 #include "common.cuh"
 
 constexpr u32 kAhead = 8;  // tokens whose inputs are loaded together
 
-// One channel a thread, `kTaps` taps of which those before the kernel's are 0.
+// One channel per thread, with `kTaps` taps; taps before the kernel's are 0.
 template <u32 kTaps> DEVICE void convolve(const ConvArgs& a) {
     let_next_start();
     wait_for_previous();
@@ -52,7 +52,7 @@ template <u32 kTaps> DEVICE void convolve(const ConvArgs& a) {
         if (j >= none) memory.to[a.memory + (u64)(j - none) * a.width + channel] = inputs[j];
 }
 
-// A warp has 8 columns of a matrix, a block 16. Lane 4c + g has the rows g, g + 4, .. of column c.
+// A warp has 8 columns of a matrix, a block 16. Lane 4c + g has rows g, g + 4, ... of column c.
 DEVICE u32 column() { return threadIdx.x / kWarp * 8 + threadIdx.x % kWarp / 4; }
 DEVICE float sum_rows(float v) {
     v += shuffle_xor(v, 1);
@@ -193,8 +193,8 @@ template <u32 kRows> DEVICE void advance_wkv(const WkvArgs& a) {
     }
 }
 
-// A channel of a sum a thread, token after token. Gates and values of rows of the sequence count from the first that is
-// kept, of which memory has those ahead of the step.
+// One channel of a sum per thread, token by token. Rows of the sequence are counted from the first kept one; the state
+// has the rows before the step.
 KERNEL(pool, PoolArgs, 128, 4) {
     let_next_start();
     wait_for_previous();
@@ -217,7 +217,7 @@ KERNEL(pool, PoolArgs, 128, 4) {
         out = 0.f;
         if (so_far % a.size) continue;
         float peak = kNegativeInfinity, total = 0.f, sum = 0.f;
-        // Groups take their channels in turn. The largest gate, then the sums.
+        // Each group uses the next channels. First the largest gate, then the sums.
         for (u32 turn = 0; turn < 2; turn++) {
             for (u32 i = members - min_u32(members, so_far); i < members; i++) {
                 const u32 of = i / a.size * a.out_width + channel;

@@ -1,8 +1,8 @@
-// Recurrences of many tokens whose decay is one for a head, in chunks of tokens: products of matrices instead of a step
-// for each token.
+// Recurrences of many tokens with one decay per head, in chunks of tokens: matrix products instead of one step per
+// token.
 //
-// Of a chunk let g_i be the sum of the base-2 logarithms of decays up to token i, and d_j what token j adds for its key
-// k_j:
+// In a chunk, let g_i be the sum of the base-2 logarithms of decays up to token i, and d_j the update that token j adds
+// for its key k_j:
 //
 //     S after token i = 2^g_i S + sum of 2^(g_i - g_j) k_j d_j^T over j <= i;  out_i = S^T q_i
 //     scan (arXiv 2405.21060, section 6):        d_j = dt_j x_j
@@ -11,21 +11,21 @@
 //
 //     for each chunk of 32 tokens: A, P = K K^T, Q K^T with decays; D as above; out = Q S + P D; S = decay S + K^T D
 //
-// Optimisations:
-//  1. A block takes 32 columns of the S of a head through a sequence; S stays in registers, in f32.
-//  2. Products are `mma` m16n8k8 on tf32, whose range is that of f32; the substitution is in f32.
-//  3. Substitution goes by halves of 16 tokens; what the second sees of the first is a product of all warps.
-//  4. The inputs of the next chunk are copied while this one is computed, where shared memory has room for two.
+// Optimizations:
+//  1. A block processes 32 columns of a head's S through the sequence; S stays in registers, in f32.
+//  2. Products are `mma` m16n8k8 on tf32, which has the range of f32; the substitution is in f32.
+//  3. Substitution works on halves of 16 tokens; the effect of the first half on the second is a product of all warps.
+//  4. The inputs of the next chunk are copied during this one if shared memory can hold two.
 //
-// Invariants: results depend on where a prompt is cut, unlike those of `recurrent.cu`.
+// Invariants: unlike in `recurrent.cu`, results depend on how a prompt is split.
 //
-// Shapes: those of `DeltaArgs`, `ScanArgs`. Grid: (heads * groups of 32 columns, sequences).
+// Shapes: see `DeltaArgs`, `ScanArgs`. Grid: (heads * groups of 32 columns, sequences).
 #include "common.cuh"
 
 constexpr u32 kChunkTokens = kChunkSize, kChunkColumns = kChunkSize, kChunkWarps = kChunkThreads / kWarp;
-// Between rows in shared memory, so that operands of a warp lie in different banks.
+// Strides of rows in shared memory, padded so that operands of a warp are in different banks.
 constexpr u32 kColumnStride = kChunkColumns + 8, kTokenStride = kChunkTokens + 4;
-// A decay of 2^-150 is 0.
+// Base-2 logarithm of a decay that is 0 in f32.
 constexpr float kNoDecay = -150.f;
 
 // Some columns of a head, from the first token of a sequence on.
@@ -37,7 +37,7 @@ struct HeadColumns {
     float* out;
     u64 value_stride;
     const float* dt;  // [tokens, heads]
-    const float* beta;  // or null: nothing is erased
+    const float* beta;  // or null for a scan
     u32 heads;
     float rate;
     float skip;
@@ -49,7 +49,7 @@ struct HeadColumns {
     u64 row_stride;
 };
 
-// Shared memory, in floats. `dim` is that of keys, padded to 16.
+// Shared memory, in floats. `dim`: width of keys, padded to 16.
 struct ChunkMemory {
     float* s;     // [dim][columns]
     float* a;     // [j][i]: a_ij
@@ -81,13 +81,13 @@ struct ChunkStage {
     }
 };
 
-// Copies four numbers, or zeros where there are none.
+// Copies four numbers, or stores zeros if there are none.
 DEVICE void copy_four(float* to, const float* from, bool has) {
     if (has) copy_async16(to, from);
     else store(to, float4{0.f, 0.f, 0.f, 0.f});
 }
 
-// Starts copies of the chunk from token `first` on. After the last token everything is 0.
+// Starts copying the chunk from token `first` on; zeros after the last token.
 DEVICE void fetch_chunk(const HeadColumns& h, u32 first, u32 dim, const ChunkStage& to, u32 key_stride) {
     const u32 lane = threadIdx.x % kWarp;
     for (u32 token = threadIdx.x / kWarp; token < kChunkTokens; token += kChunkWarps) {
@@ -112,7 +112,7 @@ DEVICE void fetch_chunk(const HeadColumns& h, u32 first, u32 dim, const ChunkSta
     }
 }
 
-// Operands of `mma16x8x8`, of a lane whose first element is at `at`; rows are `stride` apart.
+// A lane's operands of `mma16x8x8`, from its first element at `at`; rows are `stride` apart.
 DEVICE uint4 left_operand(const float* at, u32 stride) {
     return {to_tf32(at[0]), to_tf32(at[8 * stride]), to_tf32(at[4]), to_tf32(at[8 * stride + 4])};
 }
@@ -120,7 +120,7 @@ DEVICE uint4 left_transposed(const float* at, u32 stride) {
     return {to_tf32(at[0]), to_tf32(at[8]), to_tf32(at[4 * stride]), to_tf32(at[4 * stride + 8])};
 }
 
-// Takes what rows `first` to `first + 15` see of one another out of d; a lane has a column.
+// Subtracts from d the mutual effects of rows `first` to `first + 15`; one column per lane.
 DEVICE void substitute(const ChunkMemory& m, u32 first) {
     const u32 lane = threadIdx.x % kWarp;
     float d[16];
@@ -134,7 +134,7 @@ DEVICE void substitute(const ChunkMemory& m, u32 first) {
     UNROLL for (u32 i = 0; i < 16; i++) m.d[(first + i) * kColumnStride + lane] = d[i];
 }
 
-// Up to 128 * kTiles numbers a key. `stages`: chunks that there is room for.
+// For keys of up to 128 * kTiles numbers. `stages`: chunks that fit in shared memory.
 template <bool kErases, u32 kTiles> DEVICE void advance_chunks(const HeadColumns& h, u32 stages, float* shared) {
     const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, t = lane % 4;
     const u32 dim = ceil_div(h.dim, 16) * 16;
@@ -180,8 +180,7 @@ template <bool kErases, u32 kTiles> DEVICE void advance_chunks(const HeadColumns
         gates[lane] = gate;
         sync_warp();
 
-        // A warp has 16 rows of keys, or of queries, and 16 tokens and 16 columns of their products with keys and with
-        // S.
+        // Each warp multiplies 16 rows of keys or queries with 16 tokens of the keys, and with 16 columns of S.
         const bool is_query = warp >= kChunkWarps / 2;
         const u32 row0 = warp % 2 * 16, col0 = warp / 2 % 2 * 16;
         float seen[2][4] = {}, of_state[2][4] = {};
@@ -244,7 +243,7 @@ template <bool kErases, u32 kTiles> DEVICE void advance_chunks(const HeadColumns
                         fmaf(h.skip, in.values[row * kColumnStride + col], of_state[n][i]);
             }
         }
-        // Products of eight tokens at a time, decayed to the end of the chunk.
+        // Products of eight tokens at a time, with their decay to the end of the chunk.
         const float last = gates[kChunkTokens - 1], decay = exp2_approx(last);
         each([&](float& value, u32, u32) { value *= decay; });
         UNROLL for (u32 k = 0; k < kChunkTokens; k += 8) {

@@ -1,9 +1,9 @@
-// Queries and keys between projection and attention, where `attend_alone` does not do it: norm of each head, rotation,
-// and writing keys and values to the cache.
+// Queries and keys between projection and attention, unless `attend_alone` processes them: norm of each head, RoPE, and
+// writes of keys and values to the KV cache.
 //
 //     q = rotate(norm(q), position);  k = rotate(norm(k), position);  cache[position] = k, v
 //
-// One warp for each head of a token. Shapes: those of `HeadsArgs`. Grid: (heads, tokens).
+// One warp per head and token. Shapes: see `HeadsArgs`. Grid: (heads, tokens).
 #include "rope.cuh"
 
 KERNEL(heads, HeadsArgs, 128, 1) {

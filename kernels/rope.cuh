@@ -1,33 +1,32 @@
-// Parts of a pass over heads between projection and attention: norm, rotation, and writing to the cache, one warp a
-// head.
+// Processing of heads between projection and attention: norm, RoPE, and writes to the KV cache, one warp per head.
 //
 //     angle = turn * inv_freq;  (x0, x1) = (x0 cos - x1 sin, x0 sin + x1 cos), times the magnitude
 //
 // Angles are in f64, because an f32 product is off by a hundredth of a turn at position 100,000. Products and sums are
-// fused or rounded as written here, so that every kernel gives a head the same bits.
+// fused or rounded as written here, so that all kernels are bit-identical.
 #pragma once
 
 #include "common.cuh"
 
-// Dimensions of pair `i`.
+// The two dimensions of pair `i`.
 DEVICE u32 pair_low(const HeadsArgs& a, u32 i) { return a.first + (a.adjacent ? 2 * i : i); }
 DEVICE u32 pair_high(const HeadsArgs& a, u32 i) { return a.first + (a.adjacent ? 2 * i + 1 : i + a.n_pairs); }
 
-// Sine and cosine of a pair with a turn, times the magnitude.
+// Computes sine and cosine of a pair at a rotary position, times the magnitude.
 DEVICE void angle(const HeadsArgs& a, u32 turn, double inv_freq, float& sine, float& cosine) {
     const double turns = (double)turn * inv_freq * 0.15915494309189535;
     sincos_half_turns((float)(2. * (turns - rint(turns))), sine, cosine);
     sine *= a.magnitude, cosine *= a.magnitude;
 }
-// The turn of pair `i` of a token at a position.
+// The rotary position of pair `i` of a token.
 DEVICE u32 turn_of(const HeadsArgs& a, u32 token, u32 position, u32 i) {
     const u32 turn = a.step.turns ? position + a.step.turns[3 * token + (a.axes ? a.axes[i] : 0)] : position;
     return turn - min_u32(turn, a.behind);
 }
 DEVICE u32 rotated_pairs(const HeadsArgs& a) { return a.inv_freq ? a.n_pairs : 0; }
 
-// Normalises, by weights from `own` on, and rotates one head in place; `angle_of(i, sine, cosine)` sets those of
-// pair `i`.
+// Normalizes one head (with norm weights from `own` on) and rotates it in place. `angle_of(i, sine, cosine)` sets the
+// angle of pair `i`.
 template <class F>
 DEVICE void turn(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32 own, u32 lane, F&& angle_of) {
     const u32 d = a.head_dim;
@@ -42,7 +41,7 @@ DEVICE void turn(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32 own, 
         for (u32 i = lane; i < d; i += kWarp) squares = fmaf(x[i] - m.mean, x[i] - m.mean, squares);
         m.inverse = 1.f / sqrtf(warp_sum(squares) / (float)d + norm.eps);
     }
-    // Values that other lanes have read are overwritten, and shuffles order no memory.
+    // Other lanes have read values that are overwritten now, and shuffles do not order memory.
     sync_warp();
     const u32 pairs = rotated_pairs(a);
     for (u32 i = lane; i < pairs; i += kWarp) {
@@ -60,8 +59,8 @@ DEVICE void turn(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32 own, 
     sync_warp();
 }
 
-// The Hadamard transform of the values of a warp, a value a lane, divided by the root of 32: its own inverse. It
-// spreads an outlier and changes no product of two vectors.
+// The normalized Hadamard transform of the values of a warp, one per lane. It is its own inverse, spreads outliers, and
+// preserves dot products.
 DEVICE float hadamard(float v, u32 lane) {
     UNROLL for (u32 far = 1; far < kWarp; far *= 2) {
         const float other = shuffle_xor(v, far);
@@ -70,18 +69,18 @@ DEVICE float hadamard(float v, u32 lane) {
     return v * 0.17677669529663687f;
 }
 
-// Writes one head to a cache plane from value `first` on; the dimensions after the head's are 0. `turns`: 4 bits hold
-// each whole 32 values of it turned.
+// Writes one head to a cache plane from value `first` on, padded with zeros. `turns`: true to apply the Hadamard
+// transform to each whole 32 values in 4-bit caches.
 DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first, u32 stride, u32 type, bool turns,
                        u32 lane) {
     for (u32 i = lane; i < stride; i += kWarp) {
         float v = i < d ? x[i] : 0.f;
         const u64 at = first + i;
-        // Codes are integers, so that the scale has to carry NaN.
+        // Quants are integers, so NaN must be stored in the scale.
         const bool is_nan = (type == kQ4_0 || type == kQ8_0) && warp_max(v != v ? 1.f : 0.f) > 0.f;
         if (is_nan) v = 0.f;
         if (type == kQ4_0) {
-            // A group is what a warp holds in one turn, and its largest number of either sign is -8 scales.
+            // A warp holds one group per iteration. The number of largest magnitude becomes -8.
             if (turns && i - lane + kWarp <= d) v = hadamard(v, lane);
             const float high = warp_max(v), low = -warp_max(-v), scale = (high > -low ? high : low) / -8.f;
             const u32 q = min_u32((u32)(i32)(rintf(scale != 0.f ? v / scale : 0.f) + 8.f), 15);
@@ -89,7 +88,7 @@ DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first,
             if (lane % 2 == 0) plane[at / 2] = (u8)(q | next << 4);
             if (lane == 0) scales[at / 32] = float_to_half(is_nan ? kNan : scale);
         } else if (type == kQ8_0) {
-            // A group is what a warp holds in one turn; the stride is a multiple of it.
+            // A warp holds one group per iteration; the stride is a multiple of a group.
             const float scale = warp_max(fabsf(v)) / 127.f;
             plane[at] = (u8)(i32)rintf(scale > 0.f ? v / scale : 0.f);
             if (lane == 0) scales[at / 32] = float_to_half(is_nan ? kNan : scale);
@@ -101,7 +100,7 @@ DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first,
     }
 }
 
-// Writes the key, or the value, of a token with a head of the cache. Of positions that share a key the last one has it.
+// Writes the key, or the value, of a token and KV head. If positions share a key, the last one stores it.
 DEVICE void store_key(const HeadsArgs& a, const DeviceKv& kv, u32 position, u32 kv_head, const float* x, u32 lane) {
     if (keys_up_to(a.layer, position) == keys_up_to(a.layer, position - 1)) return;
     const u64 row = (keys_up_to(a.layer, position) - 1) % kept(kv, a.layer),

@@ -1,21 +1,21 @@
-// Loads a row of input into the registers of a block: groups of eight columns, kPerThread of them for each thread, by
-// loads of 16 bytes that are all in flight together.
+// Loads an input row into the registers of a block: groups of eight columns, kPerThread groups per thread, by 16-byte
+// loads that are all in flight together.
 #pragma once
 
 #include "common.cuh"
 
-// Eight neighbouring values of a lane.
+// Eight adjacent values of a lane.
 struct Values8 {
     float v[8];
 };
 
-// Groups of a thread: a block has the columns from some first one on.
+// The groups of a thread. A block has the columns from a first one on.
 template <u32 kThreads, u32 kPerThread> struct RowLoader {
     static constexpr u32 kGroups = kPerThread, kSpan = 8 * kThreads * kPerThread;
     Values8 of[kPerThread];
 
     static DEVICE_MEMBER u32 column(u32 first, u32 i) { return first + 8 * (kThreads * i + threadIdx.x); }
-    // Columns after the last are 0. They come in groups of four; `load_four` reads those at an address.
+    // Columns after the last are 0. The number of columns is a multiple of four; `load_four` loads four at an address.
     template <class Load> DEVICE_MEMBER void load_fours(const float* row, u32 first, u32 cols, Load&& load_four) {
         const u32 own = first + 8 * threadIdx.x;
         row += own;
@@ -27,14 +27,14 @@ template <u32 kThreads, u32 kPerThread> struct RowLoader {
             v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
         }
     }
-    // Calls `f` with each value and its column, up to the end of the block's group that has the last of `cols`.
+    // Calls `f` with each value and its column, up to the end of the group that contains the last of `cols`.
     template <class F> DEVICE_MEMBER void each(u32 first, u32 cols, F&& f) {
         UNROLL for (u32 i = 0; i < kPerThread; i++) {
             if (first + 8 * kThreads * i >= cols) break;
             UNROLL for (u32 j = 0; j < 8; j++) f(of[i].v[j], column(first, i) + j);
         }
     }
-    // The same with each value of both.
+    // Calls `f` with each value of both.
     template <class F> DEVICE_MEMBER void with(const RowLoader& other, u32 first, u32 cols, F&& f) {
         UNROLL for (u32 i = 0; i < kPerThread; i++) {
             if (first + 8 * kThreads * i >= cols) break;

@@ -4,7 +4,7 @@
 //     ngrams:     x[token, head] = table[first + hash of the token's id and of those before it % rows]
 //     keep_rows:  to[r] = from[rows[r]]
 //
-// One block for each row. Shapes: those of `EmbedArgs`, `NgramArgs`, `KeepRowsArgs`.
+// One block per row. Shapes: see `EmbedArgs`, `NgramArgs`, `KeepRowsArgs`.
 #include "quant.cuh"
 
 KERNEL(embed, EmbedArgs, 128, 1) {
@@ -39,10 +39,10 @@ KERNEL(ngrams, NgramArgs, 128, 1) {
     const u32 token = blockIdx.x, slot = a.step.slots[token];
     const DeviceKv memory = a.step.kvs[slot];
     if (!memory.capacity) return;
-    // Tokens of the sequence that the step has ahead of this one, as far as they count.
+    // Number of preceding tokens of the sequence in the step, at most `kept`.
     u32 ahead = 0;
     while (ahead < min_u32(a.kept, token) && a.step.slots[token - ahead - 1] == slot) ahead++;
-    // One more than the id so far back, 0 where there is none.
+    // The id `back` tokens before, plus 1; 0 if there is none.
     auto known = [&](u32 back) -> u64 {
         if (back > ahead) return memory.from ? (u64)(u32)memory.from[a.memory + a.kept + ahead - back] : 0;
         const u32 id = a.step.ids[token - back];

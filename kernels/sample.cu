@@ -1,23 +1,23 @@
-// The choice of a token for each row of logits.
+// Sampling of a token for each row of logits.
 //
 //     adjust:  logits += biases; penalties for recent tokens
-//     argmax:  the largest allowed logit; ends the choice where there is no draw
+//     argmax:  the largest allowed logit; ends sampling if there is no draw
 //     weigh:   draws by ids: weights = exp((logit - peak) / temperature) in fixed point; the first token at which the
 //              sum of weights exceeds random * total
 //              draws by rank: bins of logits with counts and weights; the bin that top_k or top_p ends in
 //     keep:    draws by rank: the tokens up to that bin, sorted; cut by top_k, then top_p; a draw among the rest
 //
-// Optimisations:
-//  1. Weights are integers in a fixed unit, so that sums over threads and blocks, by atomics, have one result.
-//  2. Bins of logits leave few tokens to sort; where more than `kListed` are left, a search byte by byte of the rank
-//     finds the cut without a list.
-//  3. `argmax`, `weigh` and `keep` end in the last block of a row, so that their results need no further launch.
+// Optimizations:
+//  1. Weights are integers in a fixed unit, so that sums over threads and blocks, by atomics, are deterministic.
+//  2. Bins of logits leave few tokens to sort. If more than `kListed` remain, a search over the bytes of the rank finds
+//     the cut without a list.
+//  3. The last block of a row finishes `argmax`, `weigh` and `keep`, so that their results need no further launch.
 //
-// Invariants: the same token for the same logits as src/sampling, to the bit: operations are the same, each rounded by
-// itself. The lowest index wins a tie. If a logit is NaN, or infinite before biases and penalties, the answer is
-// `kNotANumber` in place of a token.
+// Invariants: samples the same token as src/sampling from the same logits: the same operations, each rounded
+// individually. The lowest index wins a tie. If a logit is NaN, or infinite before biases and penalties, the result is
+// `kNotANumber` instead of a token.
 //
-// Shapes: those of `ChooseArgs`. Grid: (blocks that share a row, rows).
+// Shapes: see `ChooseArgs`. Grid: (blocks that share a row, rows).
 #include "common.cuh"
 
 constexpr float kBinsPerUnit = 16.f;
@@ -26,12 +26,12 @@ struct Best {
     float value;
     u32 where;
 };
-// NaN is better than all numbers.
+// The better of two; NaN is better than all numbers.
 DEVICE Best better(Best a, Best b) {
     return b.value > a.value || b.value != b.value || (b.value == a.value && b.where < a.where) ? b : a;
 }
 
-// The best of the block, in thread 0.
+// The best of the block; valid in thread 0.
 DEVICE Best block_best(Best best, float* values, u32* wheres) {
     UNROLL for (u32 lanes = 16; lanes > 0; lanes /= 2)
         best = better(best, {shuffle_xor(best.value, lanes), shuffle_xor(best.where, lanes)});
@@ -44,8 +44,8 @@ DEVICE Best block_best(Best best, float* values, u32* wheres) {
     return best;
 }
 
-// Hands the token of a row on, and makes the row ready for the step after. By one thread, when no other reads the
-// rule's state.
+// Stores the token of a row, and prepares the row for the next step. Must be called by one thread, when no other thread
+// reads the rule's state.
 DEVICE void finish(const ChooseArgs& a, u32 row, u32 token, bool drawn) {
     const DeviceRule& rule = a.rules[row];
     RuleState& state = a.states[row];
@@ -63,7 +63,7 @@ DEVICE void finish(const ChooseArgs& a, u32 row, u32 token, bool drawn) {
 
 // ---- biases and penalties
 
-// Changes logits in place, one block a row.
+// Modifies logits in place, one block per row.
 KERNEL(adjust, ChooseArgs, kSampleThreads, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
@@ -78,7 +78,7 @@ KERNEL(adjust, ChooseArgs, kSampleThreads, 1) {
         values[i] = i < biases ? rule.biases[i].value : 0.f;
     }
     sync_block();
-    // The first entry of a token does the work of all.
+    // The thread of a token's first entry applies all entries of the token.
     for (u32 i = threadIdx.x; i < n; i += kSampleThreads) {
         const u32 id = ids[i];
         bool first = id < a.width;
@@ -97,7 +97,7 @@ KERNEL(adjust, ChooseArgs, kSampleThreads, 1) {
                 value = value > 0.f ? rounded_div(value, rule.repeat) : rounded_mul(value, rule.repeat);
             value = rounded_add(value, -rounded_add(rule.presence, rounded_mul((float)count, rule.frequency)));
         }
-        // What biases make NaN is never chosen.
+        // A logit that becomes NaN by biases is never sampled.
         *logit = value == value || *logit != *logit ? value : kNegativeInfinity;
     }
 }
@@ -147,7 +147,7 @@ KERNEL(argmax, ChooseArgs, kSampleThreads, 1) {
 
 // ---- weights of tokens
 
-// e^x as `exp` of src/sampling/arithmetic.rs has it, for x <= 0.
+// e^x for x <= 0, bit-identical to `exp` of src/sampling/arithmetic.rs.
 DEVICE double exponential(double x) {
     constexpr double kInverseFactorials[14] = {
         1. / 6227020800., 1. / 479001600., 1. / 39916800., 1. / 3628800., 1. / 362880., 1. / 40320., 1. / 5040.,
@@ -166,7 +166,7 @@ DEVICE u64 fixed(double x, double unit) {
     return double_to_bits(rounded_add(rounded_mul(x, unit), kShift)) - double_to_bits(kShift);
 }
 
-// Random number after a state of SplitMix64.
+// The random number after a state of SplitMix64.
 DEVICE u64 random_after(u64 state) {
     u64 z = state + 0x9E3779B97F4A7C15ull;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -174,7 +174,7 @@ DEVICE u64 random_after(u64 state) {
     return z ^ z >> 31;
 }
 
-// A row of logits that a token is drawn from.
+// A row of logits from which a token is drawn.
 struct Row {
     const float* logits;
     const u32* allowed;
@@ -183,15 +183,15 @@ struct Row {
     double min_p;
     double unit;
 
-    // The logit of a token that can be chosen; negative infinity of others.
+    // The logit of a token; negative infinity if the token cannot be sampled.
     DEVICE_MEMBER float logit(u32 id) const {
         const float x = logits[id];
         return x > kNegativeInfinity && is_allowed(allowed, id) ? fminf(x, 3.40282347e38f) : kNegativeInfinity;
     }
-    // Probability over that of the likeliest token.
+    // Probability relative to the most likely token.
     DEVICE_MEMBER double share(float logit) const { return exponential(rounded_add((double)logit, -peak)); }
     DEVICE_MEMBER u64 plain(float logit) const { return fixed(share(logit), unit); }
-    // With the temperature, and 0 for what min_p drops.
+    // Weight at the temperature; 0 for tokens dropped by min_p.
     DEVICE_MEMBER u64 weight(float logit) const {
         if (min_p > 0. && !(share(logit) >= min_p)) return 0;
         return fixed(exponential(rounded_mul(rounded_add((double)logit, -peak), inverse)), unit);
@@ -207,8 +207,8 @@ DEVICE Row row_of(const ChooseArgs& a, u32 row) {
             a.unit};
 }
 
-// The sum over the threads before this one; after the call the sum over all is sums[kSampleThreads - 1], until the next
-// barrier.
+// Returns the sum over all preceding threads. Until the next barrier, sums[kSampleThreads - 1] is the sum over all
+// threads.
 DEVICE u64 sum_before(u64 v, u64* sums) {
     sync_block();
     sums[threadIdx.x] = v;
@@ -222,7 +222,7 @@ DEVICE u64 sum_before(u64 v, u64* sums) {
     return sums[threadIdx.x] - v;
 }
 
-// The least integer that is not below `share` of a sum.
+// `share` times a sum, rounded up to an integer.
 DEVICE u64 ceil_share(float share, u64 sum) {
     const double x = rounded_mul((double)share, (double)sum);
     const u64 whole = (u64)x;
@@ -231,7 +231,7 @@ DEVICE u64 ceil_share(float share, u64 sum) {
 
 // ---- draws in the order of ids
 
-// Draws with all blocks of a row, each with a span of tokens.
+// Draws a token with all blocks of a row, each of which has a span of tokens.
 DEVICE void draw_in_order(const ChooseArgs& a, u8* shared) {
     const u32 id = blockIdx.y, blocks = gridDim.x, span = ceil_div(a.width, blocks);
     const Row row = row_of(a, id);
@@ -248,7 +248,7 @@ DEVICE void draw_in_order(const ChooseArgs& a, u8* shared) {
     sum_before(sum, sums);
     if (threadIdx.x == 0) draw.sums[blockIdx.x] = sums[kSampleThreads - 1];
     if (!last_block(a.counters + id, blocks, place)) return;
-    // The block whose span has the token, then the thread, then the token.
+    // Finds the block whose span has the token, then the thread, then the token.
     sum = threadIdx.x < blocks ? draw.sums[threadIdx.x] : 0;
     u64 before = sum_before(sum, sums);
     const u64 drawn = mul_high(random_after(a.states[id].random), sums[kSampleThreads - 1]);
@@ -278,8 +278,7 @@ DEVICE u32 bin_of(const Row& row, float logit) {
     return x < (float)(kBins - 1) ? (u32)x : kBins - 1;
 }
 
-// Counts and weighs tokens by bins with all blocks of a row, and finds the last bin that may have tokens which are
-// kept.
+// Counts and weighs tokens by bins with all blocks of a row, and finds the last bin that may contain tokens to keep.
 DEVICE void weigh_bins(const ChooseArgs& a, u8* shared) {
     const u32 id = blockIdx.y;
     const Row row = row_of(a, id);
@@ -305,12 +304,12 @@ DEVICE void weigh_bins(const ChooseArgs& a, u8* shared) {
     }
     u32* place = counts + kBins;
     if (!last_block(a.counters + id, gridDim.x, place)) return;
-    // Bins 2t and 2t + 1 for thread t.
+    // Thread t has bins 2t and 2t + 1.
     const u32 bin = 2 * threadIdx.x;
     const u64 n[2] = {draw.counts[bin], draw.counts[bin + 1]}, weights[2] = {draw.sums[bin], draw.sums[bin + 1]};
     const u64 n_before = sum_before(n[0] + n[1], sums), candidates = sums[kSampleThreads - 1];
     const u64 weight_before = sum_before(weights[0] + weights[1], sums), total = sums[kSampleThreads - 1];
-    // With both, what top_p keeps is among what top_k does.
+    // If both are set, top_p selects among the tokens that top_k keeps.
     const bool by_count = top_k > 0;
     const u64 wanted = by_count ? (top_k < candidates ? top_k : candidates) : ceil_share(top_p, total);
     u64 before = by_count ? n_before : weight_before, filled = n_before;
@@ -321,7 +320,7 @@ DEVICE void weigh_bins(const ChooseArgs& a, u8* shared) {
             draw.limit = bin + i, draw.filled = (u32)filled, draw.total = total;
         before += more;
     }
-    // Where rounding leaves a last grain, all are kept.
+    // If rounding leaves a remainder, all are kept.
     if (!by_count && wanted > total && threadIdx.x == 0)
         draw.limit = kBins - 1, draw.filled = (u32)candidates, draw.total = total;
 }
@@ -346,7 +345,7 @@ DEVICE u64 measured(const Row& row, u64 rank, u32 measure) {
     return measure == kCount ? 1 : measure == kPlain ? row.plain(logit_of(rank)) : row.weight(logit_of(rank));
 }
 
-// Sorts `n` ranks, a power of two of them, the largest first.
+// Sorts `n` ranks in descending order; `n` must be a power of two.
 DEVICE void sort(u64* ranks, u32 n) {
     for (u32 size = 2; size <= n; size *= 2) {
         for (u32 apart = size / 2; apart > 0; apart /= 2) {
@@ -361,7 +360,7 @@ DEVICE void sort(u64* ranks, u32 n) {
     sync_block();
 }
 
-// Number of the first of `n` sorted tokens that together measure `wanted`, or of all; in every thread.
+// Number of leading tokens of `n` sorted ones whose measure reaches `wanted`, or `n`; in every thread.
 DEVICE u32 reach(const Row& row, const u64* ranks, u32 n, u32 measure, u64 wanted, u64* sums, u32* place) {
     const u32 share = ceil_div(n, kSampleThreads), from = min_u32(threadIdx.x * share, n),
               to = min_u32(from + share, n);
@@ -378,7 +377,7 @@ DEVICE u32 reach(const Row& row, const u64* ranks, u32 n, u32 measure, u64 wante
     return *place;
 }
 
-// Sum of what the first `n` sorted tokens measure.
+// Total measure of the first `n` sorted tokens.
 DEVICE u64 sum_of(const Row& row, const u64* ranks, u32 n, u32 measure, u64* sums) {
     u64 sum = 0;
     for (u32 i = threadIdx.x; i < n; i += kSampleThreads) sum += measured(row, ranks[i], measure);
@@ -386,7 +385,7 @@ DEVICE u64 sum_of(const Row& row, const u64* ranks, u32 n, u32 measure, u64* sum
     return sums[kSampleThreads - 1];
 }
 
-// The same for tokens that no list has room for: those of a rank from `lowest` on.
+// Total measure of all tokens with a rank of at least `lowest`, without a list.
 DEVICE u64 sum_from(const Row& row, u32 width, u64 lowest, u32 measure, u64* sums) {
     u64 sum = 0;
     for (u32 i = threadIdx.x; i < width; i += kSampleThreads) {
@@ -398,8 +397,7 @@ DEVICE u64 sum_from(const Row& row, u32 width, u64 lowest, u32 measure, u64* sum
     return sums[kSampleThreads - 1];
 }
 
-// The rank of the first token, from the top, with which those from it on measure `wanted`; `lowest` where all do not.
-// Finds it byte by byte.
+// The rank at which tokens in descending order reach the measure `wanted`; `lowest` if they never do. Found by bytes.
 DEVICE u64 descend(const Row& row, u32 width, u64 lowest, u32 measure, u64 wanted, u64* sums, u64* bytes, u64* found) {
     u64 prefix = 0;
     for (i32 shift = 56; shift >= 0; shift -= 8) {
@@ -423,7 +421,7 @@ DEVICE u64 descend(const Row& row, u32 width, u64 lowest, u32 measure, u64 wante
     return prefix;
 }
 
-// Draws among the tokens that top_k and top_p leave. All blocks of a row list those in question, the last one chooses.
+// Draws among the tokens that top_k and top_p keep. All blocks of a row list candidates; the last block draws.
 KERNEL(keep, ChooseArgs, kSampleThreads, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();

@@ -1,26 +1,26 @@
-// The choice of the keys that a token attends to: the lightning indexer of DeepSeek V3.2.
+// Selection of the keys that a token attends to (sparse attention): the lightning indexer of DeepSeek V3.2.
 //
-//     score of a key = sum over heads of weight * max(q . k, 0); out = the groups of keys with the best ones
+//     score of a key = sum over heads of weight * max(q . k, 0); out = the groups with the best keys
 //
-// Algorithm: every splits-th 256 keys are a block's, or every splits-th group where one has more. Their scores are the
-// rows of a matrix product, 16 keys a warp, summed over heads in registers. What is better than the worst of the best
-// so far joins a list in shared memory, from which sorting drops the rest whenever it is full. The last of the `splits`
-// blocks makes one list of all and sorts it by place.
+// Algorithm: each block has every splits-th 256 keys, or every splits-th group if groups are larger. Scores are rows of
+// a matrix product, 16 keys per warp, summed over heads in registers. Groups better than the worst of the best so far
+// are appended to a list in shared memory; whenever it is full, it is sorted and truncated. The last of the
+// `splits` blocks merges all lists and sorts the result by position.
 //
-// Invariants: groups have a total order, by score and then by place, so that what is chosen depends neither on timing
-// nor on the division.
+// Invariants: groups are totally ordered, by score and then by position, so that the selection depends neither on
+// timing nor on the number of splits.
 //
-// Shapes: those of `SelectArgs`. Shared memory: the list of `room` groups, queries in binary16 with rows of
-// `row_bytes`, weights, scores and two words. Grid: tokens * splits.
+// Shapes: see `SelectArgs`. Shared memory: the list of `room` groups, queries in binary16 with rows of `row_bytes`,
+// weights, scores and two words. Grid: tokens * splits.
 #include "attention.cuh"
 
-// The best groups that a block has seen, in shared memory, by their ranks; 0 is none.
+// The best groups of a block so far, as ranks in shared memory; 0: none.
 struct Chosen {
     u64* list;
     u32* filled;
     u32 room;
-    u32 most;   // groups to choose
-    u64 limit;  // what is no larger is not chosen
+    u32 most;   // groups to select
+    u64 limit;  // only larger ranks are added
 
     // Sorts the list and keeps the best.
     DEVICE_MEMBER void sort() {
@@ -39,7 +39,7 @@ struct Chosen {
         if (threadIdx.x == 0) *filled = min_u32(*filled, most);
         sync_block();
     }
-    // Has room for one more of each thread.
+    // Makes room for one more group from each thread.
     DEVICE_MEMBER void make_room() {
         sync_block();
         const bool is_full = *filled + blockDim.x > room;
@@ -54,7 +54,7 @@ struct Chosen {
 // Bytes of a query in shared memory; `select_shared` in `src/cuda/scratch.rs` counts the same.
 DEVICE u32 row_bytes(u32 dim) { return 64 * ceil_div(dim, 32) + 32; }
 
-// Scores of keys `k0 + 16 * warp` and the 15 behind it and of those 128 further on, to `scores`.
+// Computes the scores of the `kSelectKeys` keys from `k0` on; each warp has 16 adjacent keys at a time.
 DEVICE void score_keys(const SelectArgs& a, const DeviceKv& kv, const u8* queries, const float* weights, u32 k0,
                        u32 keys, float* scores) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, chunks = ceil_div(a.dim, 32);
@@ -128,7 +128,7 @@ KERNEL(choose_keys, SelectArgs, 256, 1) {
     for (u32 k0 = split * turn; k0 < keys; k0 += a.splits * turn) {
         best.make_room();
         if (is_long) {
-            // Keys of one group, the best of each thread.
+            // Keys of one group; each thread finds its best.
             const u32 end = min_u32(k0 + a.size, keys);
             float score = kNegativeInfinity;
             for (u32 at = k0; at < end; at += kSelectKeys) {
@@ -153,7 +153,7 @@ KERNEL(choose_keys, SelectArgs, 256, 1) {
             for (u32 i = from; i < end; i++) score = fmaxf(score, scores[i]);
             if (group + a.local > newest) score = -kNegativeInfinity;
         }
-        best.add(rank_of(score + 0.f, group));  // No zero has a sign.
+        best.add(rank_of(score + 0.f, group));  // Turns -0 into 0.
     }
     best.sort();
     if (a.splits > 1) {
@@ -169,7 +169,7 @@ KERNEL(choose_keys, SelectArgs, 256, 1) {
         }
         best.sort();
     }
-    // Sorts them by their places.
+    // Sorts by position.
     const u32 n = *filled;
     for (u32 i = thread; i < n; i += blockDim.x) best.list[i] = rank_of(0.f, id_of(best.list[i]));
     best.sort();

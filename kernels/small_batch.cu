@@ -1,25 +1,25 @@
-// Matrix times few rows of input, up to 64, in tiles of 128 rows of a matrix.
+// GEMM with few input rows, up to 64, in tiles of 128 rows of a matrix.
 //
 //     for each tile of the block, or part of one: for each turn of 128 columns:
 //         expand the weights of the turn in registers; sums += weights * tokens
 //     join the parts of a tile in order; out = epilogue(sums * row_scales)
 //
-// Time is bound by reading the weights.
+// Bound by the bandwidth of reading weights.
 //
-// Optimisations:
-//  1. Each weight is read once, expanded in registers as the left operand of `mma`, and used for all rows of input. A
-//     warp has 16 rows of a matrix, of gate and up 8 each. Of a turn, a lane expands one block of 32 columns of two
-//     rows, because `to_halves` stores the columns of tokens in the order of the lanes' operands (`store8`).
-//  2. Tokens come to shared memory by asynchronous copies, `kTurnStages` turns deep.
-//  3. Weights are prefetched into the second-level cache some turns before their use, and loaded one turn before.
+// Optimizations:
+//  1. Each weight is read once, dequantized in registers as the left operand of `mma`, and used for all input rows. A
+//     warp has 16 rows of a matrix, or 8 rows each of gate and up. Per turn, a lane dequantizes one block of 32 columns
+//     of two rows, because `to_halves` stores the columns of tokens in the order of the lanes' operands (`store8`).
+//  2. Tokens are copied to shared memory asynchronously, `kTurnStages` turns deep.
+//  3. Weights are prefetched into the L2 cache some turns before their use, and loaded one turn before.
 //  4. The columns of all tiles are divided evenly among the blocks (`Deal`): a block has parts of several tiles, and a
-//     tile has those of several blocks.
-//  5. Quants are taken out of their words as denormal binary16, two at a time, and one fused multiply-add makes two
-//     weights of them (`pair` of `quant.cuh`).
+//     tile is divided among several blocks.
+//  5. Quants are extracted as denormal binary16, two at a time; one fused multiply-add converts them to two weights
+//     (`pair` of `quant.cuh`).
 //
-// Invariants: the bits of a row of input do not depend on the other rows.
+// Invariants: results are batch-invariant.
 //
-// Shapes: those of `ProjectArgs`. Shared memory: [stage][token][128]. Grid: (blocks, groups of tokens, experts).
+// Shapes: see `ProjectArgs`. Shared memory: [stage][token][128]. Grid: (blocks, groups of tokens, experts).
 #include "gemm.cuh"
 
 template <u32 kBlockTokens> struct SmallBatchTile {
@@ -30,10 +30,10 @@ template <u32 kBlockTokens> struct SmallBatchTile {
 
 constexpr u32 kTurnStages = 4;  // turns of tokens in shared memory
 
-// Place of 8 columns of a token in a turn: rows that `load_matrices` reads together lie in different banks.
+// Offset of 8 columns of a token in a turn. Rows that `load_matrices` reads together are in different banks.
 DEVICE u32 place_in_turn(u32 token, u32 part) { return token * kSmallBatchTurn + (part ^ (token % 8)) * 8; }
 
-// A row as a matrix of one.
+// A row as a matrix of one row.
 template <class T> DEVICE DeviceMatrix row_of(const DeviceMatrix& m, u32 row) {
     DeviceMatrix own = m;
     UNROLL for (u32 p = 0; p < 4; p++)
@@ -41,10 +41,9 @@ template <class T> DEVICE DeviceMatrix row_of(const DeviceMatrix& m, u32 row) {
     return own;
 }
 
-// Prefetches the rows of a warp into the second-level cache. A quad has two rows: each of its lanes prefetches 128
-// bytes of 256 of one of them.
+// Prefetches the rows of a warp into the L2 cache. A quad has two rows; each lane prefetches 128 of 256 bytes of one.
 template <class T> struct Ahead {
-    // Bytes of a turn of plane p, and the bytes that are prefetched before their use.
+    // Bytes of plane p per turn; next, the prefetch distance in bytes.
     static DEVICE_MEMBER constexpr u32 bytes(u32 p) {
         return (T::kPlanes >> (8 * p) & 255u) * kSmallBatchTurn / T::kBlock;
     }
@@ -63,7 +62,7 @@ template <class T> struct Ahead {
                     ask(t, rows, p, begin * bytes(p) / 256 * 256 + at, end);
         }
     }
-    // Turn `turn` is the next.
+    // Prefetches for the turn that begins, `turn`.
     static DEVICE_MEMBER void next(u32 t, const DeviceMatrix (&rows)[2], u32 turn, u32 end) {
         UNROLL for (u32 p = 0; p < 4; p++) {
             if (bytes(p) == 0 || turn * bytes(p) % 256 != 0) continue;
@@ -73,12 +72,12 @@ template <class T> struct Ahead {
     }
 };
 
-// Sums of the warp's part of a tile, of two rows for each lane. Shared memory: [turn][token][128 halves].
+// Computes the sums of the warp's part of a tile, two rows per lane. Shared memory: [turn][token][128 halves].
 template <class T, class D>
 DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceMatrix (&rows)[2], const Share& work,
                                  u32 begin, u32 end, u16* tokens, float (&sums)[D::kN][4]) {
     const u32 lane = thread % kWarp, t = lane % 4, blocks = rows[0].cols / 32;
-    // Lanes that copy a token together, at least the 128 bytes of a line.
+    // Number of lanes that copy a token together, at least a line of 128 bytes.
     constexpr u32 kLanes = max_u32(8, D::kThreads / D::kTokens), kCopies = 16 / kLanes, kAtOnce = D::kThreads / kLanes;
     u32 from[D::kTokens / kAtOnce];  // turns before the token
     UNROLL for (u32 i = 0; i < D::kTokens / kAtOnce; i++) {
@@ -98,16 +97,16 @@ DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceM
     struct Raw {
         typename T::Raw32 of[2];
     };
-    // Pieces of a turn that are loaded one by one. After the end of a row its last columns are read again, for inputs
-    // of zeros.
+    // Pieces of a turn, loaded one by one. After the end of a row its last columns are read again and multiplied with
+    // zeros.
     constexpr u32 kPieces = T::kPieces;
     auto load_piece = [&](Raw& raw, u32 piece) {
         const u32 block = min_u32(piece / kPieces * 4 + t, blocks - 1);
         UNROLL for (u32 r = 0; r < 2; r++) raw.of[r] = T::load32(rows[r], 0, block, piece % kPieces);
     };
-    // Of the first part of a token that the lane gives the address of; those of others differ in bits of their numbers.
+    // Offset of the first group of columns whose address this lane passes; offsets of other groups differ in some bits.
     const u32 place0 = place_in_turn(lane / 16 * 8 + lane % 8, lane / 8 % 2);
-    // `place`: that of the turn among two, which a block of 256 columns has, or of the piece among two.
+    // `place`: 0 or 1, the index of the piece in a pair: of turns in 256 columns, or of pieces in a turn.
     auto step = [&](u32 piece, u32 place, const Raw& raw, Raw& next) {
         const u32 turn = piece / kPieces;
         if (piece + 1 < end * kPieces) load_piece(next, piece + 1);
@@ -115,7 +114,7 @@ DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceM
             Ahead<T>::next(t, rows, turn, end);
             copy_async_wait<kTurnStages - 2>();
             sync_block();
-            // After the barrier, because it overwrites the stage that the turn before has read.
+            // After the barrier, because it overwrites the stage that the previous turn has read.
             fetch(turn + kTurnStages - 1);
         }
         const u16* stage = tokens + turn % kTurnStages * D::kTokens * kSmallBatchTurn;
@@ -134,7 +133,7 @@ DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceM
             }
         }
     };
-    // Two, so that one is loaded while the other is expanded.
+    // Two, so that one is loaded while the other is dequantized.
     Raw even, odd;
     if (begin < end) load_piece(even, begin * kPieces);
     UNROLL_BY(1) for (u32 piece = begin * kPieces; piece < end * kPieces; piece += 2) {
@@ -143,11 +142,11 @@ DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceM
     }
 }
 
-// Pairs of turns of all tiles one after another, divided evenly among the blocks of a row of the grid. Found anew for
-// each use, so that no register has it meanwhile.
+// The pairs of turns of all tiles, in order, divided evenly among the blocks of a grid row. Recomputed for each use, so
+// that it occupies no registers in between.
 struct Deal {
     u32 pairs;  // of a tile
-    u32 total;  // times the blocks below 2^32
+    u32 total;  // of all tiles; times the number of blocks below 2^32
     template <class D> DEVICE_MEMBER static Deal of(const ProjectArgs& a) {
         u32 tiles = 0;
         const u32 segments = unknown(a.epilogue == kGlu ? 1 : a.n_segments);
@@ -155,12 +154,12 @@ struct Deal {
         const u32 pairs = ceil_div(unknown(a.segments[0].w.cols), 2 * kSmallBatchTurn);
         return {pairs, tiles * pairs};
     }
-    // The first pair of a block, and the block that has a pair.
+    // The first pair of a block; next, the block of a pair.
     DEVICE_MEMBER u32 first(u32 block) const { return total * block / gridDim.x; }
     DEVICE_MEMBER u32 block_of(u32 pair) const { return ((pair + 1) * gridDim.x - 1) / total; }
 };
 
-// The rows of a tile that a lane expands.
+// The rows of a tile that a lane dequantizes.
 template <class T, class D> struct LaneRows {
     DeviceMatrix of[2];
     DEVICE_MEMBER LaneRows(const ProjectArgs& a, const Share& work, u32 segment, u32 thread) {
@@ -181,11 +180,11 @@ template <class T, class D> DEVICE void ask_for_tile(const ProjectArgs& a, u32 t
         Ahead<T>::first(thread % 4, rows.of, 0, min_u32(2 * last, ceil_div(rows.of[0].cols, kSmallBatchTurn)));
 }
 
-// Adds up the part of tile `tile` from pair `first` to pair `last`. `starts`: the kernel ahead has not been waited for.
+// Sums pairs `first..last` of a tile. `starts`: true if the previous kernel has not been waited for.
 template <class T, class D>
 DEVICE void multiply_tile(const ProjectArgs& a, u32 tile, u32 first, u32 last, bool starts, u16* tokens,
                           float (&sums)[D::kN][4]) {
-    // Nothing that follows from it is kept from one tile to the next.
+    // Hidden, so that nothing derived from it is kept in registers from tile to tile.
     const u32 thread = unknown(threadIdx.x);
     u32 segment;
     const Share work = share_of<D>(a, tile, unknown(blockIdx.y), segment);
@@ -196,7 +195,7 @@ DEVICE void multiply_tile(const ProjectArgs& a, u32 tile, u32 first, u32 last, b
     multiply_small_batch<T, D>(thread, a, rows.of, work, begin, end, tokens, sums);
 }
 
-// Multiplies those of the block's tiles that are of a type. `starts`: the kernel ahead has not been waited for.
+// Multiplies the block's tiles of one type. `starts`: true if the previous kernel has not been waited for.
 template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool& starts, u8* shared) {
     constexpr u32 kPart = D::kTokens * D::kRows;
     u32 at = Deal::of<D>(a).first(blockIdx.x);
@@ -224,7 +223,7 @@ template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool
             ask_for_tile<T, D>(a, tile + 1, min_u32(deal.pairs, deal.first(blockIdx.x + 1) - last));
         bool all = true;
         if (last - at < deal.pairs) {
-            // A block has parts of the tiles that it begins and ends with: the second place is for one that goes on in
+            // A block may have parts of its first and its last tile; the second part is for a tile that continues in
             // the next block.
             const u32 first = deal.block_of(start), shares = deal.block_of(start + deal.pairs - 1) + 1 - first;
             auto part = [&](u32 s) {
@@ -235,14 +234,14 @@ template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool
         if (all) {
             u32 segment;
             const Share work = share_of<D>(a, tile, unknown(blockIdx.y), segment);
-            // Values of the matrices are 2^-24 times their factor as large.
+            // Values of a matrix are multiplied by 2^-24 times its factor.
             auto scale = [&](u32 s) { return 16777216.f / a.segments[s].w.factor; };
             const bool gate = unknown(a.epilogue) == kGlu;
             finish_tile<D>(a, segment, work, shared, sums, scale(segment), scale(gate ? 1 : segment));
         }
         if (last == deal.first(blockIdx.x + 1)) return;
         at = last;
-        // Before tokens of the next tile overwrite what others read.
+        // Before tokens of the next tile overwrite data that other threads read.
         sync_block();
     }
 }
@@ -252,15 +251,14 @@ template <u32 kTokens> DEVICE void small_batch(const ProjectArgs& a, u8* shared)
     let_next_start();
     bool starts = true;
     if (a.order) {
-        // The picks of experts can be read only after the wait.
+        // The picks of experts are readable only after the wait.
         wait_for_previous();
         starts = false;
         u32 segment;
         const Share work = share_of<D>(a, 0, blockIdx.y, segment);
         if (work.token0 >= work.tokens) return;
     }
-    // One loop for each type, so that no load depends on a branch, and none around them, which would take registers for
-    // all of them.
+    // One loop per type, so that no load depends on a branch; a loop around all types would need the registers of all.
     for_types([&](auto type) {
         typedef decltype(type) T;
         if (a.types >> T::kType & 1) tiles_of_type<T, D>(a, starts, shared);
@@ -269,5 +267,5 @@ template <u32 kTokens> DEVICE void small_batch(const ProjectArgs& a, u8* shared)
 
 KERNEL(small_batch_16, ProjectArgs, 256, 2) { DYNAMIC_SHARED(shared); small_batch<16>(a, shared); }
 KERNEL(small_batch_32, ProjectArgs, 256, 2) { DYNAMIC_SHARED(shared); small_batch<32>(a, shared); }
-// With more registers, because its sums alone take as many as all else.
+// With more registers per thread, because its sums need as many as everything else.
 KERNEL(small_batch_64, ProjectArgs, 256, 1) { DYNAMIC_SHARED(shared); small_batch<64>(a, shared); }

@@ -1,4 +1,4 @@
-// Sums of several residual streams, and rows that are measured by themselves or by another.
+// Sums of several residual streams, dot products, and rescaling of rows.
 //
 //     mix:       out[row, first + j] = factor * sum over k of by[row, j, k] * x[row, k], or out += that
 //     mix_by_score: out = sum over k of softmax(x[k] . by / sqrt(mean(x[k]^2) + eps)) x[k]
@@ -6,9 +6,9 @@
 //     dot:       out[head] = x[head] . y[head]
 //     rescale:   x *= sqrt(mean(like^2) / max(mean(x^2), 1e-5)), or x = max(x - mean - deviations * sqrt(var), 0)
 //
-// Sums have one order. Shapes: those of `MixArgs`, `MixByScoreArgs`, `SinkhornArgs`, `DotArgs`, `RescaleArgs`. Grid:
-// `mix` (rows, shares of a row), `dot` (heads, rows) with a warp a head, `rescale` a block for each part of a row, the
-// others one for each row.
+// Sums have a fixed order. Shapes: see `MixArgs`, `MixByScoreArgs`, `SinkhornArgs`, `DotArgs`, `RescaleArgs`. Grid:
+// `mix` (rows, parts of a row); `dot` (heads, rows), one warp per head; `rescale` one block per part of a row; the
+// others one block per row.
 #include "common.cuh"
 
 KERNEL(mix, MixArgs, 256, 1) {
@@ -32,7 +32,7 @@ KERNEL(mix_by_score, MixByScoreArgs, 256, 1) {
     wait_for_previous();
     const float* x = a.x + (u64)blockIdx.x * a.streams * a.width;
     float* out = a.out + (u64)blockIdx.x * a.width;
-    // In one pass over the streams: the sum so far is scaled to the greatest score so far.
+    // Online softmax over the streams: the sum so far is relative to the largest score so far.
     float peak = kNegativeInfinity, sum = 0.f;
     for (u32 k = 0; k < a.streams; k++, x += a.width) {
         float sums[2] = {0.f, 0.f};
@@ -50,7 +50,7 @@ KERNEL(mix_by_score, MixByScoreArgs, 256, 1) {
     for (u32 i = threadIdx.x; i < a.width; i += blockDim.x) out[i] /= sum;
 }
 
-// One thread a value of the matrix.
+// One thread per element of the matrix.
 KERNEL(sinkhorn, SinkhornArgs, 256, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();

@@ -1,8 +1,8 @@
-// Heads as caches of 4 bits hold them: queries before attention and after it, and results after it.
+// Hadamard rotation for 4-bit KV caches: of queries before and after attention, and of results after it.
 //
 //     x[row, head] = H x[row, head], 32 values at a time
 //
-// One warp for each head of a token. Shapes: those of `TurnArgs`. Grid: (heads, tokens).
+// One warp per head and token. Shapes: see `TurnArgs`. Grid: (heads, tokens).
 #include "rope.cuh"
 
 KERNEL(turn_heads, TurnArgs, 128, 1) {

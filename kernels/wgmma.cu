@@ -1,18 +1,17 @@
-// Matrix times matrix by the matrix instructions of sm_90a, which belong to groups of four warps and run
-// asynchronously.
+// GEMM by the matrix instructions of sm_90a (wgmma), which are executed by groups of four warps and run asynchronously.
 //
-// Algorithm: that of `gemm.cu`, on tiles of 128 rows of a matrix, 16 a warp, and 256 tokens:
+// Algorithm: as in `gemm.cu`, on tiles of 128 rows of a matrix, 16 per warp, and 256 tokens:
 //
-//     for each turn of 32 columns: start its products; expand the weights of the next; wait for the turn before
+//     for each turn of 32 columns: start its products; dequantize the next weights; wait for the previous turn
 //
-// Optimisations:
-//  1. Weights are expanded into registers, as the left operand: a lane has eight neighbouring columns of two rows,
+// Optimizations:
+//  1. Weights are dequantized into registers, as the left operand: a lane has eight adjacent columns of two rows,
 //     because `to_halves` stores the columns of tokens in the order of the lanes' operands (`store8`).
-//  2. Tokens are the right operand, which the instruction reads from shared memory, swizzled (`rows_of_64_bytes`).
+//  2. Tokens are the right operand, which the instruction reads from swizzled shared memory (`rows_of_64_bytes`).
 //  3. Two sets of registers for operands: products read one while the other is filled.
-//  4. Tokens are copied `kRingAhead` turns before their use; two more stages are those that products may still read.
+//  4. Tokens are copied `kRingAhead` turns before their use; products may still read two further stages.
 //
-// Shapes: those of `ProjectArgs`. Shared memory: [stage][token][32] at a multiple of 512 bytes.
+// Shapes: see `ProjectArgs`. Shared memory: [stage][token][32] at a multiple of 512 bytes.
 #include "gemm.cuh"
 
 #ifdef HAS_WGMMA
@@ -24,13 +23,13 @@ struct Groups {
     static constexpr u32 kM = 1, kN = kTokens / 8;
 };
 
-// Turns of tokens in shared memory, and those of them that are copied ahead: products may still read two others.
+// Stages of tokens in shared memory; next, turns copied in advance: products may still read two other stages.
 constexpr u32 kRing = 8, kRingAhead = kRing - 2;
 constexpr u32 kTurnHalves = Groups::kTokens * kChunk;
 
-// Describes rows of 64 bytes at a multiple of 512 bytes of shared memory, whose parts of 16 bytes lie as `place` has
-// them, for `multiply_async` (PTX ISA, "Matrix Descriptor Format": address, offset of 8 columns, which this layout
-// leaves out, offset of 8 rows, all in units of 16 bytes; swizzling of 64 bytes).
+// Returns the descriptor for `multiply_async` of rows of 64 bytes at a multiple of 512 bytes of shared memory, with
+// 16-byte parts in the order of `place` (PTX ISA, "Matrix Descriptor Format": address, offset of 8 columns, unused in
+// this layout, offset of 8 rows, all in units of 16 bytes; 64-byte swizzling).
 DEVICE u64 rows_of_64_bytes(const u16* rows) {
     return (shared_address(rows) & 0x3ffffu) >> 4 | 1ull << 16 | (u64)(8 * 64 >> 4) << 32 | 2ull << 62;
 }
@@ -48,14 +47,14 @@ DEVICE void multiply_by_groups(const ProjectArgs& a, u32 segment, const Share& w
     };
     UNROLL for (u32 c = 0; c < kRingAhead; c++) fetch(begin + c);
 
-    // Rows g and g + 8 of the warp's.
+    // Rows g and g + 8 of the warp.
     const u32 row0 = threadIdx.x / kWarp * Groups::kWarpRows + lane / 4;
     const TileRow rows[2] = {tile_row(a, segment, work, row0), tile_row(a, segment, work, row0 + 8)};
     Raw8 raw[2];
     auto load_turn = [&](u32 chunk) {
         UNROLL for (u32 i = 0; i < 2; i++) raw[i] = T::load8(rows[i].w, rows[i].row, chunk, t);
     };
-    // Operands of a turn, the first and the last 16 columns.
+    // Operands of a turn: the first and the last 16 columns.
     struct Left {
         uint4 halves[2];
     };
@@ -69,20 +68,19 @@ DEVICE void multiply_by_groups(const ProjectArgs& a, u32 segment, const Share& w
                               pack_halves(y[1][4 * k + 2], y[1][4 * k + 3])};
         return left;
     };
-    // Multiplies the operands of a turn, and expands those of the next.
+    // Multiplies the operands of a turn, and dequantizes the next turn's.
     auto turn = [&](u32 chunk, const Left& now, Left& next) {
         copy_async_wait<kRingAhead - 1>();
         fence_async();
         sync_block();
-        // After the barrier, by which all warps have ended the products whose tokens are overwritten, those of two
-        // turns ago.
+        // After the barrier: all warps have then finished the products of two turns ago, whose tokens are overwritten.
         fetch(chunk + kRingAhead);
         const u64 right = rows_of_64_bytes(tokens + chunk % kRing * kTurnHalves);
         begin_products();
-        // The last 16 columns are 32 bytes further on.
+        // The last 16 columns are 32 bytes later.
         UNROLL for (u32 k = 0; k < 2; k++) multiply_async(sums, now.halves[k], right + 2 * k);
         commit_products();
-        // Until the products of the turn before have ended, whose operands are replaced.
+        // Waits for the products of the previous turn, whose operands are replaced.
         wait_products<1>();
         if (chunk + 1 < end) next = expand(chunk + 1);
         if (chunk + 2 < end) load_turn(chunk + 2);
@@ -90,7 +88,7 @@ DEVICE void multiply_by_groups(const ProjectArgs& a, u32 segment, const Share& w
             UNROLL for (u32 i = 0; i < 2; i++) prefetch_ahead<T>(rows[i].w, rows[i].row, chunk + 8);
     };
     load_turn(begin);
-    // Two, because products have the registers of one until the wait of the next turn.
+    // Two, because products use the registers of one until the wait of the next turn.
     Left even = expand(begin), odd = even;
     if (begin + 1 < end) load_turn(begin + 1);
     UNROLL_BY(1) for (u32 chunk = begin; chunk < end; chunk += 2) {
