@@ -2,20 +2,19 @@ import CRealizar
 
 /// A part of a reply.
 public struct ReplyPart: Sendable, Hashable {
-    /// A call is its id and its name, which are whole, and arguments, pieces of a JSON object. The message has the same
-    /// id.
+    /// A tool call is a whole id, a whole name, and arguments in pieces of a JSON object. The message has the same id.
     public enum Kind: UInt32, Sendable { case reasoning = 1, content, toolName, toolArguments, end, toolID }
 
     public let kind: Kind
-    /// The number of the call that an id, a name or arguments belong to.
+    /// Index of the tool call that an id, a name or arguments belong to.
     public let call: Int
     public let text: String
-    /// Content that begins like a call and is none; at the end: there was such, or a call broke off.
+    /// True for content that begins like a tool call but is none, and for the end of a reply with such content or with
+    /// an incomplete tool call.
     public let unparsed: Bool
 }
 
-/// Takes the reply to a conversation apart while its tokens come: reasoning, content, calls of tools. One call at a
-/// time.
+/// Parses the reply to a conversation token by token: reasoning, content, tool calls. One call at a time.
 public final class ChatParser: Sendable {
     private let handle: Handle
 
@@ -26,13 +25,13 @@ public final class ChatParser: Sendable {
         }
     }
 
-    /// Adds a token, and gives the parts that it completes, often none.
+    /// Adds a token and returns the parts that it completes, often none.
     public func push(_ token: UInt32) throws -> [ReplyPart] {
         try handle.use { parser in try call { rz_chat_parser_push(parser, token, $0) } }
         return try parts()
     }
 
-    /// Ends the reply, and gives the rest of it.
+    /// Ends the reply and returns the rest.
     public func end() throws -> [ReplyPart] {
         try handle.use { parser in try call { rz_chat_parser_end(parser, $0) } }
         return try parts()
@@ -41,7 +40,7 @@ public final class ChatParser: Sendable {
     private func parts() throws -> [ReplyPart] { try handle.use { parser in try takeParts { rz_chat_parser_next_into(parser, $0, $1, $2, $3, $4, $5, $6) } } }
 }
 
-/// The parts that a function has ready.
+/// Returns the pending parts of a function.
 func takeParts(
     _ next: (
         UnsafeMutablePointer<UInt32>, UnsafeMutablePointer<UInt32>, UnsafeMutablePointer<UInt32>, UnsafeMutablePointer<CChar>?, Int,
@@ -55,7 +54,7 @@ func takeParts(
         var index: UInt32 = 0
         let text = try sizedText { next(&kind, &flags, &index, $0, $1, $2, $3) }
         if kind == 0 { return parts }
-        guard let known = ReplyPart.Kind(rawValue: kind) else { continue } // of a newer library
+        guard let known = ReplyPart.Kind(rawValue: kind) else { continue } // a kind of a newer library
         parts.append(ReplyPart(kind: known, call: Int(index), text: text, unparsed: flags & UInt32(RZ_CHAT_EVENT_FLAG_UNPARSED) != 0))
     }
 }

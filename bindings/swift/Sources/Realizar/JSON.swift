@@ -1,6 +1,6 @@
 import Foundation
 
-/// A JSON value, which literals of Swift make: `["role": "user", "content": "Hello"]`.
+/// A JSON value, expressible by Swift literals: `["role": "user", "content": "Hello"]`.
 public enum JSON: Sendable, Hashable, Codable {
     case null
     case bool(Bool)
@@ -10,10 +10,10 @@ public enum JSON: Sendable, Hashable, Codable {
     case array([JSON])
     case object([String: JSON])
 
-    /// The value of a text. Throws a DecodingError for one that is no JSON.
+    /// Parses a text. Throws a DecodingError if it is not JSON.
     public init(_ text: String) throws { self = try JSONDecoder().decode(JSON.self, from: Data(text.utf8)) }
 
-    /// The value as a text, members in alphabetical order.
+    /// The value as text, members in alphabetical order.
     public var text: String {
         get throws {
             let encoder = JSONEncoder()
@@ -22,19 +22,19 @@ public enum JSON: Sendable, Hashable, Codable {
         }
     }
 
-    /// A member of an object, nil where there is none.
+    /// A member of an object; nil if there is none.
     public subscript(_ name: String) -> JSON? {
         if case .object(let members) = self { return members[name] }
         return nil
     }
 
-    /// An element of an array, nil where there is none.
+    /// An element of an array; nil if there is none.
     public subscript(_ index: Int) -> JSON? {
         if case .array(let elements) = self, elements.indices.contains(index) { return elements[index] }
         return nil
     }
 
-    /// The text of a string, nil for anything else.
+    /// The text of a string; nil for other values.
     public var string: String? {
         if case .string(let text) = self { return text }
         return nil

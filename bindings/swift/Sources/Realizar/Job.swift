@@ -1,7 +1,7 @@
 import CRealizar
 
-/// A generation that works when it is told to, by one call at a time. Its session is busy until the job is gone, which
-/// may be at any moment; the session keeps the tokens that are complete.
+/// A generation that advances in steps, one call at a time. Its session is busy until the job is freed, at any time;
+/// the session keeps the completed tokens.
 public final class Job: Sendable {
     /// The reason why a text has ended.
     public enum End: UInt32, Sendable { case token = 1, length, stop, context, grammar, failed, cancelled }
@@ -11,10 +11,10 @@ public final class Job: Sendable {
     private let session: Session
     private let row: Int
 
-    /// A job of tokens, or of a prompt with media from its token number `first` on.
+    /// Creates a job of tokens, or of a prompt with media from token index `first` on.
     init(_ session: Session, _ prompt: [UInt32], _ options: Options, _ media: Prompt? = nil, first: Int = 0) throws {
         let cancelling = try Cancel()
-        // Without a sampler a GPU need not bring logits back.
+        // Without a sampler, a GPU need not copy logits to the host.
         let sampler = try options.sampling.flatMap { $0.isDefault ? nil : try $0.sampler() }
         let grammar = try options.grammar.map { try $0.handle ?? session.model.grammar($0) }
         var params = sizedStruct(rz_job_params(), \.struct_size)
@@ -41,36 +41,35 @@ public final class Job: Sendable {
         row = min(options.logprobs ?? 0, session.model.info.vocabSize) + 1
     }
 
-    /// Works for about so many microseconds, of which a negative number is none, with nil until it has made a token.
-    /// True: there is more to do.
+    /// Computes for about this many microseconds (negative: 0); nil: until it has generated a token. True: there is
+    /// more to do.
     public func step(microseconds: Int64? = nil) throws -> Bool {
         try handle.use { job in try call { rz_job_step(job, limit(microseconds), $0) } } != RZ_DONE.rawValue
     }
 
-    /// Steps several jobs of one model as a batch. True: there is more to do. One that fails ends without the others:
-    /// `error` tells why. Cancels and deadlines throw nothing here: such a job pauses without the others, and `stopped`
-    /// tells why.
+    /// Steps several jobs of one model (continuous batching). True: there is more to do. A failed job ends alone:
+    /// `error` is its error. A cancel or a deadline pauses its job, without an error: `stopped` is the reason.
     public static func step(_ jobs: [Job], microseconds: Int64? = nil) throws -> Bool {
         try stepAll(jobs.map(\.handle)) { rz_jobs_step($0, $1, limit(microseconds), $2) }
     }
 
-    /// Text that is new since the last call: whole characters, stop strings cut out.
+    /// Returns the text since the last call, in whole characters, without stop sequences.
     public func text() throws -> String {
         try handle.use { job in try sizedText { rz_job_text_into(job, $0, $1, $2, $3) } }
     }
 
-    /// Tokens that are new since the last call.
+    /// Returns the tokens since the last call.
     public func tokens() throws -> [UInt32] {
         try handle.use { job in try sized(64) { rz_job_tokens_into(job, $0, $1, $2, $3) } }
     }
 
-    /// Tokens that are new since the last call with their probabilities, of `Options.logprobs`.
+    /// Returns the tokens since the last call with log probabilities, for `Options.logprobs`.
     public func logprobs() throws -> [Logprobs] {
         try handle.use { job in try takeLogprobs(row) { rz_job_logprobs_into(job, $0, $1, $2, $3, $4) } }
     }
 
-    /// Works on another thread until there is new text, and gives it; nil once the job has ended. When the task is
-    /// cancelled it throws CancellationError, and the job goes on with the next call.
+    /// Computes on another thread until there is new text and returns it; nil once the job has ended. If the task is
+    /// cancelled, throws CancellationError; the next call continues the job.
     public func next() async throws -> String? {
         defer { session.stop.reset() }
         return try await detached(session.stop) {
@@ -84,22 +83,22 @@ public final class Job: Sendable {
         }
     }
 
-    /// Has a running step end with the code `.cancelled`, and all later ones, until `resume`.
+    /// Ends the running step and all later ones with the code `.cancelled`, until `resume`.
     public func cancel() { cancelling.fire() }
 
-    /// Has steps end with the code `.deadline` after so long, at once where that has passed; nil takes that back.
+    /// Ends steps with the code `.deadline` after this time, at once if it is not positive; nil removes the deadline.
     public func deadline(microseconds: Int64?) throws { try cancelling.deadline(microseconds: microseconds) }
 
-    /// Takes a cancel or a deadline back: the job goes on with the next step.
+    /// Removes a cancel or a deadline; the next step continues the job.
     public func resume() { cancelling.reset() }
 
-    /// `.cancelled` or `.deadline` while steps fail because of a cancel or a deadline, else nil.
+    /// `.cancelled` or `.deadline` while steps fail because of a cancel or a deadline; else nil.
     public var stopped: RealizarError.Code? { get throws { .init(stopped: try info().stopped) } }
 
-    /// The reason why the generation has ended; nil where it has not.
+    /// The end reason; nil if the generation has not ended.
     public var end: End? { get throws { End(rawValue: try info().end_reason) } }
 
-    /// The error by which it has ended (`.failed`), which `step` of several jobs does not throw; nil for any other job.
+    /// The error of a job that ended as `.failed`; `step` of several jobs does not throw it. Nil for any other job.
     public var error: RealizarError? {
         get throws {
             guard try end == .failed else { return nil }
@@ -112,7 +111,7 @@ public final class Job: Sendable {
         }
     }
 
-    /// Number of tokens made, and of those of the prompt that the session did not hold.
+    /// Number of generated tokens, and of prompt tokens that were not in the KV cache.
     public var counts: (made: Int, prompt: Int) {
         get throws {
             let info = try info()
@@ -120,7 +119,7 @@ public final class Job: Sendable {
         }
     }
 
-    /// Tokens of drafts that were computed, and those of them that were right.
+    /// Draft tokens that were verified, and accepted ones.
     public var drafts: (drafted: Int, accepted: Int) {
         get throws {
             let info = try info()

@@ -9,13 +9,13 @@ public struct Phase: Sendable, Hashable {
     }
 }
 
-/// The phases of a model's work since it was loaded. Those of a GPU are counted with `LoadOptions.profile` only.
+/// The phases of a model's work since it was loaded. GPU phases are counted only with `LoadOptions.profile`.
 public struct Metrics: Sendable {
     public let load, tokenize, prefill, decode, sample, detokenize, encode: Phase
     public let gpuProducts, gpuAttention, gpuExperts, gpuHead, gpuOther: Phase
 }
 
-/// The work of one kind of device since the model was loaded; times are in nanoseconds.
+/// Counters of one kind of device since the model was loaded; times in nanoseconds.
 public struct Work: Sendable {
     public let dispatches, bytes, latencySum, latencyMin, latencyMax: UInt64
     public let latencyMean, latencyVariance: Double
@@ -23,19 +23,19 @@ public struct Work: Sendable {
     public let latencyHistogram: [UInt64]
 }
 
-/// A device, with the reason why it cannot be used where it cannot.
+/// A device, with the reason if it cannot be used.
 public struct Device: Sendable {
     public enum Kind: UInt32, Sendable { case cpu = 1, gpu }
 
     public let index: Int
-    /// What names the device in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown.
+    /// Identifier that is equal in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown.
     public let id: String
     public let name, isa: String
     public let kind: Kind?
     public let memoryTotal, memoryFree: UInt64
     public let unavailable: String
 
-    /// All devices, those that cannot be used too; the first is the CPU.
+    /// All devices, including unusable ones; the first is the CPU.
     public static func all() throws -> [Device] {
         if let problem = Library.problem { throw problem }
         return try (0..<rz_device_count()).map { i in

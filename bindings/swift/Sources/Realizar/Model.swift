@@ -1,19 +1,19 @@
 import CRealizar
 import Dispatch
 
-/// The level of what the library has to say.
+/// The level of a log message.
 public enum LogLevel: Int32, Sendable { case error = 1, warning, info }
 
-/// Where experts are. `auto`: on GPUs as many as fit, from the last layer on. `gpu`: on GPUs, in the last layers, as
-/// many as take at most so many bytes together.
+/// Where experts are. `auto`: as many as fit on GPUs, starting with the last layer. `gpu`: on GPUs, starting with the
+/// last layer, up to `bytes` in total.
 public enum Place: UInt32, Sendable { case auto = 0, cpu, gpu }
 
-/// A place for the experts (MoE) of layers that are on GPUs.
+/// Places the MoE experts of layers that are on GPUs (expert offload).
 public struct Placement: Sendable {
     public var place: Place
-    /// With `.cpu`: layers before this one are not meant.
+    /// With `.cpu`: first layer concerned.
     public var firstLayer: Int
-    /// With `.cpu`: so many layers that have experts; 0: all.
+    /// With `.cpu`: number of layers with experts; 0: all.
     public var layers: Int
     /// With `.gpu`: bytes of experts on all GPUs together.
     public var bytes: UInt64
@@ -23,19 +23,19 @@ public struct Placement: Sendable {
     }
 }
 
-/// A value that the library is handed a pointer to.
+/// A reference to a value, to pass to C.
 final class Box<Value> {
     let value: Value
     init(_ value: Value) { self.value = value }
 }
 
-/// Worker threads, a log and a ceiling on memory, shared by models.
+/// Worker threads, a log and a memory limit that models may share.
 public final class Runtime: Sendable {
     let handle: Handle
 
-    /// `threads`: number of threads that compute, the calling one included; 0: one per processor, or one per fast core
+    /// `threads`: number of compute threads, including the calling thread; 0: one per processor, or one per fast core
     /// if cores differ. `memoryLimit`: bytes of weights and caches; 0: none.
-    /// `processors`: those that threads are bound to; none: they are free. `log` is called on any thread.
+    /// `processors`: CPUs that threads are pinned to; none: not pinned. `log` is called on any thread.
     public init(
         threads: Int = 0, memoryLimit: UInt64 = 0, processors: [Int] = [], log: (@Sendable (LogLevel, String) -> Void)? = nil
     ) throws {
@@ -43,7 +43,7 @@ public final class Runtime: Sendable {
         params.threads = try whole(threads, "threads")
         params.memory_limit = memoryLimit
         if let log {
-            // Kept for as long as the process, because models may speak for as long.
+            // Never freed, because models may log until the process ends.
             params.log_user = Unmanaged.passRetained(Box(log)).toOpaque()
             params.log = { level, message, length, user in
                 guard let user, let level = LogLevel(rawValue: level) else { return }
@@ -58,79 +58,78 @@ public final class Runtime: Sendable {
         }
     }
 
-    /// Changes the number of threads that compute, from the next step on; 0: as for a new runtime.
+    /// Sets the number of compute threads, from the next step on; 0: as for a new runtime.
     public func setThreads(_ threads: Int) throws {
         let threads = try whole(threads, "threads")
         try handle.use { runtime in try call { rz_runtime_threads_set(runtime, threads, $0) } }
     }
 }
 
-/// Stops the calls that it was given to, from any thread.
+/// Stops the calls that use it, from any thread.
 public final class Cancel: Sendable {
     let handle: Handle
 
     public init() throws { handle = try Handle(free: { rz_cancel_free($0) }) { rz_cancel_new($0, $1) } }
 
-    /// Asks the calls to stop, which they do within milliseconds; later ones do at once.
+    /// Stops the calls within milliseconds, and later calls at once.
     public func fire() { handle.use { rz_cancel_fire($0) } }
-    /// Has it fire by itself after so long, at once where that has passed; calls end with the code `.deadline` then.
-    /// Nil takes that back.
+    /// Sets a deadline, at once if it is not positive; calls then end with the code `.deadline`. Nil removes it.
     public func deadline(microseconds: Int64?) throws {
         try handle.use { cancel in try call { rz_cancel_deadline(cancel, limit(microseconds), $0) } }
     }
-    /// Makes it fit for use again, and takes its deadline back.
+    /// Resets it for reuse, without a deadline.
     public func reset() { handle.use { rz_cancel_reset($0) } }
 }
 
-/// Choices for a load.
+/// Options of a load.
 public struct LoadOptions: Sendable {
-    /// Threads and limits to share; nil: its own.
+    /// Shared runtime; nil: its own.
     public var runtime: Runtime?
     /// Index of a device; 0: the best one.
     public var device = 0
-    /// GPUs over which the layers are divided in this order; none: `device` alone counts.
+    /// GPUs that share the layers, in this order; none: `device`.
     public var devices: [Int] = []
-    /// Sizes of the parts of `devices` in relation to one another; none: in proportion to free memory.
+    /// Relative shares of `devices`; none: by free memory.
     public var shares: [Float] = []
     /// Layers on GPUs; nil: as many as fit.
     public var gpuLayers: Int?
-    /// Places of parts of the model; none: everything is where its layer is.
+    /// Expert offload; none: experts are where their layer is.
     public var placements: [Placement] = []
-    /// Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step;
-    /// nil: those for which this takes less time, as the load measures.
+    /// Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: never; nil:
+    /// measured at load.
     public var expertsCopiedFrom: Int?
-    /// On a GPU too, the same bits however a prompt was cut into pieces.
+    /// True: bit-identical results for every prefill chunking, also on a GPU.
     public var deterministic = false
-    /// Use the file in place, which is several times slower.
+    /// True: use the weights in the mapped file, which is several times slower.
     public var mmap = false
     /// Tokenizer and template only.
     public var textOnly = false
-    /// Load the layer too that predicts a further token, for drafts by `.mtp`.
+    /// True: also load the multi-token prediction (MTP) head, for `.mtp`.
     public var mtp = false
-    /// Measure the parts of each step on a GPU, which takes longer.
+    /// True: measure the parts of each GPU step, which slows it down.
     public var profile = false
-    /// Pass over keys and tensors that nothing knows; `ModelInfo.unknown` counts them.
+    /// True: ignore unknown keys and tensors; `ModelInfo.unknown` counts them.
     public var allowUnknown = false
-    /// Products on the CPU are in BF16 where that is faster for prompts, with other results.
+    /// True: BF16 matrix products on the CPU if prefill is faster, with other results.
     public var bf16Products = false
-    /// Type that matrices of floats are converted to; by default none is.
+    /// Type that float matrices are quantized to; default: the types of the file.
     public var quantize = ElementType.default
-    /// Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first tokens sooner and
-    /// others later.
+    /// Maximum prefill tokens in a batch that also decodes; 0: 64. A larger value lowers time to first token and raises
+    /// inter-token latency.
     public var mixedPrefillTokens = 0
-    /// Told bytes done and in all, on the thread that loads; false stops the load.
+    /// Gets bytes done and in total, on the loading thread; false stops the load.
     public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
-    /// File of packed weights, made by the first load and mapped by later ones.
+    /// File of packed weights, created by the first load and mapped by later loads.
     public var packedPath: String?
-    /// File of the tests that GPUs have passed, which later processes need not make again.
+    /// File that records passed GPU self-tests, so that later processes skip them.
     public var testedPath: String?
-    /// Chat template in Jinja, in place of the model's own; nil: the model's own.
+    /// Jinja chat template; nil: the model's own.
     public var chatTemplate: String?
 
     public init(runtime: Runtime? = nil) { self.runtime = runtime }
 }
 
-/// What a model can do.
+/// Features of a model.
 public struct Capabilities: OptionSet, Sendable, Hashable {
     public let rawValue: UInt32
     public init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -169,15 +168,15 @@ public struct ModelInfo: Sendable {
     public let hasChatTemplate: Bool
     /// The device of the model; of several GPUs the first.
     public let device: Int
-    /// GPUs that have layers, in the order of these.
+    /// GPUs that have layers, in layer order.
     public let devices: [Int]
-    /// Layers on each of `devices`.
+    /// Number of layers on each of `devices`.
     public let deviceLayers: [Int]
-    /// Keys and tensors that `LoadOptions.allowUnknown` passed over.
+    /// Number of keys and tensors that `LoadOptions.allowUnknown` ignored.
     public let unknown: Int
 }
 
-/// The way from the vectors of a text's tokens to one vector.
+/// How the vectors of a text's tokens become one embedding.
 /// `none`: a vector for each token of all texts; `rank`: the scores of a reranker.
 public enum Pooling: UInt32, Sendable { case model = 0, none, mean, cls, last, rank }
 
@@ -187,7 +186,7 @@ public final class Model: Sendable {
     let handle: Handle
     public let info: ModelInfo
 
-    /// Takes as long as reading the file does: `load` does so without blocking.
+    /// Blocks until the file is read; `load` does not block.
     public convenience init(_ path: String, options: LoadOptions = LoadOptions(), cancel: Cancel? = nil) throws {
         let name = try terminated(path, "path")
         try self.init(
@@ -196,7 +195,7 @@ public final class Model: Sendable {
             })
     }
 
-    /// A model whose files are bytes in memory, each under its name. Nothing of them is needed afterwards.
+    /// Loads files that are bytes in memory, each under its name. The bytes are not needed afterwards.
     public convenience init(files: [String: [UInt8]], options: LoadOptions = LoadOptions(), cancel: Cancel? = nil) throws {
         try self.init(
             Model.with(options, cancel) { params in
@@ -206,7 +205,7 @@ public final class Model: Sendable {
             })
     }
 
-    /// Memory that a load and so many sessions will take, told before a weight is read.
+    /// Returns the memory that a load and `sessions` sessions will take, before a weight is read.
     public static func plan(
         _ path: String, options: LoadOptions = LoadOptions(), sessions: Int = 1, capacity: Int = 0, keys: CacheType = .f16,
         values: CacheType = .f16
@@ -282,7 +281,7 @@ public final class Model: Sendable {
         }
     }
 
-    /// The parameters of a load, for the time of a call.
+    /// Calls a function with the load parameters.
     private static func with<R>(_ options: LoadOptions, _ cancel: Cancel?, _ body: (UnsafeMutablePointer<rz_model_params>) throws -> R) throws -> R {
         var params = sizedStruct(rz_model_params(), \.struct_size)
         params.device = try whole(options.device, "device")
@@ -299,7 +298,7 @@ public final class Model: Sendable {
         ] where set {
             params.flags |= UInt32(flag)
         }
-        // The library looks for a share of each.
+        // The library reads a share per device.
         if !options.shares.isEmpty && options.shares.count != options.devices.count {
             throw RealizarError(.invalidArgument, "shares has \(options.shares.count) elements; it must have one for each of the \(options.devices.count) devices")
         }
@@ -355,13 +354,13 @@ public final class Model: Sendable {
             deviceLayers: devices.map { Int($0.n_layers) }, unknown: Int(c.n_unknown))
     }
 
-    /// Loads a model on another thread. It stops when the task is cancelled.
+    /// Loads a model on another thread; cancelling the task stops the load.
     public static func load(_ path: String, options: LoadOptions = LoadOptions()) async throws -> Model {
         let cancel = try Cancel()
         return try await detached(cancel) { try Model(path, options: options, cancel: cancel) }
     }
 
-    /// A value of the file's metadata as text.
+    /// Returns a metadata value of the file as text.
     public func metadata(_ key: String) throws -> String {
         let key = try terminated(key, "key")
         return try handle.use { model in try sizedText { rz_model_meta_into(model, key, $0, $1, $2, $3) } }
@@ -372,16 +371,16 @@ public final class Model: Sendable {
         try listed { i in try handle.use { model in try sizedText { rz_model_meta_key_into(model, i, $0, $1, $2, $3) } } }
     }
 
-    /// The elements of an array of the metadata as texts.
+    /// Returns the elements of a metadata array as texts.
     public func metadataList(_ key: String) throws -> [String] {
-        _ = try metadata(key) // so that a missing key is not an empty list
+        _ = try metadata(key) // a missing key must be an error, not an empty list
         let key = try terminated(key, "key")
         return try listed { i in
             try handle.use { model in try sizedText { rz_model_meta_element_into(model, key, i, $0, $1, $2, $3) } }
         }
     }
 
-    /// Entries up to the one that there is not.
+    /// Returns the entries up to the first missing one.
     private func listed(_ entry: (Int) throws -> String) throws -> [String] {
         var all: [String] = []
         do {
@@ -391,8 +390,7 @@ public final class Model: Sendable {
         }
     }
 
-    /// Advice of the model's makers for sampling, nil where there is none. Replies without `sampling` follow it,
-    /// nothing else does.
+    /// Returns the recommended sampling parameters, or nil. Only replies without `sampling` use them by default.
     public func advisedSampling() throws -> Sampling? {
         var c = sizedStruct(rz_model_sampling(), \.struct_size)
         try handle.use { model in try call { rz_model_sampling_get(model, &c, $0) } }
@@ -402,16 +400,16 @@ public final class Model: Sendable {
         sampling.minP = c.min_p
         sampling.repeatPenalty = c.repeat_penalty
         sampling.penaltyWindow = Int(c.penalty_window)
-        sampling.temperatureFirst = true // they advise it for transformers
+        sampling.temperatureFirst = true // recommended for transformers, with its order
         return sampling
     }
 
-    /// The bytes of one token, which may be a part of a character.
+    /// Returns the bytes of a token, which may be a part of a character.
     public func bytes(of token: UInt32) throws -> [UInt8] {
         try handle.use { model in try sized(64) { rz_token_bytes_into(model, token, $0, $1, $2, nil, $3) } }
     }
 
-    /// A conversation in JSON as the text that the model was trained on, by the template in its file.
+    /// Renders a conversation in JSON with the model's chat template.
     public func render(conversation json: String, addGenerationPrompt: Bool = true) throws -> String {
         let flags = addGenerationPrompt ? UInt32(RZ_CHAT_ADD_GENERATION_PROMPT) : 0
         return try handle.use { model in
@@ -421,8 +419,8 @@ public final class Model: Sendable {
         }
     }
 
-    /// The tokens of a text. `special`: with those that begin and end a text, as the model asks. `parse`: names of
-    /// control tokens become these tokens; not for text that users typed.
+    /// Returns the tokens of a text. `special`: adds BOS and EOS as the model defines. `parse`: names of special tokens
+    /// become these tokens; do not use it for text of users.
     public func tokenize(_ text: String, special: Bool = true, parse: Bool = false) throws -> [UInt32] {
         let flags = (special ? UInt32(RZ_TOKENIZE_ADD_SPECIAL) : 0) | (parse ? UInt32(RZ_TOKENIZE_PARSE_SPECIAL) : 0)
         return try handle.use { model in
@@ -432,7 +430,7 @@ public final class Model: Sendable {
         }
     }
 
-    /// The text of tokens, with control tokens where `special`.
+    /// Returns the text of tokens; `special`: with special tokens.
     public func detokenize(_ tokens: [UInt32], special: Bool = false) throws -> String {
         try handle.use { model in
             try sizedText(8 * tokens.count) {
@@ -441,11 +439,11 @@ public final class Model: Sendable {
         }
     }
 
-    /// True for a token that ends a turn or a text.
+    /// True for a token that ends a turn or a text (EOS, EOT).
     public func isEnd(_ token: UInt32) -> Bool { handle.use { rz_token_is_end($0, token) != 0 } }
 
-    /// The tokens of a conversation in JSON, as servers take it, with tools and variables, up to where the answer
-    /// begins; no text in it becomes a control token.
+    /// Returns the tokens of a conversation in JSON, in OpenAI's format, with tools and variables, up to the beginning
+    /// of the reply. Its text never becomes a special token.
     public func tokenize(conversation json: String) throws -> [UInt32] {
         try handle.use { model in
             try withText(json) { json, length in
@@ -456,7 +454,7 @@ public final class Model: Sendable {
         }
     }
 
-    /// Vectors of texts, of length 1 where `normalize`; with `.rank` the scores of a reranker.
+    /// Returns embeddings of texts, of length 1 if `normalize`; with `.rank` the scores of a reranker.
     public func embed(_ texts: [String], pooling: Pooling = .model, normalize: Bool = true, cancel: Cancel? = nil) throws -> [[Float]] {
         let tokens = try texts.map { try tokenize($0) }
         if tokens.isEmpty { return [] }

@@ -4,14 +4,14 @@ extension Sampling {
     /// A filter of tokens, or the temperature.
     public enum Filter: UInt32, Sendable { case topNSigma = 1, topK, typicalP, topP, minP, xtc, temperature }
 
-    /// True if nothing is chosen but a seed, which the most likely token does not need.
+    /// True if only a seed is set, which greedy decoding does not need.
     var isDefault: Bool {
         var plain = Sampling()
         plain.seed = seed
         return self == plain
     }
 
-    /// The choices as the library takes them.
+    /// The options as the library takes them.
     func params(_ pins: Pins) throws -> rz_sampler_params {
         var params = try numbers()
         func sequences(_ all: [[UInt32]]) -> UnsafePointer<rz_token_sequence>? {
@@ -32,31 +32,31 @@ extension Sampling {
     }
 }
 
-/// Chooses tokens, with random numbers of its own. It belongs to one call at a time.
+/// A sampler with its own random number generator. One call at a time.
 public final class Sampler: Sendable {
     let handle: Handle
     public init(_ sampling: Sampling = Sampling()) throws { handle = try sampling.sampler() }
 
-    /// Lets it choose only what continues a text of the grammar, from its start; nil: anything.
+    /// Constrains sampling to a grammar, from its start; nil: no constraint.
     public func setGrammar(_ grammar: Grammar?) throws {
         if let grammar, grammar.handle == nil { throw RealizarError(.invalidArgument, "a sampler takes a grammar of Model.grammar") }
         try handle.use { sampler in try use(grammar?.handle) { grammar in try call { rz_sampler_grammar_set(sampler, grammar, $0) } } }
     }
 }
 
-/// A token and the logarithm of its probability.
+/// A token and its log probability.
 public struct Logprob: Sendable, Hashable {
     public let token: UInt32
     public let logprob: Float
 }
 
-/// A token that was made, and the likeliest ones in its place, the likeliest first.
+/// A generated token and the most likely alternatives, in descending order.
 public struct Logprobs: Sendable, Hashable {
     public let made: Logprob
     public let likeliest: [Logprob]
 }
 
-/// The rows of so many tokens each that a function has ready.
+/// Returns the pending rows of a function, of `width` tokens each.
 func takeLogprobs(
     _ row: Int,
     _ take: (
@@ -72,15 +72,15 @@ func takeLogprobs(
     return stride(from: 0, to: all.count, by: row).map { Logprobs(made: all[$0], likeliest: Array(all[($0 + 1)..<($0 + row)])) }
 }
 
-/// The guess at a job's next tokens, which changes nothing but the time.
+/// The source of draft tokens for speculative decoding, which does not change results.
 public enum Draft: Sendable {
-    /// None but for what a grammar forces.
+    /// Only tokens that a grammar forces.
     case none
-    /// Out of the text itself.
+    /// Prompt lookup (n-grams of the text).
     case lookup
-    /// By a small model of the same vocabulary.
+    /// A draft model with the same vocabulary.
     case model(Model)
-    /// By a layer of the model itself, of `LoadOptions.mtp`.
+    /// The model's MTP head, loaded with `LoadOptions.mtp`.
     case mtp
 
     var number: UInt32 {
@@ -98,33 +98,33 @@ public enum Draft: Sendable {
     }
 }
 
-/// Reasoning of a reply. `model`: as the chat template has it by itself.
+/// Reasoning of a reply. `model`: the default of the chat template.
 public enum Reasoning: UInt32, Sendable { case model = 0, off, on }
 
-/// Choices for a generation or a reply.
+/// Options of a generation or a reply.
 public struct Options: Sendable {
-    /// Nil: as the model's makers advise for a reply, and the most likely token for another text.
+    /// Nil: the recommended sampling parameters for a reply, greedy for other text.
     public var sampling: Sampling?
-    /// 0: no limit but the capacity of the session.
+    /// Maximum tokens, including reasoning; 0: until the KV cache is full.
     public var maxTokens: Int
-    /// The text ends ahead of the first of these, that of a reply in its content.
+    /// Stop sequences: the text, or a reply's content, ends before the first one.
     public var stops: [String]
     public var grammar: Grammar?
     public var draft: Draft
-    /// Tokens of a draft at most; 0: chosen by the library.
+    /// Maximum draft tokens per step; 0: adaptive.
     public var draftMax = 0
-    /// Number of the likeliest tokens that `logprobs` of a job or a reply tells with each, at most 32; nil: nothing is
-    /// kept; 0: the tokens alone.
+    /// Alternatives per token for `logprobs` of a job or a reply, at most 32; nil: no log probabilities; 0: only the
+    /// chosen tokens.
     public var logprobs: Int?
-    /// Priority among the jobs of one step: the higher go first; 0 by default.
+    /// Priority among the jobs of a step; higher first, default 0.
     public var priority = 0
     /// Whether a reply begins with reasoning.
     public var reasoning = Reasoning.model
-    /// Tokens of reasoning at most, after which the model answers; 0: no bound.
+    /// Maximum tokens of reasoning, after which the model must answer; 0: no limit.
     public var reasoningTokens = 0
-    /// What was said of a reply that is given up becomes a message, which may be continued.
+    /// True: if the reply is given up, its text becomes a message, which may be continued.
     public var keeps = false
-    /// The reply goes on with the last message, a reply that was cut.
+    /// True: continue the last message, a truncated reply.
     public var continues = false
     /// Tools, the choice among them and variables of one reply: "tools", "tool_choice", "parallel_tool_calls",
     /// "variables". Tools replace the conversation's ([]: none), variables are set in addition to its own. Nil:
@@ -142,12 +142,12 @@ public struct Options: Sendable {
     }
 }
 
-/// A text as tokens, for one call at a time. It keeps what it has computed: a prompt that begins like the one before
-/// costs only its new end.
+/// Tokens with their KV cache. A prompt with the same prefix as the previous one computes only its new end. One call at
+/// a time.
 public final class Session: Sendable {
     public let model: Model
     let handle: Handle
-    /// Ends what a task that is cancelled waits for.
+    /// Ends the call that a cancelled task waits for.
     let stop: Cancel
 
     init(_ model: Model, _ handle: Handle) throws {
@@ -158,26 +158,26 @@ public final class Session: Sendable {
         self.stop = stop
     }
 
-    /// Tokens in the session.
+    /// Number of tokens in the session.
     public var count: Int { handle.use { Int(rz_cache_len($0)) } }
-    /// Tokens that there is room for.
+    /// Context length in tokens.
     public var capacity: Int { handle.use { Int(rz_cache_capacity($0)) } }
 
-    /// Continues a text, piece by piece.
+    /// Continues a text and returns pieces.
     public func generate(_ prompt: String, _ options: Options = Options()) throws -> Pieces {
         Pieces(session: self, prompt: try model.tokenize(prompt), options: options)
     }
 
-    /// A job that continues some tokens. What the session holds of them from its start is not computed again. The
-    /// session is busy until the job is gone.
+    /// Creates a job that continues tokens. A prefix that is already in the KV cache is not computed again. The session
+    /// is busy until the job is freed.
     public func job(_ prompt: [UInt32], _ options: Options = Options()) throws -> Job {
-        // The last token of a prompt is always computed, because the answer starts from its logits.
+        // The last token of a prompt is always computed, because generation starts from its logits.
         let kept = min(try match(prompt), max(prompt.count - 1, 0))
         try truncate(kept)
         return try Job(self, Array(prompt[kept...]), options)
     }
 
-    /// The number of the first of some tokens that need not be computed again.
+    /// Returns the length of the prefix that is already in the KV cache.
     public func match(_ tokens: [UInt32]) throws -> Int {
         var common: UInt32 = 0
         try handle.use { cache in try call { rz_cache_match(cache, tokens, tokens.count, &common, $0) } }
@@ -189,19 +189,19 @@ public final class Session: Sendable {
         try handle.use { cache in try sized(count) { rz_cache_tokens_into(cache, $0, $1, $2, $3) } }
     }
 
-    /// Forgets `drop` tokens behind the first `keep`, to make room; the next call that needs those behind them computes
+    /// Removes `drop` tokens after the first `keep` (context shift). The next call that needs the later tokens computes
     /// them again.
     public func shift(keep: Int, drop: Int) throws {
         let (keep, drop) = (try whole(keep, "keep"), try whole(drop, "drop"))
         try handle.use { cache in try call { rz_cache_shift(cache, keep, drop, $0) } }
     }
 
-    /// Gives the memory of keys and values back; the next call that needs them computes them again.
+    /// Frees the KV cache and keeps the tokens; the next call that needs it computes it again.
     public func release() throws {
         try handle.use { cache in try call { rz_cache_release(cache, $0) } }
     }
 
-    /// Appends tokens, as `prefill` does, and gives the logarithm of the probability of each after all before it.
+    /// Appends tokens, as `prefill` does, and returns the log probability of each, given all tokens before.
     public func score(_ tokens: [UInt32], cancel: Cancel? = nil) throws -> [Float] {
         var scores = [Float](repeating: 0, count: tokens.count)
         try handle.use { cache in
@@ -214,7 +214,7 @@ public final class Session: Sendable {
         return scores
     }
 
-    /// The `k` likeliest tokens after the last one, the likeliest first.
+    /// Returns the `k` most likely next tokens, in descending order.
     public func logprobs(_ k: Int) throws -> [Logprob] {
         let k = min(Int(try whole(k, "k")), model.info.vocabSize)
         var tokens = [UInt32](repeating: 0, count: k)
@@ -224,7 +224,7 @@ public final class Session: Sendable {
         return (0..<n).map { Logprob(token: tokens[$0], logprob: values[$0]) }
     }
 
-    /// `decode` for several sessions of one model, in one pass over the weights. `samplers`: one for each, or none.
+    /// `decode` for several sessions of one model, as one batch. `samplers`: one per session, or none.
     public static func decode(_ sessions: [Session], _ tokens: [UInt32], _ samplers: [Sampler?] = []) throws -> [UInt32] {
         guard tokens.count == sessions.count && (samplers.isEmpty || samplers.count == sessions.count) else {
             throw RealizarError(.invalidArgument, "a batch has as many tokens and samplers as sessions")
@@ -239,14 +239,14 @@ public final class Session: Sendable {
         return next
     }
 
-    /// Appends tokens; afterwards there are logits of the last one.
+    /// Appends tokens; `logits` are then of the last one.
     public func prefill(_ tokens: [UInt32], cancel: Cancel? = nil) throws {
         try handle.use { cache in
             try use(cancel?.handle) { cancel in try call { rz_prefill(cache, tokens, tokens.count, cancel, $0) } }
         }
     }
 
-    /// Chooses a token from the logits, the most likely one without a sampler.
+    /// Samples a token from the logits; without a sampler, greedily.
     public func sample(_ sampler: Sampler? = nil) throws -> UInt32 {
         var token: UInt32 = 0
         try handle.use { cache in
@@ -255,7 +255,7 @@ public final class Session: Sendable {
         return token
     }
 
-    /// Appends a token and chooses the next one.
+    /// Appends a token and samples the next one.
     public func decode(_ token: UInt32, _ sampler: Sampler? = nil) throws -> UInt32 {
         var next: UInt32 = 0
         try handle.use { cache in
@@ -275,12 +275,12 @@ public final class Session: Sendable {
         try handle.use { cache in try call { rz_cache_truncate(cache, count, $0) } }
     }
 
-    /// A second session with the same past.
+    /// Returns a copy of the session, which shares the KV cache copy-on-write.
     public func fork() throws -> Session {
         try Session(model, Handle(free: { rz_cache_free($0) }) { out, error in handle.use { rz_cache_fork($0, out, error) } })
     }
 
-    /// Has the session use some adapters, each with a scale, or none; empties it.
+    /// Sets the LoRA adapters (with scales), or none; clears the session.
     public func setAdapters(_ adapters: [(Adapter, scale: Float)]) throws {
         let scales = adapters.map(\.scale)
         try useAll(adapters.map { $0.0.handle }) { handles in
@@ -289,9 +289,9 @@ public final class Session: Sendable {
     }
 }
 
-/// The text of a generation, piece by piece, each whole characters: `for try await piece in session.generate(prompt)`.
-/// Pieces are made when they are asked for, on another thread; a task that is cancelled ends with CancellationError.
-/// The session is busy from the first piece to the last, or until the loop is left.
+/// Generated text in pieces of whole characters: `for try await piece in session.generate(prompt)`. Another thread
+/// computes each piece on demand; a cancelled task throws CancellationError. The session is busy from the first piece
+/// to the last, or until the loop is left.
 public struct Pieces: AsyncSequence, Sendable {
     public typealias Element = String
     let session: Session

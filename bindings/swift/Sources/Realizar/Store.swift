@@ -1,15 +1,15 @@
 import CRealizar
 
-/// Limits of a store; zero stands for the default.
+/// Options of a prefix cache; zero means the default.
 public struct StoreOptions: Sendable {
-    /// Prefixes of fewer tokens are neither kept nor looked for; 0: 64.
+    /// Minimum tokens of a prefix; 0: 64.
     public var minTokens = 0
-    /// Bytes and number of prefixes in memory; 0: a tenth of what is free, at most 1 GiB, and 1024.
+    /// Bytes and number of prefixes in memory; 0: a tenth of free memory, at most 1 GiB, and 1024.
     public var memoryLimit: UInt64 = 0
     public var maxEntries = 0
     /// A folder of files that outlive the process, created if it is missing; nil: none.
     public var path: String?
-    /// Bytes of files in the folder; 0: a tenth of what is free, at most 16 GiB.
+    /// Bytes of files in the folder; 0: a tenth of the free space, at most 16 GiB.
     public var diskLimit: UInt64 = 0
 
     public init(minTokens: Int = 0, path: String? = nil) {
@@ -24,16 +24,16 @@ public struct StoreInfo: Sendable {
     public let entries, files: Int
     /// Bytes of both.
     public let memoryBytes, diskBytes: UInt64
-    /// Times that a prefix was found, and was not.
+    /// Lookups with and without a result.
     public let hits, misses: UInt64
-    /// Tokens that were not computed because of it.
+    /// Tokens reused from prefixes.
     public let reusedTokens: UInt64
-    /// Prefixes that were forgotten because they could not be written, as on a full disk.
+    /// Prefixes dropped because they could not be written, as on a full disk.
     public let unwritten: Int
 }
 
-/// Remembers what prompts left behind, for sessions and conversations of one model that begin with the same tokens.
-/// With a folder it does so for other processes too. Any number of tasks may use it at once.
+/// A prefix cache for sessions and conversations of one model. With a folder, other processes use it too. Any number of
+/// tasks may use it at once.
 public final class Store: Sendable {
     public let model: Model
     let handle: Handle
@@ -56,8 +56,8 @@ public final class Store: Sendable {
         }
     }
 
-    /// A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
-    /// those from `session.count` on are to be appended. `capacity` and types as of `Model.session`.
+    /// Returns a session with the longest stored prefix of the prompt, never the whole prompt: append the tokens from
+    /// `session.count` on. `capacity` and types as for `Model.session`.
     public func take(_ tokens: [UInt32], capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
         var params = try Model.cacheParams(capacity, keys, values)
         var common: UInt32 = 0
@@ -66,7 +66,7 @@ public final class Store: Sendable {
         })
     }
 
-    /// The same for a prompt, the rest of which is appended from token `session.count` on.
+    /// The same for a prompt with media: append the rest from token `session.count` on.
     public func take(_ prompt: Prompt, capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
         var params = try Model.cacheParams(capacity, keys, values)
         var common: UInt32 = 0
@@ -75,12 +75,12 @@ public final class Store: Sendable {
         })
     }
 
-    /// Remembers the tokens that a session holds, which goes on by itself.
+    /// Stores the session's tokens and KV cache as a prefix; the session remains usable.
     public func put(_ session: Session) throws {
         try handle.use { store in try session.handle.use { cache in try call { rz_store_put(store, cache, $0) } } }
     }
 
-    /// Forgets all prefixes, and removes the files of the model from the folder.
+    /// Removes all prefixes, and the files of the model from the folder.
     public func clear() throws { try handle.use { store in try call { rz_store_clear(store, $0) } } }
 
     public func info() throws -> StoreInfo {

@@ -1,4 +1,4 @@
-// Calls of the C interface: errors, handles, texts and arrays that grow to the size that is asked for.
+// Calls of the C API: errors, handles, texts, and arrays that grow to the required size.
 import CRealizar
 
 /// A failed call of the library.
@@ -7,7 +7,7 @@ public struct RealizarError: Error, Sendable, CustomStringConvertible {
     public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
         public let rawValue: Int32
         public init(rawValue: Int32) { self.rawValue = rawValue }
-        /// The code of a field that tells what stops a handle; nil: nothing does.
+        /// The code of a field for the reason that a handle is stopped; nil: it is not.
         init?(stopped: Int32) {
             if stopped == 0 { return nil }
             rawValue = stopped
@@ -19,7 +19,7 @@ public struct RealizarError: Error, Sendable, CustomStringConvertible {
     public let code: Code
     /// `errno` of the call that failed, or 0.
     public let systemCode: Int32
-    /// Of a `.contextFull` the capacity in tokens that would have been enough, else 0.
+    /// For `.contextFull`, the context length in tokens that would suffice; else 0.
     public let needed: UInt64
     public let message: String
     public var description: String { "\(code): \(message)" }
@@ -44,8 +44,8 @@ public enum Library {
     /// Its version, such as "0.1.0".
     public static var version: String { String(cString: rz_version()) }
 
-    /// A library of another interface than that of the header, and one that lacks a struct of it or has another size
-    /// for one that never changes, is refused ahead of the first handle.
+    /// The first handle rejects a library whose ABI differs from the header's, or that lacks a struct or has another
+    /// size for a fixed struct.
     static let problem: RealizarError? = {
         guard rz_abi_version() == UInt32(RZ_ABI_VERSION) else {
             return RealizarError(.version, "librealizar \(version) has the interface \(rz_abi_version()), \(RZ_ABI_VERSION) is needed")
@@ -109,12 +109,12 @@ func call(_ function: (UnsafeMutablePointer<rz_error>) throws -> rz_status) thro
     return status
 }
 
-/// Values that a function writes to a buffer, which is made again where it is too small.
+/// Values that a function writes to a buffer, which is reallocated if it is too small.
 func sized<T>(
     _ capacity: Int,
     _ function: (UnsafeMutablePointer<T>?, Int, UnsafeMutablePointer<Int>, UnsafeMutablePointer<rz_error>) -> rz_status
 ) throws -> [T] {
-    // Without room there may be no pointer, which asks for the size alone.
+    // An empty buffer may have no pointer; NULL asks for the size.
     var capacity = max(capacity, 1)
     while true {
         var n = 0
@@ -153,7 +153,7 @@ func terminated(_ text: String, _ name: String) throws -> [CChar] {
     return Array(text.utf8CString)
 }
 
-/// Holds copies of what parameters point to, and the handles among them, until it is released.
+/// Holds copies of the data and the handles that parameters point to, until it is released.
 final class Pins {
     private var memory: [UnsafeMutableRawPointer] = []
     private var handles: [Handle] = []
@@ -215,10 +215,10 @@ func useAll<R>(_ handles: [Handle?], _ body: ([OpaquePointer?]) throws -> R) ret
     try withExtendedLifetime(handles) { try body(handles.map { handle in use(handle) { $0 } }) }
 }
 
-/// A time as the library takes one: RZ_NO_LIMIT without one, and none where it is negative.
+/// A time as the library takes it: nil: RZ_NO_LIMIT; negative: 0.
 func limit(_ microseconds: Int64?) -> UInt64 { microseconds.map { UInt64(max($0, 0)) } ?? .max }
 
-/// A number, 0 said as RZ_NONE; nil: the default.
+/// A number, with 0 as RZ_NONE; nil: the default.
 func orNone(_ value: Int?, _ name: String) throws -> UInt32 {
     guard let value else { return 0 }
     return value == 0 ? UInt32.max : try whole(value, name)

@@ -1,6 +1,6 @@
 import CRealizar
 
-/// Turns tokens into text as they come, holding back the bytes of an unfinished character. One call at a time.
+/// Converts tokens to text; holds back the bytes of an incomplete character. One call at a time.
 public final class TextStream: Sendable {
     private let handle: Handle
 
@@ -8,17 +8,17 @@ public final class TextStream: Sendable {
         handle = try Handle(free: { rz_textstream_free($0) }) { out, error in model.handle.use { rz_textstream_new($0, out, error) } }
     }
 
-    /// Puts tokens ahead of those to come, such as a prompt, without their text.
+    /// Sets the tokens before the next ones, such as a prompt, without returning their text.
     public func follow(_ tokens: [UInt32]) throws {
         try handle.use { stream in try call { rz_textstream_follow(stream, tokens, tokens.count, $0) } }
     }
 
-    /// Adds a token, and gives the text that is complete with it, often none.
+    /// Adds a token and returns the text that it completes, often empty.
     public func push(_ token: UInt32) throws -> String {
         try handle.use { stream in try sizedText { rz_textstream_push_into(stream, token, $0, $1, $2, $3) } }
     }
 
-    /// Ends the text, and gives the rest of it.
+    /// Ends the text and returns the rest.
     public func flush() throws -> String {
         try handle.use { stream in try sizedText { rz_textstream_flush_into(stream, $0, $1, $2, $3) } }
     }

@@ -1,13 +1,13 @@
 import CRealizar
 
-/// What something saved is written to or read from, for the time of a call, and the error that it met.
+/// The reader or writer of saved data during a call, and its error.
 final class Transfer {
     private let move: (UnsafeMutableRawBufferPointer) throws -> Void
     private var met: (any Error)?
 
     init(_ move: @escaping (UnsafeMutableRawBufferPointer) throws -> Void) { self.move = move }
 
-    /// Makes a call that is handed the transfer, whose error counts in place of the library's.
+    /// Makes a call with the transfer, whose error takes precedence over the library's.
     @discardableResult
     func call<R>(_ body: (UnsafeMutableRawPointer) throws -> R) throws -> R {
         do {
@@ -33,8 +33,7 @@ final class Transfer {
 }
 
 extension Session {
-    /// Hands the session to `write`, piece by piece, so that it outlives the process; `Model.restore` reads it. What
-    /// `write` throws ends the call.
+    /// Passes the session to `write`, piece by piece; `Model.restore` reads it. An error of `write` ends the call.
     public func save(_ write: @escaping (UnsafeRawBufferPointer) throws -> Void) throws {
         try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
             try handle.use { cache in
@@ -47,7 +46,7 @@ extension Session {
 }
 
 extension Model {
-    /// The session that `Session.save` has written: `read` fills each buffer as a whole, or throws.
+    /// Loads the session that `Session.save` wrote: `read` must fill each buffer completely, or throw.
     public func restore(_ read: @escaping (UnsafeMutableRawBufferPointer) throws -> Void) throws -> Session {
         try Transfer(read).call { user in
             try Session(
@@ -60,7 +59,7 @@ extension Model {
 }
 
 extension Conversation {
-    /// Hands the conversation to `write`, as `Session.save` does.
+    /// Passes the conversation to `write`, as `Session.save` does.
     public func save(_ write: @escaping (UnsafeRawBufferPointer) throws -> Void) throws {
         try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
             try handle.use { conversation in
@@ -71,8 +70,7 @@ extension Conversation {
         }
     }
 
-    /// The conversation that `save` has written; of the options, adapters have to be absent, and the overflow is
-    /// that of the saved one.
+    /// Loads the conversation that `save` wrote. `options` must have no adapters; the saved overflow applies.
     public static func load(
         _ model: Model, options: ConversationOptions = ConversationOptions(),
         read: @escaping (UnsafeMutableRawBufferPointer) throws -> Void
