@@ -202,8 +202,7 @@ export interface ModelInfo {
 /** Sampling parameters. An absent one is off, so {} is greedy. */
 export interface Sampling extends SamplingParams {}
 
-/** Grammar of a text (constrained decoding), of exactly one kind. `whitespace`: generated JSON may contain whitespace.
- * */
+/** Grammar of a text (constrained decoding), of exactly one kind. `whitespace`: JSON may contain whitespace. */
 export type Grammar =
   | { jsonSchema: object | string; whitespace?: boolean }
   | { json: true; whitespace?: boolean }

@@ -352,8 +352,7 @@ public final class Model extends Handle {
         return info;
     }
 
-    /** Returns the model's recommended sampling parameters, or null. A {@link Session} does not apply them by itself.
-     * */
+    /** Returns the recommended sampling parameters, or null. A {@link Session} does not apply them by itself. */
     public @Nullable Options advisedSampling() {
         return call((arena, model) -> {
             var layout = Header.rz_model_sampling;
@@ -477,8 +476,7 @@ public final class Model extends Handle {
         });
     }
 
-    /** Returns the tokens of a conversation, up to the beginning of the reply. Its text never becomes a special token.
-     * */
+    /** Returns the tokens of a conversation, up to the reply. Its text never becomes a special token. */
     public int[] tokenizeChat(Transcript transcript) {
         return tokenizeChat(Native.given(transcript, "transcript").json());
     }
