@@ -261,7 +261,7 @@ impl Backend {
         self.on_gpus().first().map_or(CPU_DEVICE, |gpu| number(&**gpu))
     }
 
-    /// For each GPU, bytes that the model, its caches and executors take or would take now, and pinned host bytes.
+    /// Returns, per GPU, the device and pinned bytes of the model, caches and executors; in a plan, predicted.
     pub fn taken(&self) -> Vec<[u64; 2]> {
         self.on_gpus().iter().map(|gpu| gpu.taken()).collect()
     }

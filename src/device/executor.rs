@@ -152,8 +152,8 @@ impl Executor {
         }
     }
 
-    /// Ends the step without waiting for it, so that the next one can begin. Only its sampled tokens remain available,
-    /// from `collect` and to the next step (`CHOSEN_BEFORE`).
+    /// Ends the step without waiting for its work, so that the next step can begin. Only the sampled tokens remain
+    /// available: from `collect`, and to the next step (`CHOSEN_BEFORE`).
     pub fn submit(&mut self) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Gpu(gpu) => gpu.submit(),

@@ -436,7 +436,7 @@ impl PipelineExecutor {
         sum
     }
 
-    /// Returns the maximum number of steps in flight: 0 if the CPU has a part of them.
+    /// Returns the maximum number of steps in flight: 0 if the CPU computes a part of each step.
     pub fn ahead(&self) -> usize {
         let steps = self.gpus.iter().map(|part| part.ahead()).min();
         steps.filter(|_| !self.is_in_part_on_host()).unwrap_or(0)
@@ -447,8 +447,8 @@ impl PipelineExecutor {
         !self.is_in_part_on_host() && self.gpus.iter().all(|part| part.follows())
     }
 
-    /// Ends the step without waiting for it. The next step begins after it on all devices, because it looks up its
-    /// token.
+    /// Ends the step without waiting for its work. On all devices the next step follows this one, because the next step
+    /// looks up the token that this one samples.
     pub fn submit(&mut self) -> Result<()> {
         let Some(last) = self.gpus.last().filter(|_| !self.is_in_part_on_host()) else {
             return Err(Error::unsupported("pipelined steps are not supported on the CPU"));

@@ -85,8 +85,8 @@ const ROUNDED: f64 = 3e-2;
 /// Relative RMS error of a 4-bit KV cache. A missing inverse Hadamard transform has an error above 1.
 const FOUR_BITS: f64 = 1.5e-1;
 
-/// Tests what a program needs of a device and was not tested yet; marks the device unavailable on failure. Returns the
-/// largest error relative to its tolerance. `kept`: file with the tests of earlier processes.
+/// Runs the tests for a program that the device has not passed yet; marks the device unavailable on failure. Returns
+/// the largest error relative to its tolerance. `kept`: file with the tests of earlier processes.
 pub fn check(device: &Arc<dyn GpuDevice>, program: &Program, weights: &Weights, kept: Option<&Kept>) -> Result<f64> {
     if device.plans() {
         return Ok(0.0);
@@ -487,7 +487,7 @@ impl Case {
             Op::AddMedia { .. } => true,
             _ => false,
         };
-        // The type of the KV cache does not matter for them.
+        // Images are tested with one type of KV cache, because the type does not affect them.
         let has_pictures = types == TYPES[0] && self.program.ops.iter().any(reads);
         let pictures = if has_pictures { PICTURE_STEPS } else { &[] };
         let steps = |of: &'static [Counts], has_picture| of.iter().map(move |&counts| TestStep { counts, has_picture });

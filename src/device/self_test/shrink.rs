@@ -122,8 +122,8 @@ pub fn tested(program: &Program, at: &[usize]) -> Vec<Op> {
     ops
 }
 
-/// Replaces the weights of ops by synthetic ones, and their activations, KV caches and states by those of `b`.
-/// `tensor`: the activation that replaces another one, and its width.
+/// Gives ops synthetic weights, and activations, KV caches and states of `b`. `tensor` returns the activation that
+/// replaces another one, and its width.
 pub fn rename(
     ops: &mut [Op],
     program: &Program,
