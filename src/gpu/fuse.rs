@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::graph::op::{Activation, Attend, Index, KvLayerId, Norm, Op, Projection, RopeChoice, TensorId};
 use crate::graph::program::Program;
 
-/// The ops that are executed together, named at the first of them.
+/// Ops that are executed together; the first op names the fusion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fusion {
     /// One op.
@@ -61,7 +61,7 @@ pub fn is_of_products(activation: Activation) -> bool {
 pub struct Fusions {
     /// The fusion that begins at each op.
     first: Vec<Fusion>,
-    /// For each `TensorId`, the norm that products apply instead of reading it, and the norm's input.
+    /// For each `TensorId` that products replace by applying a norm themselves: the norm and its input.
     delayed: Vec<Option<(Norm, TensorId)>>,
 }
 
@@ -89,8 +89,7 @@ impl Fusions {
         chooser.fusions
     }
 
-    /// Returns the fusion that begins at the first of `ops`. `alone`: each token of the step is the only one of its
-    /// sequence.
+    /// Returns the fusion that begins at the first of `ops`. `alone`: no sequence has two tokens in the step.
     pub fn at(&self, ops: Range<usize>, alone: bool) -> Fusion {
         match self.first[ops.start] {
             Fusion::Attention { heads, ops: n } if !alone || n > ops.len() => Fusion::Heads(heads),
@@ -124,7 +123,7 @@ impl Fusions {
         groups
     }
 
-    /// The norm applied instead of reading an activation, and its input.
+    /// Returns the norm that products apply instead of reading an activation, and the norm's input.
     pub fn delayed(&self, tensor: TensorId) -> Option<(Norm, TensorId)> {
         self.delayed[tensor.0 as usize]
     }
@@ -132,7 +131,7 @@ impl Fusions {
 
 struct Chooser<'a> {
     program: &'a Program,
-    /// Ops that are skipped together; no fusion extends past them.
+    /// Ops for media rows, which are skipped together; no fusion crosses their end.
     of_media: Range<usize>,
     /// The ops that name each `TensorId`.
     named: Vec<Vec<usize>>,
