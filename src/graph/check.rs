@@ -280,8 +280,8 @@ impl Checked<'_> {
             && self.bias(a.sinks, n / head_dim)?
             && a.among.is_none_or(|among| a.mask == Mask::Causal && ![a.q, a.out].contains(&among))
             && sums.is_none_or(|sums| self.width(sums) == n / head_dim && ![a.q, a.out].contains(&sums))
-            // The first half's results are unrotated, like those of latent layers; with shared keys a token may have no
-            // position, which only a second half supports.
+            // A second half needs a latent layer, whose results are unrotated like the first half's. Only a second half
+            // may use shared keys, because a token may have none yet.
             && !(goes_on && (a.sinks.is_some() || !is_latent))
             && (pool == 1 || pool > 1 && goes_on && a.mask == Mask::Causal);
         self.expect(fits, || format!("queries of {n} values"))

@@ -13,7 +13,7 @@ pub struct DeviceInfo {
     pub isa: String,
     pub memory_total: u64,
     pub memory_free: u64,
-    /// The reason why it cannot be used; empty if it can.
+    /// Reason why the device cannot be used; empty if it can.
     pub unavailable: String,
 }
 

@@ -263,23 +263,23 @@ impl Groups {
 /// The attention mask of a token. Spans of a step affect all masks except `Past`, `Chunk`, `All` and `Around`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mask {
-    /// Positions up to its own, and later ones within its span.
+    /// Positions up to the token's own, and later positions within its span.
     Causal,
-    /// Positions up to its own.
+    /// Positions up to the token's own.
     Past,
-    /// Its own position, the `n - 1` before it, and later ones within its span; `n > 0`.
+    /// The token's own position, the `n - 1` before it, and later positions within its span; `n > 0`.
     Window(u32),
-    /// Positions from the last multiple of `n` up to its own; `n > 0`.
+    /// Positions from the last multiple of `n` up to the token's own; `n > 0`.
     Chunk(u32),
-    /// All positions of its sequence; the step must have every token.
+    /// All positions of the sequence, whose tokens must all be in the step.
     All,
     /// Positions of `All` at most `n` away.
     Around(u32),
-    /// Positions of its span, or of `All` if that is empty.
+    /// Positions of the token's span, or of `All` if the span is empty.
     Spans,
-    /// Positions of its span, or of `Past` if that is empty: cross-attention to the rows of a source.
+    /// Positions of the token's span, or of `Past` if the span is empty: cross-attention to the rows of a source.
     Source,
-    /// Positions of `Past` after its span, and its own: self-attention of a decoder.
+    /// Positions of `Past` after the token's span, and the token's own: self-attention of a decoder.
     Behind,
 }
 
@@ -334,9 +334,9 @@ pub struct EmbedNgrams {
 pub struct NgramHead {
     /// Number of ids in a hash.
     pub n: usize,
-    /// Its first row of the table.
+    /// The head's first row in the table.
     pub first: u64,
-    /// Number of its rows.
+    /// Number of the head's rows in the table.
     pub rows: u64,
 }
 

@@ -272,8 +272,8 @@ impl Program {
         self.ops[ops].iter().any(|op| remembers(op.clone()))
     }
 
-    /// Makes some ops a program of their own, with the same activations, and returns the matrices that it needs, in
-    /// handle order. Fails if its ops share a KV cache with other ops.
+    /// Returns a program of only these ops, with the same activations, and the matrices that it needs, in handle order.
+    /// Fails if the ops share a KV cache with other ops.
     pub fn part(&self, ops: Range<usize>) -> Result<(Program, Vec<Weight>)> {
         let stored = |ops: &mut [Op]| {
             let mut used: Vec<KvLayerId> = ops.iter_mut().filter_map(|op| op.layer_mut().copied()).collect();
