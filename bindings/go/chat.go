@@ -10,21 +10,21 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Transcript is messages with all that belongs to them, as servers take it. Members of a Go map come in alphabetical
-// order, which a template may write; those of a struct and of a [json.RawMessage] keep their own.
+// Transcript is messages with tools and variables, in OpenAI's format. Members of a Go map are in alphabetical order,
+// which a template may write; members of a struct and of a [json.RawMessage] keep their order.
 type Transcript struct {
 	Messages       []any          `json:"messages,omitempty"`        // each becomes a JSON object with "role", "content", "tool_calls"...
 	Tools          []any          `json:"tools,omitempty"`           // as JSON objects with "function"
-	Variables      map[string]any `json:"variables,omitempty"`       // of the template, such as "enable_thinking"
+	Variables      map[string]any `json:"variables,omitempty"`       // template variables, such as "enable_thinking"
 	ResponseFormat any            `json:"response_format,omitempty"` // for templates that read it
 
-	// Of the reply: "auto", "none", "required", or an object that names a tool; nil: "auto".
+	// ToolChoice is "auto", "none", "required", or an object that names a tool; nil: "auto".
 	ToolChoice        any   `json:"tool_choice,omitempty"`
 	ParallelToolCalls *bool `json:"parallel_tool_calls,omitempty"` // nil: true
 }
 
-// RenderChat writes messages with the model's own template, up to where the assistant speaks next. It fails with
-// [ErrUnsupported] where the model has no template.
+// RenderChat renders messages with the model's chat template, up to the beginning of the reply. It fails with
+// [ErrUnsupported] if the model has no template.
 func (m *Model) RenderChat(transcript *Transcript) (string, error) {
 	text, err := marshal(transcript)
 	if err != nil {
@@ -37,8 +37,8 @@ func (m *Model) RenderChat(transcript *Transcript) (string, error) {
 	return string(rendered), err
 }
 
-// TokenizeChat is the tokens of what RenderChat writes. No text in a message becomes a special token, whatever it
-// spells; the token that begins a text comes once, from the template or from the tokenizer.
+// TokenizeChat returns the tokens of the rendered messages. Message text never becomes a special token. BOS is added
+// once, by the template or the tokenizer.
 func (m *Model) TokenizeChat(transcript *Transcript) ([]uint32, error) {
 	text, err := marshal(transcript)
 	if err != nil {

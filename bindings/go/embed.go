@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// Pooling is the way from the vectors of a text's tokens to one vector.
+// Pooling is how the vectors of a text's tokens become one embedding.
 type Pooling uint32
 
 const (
-	PoolingModel Pooling = rz_POOLING_MODEL // the one that the model was made with
-	PoolingNone  Pooling = rz_POOLING_NONE  // a vector for each token
+	PoolingModel Pooling = rz_POOLING_MODEL // the model's own
+	PoolingNone  Pooling = rz_POOLING_NONE  // a vector per token
 	PoolingMean  Pooling = rz_POOLING_MEAN  // the mean of the vectors
 	PoolingCLS   Pooling = rz_POOLING_CLS   // the vector of the first token
 	PoolingLast  Pooling = rz_POOLING_LAST  // the vector of the last token
@@ -21,7 +21,7 @@ const (
 // EmbedOptions are optional; the zero value means the model's pooling and vectors of length 1.
 type EmbedOptions struct {
 	Pooling Pooling
-	Raw     bool // vectors keep their lengths
+	Raw     bool // do not normalize to length 1
 }
 
 func (o *EmbedOptions) params() (params rz_embed_params) {
@@ -33,8 +33,8 @@ func (o *EmbedOptions) params() (params rz_embed_params) {
 	return params
 }
 
-// Embed turns texts into vectors, with the tokens that begin and end a text as [Model.Tokenize] adds them: one for each
-// text, or with [PoolingNone] one for each token of all texts. It stops early when the context ends.
+// Embed returns an embedding per text, or with [PoolingNone] a vector per token of all texts. It adds BOS and EOS as
+// [Model.Tokenize] does. It stops early when the context ends.
 func (m *Model) Embed(ctx context.Context, texts []string, options *EmbedOptions) ([][]float32, error) {
 	tokens := make([][]uint32, len(texts))
 	for i, text := range texts {
@@ -48,7 +48,7 @@ func (m *Model) Embed(ctx context.Context, texts []string, options *EmbedOptions
 
 // EmbedTokens is [Model.Embed] for tokens.
 func (m *Model) EmbedTokens(ctx context.Context, texts [][]uint32, options *EmbedOptions) ([][]float32, error) {
-	// C reads the lists of tokens through pointers that lie in memory of Go.
+	// C reads the lists of tokens through pointers in Go memory.
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	n, sum := uintptr(len(texts)), 0
@@ -62,7 +62,7 @@ func (m *Model) EmbedTokens(ctx context.Context, texts [][]uint32, options *Embe
 	})
 }
 
-// EmbedPrompts is [Model.Embed] for prompts, which may have pictures.
+// EmbedPrompts is [Model.Embed] for prompts, which may contain images.
 func (m *Model) EmbedPrompts(ctx context.Context, prompts []*Prompt, options *EmbedOptions) ([][]float32, error) {
 	list, release, err := handlesOf[*rz_prompt](prompts, "prompts")
 	if err != nil {
@@ -78,7 +78,7 @@ func (m *Model) EmbedPrompts(ctx context.Context, prompts []*Prompt, options *Em
 	})
 }
 
-// embed is the vectors that f writes, of so many texts and tokens in all.
+// embed returns the vectors that f writes, for this number of texts and tokens in total.
 func (m *Model) embed(ctx context.Context, options *EmbedOptions, texts, tokens int,
 	f func(model *rz_model, params *rz_embed_params, out *float32, capacity uintptr, n *uintptr, cancel *rz_cancel, e *rz_error) int32) ([][]float32, error) {
 	if options == nil {
@@ -105,7 +105,7 @@ func (m *Model) embed(ctx context.Context, options *EmbedOptions, texts, tokens 
 	return divided(values, texts), nil
 }
 
-// divided is values as vectors of one length.
+// divided splits values into vectors of one length.
 func divided(values []float32, vectors int) [][]float32 {
 	result := make([][]float32, vectors)
 	for i := range result {

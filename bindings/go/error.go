@@ -24,22 +24,22 @@ func (c Code) Error() string {
 // ErrClosed is returned by every method of something that was closed.
 var ErrClosed = errors.New("realizar: used after Close")
 
-// Error is a failed call of the library. It unwraps to its [Code] and to the [syscall.Errno] behind it, if there is one.
+// Error is a failed call of the library. It unwraps to its [Code] and to a [syscall.Errno], if there is one.
 // If a context ended the call, it also unwraps to the error and to the cause of the context, and if Close did, to
 // [ErrClosed].
 type Error struct {
 	Code  Code
 	Errno syscall.Errno
-	// Needed is the capacity in tokens that would have been enough, of ErrContextFull; else 0.
+	// Needed is the context length in tokens that would suffice, for ErrContextFull; else 0.
 	Needed  uint64
 	Message string
 	causes  []error
 }
 
-// Error is the message, after the name of the package.
+// Error returns the message, prefixed with the name of the package.
 func (e *Error) Error() string { return "realizar: " + e.Message }
 
-// Unwrap lists what the error is besides itself.
+// Unwrap returns the code, the errno and the causes.
 func (e *Error) Unwrap() []error {
 	errs := []error{e.Code}
 	if e.Errno != 0 {
@@ -48,7 +48,7 @@ func (e *Error) Unwrap() []error {
 	return append(errs, e.causes...)
 }
 
-// check turns a status into an error; what is not negative is no error.
+// check converts a status to an error; nil if it is not negative.
 func check(status int32, e *rz_error) error {
 	if status >= 0 {
 		return nil
@@ -61,7 +61,7 @@ var initials = map[string]string{"cpus": "CPUs", "dry": "DRY", "gpu": "GPU", "xt
 
 var field = regexp.MustCompile(`\brz_[a-z]+_params\.([a-z_]+)`)
 
-// named gives a message of the library, in which fields of its structs have the names of options.
+// named returns a message of the library with the names of options instead of struct fields.
 func named(message string) string {
 	return field.ReplaceAllStringFunc(message, func(found string) (name string) {
 		for word := range strings.SplitSeq(field.FindStringSubmatch(found)[1], "_") {
@@ -75,12 +75,12 @@ func named(message string) string {
 	})
 }
 
-// wrong is the error of an argument.
+// wrong returns the error of an argument.
 func wrong(format string, values ...any) error {
 	return &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf(format, values...)}
 }
 
-// missing is the error of an argument that is nil, or a struct that no function of the package has made.
+// missing returns the error of an argument that is nil or a zero struct.
 func missing(name string) error { return wrong("%s is nil or zero; it must be set", name) }
 
 // ended adds the causes to the error of a call that contexts ended.
@@ -113,8 +113,8 @@ func ended(err error, contexts ...context.Context) error {
 	return err
 }
 
-// awaitDeadline waits until the context whose deadline has passed says so itself: the library looks at the clock, so
-// that it may be ahead of the timer of the context by some milliseconds.
+// awaitDeadline waits until the context whose deadline has passed reports it: the library reads the clock, so it may
+// detect the deadline some milliseconds before the context's timer.
 func awaitDeadline(contexts []context.Context) {
 	var first context.Context
 	var at time.Time
@@ -129,7 +129,7 @@ func awaitDeadline(contexts []context.Context) {
 	if first == nil {
 		return
 	}
-	timer := time.NewTimer(time.Until(at) + time.Second) // for a context that never says so
+	timer := time.NewTimer(time.Until(at) + time.Second) // for a context that never reports it
 	defer timer.Stop()
 	select {
 	case <-first.Done():
@@ -137,7 +137,7 @@ func awaitDeadline(contexts []context.Context) {
 	}
 }
 
-// over is the error of contexts of which one has ended, else nil.
+// over returns the error of an ended context; nil if none has ended.
 func over(contexts ...context.Context) error {
 	for _, ctx := range contexts {
 		if ctx.Err() != nil {

@@ -8,24 +8,24 @@ type GrammarKind uint32
 const (
 	GrammarJSONSchema GrammarKind = rz_GRAMMAR_JSON_SCHEMA // a JSON Schema
 	GrammarRegex      GrammarKind = rz_GRAMMAR_REGEX       // a regular expression
-	GrammarLark       GrammarKind = rz_GRAMMAR_LARK        // a grammar of Lark
-	GrammarGBNF       GrammarKind = rz_GRAMMAR_GBNF        // a grammar of llama.cpp
-	GrammarJSON       GrammarKind = rz_GRAMMAR_JSON        // any JSON value, of an empty text
-	GrammarChoices    GrammarKind = rz_GRAMMAR_CHOICES     // one of some texts, of a JSON array of strings
-	GrammarTools      GrammarKind = rz_GRAMMAR_TOOLS       // the reply to a [Transcript] in JSON: text, or calls of its tools
+	GrammarLark       GrammarKind = rz_GRAMMAR_LARK        // a Lark grammar
+	GrammarGBNF       GrammarKind = rz_GRAMMAR_GBNF        // a GBNF grammar, as in llama.cpp
+	GrammarJSON       GrammarKind = rz_GRAMMAR_JSON        // any JSON value; the text must be empty
+	GrammarChoices    GrammarKind = rz_GRAMMAR_CHOICES     // one of several texts, given as a JSON array of strings
+	GrammarTools      GrammarKind = rz_GRAMMAR_TOOLS       // the reply to a [Transcript] in JSON: text, or tool calls
 )
 
 // GrammarFlags change a grammar.
 type GrammarFlags uint32
 
 const (
-	// GrammarWhitespace is for kinds of JSON: white space between its parts.
+	// GrammarWhitespace allows whitespace in generated JSON.
 	GrammarWhitespace GrammarFlags = rz_GRAMMAR_FLAG_WHITESPACE
-	// GrammarBestEffort is for GrammarJSONSchema: keywords that cannot be compiled are left out and logged.
+	// GrammarBestEffort ignores and logs keywords of a GrammarJSONSchema that cannot be compiled.
 	GrammarBestEffort GrammarFlags = rz_GRAMMAR_FLAG_BEST_EFFORT
 )
 
-// Grammar says what may be written. It is usable with any number of samplers at once.
+// Grammar is a compiled grammar for constrained decoding, usable with any number of samplers at once.
 type Grammar struct{ grammar *owned[*rz_grammar] }
 
 // NewGrammar compiles a grammar for the vocabulary of the model.
@@ -36,7 +36,7 @@ func (m *Model) NewGrammar(kind GrammarKind, text string, flags GrammarFlags) (*
 	}, lib.rz_grammar_free, func(o *owned[*rz_grammar]) *Grammar { return &Grammar{o} })
 }
 
-// Close frees the grammar; samplers that use it go on. Closing twice is fine.
+// Close frees the grammar; samplers that use it remain usable. Closing twice is fine.
 func (g *Grammar) Close() error {
 	return g.held().close()
 }
@@ -48,7 +48,7 @@ func (g *Grammar) held() *owned[*rz_grammar] {
 	return g.grammar
 }
 
-// SetGrammar lets the sampler choose only what continues a text of the grammar, from its start; nil: anything.
+// SetGrammar constrains sampling to a grammar, from its start; nil: no constraint.
 func (s *Sampler) SetGrammar(g *Grammar) error {
 	handle, release, err := optional[*rz_grammar](g, "g")
 	if err != nil {

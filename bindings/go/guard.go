@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// panicked is what a callback panicked with. The panic continues in the calling goroutine once the library's function
-// has returned: a panic through the library would leave its locks held for ever.
+// panicked is the panic value of a callback. The panic continues in the calling goroutine after the library's function
+// has returned: a panic through the library would leave its locks held.
 type panicked struct{ value any }
 
 func (p *panicked) Error() string { return fmt.Sprint("panic: ", p.value) }
@@ -21,7 +21,7 @@ func guarded(call func() error) (err error) {
 	return call()
 }
 
-// resumed returns the error of a callback, or panics with what the callback panicked with.
+// resumed returns the error of a callback, or continues its panic.
 func resumed(err error) error {
 	if p, ok := err.(*panicked); ok {
 		panic(p.value)

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// lib is the functions of the library, once Open has found it.
+// lib has the functions of the library, after Open.
 var lib functions
 
 var (
@@ -18,10 +18,9 @@ var (
 	ready   atomic.Bool
 )
 
-// Open loads the library from a file, once, in a program that is built without cgo; "" has the system look for it under
-// the name that it is installed with. A program built with cgo is linked with the library, so that a path is
-// [ErrUnsupported], or [ErrInvalidArgument] after the first use. It is optional: what is used first calls it with "".
-// The error names the file and what is wrong with it.
+// Open loads the library from a file, once, in a program built without cgo; "": the system finds it by name. A program
+// built with cgo is linked with the library, so a path is [ErrUnsupported], or [ErrInvalidArgument] after the first
+// use. Open is optional: the first use calls it with "". The error names the file and the problem.
 func Open(path string) error {
 	if path == "" && ready.Load() {
 		return nil
@@ -45,7 +44,7 @@ func Open(path string) error {
 	return err
 }
 
-// checkInterface compares the version of the interface with that of header.go.
+// checkInterface compares the library's ABI version with header.go's.
 func checkInterface(name string, version uint32) error {
 	if version == rz_ABI_VERSION {
 		return nil
@@ -53,7 +52,7 @@ func checkInterface(name string, version uint32) error {
 	return &Error{Code: ErrVersion, Message: fmt.Sprintf("the interface of %s is %d; it must be %d", name, version, rz_ABI_VERSION)}
 }
 
-// checkLayouts compares the structs of header.go with those of the library.
+// checkLayouts compares the struct layouts of header.go with the library's.
 func checkLayouts(name string, loaded *functions) error {
 	type place struct{ offset, size uintptr }
 	mine := map[string]place{}
@@ -80,11 +79,11 @@ func checkLayouts(name string, loaded *functions) error {
 	return nil
 }
 
-// stringOf is a text of C that ends with a NUL, or with its array.
+// stringOf returns a C text that ends with a NUL or with its array.
 func stringOf(text []byte) string {
 	text, _, _ = bytes.Cut(text, []byte{0})
 	return string(text)
 }
 
-// cString is a text with a NUL behind it, for functions that read it during the call.
+// cString returns a NUL-terminated text, for functions that read it during the call.
 func cString(text string) *byte { return unsafe.SliceData(append([]byte(text), 0)) }

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// marshal is json.Marshal that refuses texts which are not UTF-8, in place of writing U+FFFD for what is wrong in them.
+// marshal is json.Marshal that rejects texts that are not UTF-8, instead of replacing bytes by U+FFFD.
 func marshal(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if err == nil && !isUTF8(reflect.ValueOf(value)) {
@@ -15,7 +15,7 @@ func marshal(value any) ([]byte, error) {
 	return text, err
 }
 
-// isUTF8 looks at all texts of a value that json.Marshal has taken, which has no circles therefore.
+// isUTF8 checks all texts of a value that json.Marshal accepted, so it has no cycles.
 func isUTF8(value reflect.Value) bool {
 	switch value.Kind() {
 	case reflect.String:

@@ -9,15 +9,15 @@ import (
 type Plan struct {
 	GPULayers                  int
 	WeightsHost, WeightsDevice uint64
-	CacheHost, CacheDevice     uint64 // of one session with room for all its tokens
-	CacheToken                 uint64 // what one more token of capacity adds to a session
+	CacheHost, CacheDevice     uint64 // KV cache of one session
+	CacheToken                 uint64 // memory per additional token of a session's capacity
 	ScratchHost, ScratchDevice uint64
 	LoadPeakHost               uint64
 	TotalHost, TotalDevice     uint64
-	ExpertsHost, ExpertsDevice uint64       // parts of the weights: experts of layers on GPUs
-	FirstExpertsHost           int          // first layer whose experts of these are on the CPU
-	NExpertsHost               int          // layers from that to the last of them
-	Devices                    []PlanDevice // what lies on each GPU that has layers
+	ExpertsHost, ExpertsDevice uint64       // experts of layers on GPUs, which are part of the weights
+	FirstExpertsHost           int          // first of these layers whose experts are on the CPU
+	NExpertsHost               int          // number of layers from that one to the last
+	Devices                    []PlanDevice // memory on each GPU that has layers
 }
 
 // PlanDevice is the part of a plan that is on one GPU, in bytes.
@@ -34,7 +34,7 @@ type planned struct {
 	n       uintptr
 }
 
-// PlanLoad tells what [Load] and so many sessions will take, before a weight is read.
+// PlanLoad returns the memory that [Load] and this number of sessions will take, before a weight is read.
 func PlanLoad(ctx context.Context, path string, options *LoadOptions, session *SessionOptions, sessions int) (Plan, error) {
 	if err := noNUL("path", path); err != nil {
 		return Plan{}, err
@@ -49,7 +49,7 @@ func PlanLoad(ctx context.Context, path string, options *LoadOptions, session *S
 	})
 }
 
-// PlanLoadFrom is [PlanLoad] for what [LoadFrom] takes.
+// PlanLoadFrom is [PlanLoad] for the sources of [LoadFrom].
 func PlanLoadFrom(ctx context.Context, sources []Source, options *LoadOptions, session *SessionOptions, sessions int) (found Plan, err error) {
 	caches, err := whole(sessions, "sessions")
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// LoadEncoderFrom is [Model.LoadEncoder] for files that are not files of their own, as [LoadFrom] takes them.
+// LoadEncoderFrom is [Model.LoadEncoder] for sources, as [LoadFrom] takes them.
 func (m *Model) LoadEncoderFrom(ctx context.Context, sources []Source, options *EncoderOptions) (encoder *Encoder, err error) {
 	err = withSources(sources, func(raw *rz_source, n uintptr) error {
 		encoder, err = m.withEncoder(ctx, "", options, func(_ *byte, params *rz_encoder_params) (*Encoder, error) {
@@ -19,9 +19,9 @@ func (m *Model) LoadEncoderFrom(ctx context.Context, sources []Source, options *
 	return encoder, err
 }
 
-// AddMedia is [Conversation.AddMessages] for messages whose contents have parts with the numbers of media, as
-// [Model.NewChatPrompt] takes them: {"type": "image", "media": 0}. The conversation keeps the media alive. A picture
-// that the model's template leaves out is [ErrUnsupported] of the reply.
+// AddMedia is [Conversation.AddMessages] for messages whose content parts name media by index, as in
+// [Model.NewChatPrompt]: {"type": "image", "media": 0}. The conversation keeps the media alive. If the chat template
+// leaves out an image, the reply fails with [ErrUnsupported].
 func (c *Conversation) AddMedia(media []*Media, messages ...any) error {
 	text, err := marshal(append([]any{}, messages...))
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Conversation) AddMedia(media []*Media, messages ...any) error {
 	})
 }
 
-// Media is a medium of the conversation by its number in the parts of [Conversation.Messages].
+// Media returns media of the conversation by index in content parts of [Conversation.Messages].
 func (c *Conversation) Media(number int) (*Media, error) {
 	n, err := whole(number, "number")
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *Conversation) Media(number int) (*Media, error) {
 	})
 }
 
-// TakePrompt is [Store.Take] for a prompt: [Session.PrefillPrompt] appends the rest, from token session.Len() on.
+// TakePrompt is [Store.Take] for a prompt with media: append the rest with [Session.PrefillPrompt], from session.Len().
 func (s *Store) TakePrompt(prompt *Prompt, options *SessionOptions) (*Session, error) {
 	store, release, err := required[*rz_store](s, "the store")
 	if err != nil {

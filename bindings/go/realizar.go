@@ -1,19 +1,18 @@
-// Package realizar runs language models inside the process, through librealizar.
+// Package realizar is LLM inference inside the process, through librealizar.
 //
 //	model, err := realizar.Load(ctx, "model.gguf", nil)
 //	conversation, err := model.NewConversation(nil)
 //	for piece, err := range conversation.Say(ctx, "Hello", nil) { ... }
 //
 // A [Model] may be used by any number of goroutines at once. A [Conversation] and a [Session] belong to one call at a
-// time; a second concurrent call fails with [ErrBusy]. Close never waits and may be called anywhere: calls of the
-// object that run end early, with an error that is [ErrClosed], and memory goes when nothing uses it any more. What is
-// never closed is freed by the garbage collector, but late: it does not see the memory of the library.
+// time; a second concurrent call fails with [ErrBusy]. Close never waits and may be called anywhere: running
+// calls of the object end early with an error that is [ErrClosed], and the last use frees the memory. The garbage
+// collector frees objects that are never closed, but late, because it does not see the library's memory.
 //
-// With cgo the library is found through pkg-config, so PKG_CONFIG_PATH names the folder that holds realizar.pc where
-// `make install` put it elsewhere than the system looks, and programs find the library itself as any other, by
-// LD_LIBRARY_PATH or an rpath. Without cgo (CGO_ENABLED=0), on systems of 64 bits, a program opens the library when it
-// first uses it; see [Open]. A module of its own refers to the sources of this package with a replace directive:
-// replace realizar.dev/go => path/to/realizar/bindings/go.
+// With cgo, pkg-config finds the library: if it is not in a system folder, set PKG_CONFIG_PATH to the folder of
+// realizar.pc, and LD_LIBRARY_PATH or an rpath for the program. Without cgo (CGO_ENABLED=0), on 64-bit systems, a
+// program opens the library at its first use; see [Open]. Other modules refer to these sources with a replace
+// directive: replace realizar.dev/go => path/to/realizar/bindings/go.
 package realizar
 
 import (
@@ -23,7 +22,7 @@ import (
 
 // Version is the version of the library, such as "0.1.0".
 //
-// It is empty where the library cannot be loaded, and [Open] says why.
+// It is empty if the library cannot be loaded; [Open] returns the reason.
 func Version() string {
 	if Open("") != nil {
 		return ""
@@ -31,8 +30,8 @@ func Version() string {
 	return lib.rz_version()
 }
 
-// newCancel is what fires when the context ends, at its deadline without a timer's delay. stop is called once it is no
-// longer in use.
+// newCancel returns a cancel that fires when the context ends, at its deadline without a timer's delay. Call stop when
+// it is no longer used.
 func newCancel(ctx context.Context) (cancel *rz_cancel, stop func(), err error) {
 	if ctx == nil {
 		return nil, nil, missing("ctx")

@@ -2,27 +2,27 @@ package realizar
 
 import "unsafe"
 
-// PartKind says what a part of a reply is.
+// PartKind is the kind of a part of a reply.
 type PartKind uint32
 
 const (
 	PartReasoning     PartKind = rz_CHAT_EVENT_REASONING      // a piece of the reasoning
 	PartContent       PartKind = rz_CHAT_EVENT_CONTENT        // a piece of the content
-	PartToolID        PartKind = rz_CHAT_EVENT_TOOL_ID        // whole; a call begins with it, and its message has the same
+	PartToolID        PartKind = rz_CHAT_EVENT_TOOL_ID        // whole; first part of a call, also in its message
 	PartToolName      PartKind = rz_CHAT_EVENT_TOOL_NAME      // whole
 	PartToolArguments PartKind = rz_CHAT_EVENT_TOOL_ARGUMENTS // a piece of a JSON object
-	PartEnd           PartKind = rz_CHAT_EVENT_END            // comes last, without a text
+	PartEnd           PartKind = rz_CHAT_EVENT_END            // last part, without text
 )
 
 // Part is a part of a reply.
 type Part struct {
 	Kind     PartKind
-	Call     int // number of the call that an id, a name or arguments belong to
+	Call     int // index of the tool call that an id, a name or arguments belong to
 	Text     string
-	Unparsed bool // content that begins like a call and is none; with PartEnd: there was such, or a call broke off
+	Unparsed bool // content that looks like a call but is none; with PartEnd: there was some, or a call broke off
 }
 
-// ChatParser takes a reply apart while its tokens come. It belongs to one call at a time.
+// ChatParser parses a reply token by token. One call at a time.
 type ChatParser struct{ parser *owned[*rz_chat_parser] }
 
 func (p *ChatParser) held() *owned[*rz_chat_parser] {
@@ -32,7 +32,7 @@ func (p *ChatParser) held() *owned[*rz_chat_parser] {
 	return p.parser
 }
 
-// NewChatParser makes a parser for the reply to a transcript.
+// NewChatParser creates a parser for the reply to a transcript.
 func (m *Model) NewChatParser(transcript *Transcript) (*ChatParser, error) {
 	text, err := marshal(transcript)
 	if err != nil {
@@ -50,7 +50,7 @@ func (p *ChatParser) Push(token uint32) ([]Part, error) {
 	})
 }
 
-// End ends the reply and returns the rest of it.
+// End ends the reply and returns the rest.
 func (p *ChatParser) End() ([]Part, error) {
 	return p.parts(lib.rz_chat_parser_end)
 }
@@ -68,7 +68,7 @@ func (p *ChatParser) parts(step func(parser *rz_chat_parser, e *rz_error) int32)
 	return partsOf(p, lib.rz_chat_parser_next_into)
 }
 
-// partsOf is the parts that an object has ready.
+// partsOf returns the pending parts of an object.
 func partsOf[H any](object holder[H],
 	next func(handle H, kind, flags, index *uint32, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32) (parts []Part, err error) {
 	for {

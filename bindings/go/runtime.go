@@ -5,25 +5,25 @@ import (
 	"unsafe"
 )
 
-// LogLevel is how urgent a log message is.
+// LogLevel is the level of a log message.
 type LogLevel int32
 
 const (
 	LogError   LogLevel = rz_LOG_ERROR   // something failed
-	LogWarning LogLevel = rz_LOG_WARNING // something goes on in another way than asked for
+	LogWarning LogLevel = rz_LOG_WARNING // something is done differently than requested
 	LogInfo    LogLevel = rz_LOG_INFO    // what was loaded, and how
 )
 
 // RuntimeOptions are optional; the zero value means the defaults.
 type RuntimeOptions struct {
-	// Threads that compute, the calling one included; 0: one per processor, or per fast core if cores differ.
+	// Threads that compute, including the calling one; 0: one per processor, or per fast core if cores differ.
 	Threads     int
 	MemoryLimit uint64                               // bytes of weights and caches in host memory; 0: no limit. Beyond it calls fail with ErrLimit
-	CPUs        []uint32                             // processors that the threads are bound to; nil: none
+	CPUs        []uint32                             // CPUs that threads are pinned to; nil: not pinned
 	Log         func(level LogLevel, message string) // called from any goroutine or thread, several at once; a panic of it is lost
 }
 
-// Runtime is what several models share: threads, a limit on memory, a log.
+// Runtime has the threads, the memory limit and the log that several models may share.
 type Runtime struct{ runtime *owned[*rz_runtime] }
 
 // NewRuntime makes a runtime.
@@ -70,7 +70,7 @@ func (r *Runtime) held() *owned[*rz_runtime] {
 	return r.runtime
 }
 
-// SetThreads changes the number of threads that compute, from the next step on; 0: as in RuntimeOptions.
+// SetThreads sets the number of compute threads, from the next step on; 0: as in RuntimeOptions.
 func (r *Runtime) SetThreads(n int) error {
 	threads, err := whole(n, "n")
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *Runtime) SetThreads(n int) error {
 	})
 }
 
-// SetMemoryLimit changes the ceiling on memory in bytes; 0: none. It may be below what is in use, which stays.
+// SetMemoryLimit sets the memory limit in bytes; 0: none. It may be below current use, which is not freed.
 func (r *Runtime) SetMemoryLimit(bytes uint64) error {
 	return use(r, func(handle *rz_runtime, e *rz_error) int32 {
 		return lib.rz_runtime_memory_limit_set(handle, bytes, e)
@@ -90,13 +90,13 @@ func (r *Runtime) SetMemoryLimit(bytes uint64) error {
 
 // RuntimeInfo is the state of a runtime.
 type RuntimeInfo struct {
-	Threads     int    // that compute, the calling one among them
+	Threads     int    // compute threads, including the calling one
 	MemoryUsed  uint64 // bytes of weights, caches and scratch memory
-	MemoryPeak  uint64 // the most that they were
+	MemoryPeak  uint64 // peak of MemoryUsed
 	MemoryLimit uint64 // 0: none
 }
 
-// Info tells the threads in effect and the memory in use.
+// Info returns the number of threads and the memory in use.
 func (r *Runtime) Info() (RuntimeInfo, error) {
 	var c rz_runtime_info
 	c.struct_size = uint32(unsafe.Sizeof(c))
@@ -112,17 +112,17 @@ func (r *Runtime) Close() error {
 	return r.held().close()
 }
 
-// Device is something to compute on; its index is where [Devices] lists it, from 1.
+// Device is a CPU or GPU; its index is its position in [Devices], from 1.
 type Device struct {
 	Name, ISA               string
-	ID                      string // the same in every process: "cpu", or the UUID of a GPU; "": unknown
+	ID                      string // equal in every process: "cpu", or the UUID of a GPU; "": unknown
 	Kind                    DeviceKind
 	MemoryTotal, MemoryFree uint64
 	Available               bool
-	Unavailable             string // why
+	Unavailable             string // the reason why it cannot be used; "": it can
 }
 
-// Devices lists what there is to compute on, the CPU first; nothing where the library cannot be loaded.
+// Devices returns the devices, the CPU first; none if the library cannot be loaded.
 func Devices() []Device {
 	if Open("") != nil {
 		return nil

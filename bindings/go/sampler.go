@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Sampling says how tokens are chosen. Zero in a field switches it off; the zero value means the most likely token.
+// Sampling has the sampling parameters. Zero in a field disables it; the zero value means greedy decoding.
 type Sampling struct {
 	Temperature float32
 	TopK        int
@@ -13,10 +13,10 @@ type Sampling struct {
 	Seed        uint64
 
 	RepeatPenalty, PresencePenalty, FrequencyPenalty float32
-	PenaltyWindow                                    int                // how many of the last tokens count; 0: all
+	PenaltyWindow                                    int                // last tokens that are penalized; 0: all
 	LogitBias                                        map[uint32]float32 // added to the logits of tokens; math.Inf(-1) forbids one
 
-	TemperatureFirst bool // the filters see the distribution that the temperature leaves, which is the order of transformers
+	TemperatureFirst bool // apply the temperature before the filters, as transformers does
 
 	TypicalP, TopNSigma                   float32
 	XTCProbability, XTCThreshold          float32 // 0 in the threshold: 0.1
@@ -26,7 +26,7 @@ type Sampling struct {
 	DRYAllowedLength, DRYWindow           int     // 0: 2, and all tokens
 	NoRepeatNgramSize                     int
 	DRYBreakers, BannedSequences          [][]uint32
-	Order                                 []Filter // of the filters and the temperature; nil: the default order
+	Order                                 []Filter // order of the filters and the temperature; nil: the default
 }
 
 // Filter is a filter of tokens, or the temperature.
@@ -42,11 +42,10 @@ const (
 	FilterTemperature Filter = rz_FILTER_TEMPERATURE // Sampling.Temperature
 )
 
-// Sampler chooses tokens. It belongs to one call at a time, and is usable with sessions of any model. A nil *Sampler
-// chooses the most likely token.
+// Sampler samples tokens, for sessions of any model, one call at a time. A nil *Sampler means greedy decoding.
 type Sampler struct{ sampler *owned[*rz_sampler] }
 
-// params are those of C, with memory that the pinner holds.
+// params returns the C parameters, with pinned memory.
 func (options *Sampling) params(pinner *runtime.Pinner) (rz_sampler_params, error) {
 	var counts counts
 	params := rz_sampler_params{
@@ -98,7 +97,7 @@ func NewSampler(options Sampling) (*Sampler, error) {
 	return s, nil
 }
 
-// sequences are some of tokens, in place until pinner lets them go.
+// sequences returns token sequences for C, pinned until pinner.Unpin.
 func sequences(pinner *runtime.Pinner, all [][]uint32) (*rz_token_sequence, uintptr) {
 	sequences := make([]rz_token_sequence, len(all))
 	for i, tokens := range all {

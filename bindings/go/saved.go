@@ -6,13 +6,13 @@ import (
 	"unsafe"
 )
 
-// Save writes the session to w, for [Model.LoadSession]: its tokens and what the model remembers of them.
+// Save writes the session to w, for [Model.LoadSession]: its tokens and KV cache.
 func (s *Session) Save(w io.Writer) error {
 	return save(s, w, lib.rz_cache_save)
 }
 
-// LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have. Zero in
-// the options is what was saved.
+// LoadSession reads a session that was saved with the same model. It continues as the saved one would have. Zero in the
+// options means the saved value.
 func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, error) {
 	params, err := options.params()
 	if err != nil {
@@ -25,13 +25,13 @@ func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, err
 	})
 }
 
-// Save writes the conversation to w, for [Model.LoadConversation]: its messages and what the model remembers of them.
+// Save writes the conversation to w, for [Model.LoadConversation]: its messages and KV cache.
 func (c *Conversation) Save(w io.Writer) error {
 	return save(c, w, lib.rz_conversation_save)
 }
 
-// LoadConversation reads a conversation that was saved with the same model. It goes on as that one would have. Of the
-// options Cache, Context and Store count; the others were saved, and are refused.
+// LoadConversation reads a conversation that was saved with the same model. It continues as the saved one would have.
+// The options Cache, Context and Store have an effect; the others were saved, and are rejected.
 func (m *Model) LoadConversation(r io.Reader, options *ConversationOptions) (*Conversation, error) {
 	if options != nil && (options.Overflow != 0 || options.Adapters != nil || options.System != "" || !reflect.ValueOf(options.Transcript).IsZero()) {
 		return nil, wrong("Transcript, System, Adapters and Overflow are of the saved conversation; they must be zero, and the setters change them")
@@ -43,12 +43,12 @@ func (m *Model) LoadConversation(r io.Reader, options *ConversationOptions) (*Co
 	})
 }
 
-// Tokens are those in the session.
+// Tokens returns the tokens in the session.
 func (s *Session) Tokens() ([]uint32, error) {
 	return sized(s, 0, lib.rz_cache_tokens_into)
 }
 
-// Match is how many of the first of some tokens the session need not compute again.
+// Match returns the length of the prefix of tokens that is already in the KV cache.
 func (s *Session) Match(tokens []uint32) (int, error) {
 	var common uint32
 	err := use(s, func(cache *rz_cache, e *rz_error) int32 {
@@ -57,7 +57,7 @@ func (s *Session) Match(tokens []uint32) (int, error) {
 	return int(common), err
 }
 
-// Shift forgets drop tokens behind the first keep. The next call computes those behind them again.
+// Shift removes drop tokens after the first keep (context shift). The next call computes the later tokens again.
 func (s *Session) Shift(keep, drop int) error {
 	var counts counts
 	first, gone := counts.of(keep, "keep"), counts.of(drop, "drop")
@@ -69,18 +69,18 @@ func (s *Session) Shift(keep, drop int) error {
 	})
 }
 
-// Release gives the memory of the session back and keeps its tokens. The next call computes them again.
+// Release frees the KV cache and keeps the tokens. The next call computes it again.
 func (s *Session) Release() error {
 	return use(s, lib.rz_cache_release)
 }
 
-// Logprob is a token and the natural logarithm of its probability.
+// Logprob is a token and its log probability (natural logarithm).
 type Logprob struct {
 	Token   uint32
 	Logprob float32
 }
 
-// Logprobs are the k likeliest tokens after the last one, the likeliest first.
+// Logprobs returns the k most likely next tokens, in descending order.
 func (s *Session) Logprobs(k int) ([]Logprob, error) {
 	if _, err := whole(k, "k"); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (s *Session) Logprobs(k int) ([]Logprob, error) {
 	}); err != nil {
 		return nil, err
 	}
-	k = min(k, int(n)) // of the vocabulary
+	k = min(k, int(n)) // at most the vocabulary
 	tokens, logprobs := make([]uint32, k), make([]float32, k)
 	if err := use(s, func(cache *rz_cache, e *rz_error) int32 {
 		return lib.rz_top_logprobs(cache, uint32(k), unsafe.SliceData(tokens),
