@@ -1,4 +1,4 @@
-/** The Java package for Kotlin: options by name, calls that suspend, replies as flows. */
+/** Kotlin extensions of the Java package: named options, suspending calls, replies as flows. */
 @file:JvmName("RealizarKt")
 
 package realizar.kotlin
@@ -33,8 +33,8 @@ import realizar.Store
 import realizar.Transcript
 
 /**
- * Choices for a reply or a generation by name. Those that are null are left to the library: the most likely token, or
- * what the model's makers advise. The others of [Options] are chosen by its methods.
+ * Named options of a reply or a generation. Null means the default: greedy decoding, or for a reply the model's
+ * recommended sampling parameters. Other options are methods of [Options].
  */
 fun options(
     maxTokens: Int = 0,
@@ -75,8 +75,8 @@ fun options(
     return options
 }
 
-/** Loads a model. [load] has the options that are no parameters here. A cancelled coroutine stops the load, in place of
- * the cancel of [load]. */
+/** Loads a model. [load] has the options that are no parameters here. Cancelling the coroutine stops the load, instead
+ * of the cancel of [load]. */
 suspend fun loadModel(
     path: Path,
     threads: Int? = null,
@@ -96,7 +96,8 @@ suspend fun loadModel(
     return Cancel().use { cancel -> making(cancel::fire) { Model.load(path, load.cancel(cancel)) } }
 }
 
-/** The path of a model of the Hub, "hf:owner/name:quantization", as of [Model.fetch]. A cancelled coroutine ends it. */
+/** Downloads a model of the Hub, "hf:owner/name:quantization", as [Model.fetch] does, and returns its path. Cancelling
+ * the coroutine ends the download. */
 suspend fun fetchModel(name: String, progress: ((done: Long, total: Long) -> Unit)? = null): Path {
     val isWanted = AtomicBoolean(true)
     return stoppable({ isWanted.set(false) }) {
@@ -107,7 +108,7 @@ suspend fun fetchModel(name: String, progress: ((done: Long, total: Long) -> Uni
     }
 }
 
-/** Begins a conversation. [transcript] in place of [system] has other messages, tools and variables of the template. */
+/** Begins a conversation. [transcript], instead of [system], has messages, tools and template variables. */
 fun Model.conversation(
     system: String? = null,
     transcript: Transcript = if (system == null) Transcript() else Transcript().system(system),
@@ -122,7 +123,7 @@ fun Model.conversation(
     return Conversation(this, transcript, setup.store(store))
 }
 
-/** Embeddings of texts: a vector for each. A cancelled coroutine stops it. */
+/** Returns an embedding per text. Cancelling the coroutine stops the call. */
 suspend fun Model.embeddings(
     texts: List<String>,
     pooling: Model.Pooling = Model.Pooling.MODEL,
@@ -130,21 +131,21 @@ suspend fun Model.embeddings(
 ): Array<FloatArray> = Cancel().use { cancel -> stoppable(cancel::fire) { embed(texts, pooling, normalize, cancel) } }
 
 /**
- * Replies to the messages, part by part, each computed when it is collected. A collector that is cancelled, or has
- * enough, stops the work and gives the reply up; with `keep` what was said stays.
+ * Replies to the messages, part by part, each computed when it is collected. Cancelling or leaving the collector stops
+ * the computation and gives the reply up; with `keep`, its text so far stays.
  */
 fun Conversation.replyFlow(options: Options = Options()): Flow<Part> = flow {
     making { reply(options) }.use { while (stoppable(it::cancel, it::hasNext)) emit(it.next()) }
 }
 
-/** Reads the messages ahead of the next reply, as [Conversation.read]. A cancelled coroutine stops it. */
+/** Prefills the messages before the next reply, as [Conversation.read] does. Cancelling the coroutine stops it. */
 suspend fun Conversation.readAhead(options: Options = Options()) {
     making { read(options) }.use { reading -> while (stoppable(reading::cancel) { reading.step() }) {} }
 }
 
 /**
- * A message of the user, and the content of the reply piece by piece. What was said stays where the collector is
- * cancelled or has enough; where the reply fails the messages are as they were.
+ * Adds a user message and emits the content of the reply, piece by piece. If the collector is cancelled or left, the
+ * text so far stays; if the reply fails, the messages are restored.
  */
 fun Conversation.sayFlow(text: String, options: Options = Options()): Flow<String> = flow {
     add("user", text) // an unfinished reply is given up
@@ -156,16 +157,16 @@ fun Conversation.sayFlow(text: String, options: Options = Options()): Flow<Strin
     emitAll(parts.filter { it.kind() == Part.Kind.CONTENT && it.text().isNotEmpty() }.map { it.text() })
 }
 
-/** The same as one text. */
+/** Adds a user message and returns the content of the reply. */
 suspend fun Conversation.answer(text: String, options: Options = Options()): String =
     sayFlow(text, options).toList().joinToString("")
 
-/** Continues a text piece by piece, as [replyFlow] does a conversation. The session keeps complete tokens. */
+/** Continues a text, piece by piece, as [replyFlow] does for a conversation. The session keeps completed tokens. */
 fun Session.generateFlow(prompt: String, options: Options = Options()): Flow<String> = flow {
     making { generate(prompt, options) }.use { while (stoppable(it::cancel, it::hasNext)) emit(it.next()) }
 }
 
-/** Makes something by [stoppable], and closes it where the coroutine was cancelled meanwhile, which loses a result. */
+/** Creates an object by [stoppable], and closes it if the coroutine was cancelled meanwhile, which loses the result. */
 private suspend fun <T : AutoCloseable> making(stop: () -> Unit = {}, make: () -> T): T {
     var made: T? = null
     try {
@@ -177,8 +178,8 @@ private suspend fun <T : AutoCloseable> making(stop: () -> Unit = {}, make: () -
 }
 
 /**
- * Runs what blocks on a thread for that. Where the coroutine is cancelled, [stop] has the work end, and its end is
- * waited for, so that what it uses may be closed.
+ * Runs a blocking call on a thread for that. If the coroutine is cancelled, [stop] ends the call, and this function
+ * waits for its end, so that its objects may be closed.
  */
 private suspend fun <T> stoppable(stop: () -> Unit, work: () -> T): T = coroutineScope {
     val isDone = AtomicBoolean()
