@@ -21,9 +21,9 @@ namespace Realizar
     /// <summary>
     /// Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantization" become a path in the cache that
     /// the Hub's own client uses.
-    /// A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's
-    /// blobs, checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there;
-    /// refs/main names that snapshot last.
+    /// A model that is complete in the cache needs no connection. Otherwise files are downloaded next to the cache's
+    /// blobs, verified with the Hub's hashes, renamed, and linked into a snapshot once all are complete; refs/main is
+    /// updated last.
     /// </summary>
     internal sealed class Hub : IDisposable
     {

@@ -3,9 +3,8 @@ using System.Collections.Generic;
 using Realizar;
 using UnityEngine;
 
-/// <summary>Answers a conversation within the time that a frame can spare: a reply is stepped in Update, and its
-/// content is handed to OnText as it comes. The model is loaded when the component wakes up, on its thread, where there
-/// is a path.</summary>
+/// <summary>Runs an LLM conversation within a frame budget: Update steps the reply and passes its content to OnText.
+/// If there is a path, the model is loaded when the component wakes up, on its thread.</summary>
 public sealed class RealizarChat : MonoBehaviour
 {
     [Tooltip("Path of a .gguf file.")] public string ModelPath = "";
@@ -15,7 +14,7 @@ public sealed class RealizarChat : MonoBehaviour
     public int MaxTokens = 256;
     public float Temperature = 0.7f;
 
-    /// <summary>Told each piece of an answer, and its end.</summary>
+    /// <summary>Receive each piece of an answer, and its end.</summary>
     public event Action<string> OnText;
     public event Action OnEnd;
 
@@ -24,9 +23,9 @@ public sealed class RealizarChat : MonoBehaviour
     private Conversation conversation;
     private Grammar schema;
     private int turn, before; // Number of the answer; messages before its question.
-    private readonly Queue<string> pieces = new Queue<string>(); // that OnText has not had yet
+    private readonly Queue<string> pieces = new Queue<string>(); // not yet passed to OnText
 
-    /// <summary>True while an answer is coming.</summary>
+    /// <summary>True while an answer is computed.</summary>
     public bool IsAnswering { get; private set; }
 
     private void Awake()
@@ -34,8 +33,8 @@ public sealed class RealizarChat : MonoBehaviour
         if (ModelPath != "") Load();
     }
 
-    /// <summary>Loads the model, as long as reading its file takes, and begins a conversation. A game with a loading
-    /// screen leaves the path empty at first, and calls this and SetSchema on a Task.</summary>
+    /// <summary>Loads the model and begins a conversation; blocks until the file is read. A game with a loading screen
+    /// leaves the path empty at first, and calls this and SetSchema on a Task.</summary>
     public void Load()
     {
         Stop();
@@ -46,8 +45,8 @@ public sealed class RealizarChat : MonoBehaviour
         Begin();
     }
 
-    /// <summary>Begins a new conversation with the model that is loaded. What was computed of the same beginning is
-    /// kept.</summary>
+    /// <summary>Begins a new conversation with the loaded model. The KV cache of the same beginning is
+    /// reused.</summary>
     public void Begin()
     {
         Loaded(conversation);
@@ -58,8 +57,8 @@ public sealed class RealizarChat : MonoBehaviour
 
     private static T Loaded<T>(T loaded) where T : class => loaded ?? throw new InvalidOperationException("no model is loaded; call Load first");
 
-    /// <summary>Has answers obey a JSON schema from the next question on, until another model is loaded; null: none.
-    /// The first one of a model takes some tenths of a second.</summary>
+    /// <summary>Sets the JSON schema of answers (structured output), from the next question until another model is
+    /// loaded; null: none. The first schema of a model takes some tenths of a second.</summary>
     public void SetSchema(string json)
     {
         var compiled = json == null ? null : Loaded(model).NewGrammar(GrammarKind.JsonSchema, json);
@@ -67,7 +66,7 @@ public sealed class RealizarChat : MonoBehaviour
         schema = compiled;
     }
 
-    /// <summary>Asks a question; an answer that is still coming ends.</summary>
+    /// <summary>Asks a question; ends an unfinished answer.</summary>
     public void Ask(string question)
     {
         if (Loaded(conversation) != null && question == null) throw new ArgumentNullException(nameof(question));
@@ -86,8 +85,8 @@ public sealed class RealizarChat : MonoBehaviour
         IsAnswering = true;
     }
 
-    /// <summary>Ends the answer. What there is of it stays in the conversation; where there is nothing the question
-    /// goes too, because templates want questions and answers in turn.</summary>
+    /// <summary>Ends the answer and keeps its text in the conversation; without text, removes the question too, because
+    /// chat templates need alternating questions and answers.</summary>
     public void Stop()
     {
         if (!IsAnswering) return;
@@ -109,7 +108,7 @@ public sealed class RealizarChat : MonoBehaviour
         foreach (var part in conversation.Parts())
             if (part.Kind == PartKind.Content) pieces.Enqueue(part.Text);
         while (turn == now && pieces.Count > 0) OnText?.Invoke(pieces.Dequeue()); // the rest comes later if this throws
-        if (!going && turn == now) Stop(); // not where a receiver has stopped it, or asked again
+        if (!going && turn == now) Stop(); // unless a receiver has stopped it or asked again
     }
 
     private void OnDestroy()
