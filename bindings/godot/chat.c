@@ -11,18 +11,18 @@
 struct node {
   void (*emit)(void *object, int signal, const char *text, size_t len);
   void *object;
-  int users;    /* Calls that use the node; with one of them it is freed after the call. */
-  int is_freed; /* Its object is gone. */
+  int users;    /* Calls that use the node; it is freed after the last one. */
+  int is_freed; /* The engine has freed its object. */
   rz_model *model;
   rz_conversation *conversation;
-  rz_encoder *encoder; /* The encoder of pictures; NULL: none is loaded. */
-  rz_media *media;     /* The picture of a question that is being encoded, ahead of the answer. */
+  rz_encoder *encoder; /* The vision encoder; NULL: none is loaded. */
+  rz_media *media;     /* The image of a question while it is encoded, before the answer. */
   char *message;       /* That question. */
-  rz_grammar *schema; /* What `reply` points to. */
+  rz_grammar *schema; /* `reply` points to it. */
   int is_answering;
-  uint32_t turn;   /* Number of the answer, by which a frame notices that the receiver of a signal has ended it. */
+  uint32_t turn;   /* Number of the answer; a frame detects by it that the receiver of a signal has ended it. */
   uint32_t before; /* Messages before the question. */
-  uint32_t budget; /* Microseconds of a frame. */
+  uint32_t budget; /* Microseconds per frame. */
   uint32_t seed;
   rz_reply_params reply;
   rz_sampler_params sampling; /* Its temperature is negative until one is set. */
@@ -46,14 +46,14 @@ static void end(struct node *node, const char *why) {
   node->is_answering = 0;
   node->turn++;
   const int is_known = rz_conversation_info_get(node->conversation, &info, NULL) >= 0;
-  /* A question with a picture is no message before the picture is encoded. */
+  /* A question with an image becomes a message after the image is encoded. */
   if (is_known && !node->media && (info.n_tokens == 0 || info.end_reason == RZ_END_FAILED))
     rz_conversation_rewind(node->conversation, node->before, NULL);
   forget_picture(node);
   node->emit(node->object, SIGNAL_ENDED, why, strlen(why));
 }
 
-/* Writes what a value has to be as the result. */
+/* Writes the condition of a value as the result. */
 static void refuse(struct node *node, struct value *result, const char *name, double number, const char *condition) {
   snprintf(node->error.message, sizeof node->error.message, "%s is %.15g; it must be %s", name, number, condition);
   result->text = node->error.message;
@@ -91,7 +91,7 @@ static void load_model(struct node *node, const struct value *arguments, struct 
   }
   if (load(arguments[0].text, threads, &model, &conversation, &node->error) < 0) return;
   result->text = "";
-  rz_grammar_free(node->schema); /* It would keep the other model. */
+  rz_grammar_free(node->schema); /* It would keep the other model alive. */
   rz_encoder_free(node->encoder);
   rz_conversation_free(node->conversation);
   rz_model_free(node->model);
@@ -103,13 +103,13 @@ static void load_model(struct node *node, const struct value *arguments, struct 
   end(node, "another model was loaded");
 }
 
-/* Ends the answer for a call that changes the conversation; 0 where that cannot go on. */
+/* Ends the answer for a call that changes the conversation; returns 0 if the call must not continue. */
 static int interrupt(struct node *node, const char *why, struct value *result) {
   result->text = "no model is loaded";
   if (!node->conversation) return 0;
   end(node, why);
   result->text = node->is_freed ? "the node was freed" : node->is_answering ? why : node->error.message;
-  return !node->is_answering && !node->is_freed; /* The receiver of that end may have asked, or freed the node. */
+  return !node->is_answering && !node->is_freed; /* A receiver may have asked again, or freed the node. */
 }
 
 static void begin(struct node *node, const struct value *arguments, struct value *result) {
@@ -121,7 +121,7 @@ static void begin(struct node *node, const struct value *arguments, struct value
   if (status >= 0) result->text = "";
 }
 
-/* Begins the answer to the last message; 0 and the error where that does not go. */
+/* Begins the answer to the last message; returns 0 and the error if that fails. */
 static int answer(struct node *node) {
   rz_conversation_info info = {.struct_size = sizeof info};
   if (rz_conversation_info_get(node->conversation, &info, &node->error) < 0) return 0;
@@ -154,7 +154,7 @@ static void load_encoder(struct node *node, const struct value *arguments, struc
   result->text = "";
 }
 
-/* Decodes base 64, with or without the characters that fill it up; the number of bytes, or SIZE_MAX if it is none. */
+/* Decodes base64, with or without padding; returns the number of bytes, or SIZE_MAX if it is invalid. */
 static size_t from_base64(const char *text, unsigned char *out) {
   static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   uint32_t bits = 0, n_bits = 0;
@@ -168,7 +168,7 @@ static size_t from_base64(const char *text, unsigned char *out) {
   return *text ? SIZE_MAX : n;
 }
 
-/* A question about a picture as a message in JSON, in memory that is freed by free(). */
+/* Returns a question about an image as a message in JSON; the caller must free() it. */
 static char *message_of(const char *question) {
   static const char head[] = "{\"role\": \"user\", \"content\": [{\"type\": \"image\", \"media\": 0}, {\"type\": \"text\", \"text\": \"";
   static const char tail[] = "\"}]}";
@@ -205,7 +205,7 @@ static void ask_about(struct node *node, const struct value *arguments, struct v
   if (!node->is_answering) forget_picture(node);
 }
 
-/* Asks the question whose picture is encoded; 0 and the error where that does not go. */
+/* Asks the question whose image is encoded; returns 0 and the error if that fails. */
 static int show(struct node *node) {
   rz_media *media = node->media;
   const size_t len = strlen(node->message);
@@ -319,7 +319,7 @@ static void work(struct node *node) {
     return;
   }
   const rz_status status = rz_conversation_step(conversation, node->budget, &node->error);
-  if (!node->part) { /* Without memory a call would tell the size of a part alone. */
+  if (!node->part) { /* Without memory, the call would return only the size of a part. */
     if (!(node->part = malloc(FIRST_PART))) {
       end(node, "there is no memory for the answer");
       return;

@@ -1,5 +1,5 @@
-/* The node RealizarChat without its engine: a conversation that is answered within the time that a frame can spare. godot3.c and
- * godot4.c show it to the two engines by the table of its methods. */
+/* The node RealizarChat without its engine: a conversation within a frame budget. godot3.c and godot4.c register it
+ * with the engines by its table of methods. */
 #ifndef REALIZAR_GODOT_CHAT_H
 #define REALIZAR_GODOT_CHAT_H
 
@@ -9,7 +9,7 @@
 enum kind { KIND_NONE = 0, KIND_BOOL = 1, KIND_INT = 2, KIND_TEXT = 4 };
 #define KIND_REAL 3
 
-/* An argument or a result. A text ends with a NUL and lives until the call returns, that of a result until the next call. */
+/* An argument or a result. A text is NUL-terminated; it lives until the call returns, a result's until the next call. */
 struct value {
   const char *text;
   double number;
@@ -29,19 +29,19 @@ struct method {
 extern const struct method methods[];
 extern const int n_methods;
 
-/* The signals, each with one text: "text", a piece of the answer, "ended", an empty text or why the answer broke off, and
- * "reasoning", a piece of what the model thinks ahead of the answer. */
+/* The signals, each with one text: "text": a piece of the answer; "ended": an empty text or the error; "reasoning": a
+ * piece of reasoning before the answer. */
 enum { SIGNAL_TEXT, SIGNAL_ENDED, SIGNAL_REASONING, N_SIGNALS };
 extern const char *const signals[N_SIGNALS];
 extern const char *const signal_arguments[N_SIGNALS];
 
-/* Makes a node whose signals go to `emit`; NULL where there is no memory. */
+/* Creates a node whose signals go to `emit`; NULL if memory is exhausted. */
 struct node *node_new(void (*emit)(void *object, int signal, const char *text, size_t len), void *object);
 
-/* Works on the answer, if there is one, for the time that a frame can spare. */
+/* Computes the answer, if there is one, for the frame budget. */
 void node_process(struct node *node);
 
-/* Stand around a call of a method and the use of its result: a receiver of a signal may free the node meanwhile. */
+/* Must enclose a call of a method and the use of its result: a receiver of a signal may free the node meanwhile. */
 void node_enter(struct node *node);
 void node_leave(struct node *node);
 
