@@ -9,7 +9,7 @@
 enum kind { KIND_NONE = 0, KIND_BOOL = 1, KIND_INT = 2, KIND_TEXT = 4 };
 #define KIND_REAL 3
 
-/* An argument or a result. A text is NUL-terminated; it lives until the call returns, a result's until the next call. */
+/* An argument or a result. A text ends with a NUL; it lives until the call returns, a result's until the next call. */
 struct value {
   const char *text;
   double number;
