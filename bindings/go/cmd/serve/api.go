@@ -20,7 +20,7 @@ import (
 	"realizar.dev/go"
 )
 
-// form is the API whose clients read an answer.
+// form is the API whose format a response has.
 type form int
 
 const (
@@ -28,20 +28,20 @@ const (
 	anthropic
 )
 
-// apiError is an error as an API tells it.
+// apiError is an error in the terms of an API.
 type apiError struct {
 	status      int
 	param, code string // fields of OpenAI's form; "": null
 	message     string
-	anthropic   string        // what Anthropic's form says in place of message; "": the same
-	retryAfter  time.Duration // 0: not told
-	logged      error         // cause that the log alone tells; nil: none
+	anthropic   string        // message in Anthropic's form; "": the same
+	retryAfter  time.Duration // 0: no header
+	logged      error         // cause, only for the log; nil: none
 }
 
 func (e *apiError) Error() string { return e.message }
 
-// refuse is a refusal of a field of the request, whose path is param; "": of the request as a whole. Long arguments are
-// cut.
+// refuse returns the error that rejects a field of the request, whose path is param; "": the whole request. Long
+// arguments are truncated.
 func refuse(param, format string, arguments ...any) *apiError {
 	for i, argument := range arguments {
 		switch argument := argument.(type) {
@@ -54,7 +54,7 @@ func refuse(param, format string, arguments ...any) *apiError {
 	return &apiError{status: http.StatusBadRequest, param: cut(param), message: fmt.Sprintf(format, arguments...)}
 }
 
-// plain is an error without names of this program's types.
+// plain returns an error without names of this program's types.
 func plain(err error) string {
 	var wrong *json.UnmarshalTypeError
 	switch {
@@ -66,7 +66,7 @@ func plain(err error) string {
 	return fmt.Sprintf("%q is a %s", wrong.Field, wrong.Value)
 }
 
-// cut is a text as errors quote it, whose rest is left out if it is long.
+// cut returns a text for quoting in errors, truncated if it is long.
 func cut(text string) string {
 	const most = 500
 	if len(text) <= most {
@@ -90,7 +90,7 @@ var errorTypes = map[int][2]string{
 	http.StatusGatewayTimeout:        {"server_error", "timeout_error"},
 }
 
-// body is the error in the form of an API.
+// body returns the error in the form of an API.
 func (e *apiError) body(f form) any {
 	types, known := errorTypes[e.status]
 	if !known {
@@ -113,7 +113,7 @@ func orNull(text string) any {
 	return text
 }
 
-// asAPIError is what a client is told of an error, those of the library by their codes.
+// asAPIError converts an error for clients; errors of the library by their codes.
 func asAPIError(err error) *apiError {
 	var api *apiError
 	var library *realizar.Error
@@ -166,7 +166,7 @@ func writeStatus(w http.ResponseWriter, status int, value any) error {
 	return err
 }
 
-// marshal is the JSON of a value, in which "<" stays as it is.
+// marshal returns the JSON of a value, without escaping "<".
 func marshal(value any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -188,7 +188,7 @@ func readKnown(w http.ResponseWriter, r *http.Request, value any) error {
 	return checkNames(body, reflect.TypeOf(value))
 }
 
-// listOrText reads a list, or a text that stands for a list of one.
+// listOrText reads a list, or a text that means a list of one.
 func listOrText[T any](data []byte, list *[]T, one func(text string) T) error {
 	var text string
 	if string(data) != "null" && json.Unmarshal(data, &text) == nil {
@@ -198,7 +198,7 @@ func listOrText[T any](data []byte, list *[]T, one func(text string) T) error {
 	return json.Unmarshal(data, list)
 }
 
-// refusal is what a client is told of a body that is not what it should be; nil: it is.
+// refusal returns the error for an invalid body; nil if it is valid.
 func refusal(err error) error {
 	var wrong *json.UnmarshalTypeError
 	var api *apiError
@@ -208,7 +208,7 @@ func refusal(err error) error {
 	case errors.As(err, &api):
 		return api
 	case errors.As(err, &wrong) && wrong.Field != "":
-		field := strings.TrimPrefix(wrong.Field, "wish.") // which requests have no object for
+		field := strings.TrimPrefix(wrong.Field, "wish.") // requests have no object for it
 		return refuse(field, "%q is a %s, which is not what it takes", field, wrong.Value)
 	case errors.As(err, &wrong) && wrong.Type.Kind() == reflect.Slice:
 		return refuse("", "a value of the request is a %s; it must be a text or a list", wrong.Value)
@@ -239,7 +239,7 @@ func (s *stream) send(name string, value any) error {
 	return s.sendText(name, string(data))
 }
 
-// sendText is send of a text as it is, such as "[DONE]".
+// sendText sends a raw text, such as "[DONE]".
 func (s *stream) sendText(name, data string) error {
 	s.begin()
 	if name != "" {
@@ -283,9 +283,10 @@ func (s *stream) begin() {
 	s.w.WriteHeader(http.StatusOK)
 }
 
-// fail tells an error: as an event where the stream has begun, else it is returned for the answer to have its status.
+// fail reports an error: as an event if the stream has begun; otherwise it returns it, so that the response has its
+// status.
 func (s *stream) fail(f form, err error) error {
-	if !s.begun || errors.Is(err, context.Canceled) { // which means that the client has gone
+	if !s.begun || errors.Is(err, context.Canceled) { // the client has disconnected
 		return err
 	}
 	name := ""
@@ -299,10 +300,10 @@ func (s *stream) fail(f form, err error) error {
 	return &toldError{e}
 }
 
-// toldError is an error that the client knows of already.
+// toldError is an error that was already sent to the client.
 type toldError struct{ *apiError }
 
 func (e *toldError) Unwrap() error { return e.apiError }
 
-// newID is a new name for an object of an API, such as "chatcmpl-..."
+// newID returns a new id for an object of an API, such as "chatcmpl-..."
 func newID(prefix string) string { return prefix + rand.Text() }

@@ -61,8 +61,8 @@ func (p *packed) Read(data []byte) (n int, err error) {
 
 func (p *packed) Close() error { return p.body.Close() }
 
-// counted is a body whose bytes count among the bytes of all requests, until release. As many bytes are taken as those
-// requests may have that can run or wait; more would take the memory of the machine, however they come.
+// counted is a body whose bytes count toward the limit for all bodies, until release. The limit is the maximum for the
+// requests that can run or wait; without it, concurrent bodies could exhaust memory.
 type counted struct {
 	io.ReadCloser
 	all   *atomic.Int64
@@ -91,7 +91,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		// A deadline that remained set would count as the end of the connection while the answer is generated.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	} else {
-		w.Header().Set("Connection", "close") // else the rest of the body would be waited for
+		w.Header().Set("Connection", "close") // otherwise the server would wait for the rest of the body
 	}
 	var large *http.MaxBytesError
 	var network interface{ Timeout() bool }

@@ -1,4 +1,4 @@
-// Caches of a model: conversations and sessions at rest that the next requests go on from.
+// Caches of a model: idle conversations and sessions that the next requests continue.
 package main
 
 import (
@@ -11,17 +11,17 @@ import (
 	"realizar.dev/go"
 )
 
-// minCommon is how many tokens texts have to have in common for one to go on from what another has left.
+// minCommon is the minimum common prefix, in tokens, for a text to continue another text's cache.
 const minCommon = 16
 
-// cache is what a text has left behind: a conversation, or a session for texts that go on. The library compares tokens,
-// so that what is remembered never changes an answer.
+// cache is the KV cache of an earlier text: a conversation, or a session for text completion. The library compares
+// tokens, so a cache never changes an answer.
 type cache struct {
 	conversation *realizar.Conversation
 	session      *realizar.Session
-	store        *realizar.Store // store that the session is left in; nil: none
-	setup        string          // name of the model, tools and variables that it was made with
-	trace        []uint64        // tokens, or hashes of messages, that it has seen, to find the one with the most in common
+	store        *realizar.Store // store to which the session is added; nil: none
+	setup        string          // name of the model, tools and variables that it was created with
+	trace        []uint64        // its tokens, or hashes of its messages, to find the longest common prefix
 }
 
 func (c *cache) close() {
@@ -32,7 +32,7 @@ func (c *cache) close() {
 	}
 }
 
-// fork makes a second cache with the same past.
+// fork copies a cache.
 func (c *cache) fork() (*cache, error) {
 	fork, err := *c, error(nil)
 	if c.conversation != nil {
@@ -43,7 +43,7 @@ func (c *cache) fork() (*cache, error) {
 	return &fork, err
 }
 
-// setupOf is what a cache has to be made with for a generation, and trace what is compared.
+// setupOf returns the setup that a cache needs for a generation, and the trace to compare.
 func (l *lease) setupOf(g *generation) (setup string, trace []uint64, err error) {
 	if g.Transcript == nil {
 		for _, token := range g.Prompt {
@@ -63,8 +63,8 @@ func (l *lease) setupOf(g *generation) (setup string, trace []uint64, err error)
 	return "chat of " + l.name + string(text), trace, err
 }
 
-// recall gives the cache for a generation: that which has most in common with it, a fork of it where it would forget
-// what others may go on with, or a new one. The caller has a slot.
+// recall returns the cache for a generation: the one with the longest common prefix, a fork of it if the generation
+// would drop tokens that others may continue from, or a new one. The caller must have a slot.
 func (l *lease) recall(g *generation, setup string, trace []uint64) (c *cache, err error) {
 	e := l.engine
 	e.mu.Lock()
@@ -79,14 +79,14 @@ func (l *lease) recall(g *generation, setup string, trace []uint64) (c *cache, e
 		}
 	}
 	if best >= 0 && most < len(e.caches[best].trace) && e.outlasts && len(l.adapters) == 0 {
-		best = -1 // the store has what it holds, and may have more
+		best = -1 // the store has its prefix, and maybe a longer one
 	}
 	if best >= 0 && (most == len(e.caches[best].trace) || e.alive == e.slots && len(e.caches) == 1) {
 		c := e.caches[best]
 		e.caches = slices.Delete(e.caches, best, best+1)
 		return c, nil
 	}
-	if e.alive == e.slots { // then one is at rest, because the caller has a slot
+	if e.alive == e.slots { // then one is idle, because the caller has a slot
 		oldest := 0
 		if best == 0 {
 			oldest = 1
@@ -116,10 +116,10 @@ func inCommon(a, b []uint64) (n int) {
 	return n
 }
 
-// remember makes a cache, of what the store knows.
+// remember creates a cache with the prefix that the store has.
 func (l *lease) remember(g *generation) (*cache, error) {
 	store, options := l.engine.store, &l.engine.session
-	if len(l.adapters) > 0 { // with which the same tokens leave something else behind
+	if len(l.adapters) > 0 { // with adapters, the same tokens have another KV cache
 		store = nil
 	}
 	if g.Transcript != nil {
@@ -139,13 +139,13 @@ func (l *lease) remember(g *generation) (*cache, error) {
 	return &cache{session: session}, err
 }
 
-// rest puts a cache to the others; one that is useless is given back.
+// rest adds a cache to the idle ones, or frees it if it is useless.
 func (e *engine) rest(c *cache, useless bool) {
-	if c.conversation != nil && c.conversation.AddMessages() != nil { // which gives up a reply that was left
+	if c.conversation != nil && c.conversation.AddMessages() != nil { // this gives up an abandoned reply
 		useless = true
 	}
 	if c.store != nil && !useless {
-		_ = c.store.Put(c.session) // without room it is not remembered
+		_ = c.store.Put(c.session) // without room it is dropped
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,4 +1,4 @@
-// Replies of one model: slots for them, those who wait for one, and the goroutine that makes them all.
+// Replies of one model: their slots, the queue, and the goroutine that computes all replies (continuous batching).
 package main
 
 import (
@@ -14,17 +14,17 @@ import (
 	"realizar.dev/go"
 )
 
-// stepBudget is the time of one step of all replies: so long new requests wait for their first tokens, and slots of
-// clients that have hung up stay taken.
+// stepBudget is the duration of one step of all replies. It bounds how long new requests wait for the next step, and
+// how long slots of disconnected clients stay occupied.
 const stepBudget = 20 * time.Millisecond
 
-// generation is what an API asks of a model: a reply to a chat, or a text that goes on. Its fields are the library's.
+// generation is a request to a model: a reply to a chat, or a text completion. Its fields are the library's.
 type generation struct {
 	Transcript *realizar.Transcript  // messages and tools of a chat; nil: it is a text
 	Prompt     []uint32              // tokens of a text
-	Reply      realizar.ReplyOptions // options; of a text all but Reasoning, ReasoningTokens, Keep and Continue count
-	Quiet      bool                  // no reasoning, where the template has a switch for it
-	Lenient    bool                  // reasoning as the template has it, where it does not switch it as asked
+	Reply      realizar.ReplyOptions // options; a text ignores Reasoning, ReasoningTokens, Keep and Continue
+	Quiet      bool                  // no reasoning, if the template can disable it
+	Lenient    bool                  // the template's default reasoning, if it cannot switch as requested
 }
 
 // message is a message of a transcript, as the library takes it.
@@ -42,7 +42,7 @@ type textPart struct {
 	Text string `json:"text"`
 }
 
-// toolCall is a call of a tool as OpenAI writes it.
+// toolCall is a tool call in OpenAI's form.
 type toolCall struct {
 	ID       string   `json:"id,omitempty"`
 	Type     string   `json:"type"` // "function"
@@ -57,26 +57,26 @@ type function struct {
 // jsonObject is the schema of any JSON object.
 const jsonObject = `{"type": "object"}`
 
-// engine makes the replies of a model. Whoever computes has a slot; the goroutine of run steps all replies in common
-// passes.
+// engine computes the replies of a model. Each running reply has a slot; the goroutine of run steps all replies as a
+// batch.
 type engine struct {
 	model    *realizar.Model
-	store    *realizar.Store // prefixes of prompts; nil: none
-	outlasts bool            // the store has a folder, and may know more than the caches at rest
+	store    *realizar.Store // prefix cache; nil: none
+	outlasts bool            // the store has a folder, and may have more prefixes than the idle caches
 	session  realizar.SessionOptions
 	capacity int // tokens of a prompt and its reply
 	maxQueue int
-	counting chan struct{} // has room for those who count tokens
-	reading  atomic.Int64  // requests whose texts are read, or wait for that
+	counting chan struct{} // semaphore for requests that count tokens
+	reading  atomic.Int64  // requests whose texts are being read, or wait for it
 	metrics  *modelMetrics
 
 	mu       sync.Mutex
-	free     int      // number of slots that nobody has
+	free     int      // number of free slots
 	waiting  []*place // places without a slot, in the order of arrival
 	reserved int      // number of places whose owners have not asked for a slot
-	caches   []*cache // caches at rest, the one that has been at rest for longest first
-	alive    int      // number of caches, those in use too
-	slots    int      // number of caches at most
+	caches   []*cache // idle caches, least recently used first
+	alive    int      // number of caches, including those in use
+	slots    int      // maximum number of caches
 
 	started chan *task
 	ended   chan struct{} // closed: there will be no more tasks
@@ -93,7 +93,7 @@ func newEngine(model *realizar.Model, store *realizar.Store, session realizar.Se
 	return e
 }
 
-// close ends the goroutine and gives all memory back, when nobody has a slot.
+// close ends the goroutine and frees all memory; all slots must be free.
 func (e *engine) close() {
 	close(e.ended)
 	e.mu.Lock()
@@ -108,23 +108,22 @@ func (e *engine) close() {
 	e.metrics.slots.Set(0)
 }
 
-// task is a reply that is being made.
+// task is a running reply.
 type task struct {
 	ctx    context.Context
 	cache  *cache
-	job    *realizar.Job // text that goes on; nil: a chat
-	scored bool          // log-probabilities are asked for
+	job    *realizar.Job // text completion; nil: a chat
+	scored bool          // log probabilities are requested
 	called bool
 
 	mu     sync.Mutex
-	events []event // events that nobody has taken yet
+	events []event // events not yet taken
 	err    error
-	over   bool          // the engine has let go of it
-	ready  chan struct{} // has room for one: something of the above has changed
+	over   bool          // the engine has released it
+	ready  chan struct{} // signals that a field above has changed; capacity 1
 }
 
-// tell adds events; with over they are the last ones. What nobody has taken yet is joined, so that who reads slowly
-// gets few large pieces.
+// tell adds events; with over, the last ones. Pending pieces are merged, so a slow reader gets few large ones.
 func (t *task) tell(events []event, over bool, err error) {
 	if len(events) == 0 && !over {
 		return
@@ -150,7 +149,7 @@ func (t *task) take() (events []event, over bool, err error) {
 	return events, t.over, t.err
 }
 
-// run steps all tasks in common passes until the engine is closed.
+// run steps all tasks as a batch until the engine is closed.
 func (e *engine) run() {
 	var tasks []*task
 	for {
@@ -190,8 +189,8 @@ func (e *engine) run() {
 	}
 }
 
-// step works on all tasks for about stepBudget. An error that is not of one reply is asked for with each alone, so that
-// those that can go on do.
+// step steps all tasks for about stepBudget. If an error is not a single reply's, it steps each task alone, so that the
+// others can continue.
 func step(tasks []*task) map[*task]error {
 	var conversations []*realizar.Conversation
 	var jobs []*realizar.Job
@@ -223,7 +222,7 @@ func step(tasks []*task) map[*task]error {
 			first = failures[1]
 		}
 		if errors.Is(err, realizar.ErrPoisoned) && errors.Is(first, realizar.ErrPanic) {
-			// The error that made it unusable says more than that it is unusable.
+			// The error that made it unusable says more than the error of being unusable.
 			err = first
 		}
 		if err != nil {
@@ -233,7 +232,7 @@ func step(tasks []*task) map[*task]error {
 	return failed
 }
 
-// collect takes what is new of a reply.
+// collect takes the new parts of a reply.
 func (t *task) collect() (events []event, over bool, err error) {
 	if t.job != nil {
 		return t.collectText()
@@ -259,7 +258,7 @@ func (t *task) collect() (events []event, over bool, err error) {
 		over = over || part.Kind == realizar.PartEnd
 		t.called = t.called || part.Kind == realizar.PartToolName
 		if part.Kind == realizar.PartToolID {
-			continue // clients want ids that differ between conversations, which the service makes
+			continue // ids must be unique across conversations, so the server generates them
 		}
 		if part.Kind != realizar.PartEnd && (part.Text != "" || part.Kind == realizar.PartToolName) {
 			events = append(events, event{Part: part})
@@ -274,7 +273,7 @@ func (t *task) collect() (events []event, over bool, err error) {
 	return events, over, err
 }
 
-// collectText is collect for a text that goes on.
+// collectText is collect for a text completion.
 func (t *task) collectText() (events []event, over bool, err error) {
 	info, err := t.job.Info()
 	if err != nil {
@@ -302,7 +301,7 @@ func (t *task) collectText() (events []event, over bool, err error) {
 	return events, over, err
 }
 
-// withLogprobs puts rows to the last event with content, or behind all.
+// withLogprobs adds rows to the last event with content, or appends an event.
 func withLogprobs(events []event, rows []realizar.TokenLogprobs) []event {
 	if len(rows) == 0 {
 		return events
@@ -316,12 +315,13 @@ func withLogprobs(events []event, rows []realizar.TokenLogprobs) []event {
 	return append(events, event{Logprobs: rows})
 }
 
-// manyTools is how many tools take longer to compile than to count, so that the length of the prompt is checked first.
+// manyTools is the number of tools from which compiling takes longer than counting tokens, so that the prompt's length
+// is checked first.
 const manyTools = 256
 
-// admit takes places for the replies of a request, and checks what is wrong with the request before the first of them
-// begins. Replies of a chat that get their slots at once are checked by beginning them. later tells whether all replies
-// but the first one ask for their slots later.
+// admit takes places for the replies of a request, and validates the request before the first reply begins. Replies of
+// a chat that get their slots at once are validated by beginning them. later is true if all replies except the first
+// request their slots later.
 func (l *lease) admit(ctx context.Context, all []*generation, later bool) (places []*place, err error) {
 	width := min(len(all), l.engine.slots)
 	atOnce := width
@@ -346,16 +346,16 @@ func (l *lease) admit(ctx context.Context, all []*generation, later bool) (place
 	return places, err
 }
 
-// generate makes the replies of one request, event by event; an error comes last and ends all of them. They are made
-// side by side as far as there are places, the others in turn. If the request is refused, the error comes before any
-// event. If the first piece takes a while, an accepted event comes before it, and waiting events while nothing comes.
-// If the loop is left or the context ends, the slots are free within a step.
+// generate yields the events of the replies to one request; an error comes last and ends all replies. Replies run
+// concurrently as far as there are places, the others after them. If the request is rejected, the error comes before
+// any event. If the first piece takes a while, an accepted event comes before it, and waiting events follow until there
+// is one. If the loop is left or the context ends, the slots are free within a step.
 func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[event, error] {
 	for _, g := range all {
 		l.adapt(g)
 	}
 	return func(yield func(event, error) bool) {
-		// Where there is a store, choices of a chat find the prompt there once the first one has read it.
+		// With a store, later choices of a chat find the prompt there after the first one has prefilled it.
 		later := len(all) > 1 && all[0].Transcript != nil && l.engine.store != nil
 		places, err := l.admit(ctx, all, later)
 		if err != nil {
@@ -371,7 +371,7 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 		} else {
 			close(read)
 		}
-		var next atomic.Int64 // number of the next reply that is made in turn
+		var next atomic.Int64 // index of the next reply that runs after others
 		next.Store(int64(len(places)))
 		var group sync.WaitGroup
 		defer group.Wait()
@@ -405,8 +405,8 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 		signs := time.NewTicker(signEvery)
 		defer signs.Stop()
 		halfClosed := connectionOf(ctx).halfClosed()
-		early := 0                    // so many signs come soon, to find out whether the client has gone
-		var patience <-chan time.Time // after it the acceptance is told, unless a piece has come
+		early := 0                    // number of early signs, to detect whether the client has disconnected
+		var patience <-chan time.Time // then the acceptance is sent, unless a piece has come
 		begun := false
 		for left := len(all); left > 0; {
 			select {
@@ -419,7 +419,7 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 						}
 						continue
 					}
-					if e.Kind != realizar.PartToolArguments { // those of a custom tool are told at their end alone
+					if e.Kind != realizar.PartToolArguments { // arguments of a custom tool are sent only when complete
 						signs.Reset(signEvery)
 					}
 					open()
@@ -458,7 +458,7 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 	}
 }
 
-// reply makes one reply, with the slot of a place, and passes its events to tell as long as tell returns true. The
+// reply computes one reply, with the slot of a place, and passes its events to tell as long as tell returns true. The
 // first event is accepted.
 func (l *lease) reply(ctx context.Context, place *place, g *generation, tell func(event) bool) error {
 	start := time.Now()
@@ -473,7 +473,7 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 	}
 	var media []*realizar.Media
 	if g.Transcript != nil {
-		one := *g.Transcript // whose media other replies to it number too
+		one := *g.Transcript // a copy, because other replies to it number its media too
 		one.Messages = slices.Clone(one.Messages)
 		g = &generation{Transcript: &one, Reply: g.Reply, Quiet: g.Quiet, Lenient: g.Lenient}
 		all, release, err := l.media(ctx, numbered(&one))
@@ -491,7 +491,7 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 	if err != nil {
 		return l.asReplyError(ctx, g, err)
 	}
-	useless := len(c.trace) == 0 // unless something comes of it
+	useless := len(c.trace) == 0 // unless it gets tokens
 	defer func() { l.engine.rest(c, useless) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -519,7 +519,7 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 				metrics.count(e.Outcome)
 			}
 			if !tell(e) {
-				cancel() // the engine lets go of it within a step
+				cancel() // the engine releases it within a step
 			}
 		}
 		if over {
@@ -532,7 +532,7 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 	}
 }
 
-// begin begins the reply of a task, to messages with some media; nothing is computed yet.
+// begin begins the reply of a task, to messages with media; it computes nothing yet.
 func (l *lease) begin(t *task, g *generation, media []*realizar.Media) error {
 	t.scored = g.Reply.Logprobs != 0
 	if c := t.cache.conversation; c != nil {
@@ -549,7 +549,7 @@ func (l *lease) begin(t *task, g *generation, media []*realizar.Media) error {
 	if err != nil {
 		return err
 	}
-	held = max(0, min(held, len(g.Prompt)-1)) // of the last one the logits are wanted
+	held = max(0, min(held, len(g.Prompt)-1)) // the last token must be computed for its logits
 	if err := s.Truncate(held); err != nil {
 		return err
 	}

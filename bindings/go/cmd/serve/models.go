@@ -1,5 +1,4 @@
-// Models by their names: loaded at the start or on demand, as far as memory goes, and unloaded when nobody has used
-// them.
+// Models by name: loaded at start or on demand, within the memory limit, and unloaded when unused.
 package main
 
 import (
@@ -20,14 +19,14 @@ import (
 	"realizar.dev/go/hub"
 )
 
-// storeMemory is how many bytes of prefixes a store holds in memory.
+// storeMemory is the maximum bytes of prefixes that a store holds in memory.
 const storeMemory = 256 << 20
 
 // minEntries is the minimum number of prefixes that a store in memory can hold. With more prefixes than slots,
 // searching them takes longer than the service has for a reply of a small model.
 const minEntries = 16
 
-// models are those that requests may name. A name stands for a file, or for a low-rank adapter on one of the others.
+// models are the models that requests may name. A name means a file, or another model with a LoRA adapter.
 type models struct {
 	options *options
 	metrics *metrics
@@ -36,16 +35,16 @@ type models struct {
 	mu     sync.Mutex
 	names  []string // names in the order of the command line
 	byName map[string]*model
-	memory uint64 // bytes that loaded models may take, 0: no bound
-	taken  uint64 // bytes that they are expected to take
+	memory uint64 // maximum bytes of loaded models; 0: no limit
+	taken  uint64 // expected bytes of loaded models
 }
 
-// model is a name. The fields below base belong to models that are no adapters, and are held by models.mu.
+// model is a name. The fields below base belong to models that are not adapters; models.mu guards them.
 type model struct {
 	name, path string
-	encoder    string  // file of the encoders of pictures and of sound; "": none
-	scale      float32 // factor of an adapter
-	base       *model  // model that an adapter changes; nil: it is a model itself
+	encoder    string  // file of the vision and audio encoders; "": none
+	scale      float32 // scale of an adapter
+	base       *model  // base model of an adapter; nil: not an adapter
 	models     *models
 
 	loaded   *loaded
@@ -71,13 +70,13 @@ type loaded struct {
 // lease is a loaded model, which stays loaded until release.
 type lease struct {
 	*realizar.Model
-	name     string // name that was asked for
+	name     string // requested name
 	info     realizar.Info
 	template template
 	adapters []realizar.ScaledAdapter // adapters of the name
 	encoders map[string]*encoder      // by the type of parts, "image" and "audio"
 	engine   *engine
-	file     *model // model that is leased, of an adapter its base
+	file     *model // leased model; for an adapter, its base
 	release  func()
 }
 
@@ -123,7 +122,7 @@ func newModels(o *options, metrics *metrics) (*models, error) {
 	return m, err
 }
 
-// freeMemory is how many bytes of host memory are free, in a container those that its control group leaves; 0: unknown.
+// freeMemory returns the free host memory in bytes, in a container within its cgroup limit; 0: unknown.
 func freeMemory(group string) uint64 {
 	free := uint64(0)
 	if devices := realizar.Devices(); len(devices) > 0 {
@@ -153,7 +152,7 @@ func (m *models) add(model *model) error {
 	return nil
 }
 
-// again is a second lease of the same model, for work that outlasts the first.
+// again returns a second lease of the same model, for work that outlives the first.
 func (l *lease) again() *lease {
 	l.file.models.mu.Lock()
 	defer l.file.models.mu.Unlock()
@@ -173,7 +172,7 @@ func (f *model) leave() func() {
 	})
 }
 
-// lease finds a model by its name and loads it where it is not. An unknown name is an apiError with the status 404.
+// lease finds a model by name and loads it if necessary. An unknown name is an apiError with the status 404.
 func (m *models) lease(ctx context.Context, name string) (*lease, error) {
 	if name == "" {
 		return nil, refuse("model", "the request names no model")
@@ -218,7 +217,7 @@ func (in *loaded) adapter(named *model) (*realizar.Adapter, error) {
 	return adapter, err
 }
 
-// use counts a user of a model, which is loaded where it is not. The loading goes on where the caller's context ends.
+// use counts a user of a model and loads it if necessary. Loading continues if the caller's context ends.
 func (m *models) use(ctx context.Context, file *model) (*loaded, error) {
 	for waited := false; ; waited = true {
 		m.mu.Lock()
@@ -245,7 +244,7 @@ func (m *models) use(ctx context.Context, file *model) (*loaded, error) {
 	}
 }
 
-// fetch is the path of a model of the Hub, of whose way it tells every ten seconds.
+// fetch downloads a model of the Hub, logs progress every ten seconds, and returns the model's path.
 func fetch(ctx context.Context, model string) (string, error) {
 	told := time.Now()
 	return realizar.Fetch(ctx, model, func(done, total uint64) error {
@@ -257,7 +256,7 @@ func fetch(ctx context.Context, model string) (string, error) {
 	})
 }
 
-// load loads a model, where there is memory for it or for which others that nobody uses make room.
+// load loads a model if there is memory, or if unloading unused models makes room.
 func (m *models) load(file *model) {
 	ctx, options := context.Background(), &realizar.LoadOptions{Runtime: m.runtime, PackedPath: m.options.packed(file.name)}
 	session := realizar.SessionOptions{Capacity: m.options.context}
@@ -271,10 +270,10 @@ func (m *models) load(file *model) {
 			}
 		}
 		plan, err := realizar.PlanLoad(ctx, path, options, &session, m.options.slots)
-		if errors.Is(err, realizar.ErrUnsupported) || errors.Is(err, realizar.ErrInvalidArgument) { // a model that has no caches
+		if errors.Is(err, realizar.ErrUnsupported) || errors.Is(err, realizar.ErrInvalidArgument) { // a model without a KV cache
 			plan, err = realizar.PlanLoad(ctx, path, options, nil, 0)
 		}
-		if errors.Is(err, realizar.ErrLimit) || errors.Is(err, realizar.ErrOutOfMemory) { // which no model that is unloaded changes
+		if errors.Is(err, realizar.ErrLimit) || errors.Is(err, realizar.ErrOutOfMemory) { // unloading models would not help
 			return nil, &apiError{
 				status: http.StatusInternalServerError, code: "out_of_memory",
 				message: fmt.Sprintf("the model %q with %d slots of -context %d needs more memory than there is", file.name, m.options.slots, session.Capacity), logged: err,
@@ -308,7 +307,7 @@ func (m *models) load(file *model) {
 		}
 		store, err := in.model.NewStore(&kept)
 		if err != nil {
-			log.Printf("prefixes are not stored: %v", err) // such as of a model that has no caches
+			log.Printf("prefixes are not stored: %v", err) // such as for a model without a KV cache
 		}
 		in.engine = newEngine(in.model, store, session, capacityOf(in.model, session), m.options.slots, m.options.queue, m.metrics.of(file.name))
 		in.engine.outlasts = m.options.store != ""
@@ -327,7 +326,7 @@ func (m *models) load(file *model) {
 	file.loading = nil
 }
 
-// capacityOf is the number of tokens that fit in the sessions of a model, 0 for a model without a capacity.
+// capacityOf returns the context length of a model's sessions in tokens; 0 for a model without one.
 func capacityOf(model *realizar.Model, options realizar.SessionOptions) int {
 	session, err := model.NewSession(&options)
 	if err != nil {
@@ -337,7 +336,7 @@ func capacityOf(model *realizar.Model, options realizar.SessionOptions) int {
 	return session.Capacity()
 }
 
-// loadEncoders loads the encoders of a model that has them, for which memory is taken beside the model's.
+// loadEncoders loads the encoders of a model, if it has any; their memory is additional.
 func (m *models) loadEncoders(ctx context.Context, file *model, in *loaded) error {
 	path, err := file.encoder, error(nil)
 	if path == "" {
@@ -352,7 +351,7 @@ func (m *models) loadEncoders(ctx context.Context, file *model, in *loaded) erro
 	for part, kind := range map[string]realizar.MediaKind{"image": realizar.Image, "audio": realizar.Audio} {
 		options := &realizar.EncoderOptions{Kind: kind}
 		plan, err := in.model.PlanEncoder(ctx, path, options)
-		if errors.Is(err, realizar.ErrUnsupported) { // a file may have one kind alone
+		if errors.Is(err, realizar.ErrUnsupported) { // a file may have only one kind
 			log.Printf("the model %s takes no %ss: %v", file.name, nouns[part], err)
 			refused = errors.Join(refused, err)
 			continue
@@ -376,7 +375,7 @@ func (m *models) loadEncoders(ctx context.Context, file *model, in *loaded) erro
 	return nil
 }
 
-// closeModel closes what has been loaded.
+// closeModel closes a loaded model.
 func (in *loaded) closeModel() {
 	for _, encoder := range in.encoders {
 		encoder.close()
@@ -384,7 +383,7 @@ func (in *loaded) closeModel() {
 	in.model.Close()
 }
 
-// asLoadError is what clients are told: nothing of paths.
+// asLoadError converts a load error for clients, without paths.
 func asLoadError(name string, err error) error {
 	e := asAPIError(err)
 	if e.status != http.StatusServiceUnavailable && e.code != "out_of_memory" {
@@ -393,7 +392,7 @@ func asLoadError(name string, err error) error {
 	return e
 }
 
-// reserve takes memory for a model, and unloads those that have been unused for longest where it is needed.
+// reserve takes memory for a model and unloads the least recently used models if necessary.
 func (m *models) reserve(file *model, size uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -423,7 +422,7 @@ func (m *models) reserve(file *model, size uint64) error {
 	return nil
 }
 
-// unload gives the memory of a model back that nobody uses; mu is held.
+// unload frees an unused model; mu must be held.
 func (m *models) unload(file *model) {
 	in := file.loaded
 	file.loaded = nil
@@ -436,7 +435,7 @@ func (m *models) unload(file *model) {
 	log.Printf("the model %s is unloaded", file.name)
 }
 
-// unloadIdle unloads models that nobody has used for so long, or all that nobody uses.
+// unloadIdle unloads models that were unused for this time, or all unused ones.
 func (m *models) unloadIdle(unused time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -459,7 +458,7 @@ func (m *models) loadAll(ctx context.Context) error {
 	return nil
 }
 
-// describe is a model as OpenAI and Anthropic list it; nil: there is no such name.
+// describe returns a model as OpenAI and Anthropic list it; nil if there is no such name.
 func (m *models) describe(name string) map[string]any {
 	named := m.byName[name]
 	if named == nil {
@@ -495,7 +494,7 @@ func (s *server) retrieve(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, description)
 }
 
-// close unloads all models, which nobody uses any more.
+// close unloads all models; all must be unused.
 func (m *models) close() {
 	m.unloadIdle(0)
 	m.runtime.Close()

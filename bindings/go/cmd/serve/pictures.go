@@ -1,4 +1,4 @@
-// Pictures and sounds of messages: from the forms of the APIs to media of the model, the last of which are kept.
+// Images and audio of messages: converts the forms of the APIs to media of the model, and caches the latest.
 package main
 
 import (
@@ -18,15 +18,15 @@ import (
 	"realizar.dev/go"
 )
 
-// medium is a picture or a sound in a content, as the library takes it.
+// medium is an image or audio in content, as the library takes it.
 type medium struct {
 	Type  string `json:"type"`  // "image" or "audio"
-	Media int    `json:"media"` // number among those of the transcript
-	Sum   string `json:"sum"`   // SHA-256 of the file, by which caches and media are found
+	Media int    `json:"media"` // index among the media of the transcript
+	Sum   string `json:"sum"`   // SHA-256 of the file, the key of caches and media
 	file  []byte
 }
 
-// readPicture reads the URL of a picture, whose bytes it has itself. Nothing is fetched for a client.
+// readPicture reads a data: URL of an image. The server fetches nothing for a client.
 func readPicture(url string) (*medium, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch strings.ToLower(scheme) {
@@ -73,7 +73,7 @@ func readText(name, url string) (text string, is bool, err error) {
 	return name + string(bytes), true, nil
 }
 
-// readSound reads a sound of a format that is told.
+// readSound reads audio of a given format.
 func readSound(text, format string) (*medium, error) {
 	if !slices.Contains([]string{"wav", "mp3", "flac", "ogg"}, format) {
 		return nil, fmt.Errorf("a sound of the format %.100q is not taken: \"wav\", \"mp3\", \"flac\" and \"ogg\" are", format)
@@ -81,7 +81,7 @@ func readSound(text, format string) (*medium, error) {
 	return readBase64("audio", text)
 }
 
-// nouns are what kinds of media are called.
+// nouns are the names of kinds of media in errors.
 var nouns = map[string]string{"image": "picture", "audio": "sound"}
 
 // readBase64 reads the bytes of a file in base64.
@@ -97,7 +97,7 @@ func readBase64(kind, text string) (*medium, error) {
 	return &medium{Type: kind, Sum: hex.EncodeToString(sum[:]), file: file}, nil
 }
 
-// urlOrObject is a URL, as a text or in an object, in which clients may say how much detail they want.
+// urlOrObject is a URL, as text or in an object, which may have a level of detail.
 type urlOrObject struct {
 	URL string `json:"url"`
 }
@@ -110,7 +110,7 @@ func (u *urlOrObject) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(u))
 }
 
-// numbered gives the pictures and sounds of a transcript their numbers, and lists them.
+// numbered assigns indices to the images and audio of a transcript, and returns them.
 func numbered(t *realizar.Transcript) (all []*medium) {
 	for i, m := range t.Messages {
 		m, ok := m.(message)
@@ -118,7 +118,7 @@ func numbered(t *realizar.Transcript) (all []*medium) {
 		if !ok || !has {
 			continue
 		}
-		own := make([]any, len(parts)) // because others may have the message too
+		own := make([]any, len(parts)) // because other requests may share the message
 		for j, part := range parts {
 			if p, ok := part.(*medium); ok {
 				one := *p
@@ -133,8 +133,8 @@ func numbered(t *realizar.Transcript) (all []*medium) {
 	return all
 }
 
-// sharedMedium is a medium that is kept for requests with the same file, and that requests use. The last of its owners
-// frees it, because the memory of its rows is not the garbage collector's.
+// sharedMedium is reference-counted media, cached for requests with the same file. The last owner frees it, because the
+// garbage collector does not manage the memory of its rows.
 type sharedMedium struct {
 	*realizar.Media
 	tokens, bytes int
@@ -149,10 +149,10 @@ func (m *sharedMedium) release() {
 	}
 }
 
-// media are those of pictures and sounds, of which each encoder makes one at a time where they are not kept. The caller
-// releases them.
+// media returns media of images and audio, from the cache, or encoded one at a time per encoder. The caller must
+// release them.
 func (l *lease) media(ctx context.Context, files []*medium) (all []*realizar.Media, release func(), err error) {
-	for kind, e := range l.encoders { // those of the last conversation stay
+	for kind, e := range l.encoders { // media of the last conversation stay
 		last := map[string]bool{}
 		for _, file := range files {
 			last[file.Sum] = file.Type == kind
@@ -193,7 +193,7 @@ func (l *lease) media(ctx context.Context, files []*medium) (all []*realizar.Med
 	return all, release, nil
 }
 
-// media returns the medium of a file; the caller becomes one of its owners.
+// media returns the media of a file; the caller becomes an owner.
 func (e *encoder) media(ctx context.Context, file *medium) (*sharedMedium, error) {
 	select {
 	case e.turn <- struct{}{}:
@@ -226,7 +226,7 @@ func (e *encoder) media(ctx context.Context, file *medium) (*sharedMedium, error
 	return one, nil
 }
 
-// asMediaError is the refusal of a file that is none, or that is too large.
+// asMediaError returns the error for an invalid or too large file.
 func asMediaError(noun string, i int, err error) error {
 	for _, code := range []error{realizar.ErrFormat, realizar.ErrLimit, realizar.ErrUnsupported, realizar.ErrInvalidArgument} {
 		if errors.Is(err, code) {
@@ -236,14 +236,14 @@ func asMediaError(noun string, i int, err error) error {
 	return err
 }
 
-// encoder makes media of one kind for a model.
+// encoder encodes media of one kind for a model.
 type encoder struct {
 	*realizar.Encoder
-	turn chan struct{} // has room for one who encodes
+	turn chan struct{} // semaphore: one encodes at a time
 	kept keeper[*sharedMedium]
 }
 
-// close frees the encoder and what is kept of it.
+// close frees the encoder and its cached media.
 func (e *encoder) close() {
 	for _, forgotten := range e.kept.clear() {
 		forgotten.release()

@@ -1,4 +1,4 @@
-// The order of documents by what they say to a query, in the form of Jina and Cohere.
+// Reranking of documents by relevance to a query, in the form of Jina and Cohere.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"realizar.dev/go"
 )
 
-// rerankRequest is a request for the order of documents.
+// rerankRequest is a request to rerank documents.
 type rerankRequest struct {
 	Model           string     `json:"model"`
 	Query           *string    `json:"query"`
@@ -89,8 +89,8 @@ func (s *server) rerank(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// relevance returns how much each document says to a query, a score of the model's classifier or, where it has none,
-// the cosine of embeddings; and the number of tokens that were read.
+// relevance returns the relevance of each document to a query: a score of the model's classifier, or the cosine of
+// embeddings if it has none; and the number of input tokens.
 func (l *lease) relevance(ctx context.Context, query string, documents []document) (scores []float64, total int, err error) {
 	tokens, err := inBounds(ctx, l, func(l *lease) ([][]uint32, error) { return l.pairs(query, documents) })
 	if err != nil {
@@ -124,15 +124,15 @@ func (l *lease) relevance(ctx context.Context, query string, documents []documen
 			}
 		case len(values[i]) == 1:
 			scores[i] = 1 / (1 + math.Exp(-float64(values[i][0])))
-		default: // the first of several, such as that of "yes"
+		default: // the first of several, such as "yes"
 			scores[i] = float64(values[i][0])
 		}
 	}
 	return scores, total, nil
 }
 
-// pairs are a query with each document, as the makers of rerankers write them: by a template of the file, or one behind
-// the other with the separator of the model, which those that write "</s>" have twice.
+// pairs returns a query with each document in the reranker's format: by the file's template, or concatenated with the
+// model's separator, twice if it is "</s>".
 func (l *lease) pairs(query string, documents []document) (tokens [][]uint32, err error) {
 	template, err := l.Meta("tokenizer.chat_template.rerank")
 	if err == nil {

@@ -1,4 +1,4 @@
-// OpenAI's responses: what is asked, and the store of those that others go on from.
+// OpenAI's responses: requests, and the store of responses that others continue.
 package main
 
 import (
@@ -36,14 +36,14 @@ type responseRequest struct {
 	Conversation    any               `json:"conversation"`
 	Prompt          any               `json:"prompt"`
 
-	tools toolbox // what its tools stand for
+	tools toolbox // the tools that its functions represent
 }
 
 type responseText struct {
 	Format *textFormat `json:"format"`
 }
 
-// textFormat is the form that the content of a response has to have.
+// textFormat is the required format of a response's content.
 type textFormat struct {
 	Type        string          `json:"type"`
 	Name        string          `json:"name,omitempty"`
@@ -54,7 +54,7 @@ type textFormat struct {
 
 type responseEffort struct {
 	Effort  *string `json:"effort"`
-	Summary *string `json:"summary"` // which changes no answer: thoughts are told as they are
+	Summary *string `json:"summary"` // no effect: reasoning is returned as it is
 }
 
 // includes are the entries of "include". Entries about log probabilities have an effect; the others ask for fields that
@@ -62,7 +62,7 @@ type responseEffort struct {
 var includes = names("message.output_text.logprobs reasoning.encrypted_content file_search_call.results web_search_call.results " +
 	"web_search_call.action.sources message.input_image.image_url computer_call_output.output.image_url code_interpreter_call.outputs")
 
-// check refuses what is not supported.
+// check rejects unsupported fields.
 func (r *responseRequest) check() error {
 	switch {
 	case r.Background:
@@ -87,8 +87,8 @@ func (r *responseRequest) check() error {
 	return nil
 }
 
-// readResponse reads a request and what it goes on from: the messages of the prompt but for the instructions, which are
-// not handed on.
+// readResponse reads a request and the response that it continues: the messages of the prompt without the instructions,
+// which are not inherited.
 func (s *server) readResponse(w http.ResponseWriter, r *http.Request) (*responseRequest, []message, error) {
 	request := &responseRequest{}
 	if err := readKnown(w, r, request); err != nil {
@@ -115,7 +115,7 @@ func (s *server) readResponse(w http.ResponseWriter, r *http.Request) (*response
 	return request, messages, err
 }
 
-// generation is what is asked of the model, but for the choice of tokens.
+// generation returns the request to the model, without sampling parameters.
 func (r *responseRequest) generation(messages []message) (*generation, error) {
 	transcript := &realizar.Transcript{ParallelToolCalls: r.Parallel}
 	if r.Instructions != nil && *r.Instructions != "" {
@@ -203,16 +203,16 @@ func noResponse(status int, id string) error {
 	}
 }
 
-// storedResponse is a response that others go on from.
+// storedResponse is a response that others may continue.
 type storedResponse struct {
-	body     json.RawMessage // JSON of the answer
+	body     json.RawMessage // JSON of the response
 	messages []message       // messages of its prompt, and its own
 	items    []string        // ids of the items of its output
 }
 
-// size is what it takes in memory, about, all that it goes on from included.
+// size returns its approximate memory, including all responses that it continues.
 func (s *storedResponse) size() int {
-	const each = 256 // bytes of a message or a call beside its texts
+	const each = 256 // bytes of a message or a call in addition to its texts
 	bytes := len(s.body)
 	for _, m := range s.messages {
 		text, _ := m.Content.(string)
@@ -233,18 +233,17 @@ func (s *storedResponse) size() int {
 	return bytes
 }
 
-// Bounds on what a keeper keeps, and on the same with the values that hold selects.
+// Limits on the values of a keeper, without and with the values that hold selects.
 const (
 	maxKeptBytes = 64 << 20
 	maxHeldBytes = 256 << 20
 )
 
-// keeper keeps values by their names, of which those that were not asked for for longest are forgotten where there are
-// too many.
+// keeper is an LRU cache of values by name.
 type keeper[T interface{ size() int }] struct {
 	mu    sync.Mutex
 	all   map[string]*list.Element
-	order list.List // list of *kept, the one asked for last first
+	order list.List // list of *kept, most recently used first
 	held  map[string]bool
 	bytes int
 }
@@ -255,10 +254,9 @@ type kept[T any] struct {
 	bytes int
 }
 
-// put keeps a value, in place of one with the same name, and returns the values that are forgotten for it, which may be
-// the value itself.
+// put stores a value, replacing one with the same name, and returns the evicted values, which may include it.
 func (k *keeper[T]) put(name string, value T) (forgotten []T) {
-	const each = 1 << 10 // bytes of an entry beside its value
+	const each = 1 << 10 // bytes of an entry in addition to its value
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.all == nil {
@@ -295,7 +293,7 @@ func (k *keeper[T]) hold(names map[string]bool) {
 	k.held = names
 }
 
-// clear forgets all values, and returns them.
+// clear removes all values and returns them.
 func (k *keeper[T]) clear() (forgotten []T) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,4 +1,4 @@
-// The choice of tokens that requests ask for.
+// Sampling parameters of requests.
 package main
 
 import (
@@ -9,8 +9,7 @@ import (
 	"realizar.dev/go"
 )
 
-// wish is what requests say about the choice of tokens; nil: nothing, so that the advice of the model's makers counts,
-// else a temperature of 1.
+// wish has the sampling parameters of a request; nil: the model's recommended ones, or else temperature 1.
 type wish struct {
 	Temperature      *float32           `json:"temperature"`
 	TopP             *float32           `json:"top_p"`
@@ -19,11 +18,11 @@ type wish struct {
 	PresencePenalty  *float32           `json:"presence_penalty"`
 	FrequencyPenalty *float32           `json:"frequency_penalty"`
 	RepeatPenalty    *float32           `json:"repetition_penalty"`
-	Seed             *int64             `json:"seed"` // nil: another one each time
+	Seed             *int64             `json:"seed"` // nil: random
 	LogitBias        map[string]float32 `json:"logit_bias"`
 }
 
-// sampling is what is wished, checked, for the choice of a number of one request, counted from 0.
+// sampling returns the checked sampling parameters for a choice of a request, counted from 0.
 func (l *lease) sampling(w wish, choice int) (*realizar.Sampling, error) {
 	s, err := l.AdvisedSampling()
 	if err != nil {
@@ -53,7 +52,7 @@ func (l *lease) sampling(w wish, choice int) (*realizar.Sampling, error) {
 		}
 		*f.field = *f.wished
 	}
-	if w.TopP != nil && *w.TopP == 0 { // no probability at all: the likeliest token
+	if w.TopP != nil && *w.TopP == 0 { // zero probability mass: greedy
 		s.TopK, s.TopP = 1, 1
 	}
 	if w.TopK != nil {

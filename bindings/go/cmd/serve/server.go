@@ -1,4 +1,4 @@
-// The server: paths, keys, bounds on what clients may cost, and an orderly end.
+// The server: routes, keys, limits on clients, and graceful shutdown.
 package main
 
 import (
@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	readTimeout  = 30 * time.Second // time for a request to come
-	writeTimeout = 30 * time.Second // time for a piece of an answer to go
-	hungUp       = 499              // the status in the metrics of a request whose client has gone
+	readTimeout  = 30 * time.Second // timeout for a request to arrive
+	writeTimeout = 30 * time.Second // timeout for writing a piece of a response
+	hungUp       = 499              // status in the metrics of a request whose client has disconnected
 )
 
 // route is a path of an API. Its handler is called with a known key, a body of bounded size, and a context with the
@@ -60,9 +60,9 @@ type server struct {
 	stored  keeper[*storedResponse]
 	items   keeper[*storedItem] // of stored responses, by their ids
 	threads keeper[*thread]
-	keys    [][sha256.Size]byte // digests; nil: no key is asked for
+	keys    [][sha256.Size]byte // digests; nil: no key is required
 	state   atomic.Int32
-	bodies  atomic.Int64 // bytes of the bodies of requests that run
+	bodies  atomic.Int64 // bytes of the bodies of running requests
 }
 
 // States of a server, in their order.
@@ -76,7 +76,7 @@ func newServer(o *options) (*server, error) {
 	s := &server{options: o, metrics: newMetrics()}
 	var err error
 	if o.store != "" {
-		if err = os.MkdirAll(o.store, 0o700); err != nil { // what clients have said lies there
+		if err = os.MkdirAll(o.store, 0o700); err != nil { // the folder contains texts of clients
 			return nil, err
 		}
 	}
@@ -89,7 +89,7 @@ func newServer(o *options) (*server, error) {
 	return s, err
 }
 
-// readKeys reads a file with a key a line; lines that are empty or begin with "#" count for nothing.
+// readKeys reads a file with a key per line; empty lines and lines that begin with "#" are ignored.
 func readKeys(path string) (keys [][sha256.Size]byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -108,7 +108,7 @@ func readKeys(path string) (keys [][sha256.Size]byte, err error) {
 	return keys, lines.Err()
 }
 
-// authorized tells whether a request has one of the keys. The time that it takes tells nothing of them.
+// authorized reports whether a request has one of the keys, in constant time.
 func (s *server) authorized(r *http.Request) bool {
 	if s.keys == nil {
 		return true
@@ -157,7 +157,7 @@ func (s *server) handler() http.Handler {
 	})
 }
 
-// formOf is the form of an answer: Anthropic's for its clients, else the form of the path.
+// formOf returns the form of a response: Anthropic's for its clients, otherwise the form of the path.
 func formOf(r *http.Request, path form) form {
 	if r.Header.Get("Anthropic-Version") != "" {
 		return anthropic
@@ -187,7 +187,7 @@ func (s *server) serve(route route) http.Handler {
 			e := asAPIError(err)
 			logError(path, e)
 			writeError(answer, formOf(r, route.form), e)
-		default: // the client has gone, or the answer has broken off, which its end has to show
+		default: // the client has disconnected, or the response is truncated, which its end must show
 			if gone {
 				answer.status = hungUp
 			} else {
@@ -200,7 +200,7 @@ func (s *server) serve(route route) http.Handler {
 	})
 }
 
-// checked calls the handler of a route with what is not refused beforehand.
+// checked calls the handler of a route if the request passes the common checks.
 func (s *server) checked(route route, w http.ResponseWriter, r *http.Request) (err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -236,7 +236,7 @@ func (s *server) count(path string, status int, start time.Time) {
 	s.metrics.durations.WithLabelValues(path).Observe(time.Since(start).Seconds())
 }
 
-// answer remembers the status of an answer; 0: it has not begun.
+// answer records the status of a response; 0: it has not begun.
 type answer struct {
 	http.ResponseWriter
 	status int
