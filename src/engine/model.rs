@@ -54,8 +54,8 @@ pub struct ModelInfo {
     pub gpu_layers: u32,
     /// Index and number of layers of each GPU, in layer order.
     pub gpus: Vec<(u32, u32)>,
-    /// Layers on GPUs with experts on the CPU, from the first to the last, and bytes of experts of layers on GPUs: on
-    /// the host, and on the devices.
+    /// First to last GPU layer with experts on the CPU, and bytes of the experts of GPU layers: on the host, on the
+    /// devices.
     pub experts: (Range<u32>, [u64; 2]),
     /// Minimum rows of a step for which experts on the host are copied to a device; `None`: never copied.
     pub experts_copied_from: Option<u32>,
@@ -396,7 +396,7 @@ fn chat_template(
     }
 }
 
-/// An unsupported tokenizer leaves the model usable by token ids; a damaged one is an error.
+/// Reads the tokenizer. An unsupported one leaves the model usable by token ids; a damaged one is an error.
 fn tokenizer(metadata: &mut Metadata, path: &Path) -> Result<Result<Tokenizer, String>> {
     if !Tokenizer::is_in(metadata) {
         return Ok(Err("the file holds none".to_owned()));

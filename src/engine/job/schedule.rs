@@ -21,8 +21,8 @@ const AGED: u32 = 16;
 /// Maximum time budget, about a century, so that clocks do not overflow.
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Runs jobs of one model for about `time` (zero: one chunk of work), or without it until one of them has generated a
-/// token. Returns true if all have ended.
+/// Runs jobs of one model for about `time` (zero: one chunk of work; `None`: until one of them has generated a token).
+/// Returns true if all have ended.
 ///
 /// A job that fails ends without affecting others; a cancelled job is skipped. The call itself fails only if all
 /// unfinished jobs are cancelled, or for an error that concerns all jobs; the next call continues from the same state.
@@ -275,9 +275,9 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
     Ok(taken? | made? | settled?)
 }
 
-/// Chooses a token for each job with undecided logits; returns true if there are any. Uses all threads if several
-/// choices take long, unless another step uses them or a job calls back: a choice depends only on its job. Returns the
-/// first error, after all jobs have their tokens.
+/// Chooses a token for each job with undecided logits; returns true if there are any. Choices run on all threads if
+/// several take long, unless another step uses the threads or a job calls back; a choice depends only on its job.
+/// Returns the first error, after all jobs have their tokens.
 fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
     let any = jobs.iter().any(|job| job.runs() && job.is_undecided());
     let at_length = jobs.iter().filter(|job| job.runs() && job.chooses_at_length()).count();

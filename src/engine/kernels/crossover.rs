@@ -26,8 +26,8 @@ impl Crossover {
         *best = Some(best.map_or(took, |best| best.min(took)));
     }
 
-    /// Returns the faster one. Without measurements the host is first; then the device is tried once, unless a smaller
-    /// size has already taken longer there than the host takes here.
+    /// Returns the faster of host and device for `size`. Without measurements the host is first; then the device is
+    /// tried once, unless the device took longer for a smaller size than the host takes for this one.
     pub fn choose(&self, size: usize) -> Way {
         let class = class(size);
         let away = match self.0[class] {

@@ -51,7 +51,7 @@ impl Shelf {
         idle.pop()
     }
 
-    /// Returns an executor to the holder of a permit. `counted`: the executor's drop releases the permit.
+    /// Hands an executor to the holder of a permit. `counted`: the executor's drop releases the permit.
     fn lend(self: &Arc<Self>, counted: bool, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Lent> {
         // Releases the permit if `make` fails.
         let mut lent = Lent { shelf: self.clone(), counted, work: self.pop() };

@@ -62,8 +62,8 @@ pub struct Network {
     metrics: Arc<Metrics>,
     pub program: Arc<Program>,
     pub backend: Backend,
-    /// Layers on GPUs with experts on the host, from the first to the last, and the bytes of experts of layers on GPUs:
-    /// on the host, and on the devices.
+    /// First to last GPU layer with experts on the host, and bytes of the experts of GPU layers: on the host, on the
+    /// devices.
     pub experts: (Range<usize>, [u64; 2]),
     executors: Executors,
     /// Maximum number of tokens and of outputs of a step.
