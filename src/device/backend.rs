@@ -192,8 +192,8 @@ impl Backend {
         }
     }
 
-    /// Layers on GPUs with experts on the host, from the first to the last, and the bytes of experts of layers on GPUs:
-    /// on the host, and on the devices.
+    /// Returns the first to last GPU layer with experts on the host, and bytes of the experts of GPU layers: on the
+    /// host, on the devices.
     pub fn experts(&self, program: &Program, weights: &Weights) -> Result<(Range<usize>, [u64; 2])> {
         let layers = self.host_experts().map_or(0..0, |host| host.layers.clone());
         let on_host = self.host_experts().map_or(Ok(0), HostExperts::bytes)?;
@@ -207,7 +207,7 @@ impl Backend {
         Ok((layers, [on_host, on_devices]))
     }
 
-    /// Minimum rows of a step that copies experts of the host to a device; `None`: never.
+    /// Returns the minimum rows of a step that copies experts of the host to a device; `None`: never.
     pub fn copied_from(&self) -> Option<usize> {
         self.host_experts().and_then(|host| host.copied_from)
     }
