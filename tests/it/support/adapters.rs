@@ -1,4 +1,4 @@
-//! Low-rank adapters with random factors, and the weights of the reference with them merged in.
+//! LoRA adapters with random factors, and the reference's weights with the adapters merged in.
 
 use super::reference::Weights;
 use super::tiny::{Rng, Tiny};
@@ -6,9 +6,9 @@ use super::tiny::{Rng, Tiny};
 /// The factors of one tensor.
 #[derive(Clone)]
 pub struct Factors {
-    /// The tensor of the model's file.
+    /// The tensor in the model's file.
     pub name: String,
-    /// Weights of the reference that its rows are, and their numbers of rows.
+    /// The reference's weights in the tensor's rows, with their numbers of rows.
     pub parts: Vec<(String, usize)>,
     pub cols: usize,
     pub rank: usize,
@@ -18,7 +18,7 @@ pub struct Factors {
 }
 
 impl Factors {
-    /// Factors whose product is about as large as half of the weights.
+    /// Creates factors whose product is about half as large as the weights.
     pub fn new(name: &str, parts: &[(String, usize)], cols: usize, rank: usize, rng: &mut Rng) -> Factors {
         let rows: usize = parts.iter().map(|part| part.1).sum();
         let mut values = |n: usize, deviation: f64| -> Vec<f32> {
@@ -29,7 +29,7 @@ impl Factors {
     }
 }
 
-/// Adds `scale * B A` of each to the weights of a reference.
+/// Adds `scale * B A` of each factor pair to the weights of a reference.
 pub fn merge(weights: &mut Weights, adapter: &[Factors], scale: f64) {
     for factors in adapter {
         let mut row = 0;
@@ -48,11 +48,11 @@ pub fn merge(weights: &mut Weights, adapter: &[Factors], scale: f64) {
     }
 }
 
-/// Parts of the names of tensors without a plain product.
+/// Parts of the names of tensors that are not plain matrices.
 const NO_PLACE: &[&str] =
     &["token_embd", "position_embd", "_exps.", "conv", "attn_k_b.", "attn_v_b.", "ssm_a", "norm", "ssm_d.", "_ssm"];
 
-/// Factors for every matrix of a file that a network multiplies by, and for its head.
+/// Creates factors for every matrix of a network in a file, including the output head.
 pub fn all_factors(tiny: &Tiny, rank: usize, seed: u64) -> Vec<Factors> {
     let (file, net, weights) = tiny.file();
     let rng = &mut Rng(seed);

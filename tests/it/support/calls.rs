@@ -1,4 +1,4 @@
-//! Calls of the C interface that compare their status, and the model that they are made with.
+//! Calls of the C interface with checks of their status, and the model that they use.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
 use std::ffi::c_char;
@@ -8,7 +8,7 @@ use realizar::ffi::status::*;
 pub const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf");
 
 pub fn no_error() -> rz_error {
-    // As a C program would: not initialised to anything in particular.
+    // As in a C program: not initialized to any particular value.
     rz_error { code: 0x5555, system_code: 0x5555, needed: 0x5555, message: [0x55; 496] }
 }
 
@@ -17,7 +17,7 @@ pub fn text_of(field: &[c_char]) -> String {
     String::from_utf8(bytes).expect("UTF-8")
 }
 
-/// Calls with an error record and compares the status; gives the message.
+/// Calls with an error record, compares the status, and returns the message.
 #[track_caller]
 pub fn expect(status: rz_status, call: impl FnOnce(*mut rz_error) -> rz_status) -> String {
     let mut err = no_error();
@@ -30,11 +30,11 @@ pub fn expect(status: rz_status, call: impl FnOnce(*mut rz_error) -> rz_status) 
 }
 
 pub fn zeroed<T>() -> T {
-    // Every struct of the header has all zeros among its values: that is the rule it is made by.
+    // Zeros are valid for every struct of the header, by its rule.
     unsafe { std::mem::zeroed() }
 }
 
-/// A struct of the header that begins with its size; everything else is zero.
+/// Returns a struct of the header that begins with its size; everything else is zero.
 pub fn sized<T>() -> T {
     assert!(size_of::<T>() >= 4 && align_of::<T>() >= 4);
     let mut value: T = zeroed();
@@ -43,7 +43,7 @@ pub fn sized<T>() -> T {
     value
 }
 
-/// The model with a chat template among its metadata.
+/// Returns the model with a chat template in its metadata.
 pub fn with_template(template: &str) -> tempfile::NamedTempFile {
     let whole = std::fs::read(MODEL).expect("the model");
     let (header, rest) = whole.split_at(24);
@@ -55,7 +55,7 @@ pub fn with_template(template: &str) -> tempfile::NamedTempFile {
     };
     text("tokenizer.chat_template");
     let key_end = 24 + 8 + "tokenizer.chat_template".len();
-    // Spaces in a comment keep the tensors where the alignment of 32 wants them.
+    // Spaces in a comment keep the tensors aligned to 32 bytes.
     let len = key_end + 4 + 8 + template.len() + "{##}".len();
     let template = format!("{template}{{#{}#}}", " ".repeat((32 - (len - 24) % 32) % 32));
     bytes.extend_from_slice(&8u32.to_le_bytes());

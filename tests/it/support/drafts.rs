@@ -1,4 +1,4 @@
-//! Jobs whose drafts are counted.
+//! Jobs with counts of their draft tokens.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub fn read(job: &mut Job) -> Vec<u32> {
     job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap()
 }
 
-/// The tokens of a job, and the numbers of drafted and right ones in each of its passes with single tokens.
+/// Returns the tokens of a job, and the numbers of draft and accepted tokens in each of its decode steps.
 pub fn passes(mut job: Job) -> (Vec<u32>, Vec<[usize; 2]>) {
     let mut counts = vec![];
     while !step_jobs(&mut [&mut job], None).unwrap() {

@@ -1,4 +1,4 @@
-//! Tiny encoders with random weights: their files, and a forward pass in float64 that shares no code with the engine.
+//! Tiny embedding models with random weights: their files, and an f64 forward pass that shares no code with the engine.
 
 use std::collections::BTreeMap;
 
@@ -28,41 +28,41 @@ pub enum Activation {
     GeluErf,
 }
 
-/// An encoder by its differences.
+/// An embedding model, described by its differences.
 #[derive(Clone)]
 pub struct Encoder {
     pub architecture: &'static str,
     pub layers: usize,
-    /// Norms precede their blocks, with one more at the end.
+    /// True if norms precede their blocks, with a further norm at the end.
     pub pre_norm: bool,
-    /// Norms of the results of blocks, beside those before them.
+    /// True if the results of blocks have norms, in addition to the norms before blocks.
     pub post_norm: bool,
     pub rms: bool,
     pub token_types: bool,
     pub positions: bool,
     pub alibi: bool,
-    /// Base of the rotation, and of layers with a window.
+    /// RoPE base, and the base of layers with a window.
     pub rope: Option<[f64; 2]>,
     pub windows: Vec<usize>,
     pub fused_qkv: bool,
     pub bias: bool,
     pub gate: Gate,
     pub activation: Activation,
-    /// Norms of queries and keys: layer norms of the whole, or RMS norms of heads.
+    /// Norms of queries and keys: layer norms of the whole vector, or RMS norms per head.
     pub qk_norm: bool,
     pub second_norm: bool,
-    /// Every second layer has experts without gates.
+    /// True if every second layer has experts without gates.
     pub experts: bool,
     pub seed: u64,
-    /// Pooling, as a GGUF file numbers it.
+    /// Pooling, by its number in GGUF files.
     pub pooling: u32,
     /// Name, rows and columns of matrices outside of layers; a name that ends with `bias` or `norm.weight` has one row.
     pub head: Vec<(&'static str, usize, usize)>,
-    /// More keys behind the name of the architecture.
+    /// Further keys after the name of the architecture.
     pub ints: Vec<(&'static str, u32)>,
 }
 
-/// Every encoder.
+/// Returns all embedding models.
 pub fn all() -> Vec<Encoder> {
     let bert = Encoder {
         architecture: "bert",
@@ -210,7 +210,7 @@ impl Rng {
 pub struct Weights(BTreeMap<String, (Vec<u64>, Vec<f32>)>);
 
 impl Weights {
-    /// Name, shape and values of each tensor.
+    /// Returns name, shape and values of each tensor.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u64], &[f32])> {
         self.0.iter().map(|(name, (dims, values))| (name.as_str(), &dims[..], &values[..]))
     }
@@ -225,7 +225,7 @@ impl Weights {
         self.0.get(name).map(|(_, values)| values.iter().map(|&x| f64::from(x)).collect())
     }
 
-    /// Rows `from..to` of a matrix times `x`, and their biases.
+    /// Returns rows `from..to` of a matrix times `x`, plus their biases.
     fn product(&self, part: &str, rows: std::ops::Range<usize>, x: &[f64]) -> Row {
         let bias = self.vector(&format!("{part}.bias"));
         let weight = format!("{part}.weight");
@@ -238,7 +238,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 fn erf(x: f64) -> f64 {
-    // By Simpson's rule.
+    // Simpson's rule.
     let n = 200;
     let h = x / f64::from(n);
     let f = |i: i32| (-(h * f64::from(i)).powi(2)).exp();
@@ -263,11 +263,11 @@ fn softmax(scores: &mut [f64]) {
     scores.iter_mut().for_each(|s| *s /= sum);
 }
 
-/// Adds a tensor with some dimensions and the mean and deviation of its values.
+/// Adds a tensor with these dimensions and this mean and deviation of its values.
 type AddTensor<'a> = &'a mut dyn FnMut(String, &[usize], f64, f64);
 
 impl Encoder {
-    /// The file, and the weights in it.
+    /// Returns the file, and the weights in it.
     pub fn file(&self) -> (Gguf, Weights) {
         let mut rng = Rng(self.seed);
         let mut tensors: BTreeMap<String, (Vec<u64>, Vec<f32>)> = BTreeMap::new();
@@ -405,7 +405,7 @@ impl Encoder {
         x
     }
 
-    /// The hidden states of the tokens of a text.
+    /// Returns the hidden states of the tokens of a text.
     pub fn states(&self, w: &Weights, ids: &[u32]) -> Vec<Row> {
         let scale = if self.post_norm { (HIDDEN as f64).sqrt() } else { 1.0 };
         let mut x: Vec<Row> = ids.iter().map(|&id| w.row("token_embd.weight", id as usize)).collect();
@@ -514,7 +514,7 @@ impl Encoder {
         w.product(&name("ffn_down"), 0..HIDDEN, &inner)
     }
 
-    /// The result of the model's own pooling, normalised unless it ranks.
+    /// Returns the result of the model's own pooling, normalized unless it is a reranker.
     pub fn embed(&self, w: &Weights, ids: &[u32]) -> Row {
         let states = self.states(w, ids);
         let mean = || (0..HIDDEN).map(|i| states.iter().map(|s| s[i]).sum::<f64>() / states.len() as f64).collect();

@@ -1,14 +1,14 @@
-//! Writes GGUF files, right ones and wrong ones: what is `None` is written as it should be.
-//! Layout: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
+//! Writes valid and invalid GGUF files: a field that is `None` is written correctly. Layout:
+//! <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
 pub struct Gguf {
     pub version: u32,
-    /// Alignment of the data; a test that declares it adds the key.
+    /// Alignment of the data; a test that declares another one must add the key.
     pub alignment: usize,
-    /// Claimed counts.
+    /// Declared counts.
     pub n_keys: Option<u64>,
     pub n_tensors: Option<u64>,
-    /// Name; type and value as they stand in the file.
+    /// Name, type and value as in the file.
     pub keys: Vec<(String, Vec<u8>)>,
     pub tensors: Vec<Tensor>,
 }
@@ -16,10 +16,10 @@ pub struct Gguf {
 pub struct Tensor {
     pub name: String,
     pub dtype: u32,
-    /// Slowest first, in the file the other way round.
+    /// Slowest dimension first; reversed in the file.
     pub dims: Vec<u64>,
     pub data: Vec<u8>,
-    /// Claimed offset.
+    /// Declared offset.
     pub offset: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Gguf {
         self
     }
 
-    /// The file, and the length of everything before its data.
+    /// Returns the file, and the number of bytes before its data.
     pub fn build(&self) -> (Vec<u8>, usize) {
         let mut out = b"GGUF".to_vec();
         out.extend(self.version.to_le_bytes());
@@ -71,7 +71,7 @@ impl Gguf {
     }
 }
 
-/// Something that a key can hold.
+/// A metadata value.
 pub trait Value {
     fn type_number(&self) -> u32;
     fn write(&self, out: &mut Vec<u8>);

@@ -1,4 +1,4 @@
-//! Small heads of `data/heads`, the models that they draft for, and jobs with them.
+//! Small draft heads of `data/heads`, their target models, and jobs that use them.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub fn floats(v: &Value) -> Vec<f32> {
     v.as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect()
 }
 
-/// The tensors that `data` names; the weights of the target follow from longer names.
+/// Returns the tensors that `data` lists; names with a prefix give the target's weights.
 pub fn tensors(data: &Value, prefix: &str) -> Vec<Tensor> {
     let tensor = |(name, shape): (&String, &Value)| {
         let (shape, n) = (numbers(shape), numbers(shape).iter().product::<u64>() as usize);
@@ -74,14 +74,14 @@ pub fn drafting(head: &Arc<Model>, most: usize) -> DraftParams {
     DraftParams { source: Some(DraftSource::Model(head.clone())), most, always: true }
 }
 
-/// A job without drafts makes the tokens of `of["made"]`.
+/// Checks that a job without drafts generates the tokens of `of["made"]`.
 pub fn check_tokens(model: &Arc<Model>, of: &Value) {
     let (prompt, made) = (ids(&of["prompt"]), ids(&of["made"]));
     let params = JobParams { max_tokens: made.len(), ..Default::default() };
     assert_eq!(passes(job(model, &prompt, params)).0, made);
 }
 
-/// Drafts of a job of a model are those of `data["passes"]`: the number of right ones.
+/// Checks the draft steps of a job against `data["passes"]`; returns the number of accepted tokens.
 pub fn check_passes(model: &Arc<Model>, of: &Value, name: &str, head: &Arc<Model>) -> u64 {
     let (prompt, made) = (ids(&of["prompt"]), ids(&of["made"]));
     let expected: Vec<_> = data(name)["passes"].as_array().unwrap().iter().map(numbers).collect();
@@ -93,8 +93,8 @@ pub fn check_passes(model: &Arc<Model>, of: &Value, name: &str, head: &Arc<Model
     found.iter().map(|pass| pass[1]).sum()
 }
 
-/// Heads of several kinds and none in one pass, wherever it is paused, with forks of texts and texts that go on: the
-/// number of right tokens of drafts.
+/// Runs jobs with heads of several kinds and without heads in one batch, with pauses at any point, forks, and continued
+/// texts. Returns the number of accepted draft tokens.
 pub fn change_nothing(model: &Arc<Model>, heads: &[Arc<Model>]) -> usize {
     let prompt: Vec<u32> = (0..90u32).map(|i| (i * i + i / 7) % 32).collect();
     let (mut accepted, mut budget) = (0, 0);
@@ -105,7 +105,7 @@ pub fn change_nothing(model: &Arc<Model>, heads: &[Arc<Model>]) -> usize {
             let mut jobs: Vec<Job> = vec![];
             for i in 0..6 {
                 let mut session = base.fork().unwrap();
-                // A part of the prompt that no head has seen.
+                // A part of the prompt that no head has processed.
                 session.prefill(&prompt[..7 * i + 1], None).unwrap();
                 let choice = SamplerParams { seed: i as u64, temperature, ..Default::default() };
                 let chooser = Some(Chooser::new(choice).unwrap());
@@ -119,7 +119,7 @@ pub fn change_nothing(model: &Arc<Model>, heads: &[Arc<Model>]) -> usize {
             };
             let mut right = all(&mut jobs, pauses);
             made.extend(jobs.iter_mut().map(read));
-            // Others go on behind a part of what was made.
+            // Other jobs continue after a part of the generated text.
             let mut jobs: Vec<Job> = jobs
                 .into_iter()
                 .enumerate()

@@ -1,18 +1,17 @@
-//! Networks whose layers differ from one another, and latent attention: their shapes, their formulas in float64, their
-//! tensors.
+//! Networks whose layers differ from one another, and MLA: their shapes, their formulas in f64, their tensors.
 
 use super::reference::{Activation, Net, QkNorm, Score, Weights};
 use super::tiny::{Tiny, Writer, inv_freq};
 use realizar::quant;
 
-/// The numbers of a layer.
+/// The shape of a layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
     pub heads: usize,
-    /// With none, one matrix stands in the place of attention.
+    /// 0: one matrix replaces attention.
     pub kv_heads: usize,
     pub head_dim: usize,
-    /// With none, the layer does nothing.
+    /// 0: the layer does nothing.
     pub ffn: usize,
 }
 
@@ -20,20 +19,20 @@ pub struct Shape {
 #[derive(Clone, Copy, Debug)]
 pub struct Latent {
     pub rank: usize,
-    /// 0: queries in one product.
+    /// 0: queries are one product.
     pub query_rank: usize,
-    /// Numbers of a key that turn, and that do not.
+    /// Number of dimensions of a key with RoPE, and without.
     pub turning: usize,
     pub still: usize,
     pub value_dim: usize,
-    /// Both products of keys and values in one tensor.
+    /// True if both products of keys and values are in one tensor.
     pub joined: bool,
 }
 
-/// The parts that Gemma 4 alone has.
+/// The parts that only Gemma 4 has.
 #[derive(Clone, Copy, Debug)]
 pub struct Gemma4 {
-    /// Layers with keys and values of their own, the first ones.
+    /// Number of layers with their own keys and values, the first ones.
     pub own: usize,
     /// Width of the input of each layer.
     pub inputs: usize,
@@ -50,7 +49,7 @@ impl Net {
         self.shapes.get(layer).copied().unwrap_or(common)
     }
 
-    /// Keys and values of all heads, which have turned; the engine never computes these.
+    /// Returns keys (after RoPE) and values of all heads, which the engine never computes.
     pub fn latent(&self, w: &Weights, latent: Latent, l: usize, t: usize, h: &[f64]) -> [Vec<f64>; 3] {
         let Latent { rank, turning, still, value_dim, joined, .. } = latent;
         let p = format!("blk.{l}.");
@@ -76,7 +75,7 @@ impl Net {
                 k.extend(both.chunks(rank).take(still).map(dot));
                 v.extend(both.chunks(rank).skip(still).map(dot));
             } else {
-                // As it absorbs queries: transposed.
+                // Transposed, as it is absorbed into the queries.
                 let of_key = &w[&format!("{p}attn_k_b.weight")][head * rank * still..(head + 1) * rank * still];
                 let column = |i: usize| of_key.iter().skip(i).step_by(still).copied().collect::<Vec<f64>>();
                 k.extend((0..still).map(|i| dot(&column(i))));
@@ -88,7 +87,7 @@ impl Net {
         [q, k, v]
     }
 
-    /// Queries, keys and values of a layer of Gemma 4; no keys and values where it reads those of another.
+    /// Returns queries, keys and values of a layer of Gemma 4; no keys and values if it reads another layer's.
     pub fn gemma4_qkv(&self, w: &Weights, own: bool, l: usize, h: &[f64]) -> [Vec<f64>; 3] {
         let part = |name: &str| self.linear(w, &format!("blk.{l}.{name}"), h);
         if !own {
@@ -100,7 +99,7 @@ impl Net {
         [part("attn_q"), part("attn_k"), v]
     }
 
-    /// The feed-forward block of Gemma 4, whose experts stand beside the dense block and read the residual stream `x`.
+    /// Computes the feed-forward block of Gemma 4, dense and with experts; the experts read the residual stream `x`.
     pub fn gemma4_ffn(&self, w: &Weights, p: &str, x: &[f64], h: &[f64]) -> Vec<f64> {
         let mut out = self.dense(w, p, "", h);
         let Some(router) = w.get(&format!("{p}ffn_gate_inp.weight")) else { return out };
@@ -118,7 +117,7 @@ impl Net {
         out
     }
 
-    /// The inputs of all layers for a token whose embedding is `x`.
+    /// Returns the inputs of all layers for a token whose embedding is `x`.
     pub fn layer_inputs(&self, w: &Weights, gemma: Gemma4, id: usize, x: &[f64]) -> Vec<f64> {
         let all = self.layers * gemma.inputs;
         let mut inputs = self.linear(w, "per_layer_model_proj", x);
@@ -129,7 +128,7 @@ impl Net {
         inputs.iter().zip(token).map(|(v, token)| (v + scale * token) / 2f64.sqrt()).collect()
     }
 
-    /// The end of a layer of Gemma 4.
+    /// Computes the end of a layer of Gemma 4.
     pub fn add_layer_input(&self, w: &Weights, p: &str, x: &mut [f64], input: &[f64]) {
         let mut gate = self.linear(w, &format!("{p}inp_gate"), x);
         gate.iter_mut().zip(input).for_each(|(g, v)| *g = self.activate(*g) * v);
@@ -172,7 +171,7 @@ impl Writer<'_> {
         self.norm("per_layer_proj_norm", gemma.inputs);
     }
 
-    /// The parts of a layer of Gemma 4 beside attention and the feed-forward block.
+    /// Adds the tensors of a layer of Gemma 4 other than attention and feed-forward.
     pub fn gemma4_layer(&mut self, p: &str, gemma: Gemma4, has_experts: bool) {
         let d = self.tiny.net.hidden;
         let name = |part: &str| format!("{p}{part}");
@@ -193,7 +192,7 @@ impl Writer<'_> {
     }
 }
 
-/// One of each architecture whose layers differ, made from what `new` gives for its name.
+/// Returns one network of each architecture whose layers differ, derived from `new(name)`.
 pub fn architectures(
     new: &dyn Fn(&'static str) -> Tiny,
     experts: &dyn Fn(&mut Tiny, Score),
@@ -251,7 +250,7 @@ pub fn architectures(
                 t.floats = vec![("expert_weights_scale", 2.5)];
                 t.ints.extend([("expert_group_count", 4), ("expert_group_used_count", 2), ("expert_gating_func", 2)]);
                 t.flags = vec![("expert_weights_norm", true)];
-                // The seed makes no near-tie between experts.
+                // With this seed, no two experts are nearly tied.
                 t.seed = 29;
             }),
         ),
@@ -297,7 +296,7 @@ pub fn architectures(
                     ("embedding_length_per_layer_input", dim.max(32) as u32),
                 ];
                 t.net.head_dim = 2 * dim;
-                // Each pair of the full layers has a divisor; the last ones do not turn.
+                // Each pair of the full layers has a divisor; the last pairs have no RoPE.
                 let divisors: Vec<f32> =
                     (0..dim).map(|i| if i < dim / 2 { 1.0 + i as f32 / 8.0 } else { 1e30 }).collect();
                 for (inv, window) in t.net.inv_freq.iter_mut().zip(&t.net.window) {

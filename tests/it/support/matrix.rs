@@ -58,7 +58,7 @@ impl MatrixSource for Matrix {
     }
 }
 
-/// Rows of heads with rotary pairs side by side, put so that a pair is half a head apart.
+/// Reorders the rows of heads from adjacent RoPE pairs to pairs half a head apart.
 pub fn halves(values: &[f64], head_dim: usize, cols: usize) -> Vec<f64> {
     let row = |i: usize| &values[i * cols..(i + 1) * cols];
     let order = |i: usize| i / head_dim * head_dim + i % head_dim % (head_dim / 2) * 2 + i % head_dim / (head_dim / 2);

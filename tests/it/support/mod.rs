@@ -1,4 +1,4 @@
-//! Helpers that tests share. Programs of their own have them by `mod it { pub mod support; }`.
+//! Helpers shared by tests. Separate test programs include them by `mod it { pub mod support; }`.
 
 pub mod adapter_file;
 pub mod adapters;

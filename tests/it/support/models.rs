@@ -1,4 +1,4 @@
-//! Models of tests, loaded on the CPU, and their sessions.
+//! Models for tests, loaded on the CPU, and their sessions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::gguf::Gguf;
 use super::save::logits_of_each;
 use super::tiny::PROMPT;
 
-/// Options of a load on the CPU.
+/// Returns the options of a load on the CPU.
 pub fn cpu<'a>() -> LoadOptions<'a> {
     LoadOptions { device: 1, ..Default::default() }
 }
@@ -21,7 +21,7 @@ pub fn runtime(threads: u32) -> Arc<Runtime> {
     Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap()
 }
 
-/// A load in a runtime.
+/// Returns the parameters of a load in a runtime.
 pub fn on<'a>(runtime: Arc<Runtime>, options: LoadOptions<'a>) -> LoadParams<'a> {
     LoadParams { runtime: Some(runtime), options, ..Default::default() }
 }
@@ -30,17 +30,17 @@ pub fn load(path: &Path) -> Arc<Model> {
     Model::load(path, cpu()).unwrap()
 }
 
-/// A model that computes with so many threads.
+/// Loads a model that computes with this number of threads.
 pub fn load_threads(path: &Path, threads: u32) -> Arc<Model> {
     Model::load(path, on(runtime(threads), cpu())).unwrap()
 }
 
-/// A model that computes with so many threads and an instruction set; `None`: the fastest.
+/// Loads a model for this number of threads and this instruction set; `None`: the fastest.
 pub fn load_isa(path: &Path, threads: u32, isa: Option<Isa>) -> Arc<Model> {
     Model::load(path, LoadParams { isa, ..on(runtime(threads), cpu()) }).unwrap()
 }
 
-/// A model of a file, which lasts as long as the load.
+/// Loads a model from a file that exists only during the load.
 pub fn load_file(file: &Gguf, threads: u32) -> Result<Arc<Model>> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tiny.gguf");
@@ -48,12 +48,12 @@ pub fn load_file(file: &Gguf, threads: u32) -> Result<Arc<Model>> {
     Model::load(&path, on(runtime(threads), cpu()))
 }
 
-/// The logits after each token of the prompt.
+/// Returns the logits after each token of the prompt.
 pub fn logits(path: &Path) -> Vec<Vec<f32>> {
     logits_of_each(&load(path), 0, None)
 }
 
-/// Parameters of a cache that rounds nothing.
+/// Returns the parameters of an unquantized KV cache.
 pub fn exact() -> CacheParams {
     CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() }
 }
@@ -62,7 +62,7 @@ pub fn session(model: &Arc<Model>) -> Session {
     Session::new(model, &CacheParams::default()).unwrap()
 }
 
-/// Appends the prompt piece by piece; the logits after each.
+/// Appends the prompt piece by piece; returns the logits after each piece.
 pub fn logits_in_pieces(session: &mut Session, piece: usize) -> Vec<Vec<f32>> {
     let pieces = PROMPT.chunks(piece).map(|tokens| {
         session.prefill(tokens, None).unwrap();

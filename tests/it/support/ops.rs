@@ -1,4 +1,4 @@
-//! Programs of a few ops with weights in memory, and the step that executes them on the CPU.
+//! Programs of a few ops with weights in memory, and a step that executes them on the CPU.
 
 use std::sync::Arc;
 
@@ -38,12 +38,12 @@ pub struct Model {
     sources: Vec<Matrix>,
     pub vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
-    /// The instruction set that it is loaded for; the best where none is named.
+    /// The instruction set to load for; `None`: the best.
     pub isa: Option<Isa>,
 }
 
 impl Model {
-    /// A sequence remembers one layer, which few programs use.
+    /// The KV cache has one layer, which few programs use.
     pub fn new(layer: KvLayer) -> Model {
         let mut builder = ProgramBuilder::default();
         assert_eq!(builder.kv_layer(layer), KvLayerId(0));
@@ -72,18 +72,18 @@ impl Model {
         (Vector(self.vectors.len() as u32 - 1), values(n, seed))
     }
 
-    /// Places in rows.
+    /// Adds a vector of indices within rows.
     pub fn places(&mut self, places: impl Iterator<Item = usize>) -> Vector {
         self.vectors.push(places.map(|place| place as f32).collect());
         Vector(self.vectors.len() as u32 - 1)
     }
 
-    /// A further layer of keys and values.
+    /// Adds a KV layer.
     pub fn layer(&mut self, layer: KvLayer) -> KvLayerId {
         self.builder.kv_layer(layer)
     }
 
-    /// A recurrent state.
+    /// Adds a recurrent state.
     pub fn recurrent(&mut self, values: usize) -> RecurrentId {
         self.builder.recurrent(values)
     }
@@ -93,7 +93,7 @@ impl Model {
         RopeTable(self.ropes.len() as u32 - 1)
     }
 
-    /// Ends the program, whose activations lie apart but for those not `kept`.
+    /// Finishes the program. Activations have separate buffers, except those that are not `kept`.
     pub fn finish_with(mut self, ops: Vec<Op>, vocab: usize, kept: &[TensorId]) -> Model {
         ops.into_iter().for_each(|op| self.builder.push(op));
         self.program = Arc::new(std::mem::take(&mut self.builder).finish(vocab, kept));

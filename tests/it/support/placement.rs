@@ -1,9 +1,9 @@
-//! The place of experts as a text, for programs that take one on their command line.
+//! Expert placement as text, for programs that take one on their command line.
 
 use realizar::engine::{Copied, Placement};
 
-/// Reads "experts=auto", "experts=cpu" (all), "experts=cpu:N" (of the first N layers that have any), "experts=cpu:A-B"
-/// (of B - A + 1 layers from A on) or "experts=gpu:BYTES", each also with ",copied=ROWS" or ",copied=never" after it.
+/// Parses "experts=auto", "experts=cpu" (all), "experts=cpu:N" (the first N layers with experts), "experts=cpu:A-B"
+/// (layers A to B) or "experts=gpu:BYTES", each optionally followed by ",copied=ROWS" or ",copied=never".
 pub fn placement(text: &str) -> Option<(Placement, Copied)> {
     let (place, copied) = match text.split_once(",copied=") {
         None => (text, Copied::Measured),

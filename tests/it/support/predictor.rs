@@ -1,4 +1,4 @@
-//! The layer that predicts a further token: in tiny models, in the float64 reference, and in the engine without jobs.
+//! The MTP layer: in tiny models, in the f64 reference, and in the engine without jobs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::reference::{Net, Weights};
 use super::tiny::Tiny;
 
 impl Tiny {
-    /// Adds a layer that predicts a further token.
+    /// Adds an MTP layer.
     pub fn predicting(mut self) -> Tiny {
         self.net.predicts = true;
         self.net.window.push(0);
@@ -30,8 +30,8 @@ impl Tiny {
 }
 
 impl Net {
-    /// Multi-token prediction: logits of the token behind each but the first, from the state of the network ahead of
-    /// it; the last `n` were predicted, and have the layer's own results in the place of those states.
+    /// Multi-token prediction: returns the logits after each token but the first, from the trunk's hidden state before
+    /// it. For the last `n` tokens, which were predicted, the layer's own results replace these hidden states.
     pub fn predict(&self, w: &Weights, ids: &[u32], n: usize) -> Vec<Vec<f64>> {
         let (d, p) = (self.hidden, format!("blk.{}.nextn.", self.layers));
         let mut states = self.states(w, &ids[..ids.len() - n - 1]);
@@ -65,7 +65,7 @@ pub fn spec(program: &Program) -> SequenceSpec {
     SequenceSpec { layers, recurrent, capacity: 32, k_type: quant::F32, v_type: quant::F32, max_step: 32 }
 }
 
-/// Runs a program over tokens, its input, if any, being some hidden states; the logits of every row.
+/// Runs a program over tokens, with hidden states as input if given; returns the logits of every row.
 fn run(
     backend: &Backend,
     program: &Arc<Program>,
@@ -90,7 +90,7 @@ fn run(
     (executor, logits)
 }
 
-/// The weights of a network on the CPU.
+/// Returns the weights of a network on the CPU.
 pub fn backend(network: &Network, program: &Arc<Program>, beside: Vec<Arc<Program>>) -> Backend {
     let options = LoadOptions { device: CPU_DEVICE, ..Default::default() };
     let load = Load { beside, ..Load::new(&options, LIMITS, spec(program)) };
@@ -98,8 +98,8 @@ pub fn backend(network: &Network, program: &Arc<Program>, beside: Vec<Arc<Progra
     Backend::load(program, &network.weights(), &pool, &load, &mut |_, _| Ok(())).unwrap()
 }
 
-/// Logits of the network, of the layer behind all tokens but the first, and of both once it has read `more` and its own
-/// result too.
+/// Returns the logits of the network, of the MTP layer after all tokens but the first, and of both after `more` and the
+/// layer's own result.
 pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
     let source = Source::open(path, Access::Read).unwrap();
     let network = arch::network(&source, None, true).unwrap();

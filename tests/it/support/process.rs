@@ -1,9 +1,8 @@
-//! Tests that change their process for good.
+//! Tests that change their process permanently.
 
 use std::process::Command;
 
-/// Tells whether this is a process of its own for a test that gives its process a GPU driver. If not, runs the test in
-/// one.
+/// True in a separate process for a test that installs a GPU driver; otherwise runs the test in such a process.
 pub fn in_own_process(test: &str) -> bool {
     const OWN: &str = "REALIZAR_OWN_PROCESS";
     if std::env::var_os(OWN).is_some() {

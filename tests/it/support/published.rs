@@ -1,4 +1,4 @@
-//! A published model as `data/folders` has it, whose weights follow from the names of its tensors.
+//! A published model from `data/folders`, whose weights are derived from the names of its tensors.
 
 use std::fs;
 use std::path::Path;
@@ -12,17 +12,17 @@ use super::safetensors;
 /// Name, type, shape and bytes.
 pub type Tensor = (String, &'static str, Vec<u64>, Vec<u8>);
 
-/// The tokens of which make.py has the results.
+/// The tokens for which make.py computed results.
 pub const PROMPT: [u32; 10] = [1, 5, 9, 3, 7, 2, 11, 4, 8, 6];
 
 pub struct Published {
     pub config: String,
-    /// The configuration as transformers saves it again.
+    /// The configuration as saved again by transformers.
     pub saved_again: String,
     pub generation: String,
     pub tensors: Vec<Tensor>,
-    /// Logits of the last token, in a decoder with an encoder of the prompt as a source and behind it, or its hidden
-    /// state where the model has no head; the scores of a classifier.
+    /// Logits of the last token (in an encoder-decoder with the prompt as both source and text), hidden state of a
+    /// model without a head, or scores of a classifier.
     pub expected: Vec<f32>,
     pub is_headless: bool,
     pub ranks: bool,
@@ -54,14 +54,14 @@ impl Published {
         }
     }
 
-    /// The model in a file of `data/folders`.
+    /// Returns the model in a file of `data/folders`.
     pub fn of(name: &str) -> Published {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/folders");
         Published::read(&data.join(format!("{name}.json")))
     }
 }
 
-/// The weights of a tensor, as `weights` of make.py has them: uniform numbers from a counter and the name.
+/// Returns the weights of a tensor, as `weights` of make.py: uniform numbers from a counter and the name.
 pub fn weights(name: &str, shape: &[u64]) -> Vec<f32> {
     let seed =
         name.bytes().fold(14695981039346656037u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(1099511628211));
@@ -91,7 +91,7 @@ pub fn put_weights(path: &Path, tensors: &[Tensor]) {
     fs::write(path, safetensors::file(&tensors)).unwrap();
 }
 
-/// Root of the mean square difference over that of what is expected.
+/// Root mean square of the difference, relative to that of the expected values.
 pub fn relative_rms(got: &[f32], expected: &[f32]) -> f64 {
     assert_eq!(got.len(), expected.len());
     let square = |x: f64| x * x;
@@ -119,20 +119,20 @@ pub fn with_key(file: Gguf, name: &str, value: &Value) -> Gguf {
     }
 }
 
-/// The values of a tensor. Those that multiply or divide are positive.
+/// Returns the values of a tensor. Factors and divisors are positive.
 fn values_of(name: &str, shape: &[u64]) -> Vec<u8> {
     let is_factor = name.ends_with(".scale") || name == "rope_freqs.weight";
     let value = |x: f32| if is_factor { 1.5 + 2.0 * x } else { x };
     weights(name, shape).into_iter().flat_map(|x| value(x).to_le_bytes()).collect()
 }
 
-/// Integers of 32 bits: different ones of eight experts for each id.
+/// Returns 32-bit integers: different experts of eight for each id.
 fn experts_of_ids(shape: &[u64]) -> Vec<u8> {
     let of_id = |id| (0..shape[1]).flat_map(move |i| ((7 * id + 3 * i) as i32 % 8).to_le_bytes());
     (0..shape[0]).flat_map(of_id).collect()
 }
 
-/// The file that `data/architectures` tells the keys and the shapes of.
+/// Returns the file whose keys and shapes `data/architectures` lists.
 pub fn file_of(data: &Value) -> Gguf {
     let keys = data["keys"].as_object().unwrap();
     let mut file = keys.iter().fold(Gguf::new(), |file, (name, value)| with_key(file, name, value));

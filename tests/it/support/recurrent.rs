@@ -1,4 +1,4 @@
-//! Layers with a recurrence in float64, token after token, and the tensors that they have.
+//! Recurrent layers in f64, token by token, and their tensors.
 
 use super::reference::{Net, QkNorm, Weights};
 use super::tiny::Tiny;
@@ -50,7 +50,7 @@ pub enum Kind {
 }
 
 impl Mixer {
-    /// The tensors of a layer.
+    /// Returns the tensors of a layer.
     pub fn parts(self, hidden: usize) -> Vec<Part> {
         let part = |name, rows, cols, kind| Part { name, rows, cols, kind };
         let matrix = |name, rows, cols| part(name, rows, cols, Kind::Matrix);
@@ -91,7 +91,7 @@ impl Mixer {
         }
     }
 
-    /// The layer's result for each token, from the normed residual stream.
+    /// Returns the layer's result for each token, from the normalized residual stream.
     pub fn mix(self, net: &Net, w: &Weights, p: &str, xs: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let linear = |name: &str, x: &[f64]| net.linear(w, &format!("{p}{name}"), x);
         match self {
@@ -185,7 +185,7 @@ fn unit(x: &[f64], eps: f64) -> Vec<f64> {
     x.iter().map(|v| v / length).collect()
 }
 
-/// Causal convolution of each channel by a kernel `[channels, taps]`.
+/// Causal convolution of each channel with a kernel `[channels, taps]`.
 fn conv(xs: Vec<Vec<f64>>, kernel: &[f64], bias: Option<&Vec<f64>>, taps: usize) -> Vec<Vec<f64>> {
     let channel = |t: usize, c: usize| {
         let inputs = (0..taps).filter_map(|j| Some(kernel[c * taps + j] * xs[(t + j + 1).checked_sub(taps)?][c]));
@@ -194,7 +194,7 @@ fn conv(xs: Vec<Vec<f64>>, kernel: &[f64], bias: Option<&Vec<f64>>, taps: usize)
     (0..xs.len()).map(|t| (0..xs[t].len()).map(|c| channel(t, c)).collect()).collect()
 }
 
-/// One network with each kind of layer, made from what `new` gives for its name.
+/// Returns one network with each kind of layer, derived from `new(name)`.
 pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
     vec![
         (

@@ -1,5 +1,5 @@
-//! An independent forward pass in float64: no cache, nothing fused, the whole sequence at once. It shares no code
-//! with the engine; only the weights' values come through the library's block codecs, which have tests of their own.
+//! An independent forward pass in f64: no cache, nothing fused, the whole sequence at once. Shares no code with the
+//! engine, except that weights are decoded by the library's block codecs, which have tests of their own.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub enum Activation {
     Silu,
     Gelu,
     Relu2,
-    /// That of gpt-oss, in experts.
+    /// The activation of gpt-oss, in experts.
     ClampedSwiglu,
 }
 
@@ -46,18 +46,18 @@ pub struct Moe {
     pub groups: usize,
     pub groups_used: usize,
     pub scale: f64,
-    /// Weights multiply the input of an expert.
+    /// True if weights multiply the input of an expert.
     pub on_input: bool,
-    /// Layers without experts, the first ones.
+    /// Number of layers without experts, the first ones.
     pub dense: usize,
-    /// A bias on the choice; on the products of experts; an expert that all tokens take, its output gated.
+    /// Bias of the selection; next, of the experts' products; next, an expert of all tokens with a gated output.
     pub choice_bias: bool,
     pub biases: bool,
     pub shared: bool,
     pub shared_gate: bool,
 }
 
-/// A network by its differences, in the names of GGUF tensors.
+/// A network described by its differences, with GGUF tensor names.
 #[derive(Clone, Debug)]
 pub struct Net {
     pub layers: usize,
@@ -72,36 +72,36 @@ pub struct Net {
     pub pre_norm: bool,
     pub post_norm: bool,
     pub qk_norm: QkNorm,
-    /// Queries and keys are normalised after they have turned.
+    /// True if queries and keys are normalized after RoPE.
     pub late_qk_norm: bool,
-    /// The norm ahead of the feed-forward block.
+    /// The norm before the feed-forward block.
     pub ffn_norm: &'static str,
-    /// Attention and feed-forward block read the same residual stream.
+    /// True if attention and feed-forward block read the same residual stream.
     pub parallel: bool,
     pub activation: Activation,
     pub gated: bool,
     pub learned_positions: bool,
     pub adjacent_pairs: bool,
-    /// Per layer: angle of each pair per position, already scaled; none where a layer does not rotate.
+    /// Per layer: scaled angle of each RoPE pair per position; empty for layers without RoPE.
     pub inv_freq: Vec<Vec<f64>>,
     pub rope_magnitude: f64,
     /// Per layer; 0: none.
     pub window: Vec<usize>,
-    /// A window begins at its last multiple rather than as many tokens ago.
+    /// True if a window begins at its last multiple instead of sliding.
     pub chunked: bool,
     /// ALiBi with slopes from `2^(-alibi/n)` on; 0: none.
     pub alibi: f64,
     pub sinks: bool,
-    /// Norms without weights.
+    /// True if norms have no weights.
     pub bare_norms: bool,
-    /// A norm on the embedding.
+    /// True if the embedding has a norm.
     pub embedding_norm: bool,
     /// Bound of queries, keys and values; 0: none.
     pub clamp: f64,
-    /// Queries of layers that do not rotate, or of all where every layer does, grow by
-    /// `1 + slope * ln(floor((t + offset) / length) + 1)`: slope, length, offset.
+    /// Queries of layers without RoPE, or of all if every layer has RoPE, are multiplied by `1 + slope * ln(floor((t +
+    /// offset) / length) + 1)`: slope, length, offset.
     pub growth: [f64; 3],
-    /// RMS without weights of heads that have turned.
+    /// True for an RMS norm without weights of heads after RoPE.
     pub turned_rms: bool,
     pub embedding_scale: f64,
     pub residual_scale: f64,
@@ -110,16 +110,16 @@ pub struct Net {
     pub logit_scale: f64,
     pub logit_softcap: f64,
     pub moe: Option<Moe>,
-    /// Per layer; none: attention in all.
+    /// Per layer; empty: attention in all.
     pub mixers: Vec<Mixer>,
-    /// Behind the query of each head stands a gate, by whose sigmoid its output is multiplied.
+    /// True if each head's query is followed by a gate, whose sigmoid multiplies the head's output.
     pub gated_attention: bool,
     pub output_norm: &'static str,
-    /// Per layer; none where all are alike.
+    /// Per layer; empty if all are alike.
     pub shapes: Vec<Shape>,
     pub latent: Option<Latent>,
     pub gemma4: Option<Gemma4>,
-    /// A layer behind the others predicts a further token.
+    /// True if an MTP layer follows the others.
     pub predicts: bool,
 }
 
@@ -187,7 +187,7 @@ impl Net {
         weight.chunks(x.len()).enumerate().map(row).collect()
     }
 
-    /// Rotates heads of a width by their position.
+    /// Applies RoPE to heads of this width.
     pub fn turn(&self, layer: usize, x: &mut [f64], position: usize, head_dim: usize) {
         for head in x.chunks_mut(head_dim) {
             let inv = &self.inv_freq[layer];
@@ -204,7 +204,7 @@ impl Net {
         activate(self.activation, x)
     }
 
-    /// `down(tensor(gate x) * up x)`, or `down(tensor(up x))`, of the tensors with an ending of their names.
+    /// Computes `down(tensor(gate x) * up x)`, or `down(tensor(up x))`, of the tensors with this name ending.
     pub fn dense(&self, w: &Weights, p: &str, ending: &str, x: &[f64]) -> Vec<f64> {
         let part = |name: &str, x: &[f64]| self.linear(w, &format!("{p}ffn_{name}{ending}"), x);
         let mut h = part("up", x);
@@ -225,7 +225,7 @@ impl Net {
         self.experts(w, p, x, moe, score)
     }
 
-    /// The sum over the experts that the scores of a router choose.
+    /// Returns the sum over the experts selected by the scores of a router.
     pub fn experts(&self, w: &Weights, p: &str, x: &[f64], moe: Moe, mut score: Vec<f64>) -> Vec<f64> {
         match moe.score {
             Score::Softmax => softmax(&mut score),
@@ -282,12 +282,12 @@ impl Net {
         out
     }
 
-    /// The part of a layer that mixes tokens.
+    /// Returns the part of a layer that mixes tokens.
     pub fn mixer(&self, layer: usize) -> Mixer {
         self.mixers.get(layer).copied().unwrap_or(Mixer::Attention)
     }
 
-    /// The layer's result for each token from the residual stream of all.
+    /// Returns the layer's result for each token, from the residual stream of all tokens.
     fn mix(&self, w: &Weights, layer: usize, p: &str, xs: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let norm = |x: &Vec<f64>| {
             let mut h = x.clone();
@@ -297,7 +297,7 @@ impl Net {
         self.mixer(layer).mix(self, w, p, &xs.iter().map(norm).collect::<Vec<_>>())
     }
 
-    /// Factor of the queries of a layer at a position.
+    /// Returns the factor of the queries of a layer at a position.
     fn growth(&self, layer: usize, t: usize) -> f64 {
         let [slope, length, offset] = self.growth;
         let rotates = !self.inv_freq[layer].is_empty();
@@ -307,19 +307,19 @@ impl Net {
         1.0 + slope * (((t as f64 + offset) / length).floor() + 1.0).ln()
     }
 
-    /// ALiBi's slope of a head: powers of two, for heads beyond a power of two in between.
+    /// Returns the ALiBi slope of a head: powers of two; heads beyond a power of two get slopes in between.
     fn slope(&self, head: usize) -> f64 {
         let n = 1usize << self.heads.ilog2();
         let exponent = if head < n { (head + 1) as f64 } else { (head - n) as f64 + 0.5 };
         if self.alibi == 0.0 { 0.0 } else { 2f64.powf(-self.alibi / n as f64 * exponent) }
     }
 
-    /// Logits of every position, `[ids.len()][vocab]`.
+    /// Returns the logits of every position, `[ids.len()][vocab]`.
     pub fn forward(&self, w: &Weights, ids: &[u32]) -> Vec<Vec<f64>> {
         self.states(w, ids).iter().map(|x| self.logits(w, x)).collect()
     }
 
-    /// The hidden states of which `forward` makes logits.
+    /// Returns the hidden states from which `forward` computes logits.
     pub fn states(&self, w: &Weights, ids: &[u32]) -> Vec<Vec<f64>> {
         let d = self.hidden;
         let row = |table: &str, i: usize| w[table][i * d..(i + 1) * d].to_vec();
@@ -352,10 +352,10 @@ impl Net {
         y.into_iter().map(|v| cap(v * self.logit_scale, self.logit_softcap)).collect()
     }
 
-    /// Some layers, of the residual stream of all tokens.
+    /// Runs some layers on the residual stream of all tokens.
     pub fn blocks(&self, w: &Weights, layers: Range<usize>, xs: &mut [Vec<f64>], inputs: &[Vec<f64>]) {
         let d = self.hidden;
-        // Keys and values of the last layer without and with a window.
+        // Keys and values of the last layer without a window, and of the last one with a window.
         let mut kept = [(vec![], vec![]), (vec![], vec![])];
         for l in layers {
             let p = format!("blk.{l}.");
@@ -490,7 +490,7 @@ impl Net {
     }
 }
 
-/// Root-mean-square difference over the standard deviation of the reference.
+/// Root-mean-square difference, relative to the standard deviation of the reference.
 pub fn relative_rms(reference: &[Vec<f64>], got: &[Vec<f32>]) -> f64 {
     let all: Vec<f64> = reference.iter().flatten().copied().collect();
     let mean = all.iter().sum::<f64>() / all.len() as f64;

@@ -1,4 +1,4 @@
-//! Replies as tests read them: parts of one kind joined, from tokens of a published vocabulary, of bytes, and of bytes
+//! Parsed replies for tests: events of one kind joined, from tokens of a published vocabulary, of bytes, and of bytes
 //! with control tokens.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub fn tokenizer() -> &'static Tokenizer {
     MODEL.tokenizer().unwrap()
 }
 
-/// A token for each byte.
+/// Returns one token per byte.
 pub fn bytes(text: &[u8]) -> Vec<u32> {
     text.iter().map(|&b| 3 + u32::from(b)).collect()
 }
@@ -26,7 +26,7 @@ pub struct Got {
     pub unparsed: String,
     pub ids: Vec<String>,
     pub calls: Vec<(String, String)>,
-    /// Set by the end: true where something was not understood, and half a tag.
+    /// Set at the end: true if something was unparsed, and an incomplete tag.
     pub end: Option<bool>,
     pub tag: String,
 }
@@ -67,10 +67,10 @@ pub fn parse(reply: &Arc<Reply>, tokens: &[u32], at_once: bool) -> Got {
     got
 }
 
-/// Parses a reply that comes in tokens, in bytes and at once, which has to be the same.
+/// Parses a reply as tokens, as bytes and as a whole, with equal results.
 pub fn parsed(reply: &Arc<Reply>, text: &str) -> Got {
     let mut tokens = Vec::new();
-    // This vocabulary begins texts with a space of its own, and a line end is one token: the reply goes on behind both.
+    // This vocabulary begins texts with a space, and a line end is one token: the reply follows both.
     tokenizer().encode(&format!("\n{text}"), false, false, &mut tokens).unwrap();
     tokens.drain(..2);
     let got = parse(reply, &bytes(text.as_bytes()), false);
@@ -79,7 +79,7 @@ pub fn parsed(reply: &Arc<Reply>, text: &str) -> Got {
     got
 }
 
-/// A vocabulary of bytes and control tokens.
+/// Returns a vocabulary of bytes and control tokens.
 pub fn with_controls(names: &[&str]) -> Tokenizer {
     let bytes: Vec<String> = (0..256).map(|b| format!("<0x{b:02X}>")).collect();
     let plain = ["<unk>", "<s>", "</s>"].into_iter().chain(bytes.iter().map(String::as_str));
@@ -101,7 +101,7 @@ pub fn with_controls(names: &[&str]) -> Tokenizer {
     Tokenizer::from_metadata(&mut m).unwrap()
 }
 
-/// The tokens of a text in a vocabulary of `with_controls`.
+/// Returns the tokens of a text in a vocabulary of `with_controls`.
 pub fn tokens_with(controls: &[&str], text: &str) -> Vec<u32> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -122,7 +122,7 @@ pub fn tokens_with(controls: &[&str], text: &str) -> Vec<u32> {
     tokens
 }
 
-/// A reply in which the names stand for control tokens, and in which they are text.
+/// Parses a reply in which the names are control tokens, and in which they are text.
 pub fn parsed_with(tokenizer: &Tokenizer, controls: &[&str], reply: &Arc<Reply>, text: &str, is_whole: bool) -> Got {
     let tokens = tokens_with(controls, text);
     let (mut parser, mut got) = (ReplyParser::new(reply.clone(), Stops::default()), Got::default());

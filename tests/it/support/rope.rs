@@ -1,16 +1,16 @@
-//! Rotary scalings in float64, from the papers and the definitions of `transformers` (`modeling_rope_utils.py`).
+//! RoPE scalings in f64, from the papers and the definitions of `transformers` (`modeling_rope_utils.py`).
 
 use std::f64::consts::PI;
 
 use super::tiny::inv_freq;
 
-/// Every position is `factor` times nearer (arXiv 2306.15595).
+/// Linear scaling: positions are divided by `factor` (arXiv 2306.15595).
 pub fn linear(base: f64, dims: usize, factor: f64) -> Vec<f64> {
     inv_freq(base, dims).into_iter().map(|f| f / factor).collect()
 }
 
-/// By wavelength: short ones stay, those longer than the trained context over `low` are divided, those between are
-/// mixed.
+/// By wavelength: short wavelengths are unchanged, wavelengths above the trained context divided by `low` are scaled by
+/// `factor`, and wavelengths in between are interpolated.
 pub fn llama3(base: f64, dims: usize, factor: f64, low: f64, high: f64, trained: f64) -> Vec<f64> {
     let scaled = |f: f64| {
         let wavelength = 2.0 * PI / f;
@@ -41,12 +41,12 @@ pub fn yarn(base: f64, dims: usize, factor: f64, trained: f64, beta_fast: f64, b
     inv_freq(base, dims).into_iter().enumerate().map(mix).collect()
 }
 
-/// The factor of YaRN on sine and cosine: the root of its equation 22 times `m`.
+/// YaRN's factor on sine and cosine: the root of its equation 22 with multiplier `m`.
 pub fn yarn_magnitude(m: f64, factor: f64) -> f64 {
     0.1 * m * factor.ln() + 1.0
 }
 
-/// A divisor for each pair (arXiv 2402.13753).
+/// One divisor per pair (arXiv 2402.13753).
 pub fn divided(base: f64, dims: usize, divisors: &[f32]) -> Vec<f64> {
     inv_freq(base, dims).iter().zip(divisors).map(|(f, d)| f / f64::from(*d)).collect()
 }

@@ -1,5 +1,4 @@
-//! Writes safetensors files, right ones and wrong ones.
-//! Layout: <https://github.com/huggingface/safetensors#format>.
+//! Writes valid and invalid safetensors files. Layout: <https://github.com/huggingface/safetensors#format>.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! A tiny model as a file, and caches as bytes.
+//! A tiny model as a file, and saved sessions as bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -10,23 +10,23 @@ use realizar::quant;
 
 use super::tiny::{PROMPT, Tiny};
 
-/// The texts of a published model.
+/// The text part of a published model.
 pub static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf"));
     Model::load(path, LoadOptions { text_only: true, ..Default::default() }).unwrap()
 });
 
-/// The folder that holds the file, the file, and what computes the reference's logits after each token of the prompt.
+/// Returns the file's folder, the file, and a function that computes the reference's logits after each prompt token.
 pub fn save(tiny: &Tiny) -> (tempfile::TempDir, PathBuf, impl Fn() -> Vec<Vec<f64>> + use<>) {
     let (bytes, net, weights) = tiny.build();
-    // WebAssembly has no name for the folder.
+    // WebAssembly has no default for the folder.
     let dir = if cfg!(target_family = "wasm") { tempfile::tempdir_in("/tmp") } else { tempfile::tempdir() }.unwrap();
     let path = dir.path().join("tiny.gguf");
     std::fs::write(&path, bytes).unwrap();
     (dir, path, move || net.forward(&weights, &PROMPT))
 }
 
-/// The logits after the prompt.
+/// Returns the logits after the prompt.
 pub fn logits_of(model: &Arc<Model>) -> Vec<f32> {
     let params = CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() };
     let mut session = Session::new(model, &params).unwrap();
@@ -34,7 +34,7 @@ pub fn logits_of(model: &Arc<Model>) -> Vec<f32> {
     session.logits().unwrap().to_vec()
 }
 
-/// The logits after each token of the prompt, one token at a time.
+/// Returns the logits after each token of the prompt, one token at a time.
 pub fn logits_of_each(model: &Arc<Model>, capacity: u32, adapter: Option<&Path>) -> Vec<Vec<f32>> {
     let params = CacheParams { k_type: quant::F32, v_type: quant::F32, capacity };
     let mut session = Session::new(model, &params).unwrap();
@@ -47,10 +47,10 @@ pub fn logits_of_each(model: &Arc<Model>, capacity: u32, adapter: Option<&Path>)
     PROMPT.iter().map(&mut one).collect()
 }
 
-/// The number of the system's error where saved bytes end early.
+/// The system error code for saved bytes that are truncated.
 pub const ENDED: i32 = 5;
 
-/// A cache as it is saved.
+/// Returns a session as it is saved.
 pub fn saved_bytes(session: &Session) -> Vec<u8> {
     let mut bytes = Vec::new();
     saved::save(session, &mut |piece| {
@@ -61,7 +61,7 @@ pub fn saved_bytes(session: &Session) -> Vec<u8> {
     bytes
 }
 
-/// A cache from saved bytes.
+/// Restores a session from saved bytes.
 pub fn restored(model: &Arc<Model>, params: &RestoreParams, mut bytes: &[u8]) -> Result<Session> {
     saved::load(model, params, &mut |out| {
         let ended = std::io::Error::from_raw_os_error(ENDED);

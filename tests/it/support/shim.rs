@@ -1,4 +1,4 @@
-//! The host shim for CUDA (`tests/cuda_shim`): the real kernels as C++, thread by thread.
+//! The host shim for CUDA (`tests/cuda_shim`): the real kernels compiled as C++, run thread by thread.
 #![allow(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use libloading::Library;
 use realizar::cuda::Driver;
 use realizar::engine::{Chooser, SamplerParams, Session, decode_batch};
 
-/// In `Shim::spoil` what makes an address null.
+/// As `by` of `Shim::spoil`: makes an address null.
 pub const NULL: i32 = i32::MIN;
 
-/// An image in place of compiled kernels: the shim has its own.
+/// An image instead of compiled kernels: the shim has its own.
 pub const IMAGE: &[u8] = b"none";
 
-/// A driver of its own: each has its own memory, thread order and failures.
+/// A separate driver, with its own memory, thread order and failures.
 pub struct Shim {
     pub driver: Arc<Driver>,
     library: Library,
     path: PathBuf,
 }
 
-/// The answer that a call writes though it succeeds: nothing, zeros, ones, the largest int.
+/// A wrong answer of a call that reports success: nothing, zeros, ones, the largest int.
 #[derive(Clone, Copy, Debug)]
 pub enum Lie {
     Nothing,
@@ -31,7 +31,7 @@ pub enum Lie {
     LargestInt,
 }
 
-/// The compiled shim, made anew when a source is newer.
+/// Returns the compiled shim, rebuilt if a source is newer.
 fn compiled() -> Option<&'static Path> {
     static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
     let compile = || {
@@ -43,7 +43,7 @@ fn compiled() -> Option<&'static Path> {
             eprintln!("skipped: the CUDA shim: an emulator cannot load what is compiled for this machine");
             return None;
         }
-        // Made by tests/ptx from what nvcc makes of the kernels.
+        // Compiled by tests/ptx from nvcc's output for the kernels.
         if let Some(driver) = std::env::var_os("CUDA_SHIM") {
             return Some(PathBuf::from(driver));
         }
@@ -87,7 +87,7 @@ fn compiled() -> Option<&'static Path> {
 
 impl Shim {
     pub fn new() -> Option<Shim> {
-        // A copy, because a library is loaded once a path. It stays loaded when the file goes.
+        // A copy, because a library is loaded once per path. It stays loaded when the file is removed.
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("libcuda.so");
         std::fs::copy(compiled()?, &path).unwrap();
@@ -97,7 +97,7 @@ impl Shim {
         Some(Shim { driver, library, path })
     }
 
-    /// The driver as one that nobody has a verdict on.
+    /// Returns the driver as one without self-test results.
     pub fn open_again(&self) -> Result<Arc<Driver>, String> {
         Driver::open(&[&self.path])
     }
@@ -107,7 +107,7 @@ impl Shim {
         *unsafe { self.library.get::<F>(name.as_bytes()) }.unwrap()
     }
 
-    /// Order of threads and blocks: 0 forward, 1 reverse, 2 scrambled.
+    /// Sets the order of threads and blocks: 0 forward, 1 reverse, 2 scrambled.
     pub fn order(&self, which: i32) {
         self.function::<extern "C" fn(i32)>("shim_order")(which);
     }
@@ -116,7 +116,7 @@ impl Shim {
         self.function::<extern "C" fn(*const std::ffi::c_char, i32, i32)>("shim_fail")(call.as_ptr(), after, status);
     }
 
-    /// Has the answer `after` answers to a call from now be a lie, while `work` runs; tells whether it was told, too.
+    /// Makes the answer of a call after `after` further ones wrong while `work` runs; also returns whether it was given.
     pub fn lying<T>(&self, (call, after, lie): (&std::ffi::CStr, i32, Lie), work: impl FnOnce() -> T) -> (T, bool) {
         let tell = self.function::<extern "C" fn(*const std::ffi::c_char, i32, i32)>("shim_lie");
         tell(call.as_ptr(), after, lie as i32);
@@ -126,33 +126,33 @@ impl Shim {
         (result, was_told)
     }
 
-    /// Has a fault be one of the whole process; set anew, the process is well.
+    /// Makes faults affect the whole process; setting it again resets the process.
     pub fn poison(&self, on: bool) {
         self.function::<extern "C" fn(bool)>("shim_poison")(on);
     }
 
-    /// Has launches of a kernel find `by` added to the word at byte `at` of their parameter; "" stands for none.
+    /// Adds `by` to the word at byte `at` of the parameters of a kernel's launches; "" resets it.
     pub fn spoil(&self, kernel: &std::ffi::CStr, at: usize, by: i32) {
         self.function::<extern "C" fn(*const std::ffi::c_char, usize, i32)>("shim_spoil")(kernel.as_ptr(), at, by);
     }
 
-    /// Launches of a kernel.
+    /// Returns the number of launches of a kernel.
     pub fn launches_of(&self, kernel: &std::ffi::CStr) -> u64 {
         self.function::<extern "C" fn(*const std::ffi::c_char) -> u64>("shim_launches_of")(kernel.as_ptr())
     }
 
-    /// Has images lack a kernel.
+    /// Removes a kernel from images.
     pub fn leave_out(&self, kernel: &str) {
         let kernel = std::ffi::CString::new(kernel).unwrap();
         self.function::<extern "C" fn(*const std::ffi::c_char)>("shim_absent")(kernel.as_ptr());
     }
 
-    /// Sets the bytes of shared memory that a block may have.
+    /// Sets the maximum bytes of shared memory per block.
     pub fn shared(&self, bytes: u32) {
         self.function::<extern "C" fn(i32)>("shim_shared")(bytes as i32);
     }
 
-    /// Has the device work on for ever.
+    /// Makes the device hang.
     pub fn hang(&self, on: bool) {
         self.function::<extern "C" fn(bool)>("shim_hang")(on);
     }
@@ -162,8 +162,8 @@ impl Shim {
     }
 }
 
-/// A token for each of some sequences in one step, whose logits come to the host, because a device takes no such
-/// samplers.
+/// Decodes one token for each of several sequences in one step, with logits on the host, because devices do not support
+/// these samplers.
 #[allow(dead_code, reason = "tests of the engine on GPUs are programs of their own")]
 pub fn step_together(sessions: &mut [&mut Session], tokens: &[u32]) {
     let params = SamplerParams { presence_penalty: 0.1, penalty_window: 5000, ..Default::default() };
@@ -172,12 +172,12 @@ pub fn step_together(sessions: &mut [&mut Session], tokens: &[u32]) {
     decode_batch(sessions, tokens, &mut samplers, &mut vec![0; tokens.len()]).unwrap();
 }
 
-/// Gives the shim to tests of what no device can be made to do.
+/// Returns the shim for tests of events that no device can be made to produce.
 pub fn shim() -> Option<Shim> {
     skipped_without(Shim::new())
 }
 
-/// Says that a test is skipped where there is no shim.
+/// Reports that a test is skipped if there is no shim.
 pub fn skipped_without<T>(shim: Option<T>) -> Option<T> {
     if shim.is_none() {
         eprintln!("skipped: what only the shim can do");

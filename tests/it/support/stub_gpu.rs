@@ -1,4 +1,4 @@
-//! A GPU backend that implements the whole interface and refuses every call that would compute.
+//! A GPU backend that implements the whole interface and fails in every call that would compute.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -36,13 +36,13 @@ fn info() -> DeviceInfo {
     }
 }
 
-/// Methods that refuse.
+/// Methods that fail.
 macro_rules! refused {
     ($(fn $name:ident($self:ty $(, $argument:ty)*) -> $result:ty;)*) => {
         $(fn $name(self: $self, $(_: $argument),*) -> Result<$result> { Err(refusal(stringify!($name))) })*
     };
 }
-/// Methods that have an answer.
+/// Methods that succeed.
 macro_rules! answered {
     ($(fn $name:ident($self:ty $(, $argument:ty)*) -> $result:ty { $answer:expr })*) => {
         $(fn $name(self: $self, $(_: $argument),*) -> $result { $answer })*
@@ -100,7 +100,7 @@ impl GpuDevice for StubDevice {
     }
 }
 
-/// Everything else that a backend makes.
+/// All other objects that a backend creates.
 pub struct StubObject(pub SequenceSpec);
 
 impl GpuModel for StubObject {

@@ -1,4 +1,4 @@
-//! Tiny models with random weights: the file, and the same network for the float64 reference.
+//! Tiny models with random weights: the file, and the same network for the f64 reference.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use super::reference::{Activation, Moe, Net, Norm, QkNorm, Score, Weights};
 use realizar::quant;
 use realizar::tensor::DType;
 
-/// Specials, repeats, both ends of the vocabulary; longer than a window of 8 and than a tile of 16.
+/// Special tokens, repetitions, both ends of the vocabulary; longer than a window of 8 and a tile of 16.
 pub const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
 
-/// SplitMix64; the sum of twelve uniforms is normal enough for weights.
+/// SplitMix64; the sum of twelve uniform numbers is sufficiently normal for weights.
 pub struct Rng(pub u64);
 
 impl Rng {
@@ -33,30 +33,30 @@ impl Rng {
     }
 }
 
-/// A model to make: the network, its architecture's name, and how its file differs from the common one.
+/// A model to create: the network, its architecture's name, and the differences of its file from the common one.
 #[derive(Clone)]
 pub struct Tiny {
     pub architecture: &'static str,
     pub net: Net,
     pub dtype: DType,
-    /// Types of single tensors, by a part of their names; the first hit wins.
+    /// Types of single tensors, by a part of their names; the first match wins.
     pub types: Vec<(&'static str, DType)>,
     pub tied: bool,
-    /// Parts of each layer that have a bias, and those that have a factor.
+    /// Parts of each layer that have a bias; next, parts that have a scale.
     pub biases: &'static [&'static str],
     pub scales: &'static [&'static str],
     pub fused_qkv: bool,
     pub fused_gate_up: bool,
-    /// Keys behind `ARCHITECTURE.`.
+    /// Keys after `ARCHITECTURE.`.
     pub floats: Vec<(&'static str, f32)>,
     pub ints: Vec<(&'static str, u32)>,
     pub strings: Vec<(&'static str, &'static str)>,
     pub flags: Vec<(&'static str, bool)>,
     pub rope_base: f64,
     pub rope_factors: Option<Vec<f32>>,
-    /// Vectors beside those of the network.
+    /// Vectors in addition to the network's.
     pub tensors: Vec<(&'static str, Vec<f32>)>,
-    /// Layers without attention have no key-value heads.
+    /// True if layers without attention have 0 KV heads.
     pub heads_tell_mixers: bool,
     pub seed: u64,
     /// The token that ends a text.
@@ -140,7 +140,7 @@ impl Tiny {
         tiny.shape(256, 8, 2, 32, 512)
     }
 
-    /// Sets heads and widths, and what follows from them.
+    /// Sets heads, widths, and derived values.
     pub fn shape(mut self, hidden: usize, heads: usize, kv_heads: usize, head_dim: usize, ffn: usize) -> Tiny {
         self.net = Net { hidden, heads, kv_heads, head_dim, ffn, ..self.net };
         self.net.attention_scale = 1.0 / (head_dim as f64).sqrt();
@@ -153,7 +153,7 @@ impl Tiny {
         self
     }
 
-    /// Changes the mixture that the network has.
+    /// Modifies the network's MoE settings.
     pub fn moe(&mut self, f: impl FnOnce(&mut Moe)) {
         f(self.net.moe.as_mut().expect("a mixture"));
     }
@@ -167,13 +167,13 @@ impl Tiny {
         self.types.iter().find(|(part, _)| name.contains(part)).map_or(self.dtype, |t| t.1)
     }
 
-    /// The bytes of a GGUF file, the network and its weights as that file holds them.
+    /// Returns the bytes of a GGUF file, the network, and its weights as that file stores them.
     pub fn build(&self) -> (Vec<u8>, Net, Weights) {
         let (file, net, weights) = self.file();
         (file.build().0, net, weights)
     }
 
-    /// `build` before the file is put together.
+    /// `build` before the file is assembled.
     pub fn file(&self) -> (Gguf, Net, Weights) {
         let mut net = self.net.clone();
         if net.inv_freq.is_empty() {
@@ -258,12 +258,12 @@ impl Tiny {
     }
 }
 
-/// One of each architecture, made from what `new` gives for its name.
+/// Returns one network of each architecture, derived from `new(name)`.
 pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
     made_by(&new)
 }
 
-/// Compiled once for all that call it.
+/// Compiled once for all callers.
 fn made_by(new: &dyn Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
     let gemma = |name| {
         new(name).change(|t| {
@@ -289,7 +289,7 @@ fn made_by(new: &dyn Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
             shared: false,
             shared_gate: false,
         });
-        // As files have it: the choice of an expert is no place for rounding.
+        // As in files: the router is not quantized.
         t.types = vec![("ffn_gate_inp", quant::F32)];
     };
     let mut all = vec![
@@ -301,7 +301,7 @@ fn made_by(new: &dyn Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
             "qwen3moe",
             new("qwen3moe").change(|t| {
                 experts(t, Score::Softmax);
-                // The seed makes no near-tie between experts.
+                // With this seed, no two experts are nearly tied.
                 (t.net.qk_norm, t.seed) = (QkNorm::Head, 2);
             }),
         ),
@@ -535,7 +535,7 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes a tensor and returns its values as the file holds them.
+    /// Writes a tensor and returns its values as the file stores them.
     fn put(&mut self, name: &str, dtype: DType, dims: &[u64], values: &[f64]) -> Vec<f64> {
         let format = quant::format(dtype).unwrap();
         let values: Vec<f32> = values.iter().map(|v| *v as f32).collect();
@@ -556,7 +556,7 @@ impl Writer<'_> {
         self.stacked(&[name], &[rows as u64, cols as u64], &[rows]);
     }
 
-    /// One tensor in the file whose row ranges are several weights to the reference.
+    /// Adds one tensor whose row ranges are several weights of the reference.
     pub fn stacked(&mut self, names: &[&str], dims: &[u64], rows: &[usize]) {
         let cols = *dims.last().unwrap() as usize;
         let total = dims.iter().product::<u64>() as usize;
@@ -596,7 +596,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The bias and the factor of a part, where it has them.
+    /// Adds the bias and the scale of a part, if it has them.
     fn bias_and_scale(&mut self, prefix: &str, part: &str, len: usize) {
         if self.tiny.biases.contains(&part) {
             let name = format!("{prefix}{part}.bias");
@@ -610,7 +610,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The tensors of a layer with a recurrence.
+    /// Adds the tensors of a recurrent layer.
     fn mixer(&mut self, prefix: &str, mixer: Mixer, hidden: usize) {
         for part in mixer.parts(hidden) {
             let (name, len) = (format!("{prefix}{}", part.name), part.rows * part.cols);
@@ -743,7 +743,7 @@ impl Writer<'_> {
                     self.matrix(part, rows, d);
                 }
             } else if kv_heads == 0 {
-                // One matrix or nothing in the place of attention.
+                // One matrix or nothing replaces attention.
             } else if self.tiny.fused_qkv {
                 let names: Vec<&str> = parts.iter().map(String::as_str).collect();
                 self.stacked(&names, &[(q + 2 * kv) as u64, d as u64], &[q, kv, kv]);
@@ -797,9 +797,9 @@ impl Writer<'_> {
     }
 }
 
-/// Valid random blocks of a type that has no encoder, with values of about the spread that a network wants.
+/// Writes valid random blocks of a type without an encoder, with a spread of values suitable for a network.
 fn random_blocks(rng: &mut Rng, dtype: DType, bytes: &mut [u8], block_bytes: usize, cols: usize) {
-    // Where the f16 scales stand in a block, and the root-mean-square of what they multiply.
+    // Offsets of the f16 scales in a block, and the root mean square of the values that they multiply.
     let (scales, rms): (&[usize], f64) = match dtype {
         quant::Q2_K => (&[80, 82], 12.0),
         quant::Q3_K => (&[108], 45.0),
@@ -824,11 +824,11 @@ fn random_blocks(rng: &mut Rng, dtype: DType, bytes: &mut [u8], block_bytes: usi
             block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
         }
         match dtype {
-            // One power of two a block.
+            // One power of two per block.
             quant::MXFP4 => block[0] = (127.0 + (deviation / 3.0).log2()) as u8,
-            // A float of 8 bits for each 16 values.
+            // One 8-bit float per 16 values.
             quant::NVFP4 => block[..4].fill(((7.0 + (deviation / 2.5).log2()) * 8.0) as u8),
-            // The scale's bits lie in the high nibbles of the last four 16-bit words.
+            // The scale's bits are in the high nibbles of the last four 16-bit words.
             quant::IQ1_M => {
                 let bits = half::f16::from_f64(deviation / 7.0).to_bits();
                 for (i, word) in block[48..56].chunks_mut(2).enumerate() {
