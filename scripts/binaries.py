@@ -1,4 +1,4 @@
-"""Reads what a shared library exports and what it needs, in ELF, PE and Mach-O, without tools of the system that it is for."""
+"""Reads exports and dependencies of shared libraries (ELF, PE and Mach-O) without tools of the target system."""
 
 import struct
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from typing import List, Set
 @dataclass
 class Binary:
     exports: Set[str] = field(default_factory=set)
-    # Libraries that the loader looks for.
+    # Libraries that the loader needs.
     needed: List[str] = field(default_factory=list)
-    # Versions of the system that it asks for, such as "GLIBC_2.17" or "macos 11.0".
+    # Required system versions, such as "GLIBC_2.17" or "macos 11.0".
     versions: Set[str] = field(default_factory=set)
 
 
@@ -29,7 +29,7 @@ def elf(data: bytes) -> Binary:
         if kind == 11:  # SHT_DYNSYM
             for at in range(offset, offset + length, entry):
                 name, symbol, _, section = struct.unpack_from("<IBBH", data, at)
-                # Of a version node there is a symbol of its own, which has no section.
+                # Each version node has a symbol of its own, without a section.
                 if section not in (0, 0xFFF1) and symbol >> 4 != 0:
                     found.exports.add(text(data, names + name))
         elif kind == 6:  # SHT_DYNAMIC
@@ -85,7 +85,7 @@ def mach_o(data: bytes) -> Binary:
             symbols, n, strings, _ = struct.unpack_from("<IIII", data, at + 8)
             for i in range(n):
                 name, kind = struct.unpack_from("<IB", data, symbols + 16 * i)
-                # External, defined here, and neither private nor for debuggers.
+                # External, defined here, neither private nor a debugging symbol.
                 if kind & 1 and kind & 0xE and not kind & 0xF0:
                     found.exports.add(text(data, strings + name).removeprefix("_"))
         elif command in (0x32, 0x24):  # LC_BUILD_VERSION, LC_VERSION_MIN_MACOSX

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Reads the pages of a site and finds links, pictures and fragments within it that lead nowhere, names that a page has
-twice, and anything that a page would load from elsewhere:  scripts/check_links.py FOLDER"""
+"""Finds broken links, images and fragments within a site, duplicate names in a page, and everything that a page would
+load from another site:  scripts/check_links.py FOLDER"""
 
 import sys
 from html.parser import HTMLParser

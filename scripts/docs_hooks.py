@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: adds the pages that are made from the sources, and the tabs of snippets in every language.
+"""Hooks of MkDocs: adds pages generated from the sources, and tabs of snippets in every language.
 
 A line "[code: NAME](../snippets) in [C](../snippets/guides.c), ..." of a page becomes a tab for each file of
 docs/snippets or examples/adventure that has a section of that name, in the order of LANGUAGES. Readers of the plain

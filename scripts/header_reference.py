@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the pages of the C interface from bindings/header.json: a page a group, with constants, structs by field, types
-and functions, whose names are links to one another.
+"""Generates the pages of the C interface from bindings/header.json: one page per group, with constants, structs by
+field, types and functions, whose names are links.
 
-As a program it writes the pages below the folder given:  scripts/header_reference.py FOLDER
+As a program, writes the pages below a folder:  scripts/header_reference.py FOLDER
 """
 
 import html

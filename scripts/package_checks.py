@@ -1,6 +1,6 @@
-"""Checks of packages by the tools of their registries, as far as they are installed, and by the published rules of those
-registries whose tools only run on their servers. A check returns "ok", "open: ..." (something that an environment
-variable has to say), "not run: no TOOL", or "FAILED: ..."."""
+"""Checks of packages by the tools of their registries, if installed, and by published rules if a registry's tools run
+only on its servers. A check returns "ok", "open: ..." (a field that an environment variable must set), "not run: no
+TOOL", or "FAILED: ..."."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Debian's packages: the shared library, and what programs are built with."""
+"""Debian packages: the shared library, and the development files."""
 
 import gzip
 import hashlib

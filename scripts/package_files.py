@@ -1,5 +1,5 @@
-"""The parts that all packages of a release have in common: version, licences, the names of systems, the files of an
-installation, and archives that have the same bytes whenever and wherever they are made."""
+"""Common parts of all packages of a release: version, licenses, names of systems, files of an installation, and
+reproducible archives."""
 
 import gzip
 import importlib.util

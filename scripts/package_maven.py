@@ -1,5 +1,5 @@
-"""The package of Java as Maven Central takes it: a jar with the libraries, which the package unpacks when it is first
-used, its sources, its documentation, its pom, and the checksums of each. scripts/dist-central signs them."""
+"""The Java package for Maven Central: a jar with the libraries, which are unpacked on first use, its sources,
+documentation, pom, and their checksums. scripts/dist-central signs them."""
 
 import hashlib
 import re

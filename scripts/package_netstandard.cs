@@ -1,7 +1,7 @@
-// Makes an assembly that Mono's compiler has compiled against .NET's own assemblies refer to .NET Standard 2.1 instead:
+// Redirects the references of an assembly, compiled by Mono against .NET's own assemblies, to .NET Standard 2.1:
 // package_netstandard ASSEMBLY FRAMEWORK
-// FRAMEWORK is the folder of .NET's assemblies, whose netstandard.dll lists the types of the standard; a type that is
-// not among them is an error. The references have places for the new names, so that all else stays where it is.
+// FRAMEWORK is the folder of .NET's assemblies, whose netstandard.dll lists the types of the standard; other types are
+// an error. References have space for the new names, so that nothing else moves.
 using System;
 using System.Collections.Generic;
 using System.IO;

@@ -1,4 +1,4 @@
-"""The package of C# for NuGet: the assembly with its documentation, and the libraries of all systems."""
+"""The C# package for NuGet: the assembly with its documentation, and the libraries of all systems."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""Python's packages: a wheel for each system, and the sources, from which pip builds a wheel with cargo."""
+"""Python packages: a wheel per system, and the sources, from which pip builds a wheel with cargo."""
 
 import base64
 import hashlib

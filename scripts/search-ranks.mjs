@@ -1,6 +1,6 @@
-// Searches a built site as its own search does, with the worker that the theme runs in browsers, and compares the first
-// page of each result with a table:  node scripts/search-ranks.mjs FOLDER TABLE
-// A line of the table is a query, a tab, and the page that ranks first; several pages are separated by blanks.
+// Searches a built site with the search worker that its theme runs in browsers, and compares the first page of each
+// result with a table:  node scripts/search-ranks.mjs FOLDER TABLE
+// A line of the table is a query, a tab, and the page that must rank first; alternatives are separated by spaces.
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import vm from "node:vm";

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the page of supported models out of the tables in the sources: architectures, families of folders, block
-formats, pre-tokenizers. A table that has another form than this reads ends it with an error.
+"""Generates the page of supported models from tables in the sources: architectures, families of folders, block formats,
+pre-tokenizers. Fails if a table has an unknown form.
 
-As a program it prints the page:  scripts/supported_models.py
+As a program, prints the page:  scripts/supported_models.py
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Lays static libraries out as an XCFramework, which Xcode and Swift packages take for all of Apple's systems at once."""
+"""Assembles static libraries to an XCFramework for Xcode and Swift packages, for all of Apple's systems."""
 
 import plistlib
 import shutil
