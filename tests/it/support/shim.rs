@@ -116,7 +116,7 @@ impl Shim {
         self.function::<extern "C" fn(*const std::ffi::c_char, i32, i32)>("shim_fail")(call.as_ptr(), after, status);
     }
 
-    /// Makes the answer of a call after `after` further ones wrong while `work` runs; also returns whether it was given.
+    /// Makes the answer of a call after `after` further ones wrong during `work`; also returns whether it was given.
     pub fn lying<T>(&self, (call, after, lie): (&std::ffi::CStr, i32, Lie), work: impl FnOnce() -> T) -> (T, bool) {
         let tell = self.function::<extern "C" fn(*const std::ffi::c_char, i32, i32)>("shim_lie");
         tell(call.as_ptr(), after, lie as i32);
