@@ -169,7 +169,7 @@ impl<'a> Reader<'_, 'a> {
     fn expected(&self, what: &str) -> Error {
         match self.peek() {
             None => self.error(format_args!("EOF where {what} is expected")),
-            Some(_) => self.error(format_args!("{what} is missing")),
+            Some(_) => self.error(format_args!("expected {what}")),
         }
     }
 
@@ -427,7 +427,7 @@ mod tests {
             ("NaN".into(), "expected a value"),
             ("[1,]".into(), "expected a value"),
             ("{,}".into(), "expected a string"),
-            ("01".into(), "trailing"),
+            ("01".into(), "characters after the value"),
             ("+1".into(), "expected a value"),
             ("-".into(), "EOF where a digit"),
             ("1.".into(), "digit"),
@@ -438,7 +438,7 @@ mod tests {
             ("tru".into(), "expected a value at line 1 column 1"),
             ("[\n  -Infinity]".into(), "expected a value at line 2 column 3"),
             ("".into(), "EOF"),
-            ("1 2".into(), "trailing"),
+            ("1 2".into(), "characters after the value"),
         ] {
             let error = parse(&text).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
