@@ -1,5 +1,5 @@
-"""Exceptions: one for each status, derived from the exception that Python has for it where there is one. The build
-writes this file: `make header`."""
+"""Exceptions: one for each status, derived from the exception that Python has for it where there is one. The build writes
+this file: `make header`."""
 
 from typing import Dict, Type
 
@@ -7,9 +7,9 @@ from . import _header as _c
 
 
 class Error(Exception):
-    """A call failed. `code` is its status, and `name` the name of the status, such as "RZ_ERR_FORMAT"; an error that
-    Python finds ahead of the call has both too. `system_code` is the `errno` of a FileError, else 0. `needed` is the
-    capacity in tokens that would have been enough, of a ContextFull; else 0."""
+    """A call failed. `code` is its status, and `name` the name of the status, such as "RZ_ERR_FORMAT"; an error that Python finds ahead of
+    the call has both too. `system_code` is the `errno` of a FileError, else 0. `needed` is the capacity in tokens that would have been
+    enough, of a ContextFull; else 0."""
 
     code = 0
     name = ""

@@ -20,8 +20,7 @@ LARGEST = {c_float: 3.4028234663852886e38, c_double: float_info.max}
 
 
 def whole(value: Any, name: str, kind: Any = c_uint32) -> int:
-    """A whole number that fits into a type of C, which would drop the upper bits of another one. A bool is not taken as
-    0 or 1."""
+    """A whole number that fits into a type of C, which would drop the upper bits of another one. A bool is not taken as 0 or 1."""
     least, most = RANGES[kind]
     with suppress(TypeError):
         if not isinstance(value, bool) and least <= index(value) <= most:
@@ -32,8 +31,7 @@ def whole(value: Any, name: str, kind: Any = c_uint32) -> int:
 
 
 def real(value: Any, name: str, kind: Any = c_double) -> float:
-    """A number that may have a fraction, and that does not become infinite in a type of C. A bool is not taken as 0 or
-    1."""
+    """A number that may have a fraction, and that does not become infinite in a type of C. A bool is not taken as 0 or 1."""
     from ._errors import InvalidArgument
 
     if isinstance(value, Real) and not isinstance(value, bool):
