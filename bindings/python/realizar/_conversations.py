@@ -34,16 +34,16 @@ class ConversationInfo(NamedTuple):
 
     n_messages: int
     first_in_prompt: int
-    """The first message of a turn that is in prompts: not 0 where turns were left out (overflow "forget")."""
+    """Index of the first message in prompts, > 0 after turns were left out (overflow "forget")."""
     state: Optional[str]
-    """Of the reply: "prompt", "tokens", "ended"; None before the first one and after one without a message."""
+    """Phase of the reply: "prompt", "tokens", "ended"; None before the first one and after one without a message."""
     end: Optional[str]
-    """Why it has ended, as `Job.end`."""
+    """End reason of the reply, as `Job.end`."""
     stopped: Optional[str]
-    """Why its steps end now though it has not: "cancelled" or "deadline"."""
+    """The reason why its steps are stopped: "cancelled" or "deadline"."""
     prompt_tokens: int
     reused_tokens: int
-    """Tokens of the prompt that were not computed again."""
+    """Prompt tokens reused from the KV cache."""
     prompt_done: int
     n_tokens: int
     reasoning_tokens: int
@@ -52,7 +52,7 @@ class ConversationInfo(NamedTuple):
     cache_len: int
     cache_capacity: int
     n_media: int
-    """Media that messages name."""
+    """Number of media in messages."""
     prompt_ns: int
     tokens_ns: int
     first_token_ns: int

@@ -1,4 +1,4 @@
-"""The errors of calls: what the library reports, in the words of Python, and what is found ahead of a call."""
+"""The errors of calls: errors of the library, in Python's terms, and errors found before a call."""
 
 import errno
 import re

@@ -83,7 +83,7 @@ class _Callbacks:
         self.changed = threading.Condition()
         self.stops: "List[Callable[[], None]]" = []
         self.has_ended = False
-        # Functions at the exit are called from the last to the first: `end` ahead of the finalizers of handles.
+        # Exit functions run from the last to the first: `end` before the finalizers of handles.
         weakref.finalize(self, int)
         atexit.register(self.end)
         if hasattr(os, "register_at_fork"):

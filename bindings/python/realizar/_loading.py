@@ -192,14 +192,14 @@ class Plan(NamedTuple):
     cache_host: int
     cache_device: int
     cache_token: int
-    """What one more token of capacity adds to a session."""
+    """Memory per additional token of a session's capacity."""
     scratch_host: int
     scratch_device: int
     load_peak_host: int
     total_host: int
     total_device: int
     devices: Tuple[PlanDevice, ...]
-    """What lies on each GPU that has layers."""
+    """Memory on each GPU that has layers."""
     experts_host_first: int
     """The first layer on a GPU whose experts are on the CPU, and the number of them up to the last."""
     experts_host_layers: int

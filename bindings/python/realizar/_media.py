@@ -32,28 +32,28 @@ class EncoderInfo(NamedTuple):
 
     projector: str
     is_mutual: bool
-    """The rows of a picture see each other, so that one step of the model computes them."""
+    """True if the rows of an image attend to each other, so that one step must compute them all."""
     row_dim: int
     n_layers: int
     tile_side: int
-    """Pixels of the side of a tile; 0: a picture is one tile of any size."""
+    """Pixels of a tile's side; 0: an image is one tile of any size."""
     grain: int
-    """Pixels of which the sides of tiles are multiples."""
+    """Pixels; the sides of tiles are multiples of it."""
     min_rows: int
     max_rows: int
     weight_bytes: int
     scratch_bytes: int
     kinds: Tuple[str, ...]
-    """The kinds of media that it makes: "image", "audio", "vector" or "video"."""
+    """The kinds of media that it encodes: "image", "audio", "vector" or "video"."""
     sample_rate: int
-    """Samples a second that sound is brought to; 0 of pictures."""
+    """Samples per second that audio is resampled to; 0 for vision."""
 
 
 class EncoderPlan(NamedTuple):
     """Memory that an encoder takes in addition to its model's, in bytes."""
 
     max_rows: int
-    """Rows of the largest picture."""
+    """Rows of the largest image."""
     weights_host: int
     scratch_host: int
     row: int
@@ -65,29 +65,29 @@ class MediaInfo(NamedTuple):
     kind: str
     """ "image", "audio" or "video"."""
     n_rows: int
-    """Rows, each of which takes the place of a token in a session."""
+    """Rows; each occupies a token position in a session."""
     n_tokens: int
-    """Tokens of a prompt that it takes: its rows, and the model's tokens around and between them."""
+    """Tokens in a prompt: the rows, and the model's tokens around and between them."""
     row_dim: int
     columns: int
-    """Rows of a line and number of lines, of the whole picture where it is one tile, else of a tile."""
+    """Rows per line, and lines: of the image if it is one tile, otherwise of a tile."""
     lines: int
     tile_columns: int
-    """Tiles beside and above one another; 0 where the picture is one tile."""
+    """Columns and lines of tiles; 0 if the image is one tile."""
     tile_lines: int
     has_overview: bool
     width: int
-    """Pixels of the picture, turned upright; of a sound its samples and 0; 0 for rows of the caller."""
+    """Pixels of the image, turned upright; for audio the samples, and 0; 0 for rows of the caller."""
     height: int
     seen_width: int
-    """Pixels of all tiles together as the model sees them, by which places that it names are mapped back."""
+    """Pixels of all tiles after resizing, to map coordinates in replies back."""
     seen_height: int
     bytes: int
     encode_ns: int
     hash: "builtins.bytes"
-    """The same for the same pixels, parameters and encoder, whatever the format of the file was."""
+    """Equal for equal pixels, parameters and encoder, for every file format."""
     pairs: int
-    """Pairs of frames of a video, each of which has `lines` lines of `columns` rows."""
+    """Pairs of frames of a video; each has `lines` lines of `columns` rows."""
 _PIXELS = numbers_of("RZ_PIXELS_")
 _MEDIA = numbers_of("RZ_MEDIA_")
 _ENCODERS = numbers_of("RZ_ENCODER_")
@@ -383,7 +383,7 @@ class Prompt(Handle):
     _free = "rz_prompt_free"
 
     MEDIA_TOKEN: int = _c.RZ_TOKEN_MEDIA
-    """Instead of a token id in the tokens of sessions and prompts: a row of a medium."""
+    """Placeholder for a row of media in the tokens of sessions and prompts."""
 
     def __init__(self, model: "Model", parts: "Iterable[Union[str, Tokens, Media]]", *, bare: bool = False) -> None:
         """`parts`: media, lists of tokens, and texts, which `Model.tokenize` converts; only the first part gets BOS.

@@ -53,7 +53,7 @@ class ModelInfo(NamedTuple):
     vocab_size: int
     """Number of token ids, which begin at 0, and of logits."""
     context_length: int
-    """Tokens that the model was made for."""
+    """Context length that the model was trained for."""
     device: int
     """Index of the device; of several GPUs the first."""
     bos_token: Optional[int]
@@ -68,22 +68,22 @@ class ModelInfo(NamedTuple):
     """GPUs that have layers, in the order of the layers, and the number of layers on each."""
     device_layers: Tuple[int, ...]
     has_chat_template: bool
-    """There is a template for messages, and it writes the token that begins a text by itself."""
+    """True if there is a chat template; true if it writes BOS."""
     template_writes_bos: bool
     n_unknown: int
-    """Keys and tensors that `allow_unknown` passed over."""
+    """Number of keys and tensors that `allow_unknown` ignored."""
     reads_source: bool
-    """It writes a text of another one, with which its sessions begin: `Media.from_tokens`."""
+    """True for an encoder-decoder model, whose sessions begin with `Media.from_tokens`."""
     isa: str
     """Instruction set of matrix products on the CPU, such as "avx2" or "amx-bf16"; empty if it has none."""
     capabilities: "FrozenSet[Capability]"
-    """What conversations may have ("system", "tools", "reason", "switch_reasoning", "images", "audio", "video"), and "generate"."""
+    """Features of conversations ("system", "tools", "reason", "switch_reasoning", "images", "audio", "video"), and "generate"."""
     embedding_dim: int
-    """Floats of the embedding of a text (`Model.embed`); 0: the model makes none."""
+    """Embedding dimension (`Model.embed`); 0: not an embedding model."""
     pooling: Optional[Pooling]
-    """The pooling of its embeddings; None: the file names none, so that `Model.embed` has to be told one."""
+    """The default pooling; None: the file names none, and `Model.embed` needs one."""
     n_scores: int
-    """Scores of its classifier (pooling "rank"); 0: it has none."""
+    """Classifier outputs (pooling "rank"); 0: no classifier."""
     experts_host_first: int
     """The first layer on a GPU whose experts (MoE) are on the CPU, and the number of layers up to the last one."""
     experts_host_layers: int
@@ -91,7 +91,7 @@ class ModelInfo(NamedTuple):
     """Bytes of experts on the CPU, and on GPUs."""
     experts_device: int
     experts_copied_from: Optional[int]
-    """Steps of so many tokens or more copy the experts on the CPU to the GPU; None: no step does."""
+    """Minimum tokens of a step that copies experts from the CPU to the GPU; None: never."""
 
 
 class Phase(NamedTuple):
@@ -99,7 +99,7 @@ class Phase(NamedTuple):
 
     count: int  # type: ignore[assignment]
     sum_ns: int
-    """Nanoseconds that all of them took together."""
+    """Total nanoseconds."""
 
 
 class Work(NamedTuple):

@@ -18,19 +18,19 @@ class Device(NamedTuple):
     """What models can be loaded to."""
 
     index: int  # type: ignore[assignment]
-    """Number of the device, as loads take it; the CPU is 1."""
+    """Index of the device, for loads; the CPU is 1."""
     name: str
     kind: str
     """ "cpu" or "gpu"."""
     isa: str
-    """Instruction set of its products, or the generation of a GPU."""
+    """Instruction set of its matrix products, or the GPU generation."""
     memory_total: int
-    """Memory, and what of it is free now, in bytes."""
+    """Memory, and free memory, in bytes."""
     memory_free: int
     unavailable: str
     """The reason why the device cannot be used; empty for one that can."""
     id: str
-    """What names the device in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown."""
+    """Identifier that is equal in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown."""
 
 
 def devices() -> List[Device]:
@@ -97,12 +97,12 @@ class RuntimeInfo(NamedTuple):
     """The state of a runtime."""
 
     threads: int
-    """Threads that compute, the calling one among them."""
+    """Compute threads, including the calling one."""
     memory_used: int
-    """Bytes of weights, caches and scratch memory, and the most that they were."""
+    """Bytes of weights, caches and scratch memory, and their peak."""
     memory_peak: int
     memory_limit: int
-    """The ceiling on them; 0: none."""
+    """The limit on them; 0: none."""
 
 
 class Runtime(Handle):

@@ -108,10 +108,10 @@ class TokenLogprobs(NamedTuple):
     """A generated token and the most likely alternatives."""
 
     token: int
-    """The token that was made, and the logarithm of its probability."""
+    """The generated token, and its log probability."""
     logprob: float
     likeliest: List[Tuple[int, float]]
-    """The likeliest tokens in its place, the likeliest first."""
+    """The most likely alternatives, in descending order."""
 
 
 def read_logprobs(function: str, handle: Handle, row: int) -> List[TokenLogprobs]:
@@ -428,11 +428,11 @@ class StoreInfo(NamedTuple):
     hits: int
     misses: int
     reused_tokens: int
-    """Tokens that were not computed because of it."""
+    """Tokens reused from prefixes."""
     n_unwritten: int
-    """Prefixes that were forgotten because they could not be written, as on a full disk."""
+    """Prefixes dropped because they could not be written, as on a full disk."""
     memory_limit: int
-    """Ceilings in bytes on prefixes in memory, and on files."""
+    """Limits in bytes on prefixes in memory, and on files."""
     disk_limit: int
 
 

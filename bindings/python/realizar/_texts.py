@@ -122,10 +122,10 @@ class Part(NamedTuple):
     """ "reasoning", "content", "tool_id" (which the message has too), "tool_name", "tool_arguments" (a piece of a JSON
     object), or "end". A call begins with its id."""
     call: int
-    """The number of the call that an id, a name or arguments belong to."""
+    """Index of the tool call that an id, a name or arguments belong to."""
     text: str
     unparsed: bool
-    """Content that begins like a call and is none; with "end": there was such, or a call broke off."""
+    """True for content that begins like a tool call but is none; with "end": there was some, or an incomplete call."""
 
 
 class ChatParser(Handle):
