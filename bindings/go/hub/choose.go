@@ -8,16 +8,16 @@ import (
 	"realizar.dev/go/internal/choice"
 )
 
-// Causes of an [Error] where no model fits, and where a name is none.
+// Causes of an [Error]: no model fits; the name is invalid.
 var (
 	ErrMemory = errors.New("no model fits into the memory that is free")
 	ErrName   = errors.New("no name of a model")
 )
 
-// errListing is a listing that is not the Hub's.
+// errListing reports an invalid listing.
 var errListing = errors.New("no listing of the Hub")
 
-// choices is what the library makes of a model's name and, by a listing, the files of the model.
+// choices is a parsed model name and, given a listing, the chosen files.
 type choices struct {
 	Repository, Encoder, Commit string
 	Load                        string // the file to load; "": the folder
@@ -32,7 +32,7 @@ type file struct {
 	Digest string
 }
 
-// choose has the library choose. A nil listing is none; one that isCached is of the files in a cache.
+// choose makes the library choose. listing may be nil; isCached: it lists the files in a cache.
 func choose(model string, listing []byte, free uint64, isCached bool) (chosen choices, err error) {
 	if choice.Choose == nil {
 		return chosen, failed(nil, "models of the Hub need the library: import realizar.dev/go")
@@ -53,8 +53,8 @@ func choose(model string, listing []byte, free uint64, isCached bool) (chosen ch
 	}
 }
 
-// EncoderName is the name of the encoder in the repository of a model, unless it is one already. What is no name of a
-// model stays as it is.
+// EncoderName returns the encoder's name in the repository of a model, unless the name is one already. Other names are
+// returned unchanged.
 func EncoderName(model string) string {
 	if chosen, err := choose(model, nil, 0, false); err == nil {
 		return chosen.Encoder

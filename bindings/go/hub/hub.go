@@ -1,11 +1,9 @@
-// Package hub finds and fetches models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantization" become
-// a path in the cache that the Hub's own client uses. realizar.Load does so by itself. [EncoderName] names the encoder
-// of such a model.
+// Package hub downloads models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantization" become a path
+// in the cache of the Hub's own client. realizar.Load uses it. [EncoderName] names the encoder of such a model.
 //
-// A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs,
-// checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there; refs/main
-// names that snapshot last. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the
-// environment are heeded.
+// A model that is complete in the cache needs no connection. Otherwise files are downloaded next to the cache's blobs,
+// verified with the Hub's hashes, renamed, and linked into a snapshot once all are complete; refs/main is updated last.
+// HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment apply.
 package hub
 
 import (
@@ -30,45 +28,45 @@ import (
 	"time"
 )
 
-// Prefix begins the names of models of the Hub.
+// Prefix is the prefix of model names of the Hub.
 const Prefix = "hf:"
 
-// attempts without a further byte in between, and the time before the second one; each later pause is twice as long.
+// attempts without progress, and the time before the second attempt; each later pause is twice as long.
 const attempts = 5
 
 var pause = time.Second
 
-// timeout is the maximum time for the headers of an answer, for a listing, and without a byte of a file.
+// timeout is the maximum time for response headers, for a listing, and without a byte of a file.
 var timeout = 30 * time.Second
 
-// makeLink makes symbolic links.
+// makeLink creates symbolic links.
 var makeLink = os.Symlink
 
 // Options are optional; the zero value means the defaults.
 type Options struct {
-	Free     uint64                         // bytes of memory for a model whose quantization is not named; 0: unknown
-	Progress func(done, total uint64) error // told bytes; an error of it ends the fetch; nil: nobody
+	Free     uint64                         // free memory in bytes, to choose a quantization if none is named; 0: unknown
+	Progress func(done, total uint64) error // gets bytes; an error ends the download; may be nil
 }
 
-// Error is a fetch that failed, in a sentence that says what to do, with its cause where there is one. If the context
-// ended the fetch, the error is that of the context, and its cause.
+// Error is a failed download: a message with the remedy, and the cause if there is one. If the context ended the
+// download, the cause is the context's error and its cause.
 type Error struct {
 	Message string
 	Err     error
 }
 
-// Error is the message.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap is the cause, which may be nil.
+// Unwrap returns the cause, which may be nil.
 func (e *Error) Unwrap() error { return e.Err }
 
 func failed(cause error, format string, arguments ...any) error {
 	return &Error{fmt.Sprintf(format, arguments...), cause}
 }
 
-// Fetch is the path of a model, which is fetched where it is not in the cache: by the largest quantization of at most 8
-// bits that fits where none is named. What has come is kept where a connection ends.
+// Fetch downloads a model, unless it is in the cache, and returns its path. Without a quantization, it chooses the
+// largest one of at most 8 bits that fits into free memory. Interrupted downloads resume.
 func Fetch(ctx context.Context, model string, options *Options) (string, error) {
 	if ctx == nil {
 		return "", failed(nil, "ctx is nil; it must be set")
@@ -108,7 +106,7 @@ func Fetch(ctx context.Context, model string, options *Options) (string, error) 
 	return c.model(chosen.Commit, chosen.Load), nil
 }
 
-// server is the Hub, as the environment names it.
+// server is the Hub server that the environment names.
 type server struct {
 	repository, endpoint, token string
 	client                      *http.Client
@@ -127,7 +125,7 @@ func newServer(repository string) *server {
 	}
 }
 
-// cut is a connection that has failed, or the status of an answer.
+// cut is a failed connection, or a response status.
 type cut struct {
 	cause  error
 	status int
@@ -135,7 +133,7 @@ type cut struct {
 
 func (c *cut) Error() string { return fmt.Sprint(c.cause, c.status) }
 
-// get is the response to a GET, from this byte on, behind redirects. The token goes to the Hub's own host alone.
+// get returns the response to a GET, from this byte on, after redirects. Only the Hub's own host gets the token.
 func (s *server) get(ctx context.Context, address string, start uint64) (*http.Response, error) {
 	origin, _ := url.Parse(s.endpoint)
 	for range 10 {
@@ -172,7 +170,7 @@ func (s *server) get(ctx context.Context, address string, start uint64) (*http.R
 	return nil, s.strange()
 }
 
-// listing is the files of the main branch with their sizes and hashes, in JSON.
+// listing returns the files of the main branch with their sizes and hashes, in JSON.
 func (s *server) listing(ctx context.Context) ([]byte, error) {
 	var body bytes.Buffer
 	err := s.attempts(ctx, func() uint64 { return 0 }, func(ctx context.Context, alive func()) error {
@@ -187,7 +185,7 @@ func (s *server) listing(ctx context.Context) ([]byte, error) {
 		}
 		return nil
 	})
-	// Nil would stand for no listing.
+	// Nil would mean no listing.
 	return append([]byte{' '}, body.Bytes()...), err
 }
 
@@ -218,7 +216,7 @@ func (s *server) attempts(ctx context.Context, progress func() uint64, work func
 	}
 }
 
-// ended is the error of a context that has ended, with its cause.
+// ended returns the error of an ended context, with its cause.
 func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != ctx.Err() {
 		return fmt.Errorf("%w: %w", ctx.Err(), cause)
@@ -291,7 +289,7 @@ func (c *cache) model(commit, load string) string {
 	return filepath.Join(c.folder, "snapshots", commit, filepath.FromSlash(load))
 }
 
-// find is the path of a model that is complete, or nothing.
+// find returns the path of a complete model, or "".
 func (c *cache) find(model string, free uint64) string {
 	main, err := os.ReadFile(filepath.Join(c.folder, "refs", "main"))
 	if err != nil {
@@ -321,7 +319,7 @@ func (c *cache) find(model string, free uint64) string {
 	return c.model(commit, chosen.Load)
 }
 
-// lock takes the lock that the Hub's own client takes for a blob, where the file system has locks.
+// lock takes the Hub client's lock for a blob, if the file system supports locks.
 func (c *cache) lock(ctx context.Context, digest string) (unlock func() error, err error) {
 	folder := filepath.Join(c.root, ".locks", c.name)
 	if err := os.MkdirAll(folder, 0o777); err != nil {
@@ -340,7 +338,7 @@ func (c *cache) lock(ctx context.Context, digest string) (unlock func() error, e
 	return file.Close, nil
 }
 
-// link puts a blob into a snapshot: a relative link, or the file itself where links cannot be made.
+// link adds a blob to a snapshot: a relative link, or the file itself if links are not supported.
 func (c *cache) link(commit, file, digest string) error {
 	path := filepath.Join(c.folder, "snapshots", commit, filepath.FromSlash(file))
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
@@ -349,7 +347,7 @@ func (c *cache) link(commit, file, digest string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	os.Remove(path) // a link that points to nothing
+	os.Remove(path) // a dangling link
 	target, err := filepath.Rel(filepath.Dir(path), c.blob(digest))
 	if err != nil {
 		return err
@@ -382,7 +380,7 @@ func writeBeside(path string, from io.Reader) error {
 	return err
 }
 
-// fetch is the files of a model on their way into the cache.
+// fetch is the download of a model's files into the cache.
 type fetch struct {
 	*server
 	*cache
@@ -391,7 +389,7 @@ type fetch struct {
 	progress    func(done, total uint64) error
 }
 
-// callback is an error of the caller's own.
+// callback is an error of the caller's callback.
 type callback struct{ error }
 
 func (f *fetch) run(ctx context.Context, files []file) error {
@@ -440,7 +438,7 @@ func (f *fetch) all(ctx context.Context, files []file) error {
 	return writeBeside(filepath.Join(f.folder, "refs", "main"), strings.NewReader(f.commit))
 }
 
-// kept is bytes of a file that are there.
+// kept returns the bytes of a file that are downloaded.
 func (f *fetch) kept(listed file) uint64 {
 	for _, path := range []string{f.blob(listed.Digest), f.blob(listed.Digest) + ".part"} {
 		if stat, err := os.Stat(path); err == nil {
@@ -470,7 +468,7 @@ func (f *fetch) tell(n uint64) error {
 	return nil
 }
 
-// one brings a file into the cache, unless it is there.
+// one downloads a file to the cache, unless it is there.
 func (f *fetch) one(ctx context.Context, listed file) error {
 	path := f.blob(listed.Digest)
 	part := path + ".part"
@@ -497,7 +495,7 @@ func (f *fetch) one(ctx context.Context, listed file) error {
 	return os.Rename(part, path)
 }
 
-// receive goes on with a file until it has its size, and tells whether it has the hash too.
+// receive resumes a file until it is complete, and returns whether its hash is right.
 func (f *fetch) receive(ctx context.Context, path string, listed file) (isWhole bool, err error) {
 	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
@@ -525,7 +523,7 @@ func (f *fetch) receive(ctx context.Context, path string, listed file) (isWhole 
 	return p.at == listed.Size && hex.EncodeToString(p.hashed.Sum(nil)) == listed.Digest, out.Sync()
 }
 
-// part is a file of which some bytes are there.
+// part is a partially downloaded file.
 type part struct {
 	*fetch
 	out    *os.File
@@ -541,7 +539,7 @@ func (p *part) begin() {
 	}
 }
 
-// goOn receives what is missing, as far as the connection gives it.
+// goOn receives the missing bytes until the connection ends.
 func (p *part) goOn(ctx context.Context, address string, alive func()) error {
 	if p.at == p.listed.Size {
 		return nil
@@ -567,7 +565,7 @@ func (p *part) goOn(ctx context.Context, address string, alive func()) error {
 	return err
 }
 
-// take counts and hashes what comes, up to some bytes more than the file has.
+// take counts and hashes the data, up to some bytes more than the file has.
 func (p *part) take(from io.Reader, to io.Writer, alive func()) error {
 	buffer := make([]byte, 1<<20)
 	for p.at <= p.listed.Size {

@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// lock tries to lock an open file until it is closed; true too where the file system has no locks.
+// lock tries to lock an open file until it is closed; also true if the file system has no locks.
 func lock(file *os.File) bool {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	return !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR)
 }
 
-// room is bytes that a user may write to the disk of a folder.
+// room returns the free bytes for users on the disk of a folder.
 func room(folder string) (uint64, error) {
 	var found syscall.Statfs_t
 	err := syscall.Statfs(folder, &found)

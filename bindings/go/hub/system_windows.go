@@ -18,7 +18,7 @@ func lock(file *os.File) bool {
 	return locked != 0
 }
 
-// room is bytes that a user may write to the disk of a folder.
+// room returns the free bytes for users on the disk of a folder.
 func room(folder string) (free uint64, err error) {
 	name, err := syscall.UTF16PtrFromString(folder)
 	if err != nil {

@@ -32,14 +32,14 @@ type block struct {
 	ToolName  string          `json:"tool_name,omitempty"`
 }
 
-// blockSource says where the bytes of an image or a document are; for a search result it is a text.
+// blockSource is the source of an image's or a document's bytes; for a search result it is a text.
 type blockSource struct {
 	Type    string `json:"type"`
 	Media   string `json:"media_type"`
 	Data    string `json:"data"`
 	URL     string `json:"url"`
 	Content blocks `json:"content"`
-	Text    string `json:"text"` // where it is a text
+	Text    string `json:"text"` // if it is a text
 }
 
 func (s *blockSource) UnmarshalJSON(data []byte) error {
@@ -50,7 +50,7 @@ func (s *blockSource) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(s))
 }
 
-// blocks are a list, or a text that stands for one text block. An object, such as the content of an ignored result,
+// blocks are a list, or a text that means one text block. An object, such as the content of an ignored result,
 // becomes an empty list.
 type blocks []block
 
@@ -73,7 +73,7 @@ func (b blocks) known() blocks {
 			warnOnce("blocks of the type %q are left out", block.Type)
 			return true
 		}
-		return block.Type == "redacted_thinking" // which another service alone can read
+		return block.Type == "redacted_thinking" // only another service can read it
 	})
 }
 
@@ -91,7 +91,7 @@ func (b blocks) messages(role string, names map[string]string) (all []any, err e
 			switch block.Type {
 			case "text":
 				said = append(said, block)
-			case "compaction": // a summary of what was said
+			case "compaction": // a summary of the conversation
 				said = append(said, block.Content...)
 			case "thinking":
 				message.ReasoningContent += block.Thinking
@@ -170,7 +170,7 @@ func (b *block) document() (all blocks, err error) {
 	}
 }
 
-// flat replaces documents, search results and tool references by the blocks that they stand for.
+// flat replaces documents, search results and tool references by their blocks.
 func (b blocks) flat() (all blocks, err error) {
 	for i, one := range b {
 		switch one.Type {

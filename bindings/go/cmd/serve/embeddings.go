@@ -11,20 +11,20 @@ import (
 	"realizar.dev/go"
 )
 
-// embeddingRequest is a request for the vectors of texts.
+// embeddingRequest is a request for embeddings of texts.
 type embeddingRequest struct {
 	Model          string  `json:"model"`
 	Input          prompts `json:"input"`
 	EncodingFormat string  `json:"encoding_format"`
 	Dimensions     *int    `json:"dimensions"`
 	Pooling        string  `json:"pooling"`
-	User           any     `json:"user"` // which changes no answer
+	User           any     `json:"user"` // no effect
 }
 
-// maxInputs is how many texts are embedded or ranked at once, because all their vectors are in memory together.
+// maxInputs is the maximum number of texts to embed or rerank at once, because all vectors are in memory together.
 const maxInputs = 2048
 
-// poolings are the names of the ways to a vector of a text.
+// poolings are the names of pooling modes.
 var poolings = map[string]realizar.Pooling{
 	"": realizar.PoolingModel, "mean": realizar.PoolingMean, "cls": realizar.PoolingCLS, "last": realizar.PoolingLast,
 }
@@ -86,7 +86,7 @@ func (s *server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// inputTokens are the tokens of texts.
+// inputTokens returns the tokens of texts.
 func (l *lease) inputTokens(all prompts) (tokens [][]uint32, err error) {
 	for _, input := range all {
 		text := input.tokens
@@ -100,7 +100,7 @@ func (l *lease) inputTokens(all prompts) (tokens [][]uint32, err error) {
 	return tokens, nil
 }
 
-// embed is the vectors of texts, or the scores of pairs.
+// embed returns the embeddings of texts, or the scores of pairs.
 func (l *lease) embed(ctx context.Context, tokens [][]uint32, pooling realizar.Pooling) ([][]float32, error) {
 	if len(l.adapters) > 0 {
 		return nil, refuse("model", "%q is an adapter, which embeddings and scores are made without", l.name)
@@ -113,7 +113,7 @@ func (l *lease) embed(ctx context.Context, tokens [][]uint32, pooling realizar.P
 	return l.EmbedTokens(ctx, tokens, &realizar.EmbedOptions{Pooling: pooling})
 }
 
-// unit is a vector of the same direction and the length 1; none where the length is 0.
+// unit normalizes a vector to length 1; nil if its length is 0.
 func unit(vector []float32) []float32 {
 	sum := 0.0
 	for _, x := range vector {

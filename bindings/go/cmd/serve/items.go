@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// items are the input: a list of them, or a text that stands for a message of the user.
+// items are the input: a list of items, or a text that means a user message.
 type items []item
 
 func (i *items) UnmarshalJSON(data []byte) error {
@@ -52,7 +52,7 @@ var foreignItems = names("file_search_call web_search_call computer_call compute
 	"mcp_approval_request mcp_approval_response mcp_call tool_search_call compaction compaction_summary compaction_trigger " +
 	"context_compaction program program_output")
 
-// itemParts are a list, or a text that stands for one part.
+// itemParts are a list, or a text that means one part.
 type itemParts []itemPart
 
 type itemPart struct {
@@ -80,7 +80,7 @@ func (p itemParts) text() (string, error) {
 			out.WriteString(part.Text)
 		case "refusal":
 			out.WriteString(part.Refusal)
-		case "encrypted_content": // which another service alone can read
+		case "encrypted_content": // only another service can read it
 			warnOnce("parts of the type %q are left out", part.Type)
 		default:
 			return "", fmt.Errorf("a part of type %.100q is not supported", part.Type)
@@ -165,8 +165,8 @@ func (s *server) resolve(all items) error {
 	return nil
 }
 
-// messages are the messages before, followed by the messages that the items stand for: consecutive reasoning, text and
-// tool calls become one message. Tools in the items are added to the box.
+// messages returns the messages before, followed by the messages of the items: consecutive reasoning, text and tool
+// calls become one message. Tools in the items are added to the box.
 func (i items) messages(before []message, box *toolbox) ([]message, error) {
 	h := history{all: slices.Clone(before), names: map[string]string{}}
 	for _, message := range h.all {
@@ -193,7 +193,7 @@ func (i items) messages(before []message, box *toolbox) ([]message, error) {
 	return h.all, nil
 }
 
-// history is the messages that the items so far were converted to.
+// history has the messages of the items so far.
 type history struct {
 	all   []message
 	names map[string]string // of tools by the ids of calls
@@ -244,7 +244,7 @@ func (h *history) add(param string, item *item) error {
 				return refuse("input", "%q: %v", param, err)
 			}
 		}
-		if text != "" { // else it is one that another service alone can read
+		if text != "" { // otherwise only another service can read it
 			h.reply(false).ReasoningContent += text
 		}
 	case "function_call":

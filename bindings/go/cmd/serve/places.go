@@ -12,12 +12,12 @@ import (
 // place is a slot, or the right to one: a place in the queue, or one that its owner takes later. engine.mu guards it.
 type place struct {
 	engine *engine
-	turn   chan struct{} // closed: the place has a slot; nil: its owner has not asked for one
+	turn   chan struct{} // closed: the place has a slot; nil: its owner has not requested one
 	left   bool
 }
 
-// admit takes places for the replies of one request: n if there is room for so many, at least one. The first atOnce of
-// them have slots or are in the queue. If there is no room at all, the error is an apiError with the status 429.
+// admit takes up to n places, at least one, for the replies of one request. The first atOnce of them have slots or are
+// in the queue. If there is no room for any, the error is an apiError with the status 429.
 func (e *engine) admit(n, atOnce int) ([]*place, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -35,7 +35,7 @@ func (e *engine) admit(n, atOnce int) ([]*place, error) {
 	return places, nil
 }
 
-// queueIsFull is the error of a request for which as many as may wait already.
+// queueIsFull is the error of a request when the queue is full.
 func (e *engine) queueIsFull() error {
 	return &apiError{
 		status: http.StatusTooManyRequests, code: "queue_full", retryAfter: time.Second,
@@ -43,7 +43,7 @@ func (e *engine) queueIsFull() error {
 	}
 }
 
-// join takes a slot for a place that was reserved, or puts it at the end of the queue; mu is held.
+// join takes a slot for a reserved place, or appends it to the queue; mu must be held.
 func (e *engine) join(p *place) {
 	e.reserved--
 	p.turn = make(chan struct{})
@@ -57,7 +57,7 @@ func (e *engine) join(p *place) {
 	e.metrics.queue.Inc()
 }
 
-// release takes a place from the queue, or gives its slot to the place that has waited longest; mu is held.
+// release removes a place from the queue, or passes its slot to the place that has waited longest; mu must be held.
 func (e *engine) release(p *place) {
 	if i := slices.Index(e.waiting, p); i >= 0 {
 		e.waiting = slices.Delete(e.waiting, i, i+1)
@@ -72,10 +72,10 @@ func (e *engine) release(p *place) {
 	}
 }
 
-// hasSlot tells whether a place need not wait.
+// hasSlot reports whether a place has a slot.
 func (p *place) hasSlot() bool {
 	select {
-	case <-p.turn: // which blocks while it is nil
+	case <-p.turn: // blocks while it is nil
 		return true
 	default:
 		return false
@@ -100,7 +100,7 @@ func (p *place) wait(ctx context.Context, queued func()) error {
 	}
 }
 
-// pass gives the slot to others that wait; the next wait is for another one, which no bound on the queue refuses.
+// pass gives the slot to a waiting place; the next wait is for another slot, which the queue limit does not reject.
 func (p *place) pass() {
 	p.engine.mu.Lock()
 	defer p.engine.mu.Unlock()
@@ -123,7 +123,7 @@ func (p *place) leave() {
 	p.left = true
 }
 
-// enter waits for the slot of a request that needs one alone.
+// enter waits for a slot, for a request that needs only one.
 func (e *engine) enter(ctx context.Context) (leave func(), err error) {
 	places, err := e.admit(1, 1)
 	if err != nil {
