@@ -344,7 +344,6 @@ pub fn count(bytes: i64) {
     PEAK.set(PEAK.get().max(held));
 }
 
-/// The allocator.
 struct Memory;
 
 #[global_allocator]

@@ -65,7 +65,6 @@ impl Executor {
         }
     }
 
-    /// Returns all ops of the program.
     pub fn ops(&self) -> Range<usize> {
         0..self.program.ops.len()
     }

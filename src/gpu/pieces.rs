@@ -21,7 +21,6 @@ pub struct Piece {
     pub experts: Range<usize>,
 }
 
-/// A range of rows of a matrix.
 pub struct Rows<'a> {
     pub of: &'a dyn MatrixSource,
     pub rows: Range<usize>,

@@ -1,6 +1,5 @@
 //! Arrays for a device in host memory, in the device's byte order.
 
-/// A device address.
 pub type Address = u64;
 
 /// Alignment of every array in bytes.
@@ -19,7 +18,6 @@ impl Writer<'_> {
         Writer { bytes, base, at: 0 }
     }
 
-    /// Returns the number of bytes written.
     pub fn written(&self) -> usize {
         self.at
     }

@@ -62,7 +62,6 @@ pub struct ProgramBuilder {
 }
 
 impl ProgramBuilder {
-    /// Adds an activation.
     pub fn tensor(&mut self, width: usize) -> TensorId {
         self.widths.push(width);
         TensorId(self.widths.len() as u32 - 1)

@@ -348,7 +348,6 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// An unweighted norm.
     pub fn bare_norm(&mut self, kind: NormKind, x: TensorId) -> TensorId {
         let group = self.program.width(x);
         let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group };
@@ -488,7 +487,6 @@ impl<'a> Builder<'a> {
         Ok(self.add_rope(rope::table(config, divisors)?).table)
     }
 
-    /// Adds a RoPE table.
     pub(super) fn add_rope(&mut self, rope: Rope) -> RopeChoice {
         self.ropes.push(rope);
         RopeChoice { table: RopeTable(self.ropes.len() as u32 - 1), long: None }

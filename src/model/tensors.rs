@@ -20,7 +20,6 @@ pub struct RowRuns {
 }
 
 impl RowRuns {
-    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.run * self.count
     }

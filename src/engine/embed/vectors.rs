@@ -81,7 +81,6 @@ impl<'a> Vectors<'a> {
         Ok(())
     }
 
-    /// Finishes a text.
     pub fn finish(&mut self) -> Result<()> {
         let n_tokens = std::mem::take(&mut self.n_tokens) as f64;
         if self.pooling == Pooling::None {
@@ -140,7 +139,6 @@ fn length(x: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// Applies a layer.
 fn apply(layer: &Dense, x: &[f64]) -> Result<Vec<f64>> {
     let mut y = try_vec("an embedding", layer.rows)?;
     y.extend(

@@ -47,7 +47,6 @@ struct JobTimes {
     /// Time of the passes with prompt tokens of the job, and of its decode passes.
     prompt: Duration,
     tokens: Duration,
-    /// Time to first token.
     first_token: Duration,
     /// Time of the last choice on the host over the whole vocabulary.
     choice: Duration,

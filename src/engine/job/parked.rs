@@ -39,7 +39,6 @@ pub struct JobPass {
 }
 
 impl JobPass {
-    /// Returns the number of tokens.
     pub fn tokens(&self) -> usize {
         self.members.iter().map(Member::len).sum()
     }

@@ -99,7 +99,6 @@ fn work_on(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
     }
 }
 
-/// Publishes the state of the jobs.
 fn publish(jobs: &[&mut Job]) {
     jobs.iter().for_each(|job| job.publish());
 }

@@ -230,7 +230,6 @@ impl Network {
         if is_whole { Ok(()) } else { Err(Error::unsupported(what)) }
     }
 
-    /// Returns the vocabulary size.
     pub fn vocab(&self) -> usize {
         match &self.predictor {
             Some(Predictor { of: PredictorOf::Other(other), .. }) => other.vocab,
