@@ -44,7 +44,7 @@ var makeLink = os.Symlink
 
 // Options are optional; the zero value means the defaults.
 type Options struct {
-	Free     uint64                         // free memory in bytes, to choose a quantization if none is named; 0: unknown
+	Free     uint64                         // free memory in bytes, to choose a quantization; 0: unknown
 	Progress func(done, total uint64) error // gets bytes; an error ends the download; may be nil
 }
 

@@ -77,7 +77,7 @@ class ModelInfo(NamedTuple):
     isa: str
     """Instruction set of matrix products on the CPU, such as "avx2" or "amx-bf16"; empty if it has none."""
     capabilities: "FrozenSet[Capability]"
-    """Features of conversations ("system", "tools", "reason", "switch_reasoning", "images", "audio", "video"), and "generate"."""
+    """Features: "system", "tools", "reason", "switch_reasoning", "images", "audio", "video", "generate"."""
     embedding_dim: int
     """Embedding dimension (`Model.embed`); 0: not an embedding model."""
     pooling: Optional[Pooling]

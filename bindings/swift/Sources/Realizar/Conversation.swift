@@ -274,8 +274,8 @@ public final class Conversation: @unchecked Sendable {
         }
     }
 
-    /// Adds a user message and computes the whole reply on this thread; `onText` gets the pieces. If it returns false or
-    /// throws, the reply ends and the conversation keeps the text so far. Any other failure restores the messages.
+    /// Adds a user message and computes the whole reply on this thread; `onText` gets the pieces. If it returns false
+    /// or throws, the reply ends and the conversation keeps the text so far. Any other failure restores the messages.
     public func say(_ text: String, _ options: Options = Options(), _ onText: (String) throws -> Bool) throws {
         try notReading()
         var options = options
