@@ -33,7 +33,7 @@ pub fn fastest() -> Isa {
     })
 }
 
-/// Returns the instruction set with products in BF16 if its prefill is faster than that of `fastest`.
+/// Returns the instruction set with products in BF16 if its prefill is faster than `fastest`'s.
 pub fn fastest_in_bf16() -> Option<Isa> {
     static FOUND: OnceLock<Option<Isa>> = OnceLock::new();
     *FOUND.get_or_init(|| {

@@ -386,7 +386,7 @@ fn is_shard(name: &str) -> bool {
     name == "model.safetensors" || part(name).is_some_and(|(base, _)| base == "model")
 }
 
-/// True for the files of a folder other than its weights, including those of sentence-transformers.
+/// True for the files of a folder other than its weights, including sentence-transformers' files.
 fn is_text(name: &str) -> bool {
     let Some((folder, file)) = name.split_once('/') else {
         let stem = [".json", ".txt", ".model", ".jinja"].iter().find_map(|ending| name.strip_suffix(ending));

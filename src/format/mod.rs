@@ -89,7 +89,7 @@ impl Source {
         }
     }
 
-    /// Opens a model from the caller's bytes: one file, the files of a set, or those of a folder.
+    /// Opens a model from the caller's bytes: one file, the files of a set, or the files of a folder.
     pub fn open_from(sources: &[ByteSource], access: Access) -> Result<Source> {
         let files = Files::Given(sources);
         if files.exists(Path::new("config.json")) {

@@ -14,7 +14,7 @@ pub const MAX_ENTRIES: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
 pub struct SamplingRule<'a> {
-    /// The sampler's parameters, with defaults in place of zeros; their seed is unused.
+    /// The sampler's parameters, with zeros replaced by defaults; their seed is unused.
     pub params: &'a SamplerParams,
     /// State of the random number generator (SplitMix64) before the draw.
     pub random: u64,

@@ -36,7 +36,7 @@ const BASE: Kind = Kind {
     extras: |_| Ok(()),
 };
 
-/// All kinds; those of one `model_type` are tried in this order.
+/// All kinds; kinds of the same `model_type` are tried in this order.
 pub const KINDS: &[Kind] = &[
     Kind {
         model_types: &["idefics3", "smolvlm"],

@@ -160,7 +160,7 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
     let Some(said) = plain[plain_start..].find(SAID).map(|at| plain_start + at) else { return Ok(form) };
     let behind = &plain[said + SAID.len()..];
     form.content.open = form.without_reasoning(&plain[plain_start..said]).trim().to_owned();
-    // In a reply of several messages, the header of the next message lies between reasoning and content.
+    // In a reply of several messages, the header of the next message is between reasoning and content.
     let filler = behind_reasoning.strip_suffix(&form.content.open).unwrap_or_default().trim();
     if !filler.is_empty() {
         form.fillers.push(filler.to_owned());

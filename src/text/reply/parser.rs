@@ -1,6 +1,5 @@
 //! Incremental parser of a reply: reasoning, content, and tool calls with their arguments as JSON. Visits each
-//! character once, except those of an incomplete tag. Uses `replies` for the possible parts; everything else is
-//! content.
+//! character once, except in incomplete tags. Uses `replies` for the possible parts; everything else is content.
 
 mod ahead;
 mod calls;

@@ -111,8 +111,8 @@ const OF_TEXTS: &[&str] = &[
 ];
 const OF_LISTS: &[&str] = &["copy", "count", "index"];
 const OF_DICTS: &[&str] = &["copy", "fromkeys", "get", "items", "keys", "values"];
-/// Methods that modify a value, which the sandbox of the reference implementation rejects. `template/lists.rs` has
-/// those of lists created by the template, which llama.cpp's templates call.
+/// Methods that modify a value, which the sandbox of the reference implementation rejects. llama.cpp's templates call
+/// them on lists created by the template; `template/lists.rs` implements that.
 const UNSAFE_OF_LISTS: &[&str] = &["append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"];
 const UNSAFE_OF_DICTS: &[&str] = &["clear", "pop", "popitem", "setdefault", "update"];
 

@@ -261,8 +261,8 @@ fn leave_out_beyond_rows(m: &Metadata, added: &mut Vec<AddedToken>, notes: &mut 
     Ok(())
 }
 
-/// Returns the BOS and EOS tokens: the post-processor's, and those of the configuration files, which are more explicit
-/// and take precedence.
+/// Returns the BOS and EOS tokens from the post-processor and the configuration files; the files are more explicit and
+/// take precedence.
 fn special(m: &Metadata, post_processor: &Json, vocab: &Vocab, id_of: impl Fn(&str) -> Option<u32>) -> Result<Special> {
     let (mut prefix, mut suffix) = (Vec::new(), Vec::new());
     post_processors(post_processor, &id_of, &mut prefix, &mut suffix)?;

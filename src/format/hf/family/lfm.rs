@@ -133,7 +133,7 @@ fn lfm3(t: &mut Translator) -> Result<()> {
     t.expect("use_sandwich_norm", true)
 }
 
-/// The first pairs are rotated like those of whole heads, the others not at all.
+/// The first pairs are rotated as in whole heads, the others not at all.
 fn proportional(t: &mut Translator, set: &Members, kind: &str) -> Result<bool> {
     if kind != "proportional" {
         return Ok(false);

@@ -16,7 +16,7 @@ use crate::quant;
 use crate::quant::grouped::{Code, Grouped, Number, Offset};
 use crate::tensor::Shape;
 
-/// The tensors of a folder by name, from which a format takes those of its matrices.
+/// The tensors of a folder by name, from which a format takes the tensors of its matrices.
 pub(super) struct Set<'a> {
     pub path: &'a Path,
     pub config: &'a Json<'a>,
@@ -206,7 +206,7 @@ impl Set<'_> {
         Ok(if order.is_sorted() { None } else { Some(order.into()) })
     }
 
-    /// Adds a matrix of `shape`; with three dimensions, its rows are those of all experts.
+    /// Adds a matrix of `shape`; with three dimensions, its rows are the rows of all experts.
     pub fn put(&mut self, name: &str, shape: &[u64], matrix: GroupedMatrix) -> Result<()> {
         let too_large = || self.wrong(format!("the tensor {name:?} is too large"));
         let dtype = match matrix.blocks {
