@@ -130,7 +130,7 @@ def on_config(config):
 def on_files(files, config):
     pages = {f"reference/{name}": text for name, text in header_reference.pages().items()}
     pages["reference/supported.md"] = supported_models.page()
-    # Those that READMEs link to are pages beside theirs.
+    # Files that READMEs link to are pages next to the READMEs' pages.
     link = lambda found: f"]({Path(found[1]).name}.md)"  # noqa: E731
     for name, _ in BINDINGS:
         pages[_page_of(name)] = re.sub(r"\]\(([\w./-]+)/README\.md\)", link, (ROOT / f"bindings/{name}/README.md").read_text())

@@ -76,7 +76,7 @@ def validate_pyproject(sdist: Path) -> str:
 
 
 def cyclonedx(bom: Path) -> str:
-    """The schema, and that the graph of dependencies names components alone."""
+    """Checks the schema, and that the dependency graph names only components."""
     python = tool("python3") if (CHECKERS / "bin/python3").exists() else None
     if not python or subprocess.run([python, "-c", "import cyclonedx.validation.json"], stderr=subprocess.DEVNULL).returncode != 0:
         return "not run: no cyclonedx-python-lib"
@@ -126,7 +126,7 @@ def central(pom: Path) -> str:
 
 
 def nuget(package: Path) -> str:
-    """The rules of NuGet's gallery for a manifest, and that of packages for parts."""
+    """Checks the rules of NuGet's gallery for manifests, and the rule of packages for parts."""
     faults = []
     with zipfile.ZipFile(package) as archive:
         names = archive.namelist()

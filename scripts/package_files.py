@@ -42,13 +42,13 @@ def _variable(name: str, form: str, condition: str) -> List[str]:
     return list(found.groups()) if found else [""] * re.compile(form).groups
 
 
-# What registries ask for and this tree does not say: who maintains the packages, and where the sources are.
+# Required by registries, but not in this tree: the maintainer, and the location of the sources.
 MAINTAINER, MAIL = _variable("REALIZAR_MAINTAINER", r'([^<>"]*[^<>" ]) <([^<>"\s@]+@[^<>"\s@]+)>', '"Name <mail>"')
 (SCM,) = _variable("REALIZAR_SCM", r'(https://[^\s"<>]+)', "an https URL")
 
 
 def _git(form: str) -> str:
-    """What git tells of the commit; empty outside a repository."""
+    """Returns a property of the commit from git; empty outside a repository."""
     try:
         command = ["git", "log", "-1", f"--format={form}"]
         return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.strip()
@@ -57,17 +57,16 @@ def _git(form: str) -> str:
 
 
 COMMIT = _git("%H")
-# Time of every file in a package: SOURCE_DATE_EPOCH, or that of the commit, or the first that a zip file knows.
+# Time of every file in a package: SOURCE_DATE_EPOCH, the commit's time, or the earliest time of zip files.
 EPOCH = max(int(os.environ.get("SOURCE_DATE_EPOCH") or _git("%ct") or 0), 315532800)
 
 
 class Skipped(Exception):
-    """A package cannot be made here; the text says why."""
+    """The reason why a package cannot be built here."""
 
 
 def call(*command: object, quiet: bool = False, **environment: str) -> str:
-    """Runs a tool; one that is missing, or that says so with 77, skips the package. If `quiet`, its messages are shown
-    only if it fails."""
+    """Runs a tool; a missing tool, or exit status 77, skips the package. If `quiet`, shows messages only on failure."""
     try:
         errors = subprocess.STDOUT if quiet else None
         done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=errors, text=True)
@@ -247,7 +246,7 @@ def configuration(system: System, lib: str = "lib") -> Files:
     return files
 
 
-# What linkers add of their own to a shared library: its licence, and where the text of it may be.
+# Code that linkers add to a shared library: its license, and possible locations of the license text.
 LINKED = {
     "libunwind": ("Apache-2.0 WITH LLVM-exception", "{zig}/lib/libunwind/LICENSE.TXT"),
     "mingw-w64": ("ZPL-2.1", "/usr/share/doc/mingw-w64-x86-64-dev/copyright"),

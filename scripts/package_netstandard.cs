@@ -30,7 +30,7 @@ static class PackageNetstandard
             }
             Rename(bytes, reader, pe.PEHeaders.MetadataStartOffset);
         }
-        // Types that attributes name by a string, such as that of a fixed buffer.
+        // Types that attributes name by a string, such as a fixed buffer's type.
         var from = Identity(Core, "4.0.0.0", "7cec85d7bea7798e");
         var to = Identity("netstandard".PadLeft(Core.Length), "2.1.0.0", "cc7b13ffcd2ddd51");
         for (var at = 0; at + from.Length <= bytes.Length; at++)
