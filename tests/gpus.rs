@@ -429,7 +429,7 @@ fn wrong_lists_of_devices_are_refused() {
     assert!(matches!(of(refused(&[2, 2, 2], &[1.0; 3], 0), "there are fewer"), Error::Unsupported(_)));
     for (devices, shares, device, what) in [
         (&[2, 1][..], &[][..], 0, "the CPU in a list"),
-        (&[2], &[], 2, "a list of devices"),
+        (&[2], &[], 2, "devices are set"),
         (&[2, 99], &[], 0, "device 99 does not exist"),
         (&[0], &[], 0, "device 0 does not exist"),
         (&[2, 2], &[1.0], 0, "device_split has 1 shares; devices has 2"),

@@ -89,7 +89,7 @@ const MAX_SOURCES: usize = 2048;
 /// The sources of a caller; their memory and functions are used during the call only.
 pub(super) fn byte_sources(call: &Call, sources: *const rz_source, n: usize) -> Result<Vec<ByteSource>> {
     if n == 0 || n > MAX_SOURCES {
-        return Err(Error::invalid(format!("n is {n}; it must be from 1 to {MAX_SOURCES}")));
+        return Err(Error::invalid(format!("there are {n} sources; there must be 1 to {MAX_SOURCES}")));
     }
     let mut all: Vec<ByteSource> = try_vec("sources", n)?;
     for i in 0..n {

@@ -296,7 +296,7 @@ fn the_cpu_is_device_one() {
     (params.devices, params.n_devices) = (list.as_ptr(), 2);
     refused("device 2 twice", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     (params.n_devices, params.device) = (1, 2);
-    refused("a list of devices", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
+    refused("devices are set", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     (params.device, params.device_split) = (0, shares[1..].as_ptr());
     refused("a share of 0", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     let only = [1];

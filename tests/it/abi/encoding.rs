@@ -45,7 +45,7 @@ fn encoders_are_loaded_from_memory() {
     assert!(medium.rows() == expected.rows());
     unsafe { rz_encoder_free(encoder) };
 
-    assert!(load(RZ_ERR_INVALID_ARGUMENT, &[], null()).1.contains("0 sources"));
+    assert!(load(RZ_ERR_INVALID_ARGUMENT, &[], null()).1.contains("there are 0 sources"));
     let empty = rz_source { data: null(), ..memory(&bytes) };
     assert!(load(RZ_ERR_INVALID_ARGUMENT, &[empty], null()).1.contains("sources[0]: data is NULL"));
     assert!(load(RZ_ERR_INVALID_ARGUMENT, &[memory(&bytes); 2], null()).1.contains("name"));

@@ -462,7 +462,7 @@ fn jobs_keep_the_logprobs_of_their_tokens() {
         let mut n = 1;
         expect(RZ_OK, |e| unsafe { rz_job_logprobs_into(jobs[0], null_mut(), null_mut(), 0, &mut n, e) });
         assert_eq!(n, 0);
-        refused("keeps no log-probabilities", |e| unsafe {
+        refused("keeps no log probabilities", |e| unsafe {
             rz_job_logprobs_into(jobs[1], null_mut(), null_mut(), 0, &mut n, e)
         });
         for (job, cache) in jobs.into_iter().zip(caches) {

@@ -33,7 +33,7 @@ fn kernels_refuse_what_does_not_fit() {
     ] {
         expect(RZ_ERR_INVALID_ARGUMENT, |e| attend(&broken, 0, out.as_mut_ptr(), e));
     }
-    refused("0 heads", |e| attend(null(), 0, out.as_mut_ptr(), e));
+    refused("n_heads is 0", |e| attend(null(), 0, out.as_mut_ptr(), e));
 
     let weights = [1f32, 2.0, 3.0, 4.0];
     let (x, mut y) = ([10f32, 100.0], [0f32; 2]);
@@ -132,7 +132,7 @@ fn a_kv_store_fills_up() {
         assert_eq!((mean, filled), (2.0, 2), "equal scores, so the mean");
         attend(0, 5.0, RZ_ERR_CONTEXT_FULL);
         assert_eq!(attend(1, 7.0, RZ_OK).1, 1, "the other layer has room");
-        assert!(attend(2, 0.0, RZ_ERR_INVALID_ARGUMENT).2.contains("layer 2"));
+        assert!(attend(2, 0.0, RZ_ERR_INVALID_ARGUMENT).2.contains("layer is 2"));
         refused("", |e| rz_kv_truncate(kv, 3, e));
         expect(RZ_OK, |e| rz_kv_truncate(kv, 1, e));
         let v = [5f32; 4];

@@ -537,7 +537,7 @@ fn prompts_of_what_does_not_belong_together_are_refused() {
     };
     says(new(&[text(&ids), medium.part()], 0), RZ_ERR_MISMATCH, "entry 1");
     let (both, neither) = (rz_part { tokens: ids.as_ptr(), ..medium.part() }, zeroed());
-    says(new(&[text(&ids), both], 0), RZ_ERR_INVALID_ARGUMENT, "entry 1: both");
+    says(new(&[text(&ids), both], 0), RZ_ERR_INVALID_ARGUMENT, "entry 1: tokens and media are both set");
     says(new(&[neither], 0), RZ_ERR_INVALID_ARGUMENT, "entry 0: tokens is NULL");
     says(new(&[text(&ids)], 2), RZ_ERR_VERSION, "flags");
     for id in [512, RZ_TOKEN_MEDIA, u32::MAX] {

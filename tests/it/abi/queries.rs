@@ -14,6 +14,7 @@ use realizar::ffi::chat::*;
 use realizar::ffi::conversation::*;
 use realizar::ffi::embed::*;
 use realizar::ffi::generate::*;
+use realizar::ffi::hub::*;
 use realizar::ffi::job::*;
 use realizar::ffi::media::*;
 use realizar::ffi::model::*;
@@ -128,6 +129,7 @@ fn a_query_writes_the_count_and_takes_nothing() {
         rz_model_meta_into(model, c"general.architecture".as_ptr();),
         rz_model_meta_key_into(model, 0;),
         rz_model_meta_element_into(model, list.as_ptr(), 1;),
+        rz_hub_choose_into(c"hf:owner/name".as_ptr(), 13, null(), 0, 0, 0;),
         rz_tokenize_into(model, json, json_len, 0; null()),
         rz_detokenize_into(model, ids.as_ptr(), 2, RZ_DETOKENIZE_SPECIAL;),
         rz_token_bytes_into(model, 403; null_mut()),

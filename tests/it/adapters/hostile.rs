@@ -108,7 +108,7 @@ fn bad_files_are_refused_by_name() {
             }
         })
     };
-    bad(&rename("blk.7.attn_q.weight"), is_mismatch, &["blk.7.attn_q.weight", "nowhere"]);
+    bad(&rename("blk.7.attn_q.weight"), is_mismatch, &["blk.7.attn_q.weight", "not a matrix product"]);
     bad(&rename("blk.0.attn_norm.weight"), is_mismatch, &["blk.0.attn_norm.weight"]);
     bad(&rename("blk.1.attn_k.weight"), is_mismatch, &["blk.1.attn_k.weight", "[256, 256]", "[64, 256] expected"]);
     bad(&rename("token_embd.weight"), is_unsupported, &["token_embd.weight", "looked up"]);

@@ -511,20 +511,20 @@ fn inputs_that_do_not_fit_are_refused() {
     let none = StepInputs { ids: &[1, 5, 2], ..step };
     for (inputs, message) in [
         (fits, ""),
-        (step, "token 4294967294 of 515"),
+        (step, "token 4294967294 is outside the vocabulary"),
         (StepInputs { media: &[&wide, &wide], ..fits }, "2 media rows of at least 16 numbers are given; 1 rows"),
         (
             StepInputs { media: &[&narrow], ..fits },
             "1 media rows of at least 15 numbers are given; 1 rows of at least 16",
         ),
-        (StepInputs { media: &[&wide], ..none }, "for 0 tokens"),
+        (StepInputs { media: &[&wide], ..none }, "are given; 0 rows"),
         (StepInputs { turns: &[[0; 3]; 2], ..none }, "3 ids, 2 rotary positions and 0 spans"),
         (StepInputs { spans: &[[0; 2]; 4], ..none }, "3 ids, 0 rotary positions and 4 spans"),
         (
             StepInputs { spans: &[[0, 4], [0, 0], [0, 0]], ..none },
             "the span from 0 to 4 exceeds a sequence of 3 positions",
         ),
-        (StepInputs { spans: &[[0, 0], [2, 1], [0, 0]], ..none }, "the span 2 to 1"),
+        (StepInputs { spans: &[[0, 0], [2, 1], [0, 0]], ..none }, "the span from 2 to 1"),
         (fits, ""),
     ] {
         let batch = &mut Batch { inputs, sequences: &mut [&mut state] };
@@ -557,5 +557,5 @@ fn a_network_that_hashes_ids_takes_no_rows() {
         ..Default::default()
     };
     let e = executor.begin(&mut Batch { inputs, sequences: &mut [&mut state] }, 0..1).unwrap_err().to_string();
-    assert!(e.contains("rows of media in a network that hashes ids"), "{e}");
+    assert!(e.contains("media are not supported by a network that reads token ids"), "{e}");
 }
