@@ -110,7 +110,7 @@ fn bad_files_are_refused_by_name() {
     };
     bad(&rename("blk.7.attn_q.weight"), is_mismatch, &["blk.7.attn_q.weight", "not a matrix product"]);
     bad(&rename("blk.0.attn_norm.weight"), is_mismatch, &["blk.0.attn_norm.weight"]);
-    bad(&rename("blk.1.attn_k.weight"), is_mismatch, &["blk.1.attn_k.weight", "[256, 256]", "[64, 256] expected"]);
+    bad(&rename("blk.1.attn_k.weight"), is_mismatch, &["blk.1.attn_k.weight", "[256, 256]", "it must be [64, 256]"]);
     bad(&rename("token_embd.weight"), is_unsupported, &["token_embd.weight", "looked up"]);
     let many = Factors::new("blk.0.attn_q.weight", &[("blk.0.attn_q.weight".into(), 256)], 256, 600, &mut Rng(1));
     bad(&gguf("llama", &[many], 8.0, quant::F32), is_unsupported, &["rank 600"]);

@@ -287,7 +287,7 @@ fn what_changes_a_result_and_is_not_understood_is_refused_by_name() {
         .collect();
     let error = llama.refusal(&with(&[]), &wide);
     let said = error.to_string();
-    assert!(matches!(error, Error::Mismatch(_)) && said.contains("[512, 256], [256, 256] expected"), "{said}");
+    assert!(matches!(error, Error::Mismatch(_)) && said.contains("[512, 256]; it must be [256, 256]"), "{said}");
 
     // Files that are not there.
     let folder = llama.put(&with(&[]), &tensors);
