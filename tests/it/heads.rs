@@ -265,7 +265,7 @@ fn drafts_change_nothing_on_a_gpu() {
     for name in ["gemma4-assistant", "gemma4-assistant-clusters"] {
         let folder = folder(&data(name), "");
         let on_gpu = Model::load(folder.0.path(), LoadOptions { device: 2, ..Default::default() });
-        assert!(on_gpu.err().unwrap().to_string().contains("loaded on the CPU"));
+        assert!(on_gpu.err().unwrap().to_string().contains("load it on the CPU"));
         let head = Model::load(folder.0.path(), LoadOptions::default()).unwrap();
         let (second, on_cpu) = (gemma(), on(self::folder(&of, "target.").0.path(), 1));
         let drafted = |model: &Arc<Model>| {
