@@ -89,7 +89,7 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
         inputs: StepInputs { ids: &[44], positions: &[0], outputs: &[0], sequences: &[0], ..Default::default() },
         sequences: &mut [&mut first],
     };
-    assert!(refusal(executor.begin(batch, 1..3)).contains("ops 1..3 of 2"));
+    assert!(refusal(executor.begin(batch, 1..3)).contains("ops 1..3 do not exist; the program has 2"));
     executor.begin(batch, 0..2).unwrap();
     assert!(refusal(executor.write(x, &[0.0; 3])).contains("needs 44 values, 3 are given"));
     assert!(matches!(executor.read(x, &mut [0.0; 3]), Err(Error::BufferTooSmall { needed: 44, capacity: 3 })));
@@ -220,13 +220,16 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (Op::StoreKv { layer: stored, k, v: Some(x) }, "keys of 20 for a cache of 20"),
         (Op::StoreKv { layer: stored, k: q, v: Some(q) }, "keys of 60 for a cache of 20"),
         (Op::StoreKv { layer: stored, k, v: Some(k) }, "keys of 20 for a cache of 20"),
-        (Op::StoreKv { layer: KvLayerId(1), k, v: Some(v) }, "KvLayerId(1) of 1"),
+        (Op::StoreKv { layer: KvLayerId(1), k, v: Some(v) }, "KvLayerId(1) does not exist, the program has 1"),
         (Op::KeepOutputs { moves: [[x, q]].into() }, "rows of different widths"),
         (Op::KeepOutputs { moves: [[x, x]].into() }, "rows of different widths"),
         (Op::Attend(attend(x, h, 0)), "queries of 44 values"),
         (Op::Attend(attend(q, q, 0)), "queries of 60 values"),
         (Op::Attend(attend(q, k, 0)), "queries of 60 values"),
-        (Op::Attend(Attend { layer: KvLayerId(1), ..attend(q, a, 0) }), "KvLayerId(1) of 1"),
+        (
+            Op::Attend(Attend { layer: KvLayerId(1), ..attend(q, a, 0) }),
+            "KvLayerId(1) does not exist, the program has 1",
+        ),
         (Op::Attend(Attend { among: Some(q), ..attend(q, a, 0) }), "queries of 60 values"),
         (Op::Attend(Attend { among: Some(r), ..attend(q, a, 4) }), "queries of 60 values"),
         (Op::Attend(Attend { half: Some(Half::First(q)), ..attend(q, a, 0) }), "queries of 60 values"),
@@ -237,7 +240,10 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
             Op::Select(Select { layer: stored, q, weights: k, out: r, groups: Groups::One }),
             "a choice by queries of 60 values",
         ),
-        (Op::Select(Select { layer: KvLayerId(1), q, weights: k, out: r, groups: Groups::One }), "KvLayerId(1) of 1"),
+        (
+            Op::Select(Select { layer: KvLayerId(1), q, weights: k, out: r, groups: Groups::One }),
+            "KvLayerId(1) does not exist, the program has 1",
+        ),
         (Op::Dot { x: q, y: k, out: r }, "1 products of rows of 60 and 20"),
         (Op::Dot { x: q, y: q, out: r }, "1 products of rows of 60 and 60"),
         (Op::MixByScore { x: q, by: v3, eps: 0.1, out: k }, "streams of 20 values in 60"),
@@ -399,7 +405,7 @@ fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
         (Op::Conv(Conv { kernel: v32, ..c }), "a convolution of 3 taps"),
         (Op::Conv(Conv { bias: Some(v3), ..c }), "a convolution of 3 taps"),
         (Op::Conv(Conv { recurrent: delta, ..c }), "a convolution of 3 taps"),
-        (Op::Conv(Conv { recurrent: unknown, ..c }), "RecurrentId(5) of 5"),
+        (Op::Conv(Conv { recurrent: unknown, ..c }), "RecurrentId(5) does not exist, the program has 5"),
         (Op::Wkv(Wkv { dim: 0, ..w }), "heads of 0 over 32 values"),
         (Op::Wkv(Wkv { dim: 24, ..w }), "heads of 24 over 32 values"),
         (Op::Wkv(Wkv { dim: 32, ..w }), "heads of 32 over 32 values"),
