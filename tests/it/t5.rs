@@ -163,9 +163,9 @@ fn texts_without_one_whole_source_are_refused() {
     let new = || Session::new(&model, &params(100)).unwrap();
     let append = |session: &mut Session, prompt: &Prompt, from: usize| session.prefill_prompt(prompt, from, None);
 
-    refused(new().prefill(&[2], None), INVALID, "reads a source first");
-    refused(new().score(&[2], &mut [0.0], None), INVALID, "reads a source first");
-    refused(Request::new(&new(), &[2], JobParams::default()), INVALID, "reads a source first");
+    refused(new().prefill(&[2], None), INVALID, "needs a source text first");
+    refused(new().score(&[2], &mut [0.0], None), INVALID, "needs a source text first");
+    refused(Request::new(&new(), &[2], JobParams::default()), INVALID, "needs a source text first");
     let part = |name: &char| match name {
         'a' => PromptPart::Media(&first),
         'b' => PromptPart::Media(&second),
@@ -173,18 +173,18 @@ fn texts_without_one_whole_source_are_refused() {
     };
     let of =
         |parts: &[char], bare: bool| Prompt::new(&model, &parts.iter().map(part).collect::<Vec<_>>(), bare).unwrap();
-    refused(append(&mut new(), &of(&['t', 'a'], false), 0), INVALID, "reads a source first");
+    refused(append(&mut new(), &of(&['t', 'a'], false), 0), INVALID, "needs a source text first");
     refused(append(&mut new(), &of(&['a', 'b'], false), 0), INVALID, "one source");
     refused(append(&mut new(), &of(&['a'], true), 0), INVALID, "no token that the decoder starts from");
     refused(append(&mut new(), &of(&['a', 't'], false), 10), INVALID, "within a source");
-    refused(append(&mut new(), &of(&['a', 't'], false), 40), INVALID, "reads a source first");
+    refused(append(&mut new(), &of(&['a', 't'], false), 40), INVALID, "needs a source text first");
     let full = |e: &Error| matches!(e, Error::ContextFull { .. });
     let mut small = Session::new(&model, &params(40)).unwrap();
     refused(append(&mut small, &of(&['a'], false), 0), full, "must be at most 40");
 
     let draft = DraftParams { source: Some(DraftSource::Model(model.clone())), ..Default::default() };
     let drafted = Request::of_prompt(&new(), &of(&['a'], false), 0, JobParams { draft, ..Default::default() });
-    refused(drafted, INVALID, "reads a source first");
+    refused(drafted, INVALID, "needs a source text first");
 
     let mut session = new();
     append(&mut session, &of(&['a', 't'], true), 0).unwrap();
