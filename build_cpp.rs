@@ -159,8 +159,8 @@ fn options(header: &Header, structure: &str, name: &str, fields: &[Value]) -> St
         }
     }
     format!(
-        "\n/// An {structure} whose numbers are checked and whose texts are kept: `{name}Options()` with what differs from\n\
-         /// the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.\n\
+        "\n/// An {structure} whose numbers are checked and whose texts are kept: `{name}Options()` with what\n\
+         /// differs from the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.\n\
          class {name}Options {{\npublic:\n{setters}    {structure} *operator->() noexcept {{ return &raw_; }}\n    \
          operator const {structure} &() const {{\n{pointed}        return raw_;\n    }}\n\nprivate:\n    mutable {structure} \
          raw_ = params<{structure}>();\n{kept}}};\n"

@@ -59,7 +59,8 @@ static class PackageNetstandard
         }
     }
 
-    /// <summary>Gives all references the name, the version and the token of the standard, in place of the core's.</summary>
+    /// <summary>Gives all references the name, the version and the token of the standard, in place of the
+    /// core's.</summary>
     static void Rename(byte[] bytes, MetadataReader reader, int start)
     {
         var core = reader.AssemblyReferences.Single(each => reader.GetString(reader.GetAssemblyReference(each).Name) == Core);

@@ -53,7 +53,8 @@ def sources(out: Path) -> Path:
     patterns = ("Cargo.lock", "README.md", "build*.rs", "cbindgen.toml", "include/*", "kernels/**/*", "packaging/hatch_build.py", "src/**/*")
     inputs = folder(ROOT, *patterns)
     files = {
-        **inputs, **own_licenses(), **modules("bindings/python/realizar/"), "bindings/python/README.md": read(PACKAGE / "README.md"),
+        **inputs, **own_licenses(), **modules("bindings/python/realizar/"),
+        "bindings/python/README.md": read(PACKAGE / "README.md"),
         "Cargo.toml": File(manifest.encode()), "pyproject.toml": File(project), "PKG-INFO": File(about),
     }  # fmt: skip
     return write_tar_gz(out / f"realizar-{VERSION}.tar.gz", files, f"realizar-{VERSION}/")

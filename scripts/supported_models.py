@@ -117,8 +117,8 @@ their `model_type`.
 
 ## Quantization formats (block formats of GGUF)
 
-*Quantize to*: `rz_model_params.quantize` accepts its number, for float weights. *On a GPU*: the format in GPU memory; in host
-memory a matrix keeps its format.
+*Quantize to*: `rz_model_params.quantize` accepts its number, for float weights. *On a GPU*: the format in GPU memory; in
+host memory a matrix keeps its format.
 
 | format | GGML type | quantize to | on a GPU |
 |---|---:|---|---|

@@ -285,7 +285,8 @@ else
     skip "vcpkg's port" "there is no cmake"
 fi
 
-# What a registry would refuse is found: a manifest without a licence, a checksum of another file, a missing content type.
+# What a registry would refuse is found: a manifest without a licence, a checksum of another file, a missing content
+# type.
 place spoiled
 spoil() { # pattern of a package, what the checks have to say, script of Python on the package
     local file

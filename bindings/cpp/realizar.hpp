@@ -1468,8 +1468,8 @@ public:
             return rz_conversation_new(model.get(), &params, out, error);
         });
     }
-    /// Loads a saved conversation. `read(out, n)` must fill all `n` bytes and return 0. At the end of the file it returns
-    /// RZ_ERR_FORMAT, if it cannot be read an errno. Exceptions of `read` are rethrown.
+    /// Loads a saved conversation. `read(out, n)` must fill all `n` bytes and return 0. At the end of the file it
+    /// returns RZ_ERR_FORMAT, if it cannot be read an errno. Exceptions of `read` are rethrown.
     template <class Read>
     static Result<Conversation> load(const Model &model, Read &&read,
                                      const rz_conversation_params &params = realizar::params<rz_conversation_params>()) {

@@ -184,8 +184,8 @@ inline void set_flag(uint32_t &flags, uint32_t flag, bool on) noexcept { flags =
 
 } // namespace detail
 
-/// An rz_runtime_params whose numbers are checked and whose texts are kept: `RuntimeOptions()` with what differs from
-/// the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
+/// An rz_runtime_params whose numbers are checked and whose texts are kept: `RuntimeOptions()` with what
+/// differs from the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
 class RuntimeOptions {
 public:
     /// Number of compute threads: the calling thread and `threads` - 1 workers; 1 creates no worker. 0: one per
@@ -205,8 +205,8 @@ private:
     mutable rz_runtime_params raw_ = params<rz_runtime_params>();
 };
 
-/// An rz_model_params whose numbers are checked and whose texts are kept: `LoadOptions()` with what differs from
-/// the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
+/// An rz_model_params whose numbers are checked and whose texts are kept: `LoadOptions()` with what
+/// differs from the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
 class LoadOptions {
 public:
     /// Index of a device; 0: automatic choice, which rz_model_info.device reports. The automatic choice is the
@@ -302,8 +302,8 @@ private:
     std::optional<std::string> chat_template_;
 };
 
-/// An rz_sampler_params whose numbers are checked and whose texts are kept: `SamplingOptions()` with what differs from
-/// the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
+/// An rz_sampler_params whose numbers are checked and whose texts are kept: `SamplingOptions()` with what
+/// differs from the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
 class SamplingOptions {
 public:
     /// Divides the logits; 0: always the most likely token.
@@ -372,8 +372,8 @@ private:
     mutable rz_sampler_params raw_ = params<rz_sampler_params>();
 };
 
-/// An rz_cache_params whose numbers are checked and whose texts are kept: `CacheOptions()` with what differs from
-/// the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
+/// An rz_cache_params whose numbers are checked and whose texts are kept: `CacheOptions()` with what
+/// differs from the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
 class CacheOptions {
 public:
     /// Capacity (context window) in tokens; 0: the model's context_length, but at most 8192. A capacity above the
@@ -393,8 +393,8 @@ private:
     mutable rz_cache_params raw_ = params<rz_cache_params>();
 };
 
-/// An rz_encoder_params whose numbers are checked and whose texts are kept: `EncoderOptions()` with what differs from
-/// the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
+/// An rz_encoder_params whose numbers are checked and whose texts are kept: `EncoderOptions()` with what
+/// differs from the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
 class EncoderOptions {
 public:
     /// RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, combined with |. Without RZ_ENCODER_... the vision encoder is
@@ -416,8 +416,8 @@ private:
     mutable rz_encoder_params raw_ = params<rz_encoder_params>();
 };
 
-/// An rz_media_params whose numbers are checked and whose texts are kept: `MediaOptions()` with what differs from
-/// the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
+/// An rz_media_params whose numbers are checked and whose texts are kept: `MediaOptions()` with what
+/// differs from the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
 class MediaOptions {
 public:
     /// Minimum number of rows, for models that accept images of any size: smaller images are enlarged; 0: the
@@ -442,8 +442,8 @@ private:
     mutable rz_media_params raw_ = params<rz_media_params>();
 };
 
-/// An rz_job_params whose numbers are checked and whose texts are kept: `JobOptions()` with what differs from
-/// the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
+/// An rz_job_params whose numbers are checked and whose texts are kept: `JobOptions()` with what
+/// differs from the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
 class JobOptions {
 public:
     /// Maximum number of tokens to generate; 0: until the cache is full.
@@ -492,8 +492,8 @@ private:
     std::optional<std::string> chat_;
 };
 
-/// An rz_store_params whose numbers are checked and whose texts are kept: `StoreOptions()` with what differs from
-/// the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
+/// An rz_store_params whose numbers are checked and whose texts are kept: `StoreOptions()` with what
+/// differs from the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
 class StoreOptions {
 public:
     /// Minimum length in tokens of prefixes to keep and to look up; 0: 64.
@@ -530,8 +530,8 @@ private:
     std::optional<std::string> path_;
 };
 
-/// An rz_reply_params whose numbers are checked and whose texts are kept: `ReplyOptions()` with what differs from
-/// the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
+/// An rz_reply_params whose numbers are checked and whose texts are kept: `ReplyOptions()` with what
+/// differs from the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
 class ReplyOptions {
 public:
     /// Maximum number of tokens to generate, including reasoning; 0: until the cache is full.
@@ -606,8 +606,8 @@ private:
     std::optional<std::string> json_;
 };
 
-/// An rz_embed_params whose numbers are checked and whose texts are kept: `EmbedOptions()` with what differs from
-/// the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
+/// An rz_embed_params whose numbers are checked and whose texts are kept: `EmbedOptions()` with what
+/// differs from the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
 class EmbedOptions {
 public:
     /// RZ_POOLING_...; 0: the model's.
@@ -623,8 +623,8 @@ private:
     mutable rz_embed_params raw_ = params<rz_embed_params>();
 };
 
-/// An rz_conversation_params whose numbers are checked and whose texts are kept: `ConversationOptions()` with what differs from
-/// the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
+/// An rz_conversation_params whose numbers are checked and whose texts are kept: `ConversationOptions()` with what
+/// differs from the defaults. Lists and handles are fields of the struct, by `->`, and have to outlive the call.
 class ConversationOptions {
 public:
     /// RZ_OVERFLOW_...

@@ -26,8 +26,8 @@ func TestEveryExportedNameHasAComment(t *testing.T) {
 	}
 }
 
-// undocumented gives the exported names of a declaration that neither it nor a comment at the name explains. Fields that
-// explain themselves need none.
+// undocumented gives the exported names of a declaration that neither it nor a comment at the name explains. Fields
+// that explain themselves need none.
 func undocumented(declared ast.Decl) (names []string) {
 	switch d := declared.(type) {
 	case *ast.FuncDecl:

@@ -152,8 +152,8 @@ func TestTheEndOfAReplyIsKnownAtOnce(t *testing.T) {
 	}
 }
 
-// beginLate begins a reply whose deadline has passed by now. One that passes before there is a reply is tried again with
-// more time.
+// beginLate begins a reply whose deadline has passed by now. One that passes before there is a reply is tried again
+// with more time.
 func beginLate(t *testing.T, model *Model) *Conversation {
 	t.Helper()
 	for wait := 10 * time.Millisecond; ; wait *= 2 {

@@ -1,5 +1,5 @@
-// Language models inside this process: models, conversations and texts (lib/) on top of the addon (src/), which calls the
-// library.
+// Language models inside this process: models, conversations and texts (lib/) on top of the addon (src/), which calls
+// the library.
 //
 // A call that computes returns a promise, and runs on a thread of libuv's pool in slices of time, so that other work of
 // the pool gets its turn. An object belongs to one call at a time: a second one gets RZ_ERR_BUSY.

@@ -2894,15 +2894,14 @@ rz_store_free(rz_store *RZ_NULLABLE store);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_overflow {
-  /* Context overflow: rz_conversation_reply fails with RZ_ERR_CONTEXT_FULL if the prompt has more tokens than the
-   * cache. A reply that fills the cache is not an error: it ends with RZ_END_CONTEXT. */
+  /* Context overflow: RZ_ERR_CONTEXT_FULL if the prompt does not fit. A reply that fills the cache ends
+   * (RZ_END_CONTEXT). */
   RZ_OVERFLOW_FAIL = 0,
   /* Context overflow: if the prompt leaves less than a quarter of the cache to the reply, and less than max_tokens if
    * that is given, rz_conversation_reply leaves out the oldest turns, so that the rest takes at most half of the cache.
-   * System messages stay, and no turn is cut: a turn begins with a user message and extends to the next one, including
-   * tool calls and their results. A single turn that does not fit is RZ_ERR_CONTEXT_FULL. Nothing is left out during a
-   * reply: a reply that fills the cache ends with RZ_END_CONTEXT, and can continue with RZ_REPLY_CONTINUE, which leaves
-   * out older turns too. The messages stay in the conversation. */
+   * System messages stay. A turn, from a user message to the next one with its tool calls and results, is never cut:
+   * one that does not fit is RZ_ERR_CONTEXT_FULL. A reply that fills the cache ends with RZ_END_CONTEXT;
+   * RZ_REPLY_CONTINUE continues it, and leaves out older turns too. The messages stay in the conversation. */
   RZ_OVERFLOW_FORGET = 1,
 };
 
@@ -3179,12 +3178,11 @@ rz_conversation_next_into(rz_conversation *conversation,
 /* Stops generation: ends an unfinished reply at once. Its tokens so far become a message with "finish_reason":
  * "cancelled", also without RZ_REPLY_KEEP; a reply without tokens leaves no message. The state of the reply is then
  * RZ_STATE_ENDED, its end_reason RZ_END_CANCELLED. rz_conversation_next_into still returns the parts that were not
- * taken, RZ_CHAT_EVENT_END last. A later reply with RZ_REPLY_CONTINUE continues the message. Without an unfinished
- * reply, nothing changes.
+ * taken, RZ_CHAT_EVENT_END last. RZ_REPLY_CONTINUE continues the message. Without a reply, nothing changes.
  *
  * While another thread steps the reply, the call returns RZ_ERR_BUSY: fire the cancel of the reply, wait until the
- * step has returned, and stop the reply then. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
- * Since 0.1.0. */
+ * step has returned, then stop it. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
+ * 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_stop(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 

@@ -32,7 +32,7 @@ macro_rules! numbers {
             /// information from the entropy, ties by lower id (Meister et al., "Locally typical sampling", 2022); 0 or
             /// 1: off.
             typical_p: f32, 0.0, SHARE;
-            /// Keeps the logits that are at most this many standard deviations below the largest (Tang et al., "Top-nσ:
+            /// Keeps the logits at most this many standard deviations below the largest (Tang et al., "Top-nσ:
             /// not all logits are you need", 2024); 0: off.
             top_n_sigma: f32, 0.0, NOT_NEGATIVE;
             /// Probability of excluding the most probable tokens ("XTC"); 0: off.

@@ -1,4 +1,5 @@
-// What a program may do wrong with realizar.hpp, and what it is told: misuse model.gguf adapter.gguf model-with-a-template.gguf
+// What a program may do wrong with realizar.hpp, and what it is told: misuse model.gguf adapter.gguf
+// model-with-a-template.gguf
 #include <realizar.hpp>
 
 #include <array>

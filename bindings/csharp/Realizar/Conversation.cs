@@ -133,8 +133,8 @@ namespace Realizar
     }
 
     /// <summary>Messages with a model, their KV cache, and the reply that is being generated. Only tokens that are new
-    /// since the last reply are computed. One call at a time: a second one is an InvalidOperationException. Dispose stops
-    /// a call of another thread, which ends with an ObjectDisposedException.</summary>
+    /// since the last reply are computed. One call at a time: a second one is an InvalidOperationException. Dispose
+    /// stops a call of another thread, which ends with an ObjectDisposedException.</summary>
     public sealed class Conversation : IDisposable
     {
         private readonly ConversationHandle handle = new ConversationHandle();
@@ -350,8 +350,9 @@ namespace Realizar
             Native.Call(err => Native.rz_conversation_step(handle, microseconds, err), Stopping(cancelling?.Token ?? default), handle) != Native.RZ_DONE;
 
         /// <summary>Steps the replies of several conversations of one model as a batch, until one of them has a token.
-        /// True if there is more to compute. A reply that fails ends without the others; Error is the reason. Cancels and
-        /// deadlines throw nothing here: such a reply pauses without the others, and Info.Stopped is the reason.</summary>
+        /// True if there is more to compute. A reply that fails ends without the others; Error is the reason. Cancels
+        /// and deadlines throw nothing here: such a reply pauses without the others, and Info.Stopped is the
+        /// reason.</summary>
         public static bool StepAll(IReadOnlyList<Conversation> conversations) => StepAll(conversations, Native.RZ_NO_LIMIT);
 
         /// <summary>The same for about so many microseconds.</summary>
@@ -372,8 +373,8 @@ namespace Realizar
             Native.rz_conversation_next_into(handle, kind, flags, index, text, capacity, len, err));
 
         /// <summary>Replies to the messages: reasoning, content, tool calls and the end, as they are generated. An
-        /// iteration that ends early gives the reply up. The result can be enumerated once; a second reply in its loop is
-        /// an InvalidOperationException.</summary>
+        /// iteration that ends early gives the reply up. The result can be enumerated once; a second reply in its loop
+        /// is an InvalidOperationException.</summary>
         public IEnumerable<Part> Reply(ReplyOptions options = null, CancellationToken cancellationToken = default)
         {
             Begin(options, cancellationToken);
@@ -381,9 +382,9 @@ namespace Realizar
         }
 
         /// <summary>Adds a message of the user and returns the content of the reply, piece by piece; it can be
-        /// enumerated once, and a second reply in its loop is an InvalidOperationException. If the iteration ends early,
-        /// is cancelled or reaches a deadline, the text so far stays as a message; any other failure restores the
-        /// messages.</summary>
+        /// enumerated once, and a second reply in its loop is an InvalidOperationException. If the iteration ends
+        /// early, is cancelled or reaches a deadline, the text so far stays as a message; any other failure restores
+        /// the messages.</summary>
         public IEnumerable<string> Say(string text, ReplyOptions options = null, CancellationToken cancellationToken = default)
         {
             var message = Native.Encoded(text, nameof(text));

@@ -5,9 +5,9 @@ using System.Threading;
 
 namespace Realizar
 {
-    /// <summary>A call of the library failed. Some failures are exceptions of .NET, whose InnerException is this one: an
-    /// OperationCanceledException if the call was cancelled, an InvalidOperationException if another call uses the object
-    /// or a reply is unfinished (Status.Busy), a FileNotFoundException if a file is missing.</summary>
+    /// <summary>A call of the library failed. Some failures are exceptions of .NET, whose InnerException is this one:
+    /// an OperationCanceledException if the call was cancelled, an InvalidOperationException if another call uses the
+    /// object or a reply is unfinished (Status.Busy), a FileNotFoundException if a file is missing.</summary>
     public sealed class RealizarException : Exception
     {
         /// <summary>What went wrong.</summary>

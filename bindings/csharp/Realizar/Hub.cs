@@ -46,8 +46,8 @@ namespace Realizar
             internal ulong Size;
         }
 
-        /// <summary>What the library makes of a model's name and, by a listing, the files of the model, of which Load is
-        /// the one to load; empty: the folder.</summary>
+        /// <summary>What the library makes of a model's name and, by a listing, the files of the model, of which Load
+        /// is the one to load; empty: the folder.</summary>
         internal struct Choice
         {
             internal string Repository, Encoder, Commit, Load;

@@ -177,8 +177,8 @@ namespace Realizar
             Native.Call(err => Native.rz_job_step(handle, microseconds, err), cancelling.Token, handle) != Native.RZ_DONE;
 
         /// <summary>Steps several jobs of one model as a batch, until one of them has a token. True if there is more to
-        /// compute. A job that fails ends without the others; Error is the reason. Cancels and deadlines throw nothing here:
-        /// such a job pauses without the others, and Stopped is the reason.</summary>
+        /// compute. A job that fails ends without the others; Error is the reason. Cancels and deadlines throw nothing
+        /// here: such a job pauses without the others, and Stopped is the reason.</summary>
         public static bool StepAll(IReadOnlyList<Job> jobs) => StepAll(jobs, Native.RZ_NO_LIMIT);
 
         /// <summary>The same for about so many microseconds.</summary>

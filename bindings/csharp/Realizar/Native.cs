@@ -158,8 +158,8 @@ namespace Realizar
             return status;
         }
 
-        /// <summary>Makes a step of a batch. False if nothing is left to compute, also because the rest was cancelled or
-        /// has reached its deadline.</summary>
+        /// <summary>Makes a step of a batch. False if nothing is left to compute, also because the rest was cancelled
+        /// or has reached its deadline.</summary>
         internal static bool StepAll<T>(IReadOnlyList<T> all, string name, Func<T, SafeHandle> handle, Func<IntPtr, UIntPtr, IntPtr, int> step) where T : class
         {
             rz_error err;

@@ -1,5 +1,5 @@
-// What programs do wrong: replies within replies, objects that are disposed of while a call uses them, cancels before and
-// between calls, empty lists. Each is an exception of .NET or a named state, and changes nothing.
+// What programs do wrong: replies within replies, objects that are disposed of while a call uses them, cancels before
+// and between calls, empty lists. Each is an exception of .NET or a named state, and changes nothing.
 using System;
 using System.Collections.Generic;
 using System.IO;

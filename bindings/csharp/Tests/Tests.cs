@@ -832,7 +832,8 @@ internal static partial class Tests
             Check(Throws<RealizarException>(() => talk.AddJson("{\"content\": \"x\"}"), "no role").Status == Status.InvalidArgument, "no role");
             Check(Throws<RealizarException>(() => talk.Rewind(2), "too many").Status == Status.InvalidArgument, "too many");
             Check(talk.Info.Messages == 1 && talk.Info.State == ReplyState.None && !talk.Step() && talk.Parts().Count == 0, "nothing has changed");
-            // An older iteration, whose loop has gone on to another message, neither takes part in a newer reply nor ends it.
+            // An older iteration, whose loop has gone on to another message, neither takes part in a newer reply nor
+            // ends it.
             var older = talk.Reply().GetEnumerator();
             Check(older.MoveNext(), "a part");
             talk.Rewind(1);

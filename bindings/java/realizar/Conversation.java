@@ -13,8 +13,8 @@ import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /** Messages with a model, their KV cache, and the reply that is being generated. Only tokens that are new since the
- * last reply are computed. One call at a time: a second one throws {@link BusyException} at once and changes nothing, in
- * the callback of {@link #say} too. Any thread may call {@link #info}, {@link #messages} and {@link #cancel} at any
+ * last reply are computed. One call at a time: a second one throws {@link BusyException} at once and changes nothing,
+ * in the callback of {@link #say} too. Any thread may call {@link #info}, {@link #messages} and {@link #cancel} at any
  * time. {@link #close} ends a loop over a reply and a {@code say} of another thread with IllegalStateException. */
 public final class Conversation extends Handle {
     /** What happens if messages and a reply exceed the context, in the order of the library's numbers from 0. */
@@ -422,8 +422,8 @@ public final class Conversation extends Handle {
         change((arena, conversation) -> e -> Header.rz_conversation_rewind(conversation, messages, e));
     }
 
-    /** Frees the KV cache and keeps the messages. The next reply computes the KV cache again. Throws BusyException while
-     * a reply is unfinished, as {@link #setCapacity}, {@link #setAdapters} and {@link #setCancel} do. */
+    /** Frees the KV cache and keeps the messages. The next reply computes the KV cache again. Throws BusyException
+     * while a reply is unfinished, as {@link #setCapacity}, {@link #setAdapters} and {@link #setCancel} do. */
     public void release() {
         set((arena, conversation) -> e -> Header.rz_conversation_release(conversation, e));
     }

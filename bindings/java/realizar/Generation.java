@@ -11,8 +11,8 @@ import org.jspecify.annotations.Nullable;
 
 /** A text that is being generated, piece by piece. Its session is busy until the generation is closed, which is allowed
  * at any moment; the session keeps the tokens computed so far. One call at a time, except for {@link #cancel}: a second
- * one throws {@link BusyException}. An interrupt of the thread cancels too. {@link #close} ends a loop of another thread
- * with IllegalStateException. */
+ * one throws {@link BusyException}. An interrupt of the thread cancels too. {@link #close} ends a loop of another
+ * thread with IllegalStateException. */
 public final class Generation extends Handle implements Iterable<String>, Iterator<String> {
     /** Why a text has ended, in the order of the library's numbers from 1. */
     public enum End {

@@ -185,8 +185,8 @@ public final class Model extends Handle {
      * first one, if the model is on several GPUs. {@code devices}: the GPUs that have layers, in the order of the
      * layers. {@code deviceLayers}: the number of layers on each of them. {@code unknown}: the number of keys and
      * tensors that {@link Load#allowUnknown} ignored. {@code embeddingDim}: floats in an embedding; 0 if the model
-     * computes none. {@code pooling}: of its embeddings; MODEL if the file declares none, so that the caller must choose.
-     * {@code scores}: scores of its classifier, for reranking; 0 if it has none. */
+     * computes none. {@code pooling}: of its embeddings; MODEL if the file declares none, so that the caller must
+     * choose. {@code scores}: scores of its classifier, for reranking; 0 if it has none. */
     public record Info(String architecture, String name, int layers, int hidden, int vocabulary, int contextLength, int bosToken, int eosToken,
         long parameters, long weightBytes, int device, List<Integer> devices, List<Integer> deviceLayers, boolean hasChatTemplate, int unknown,
         Set<Capability> capabilities, int embeddingDim, Pooling pooling, int scores) {}

@@ -27,8 +27,9 @@ import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /** Gives every public method and constructor of the package (the folder of classes is argument 2, a model argument 1,
- * and a folder of a model that sees argument 3, optional) a null, a null within a list, an array or a map, a negative number and a NaN, one at a time. All handles are closed,
- * so that an argument which reached the library would be reported as "is closed". Prints "ok", or throws. */
+ * and a folder of a model that sees argument 3, optional) a null, a null within a list, an array or a map, a negative
+ * number and a NaN, one at a time. All handles are closed, so that an argument which reached the library would be
+ * reported as "is closed". Prints "ok", or throws. */
 class ArgumentTests {
     /** Numbers that may be negative. */
     private static final Set<String> ANY = Set.of("seed", "priority", "colour", "microseconds");

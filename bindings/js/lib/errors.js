@@ -6,9 +6,9 @@ const path = require("node:path");
 const known = require("../options.js");
 const statuses = require("../statuses.js");
 
-/** A failed call. `code` is the name of the status, such as "RZ_ERR_CONTEXT_FULL", and `status` its number. `systemCode`
- * is the `errno` of the system call that failed, else 0. `needed` is the capacity in tokens that would have been enough,
- * for "RZ_ERR_CONTEXT_FULL"; else 0. */
+/** A failed call. `code` is the name of the status, such as "RZ_ERR_CONTEXT_FULL", and `status` its number.
+ * `systemCode` is the `errno` of the system call that failed, else 0. `needed` is the capacity in tokens that would
+ * have been enough, for "RZ_ERR_CONTEXT_FULL"; else 0. */
 class RealizarError extends Error {
   constructor(code, status, message, systemCode = 0, needed = 0) {
     super(message);

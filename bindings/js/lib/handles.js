@@ -102,8 +102,8 @@ function newFlag(signal, object) {
   return flag;
 }
 
-/** Runs `work` with a cancel that the signal fires, or the close of an object. If one of them has ended the work, throws
- * the reason of the signal, or that the object is closed. */
+/** Runs `work` with a cancel that the signal fires, or the close of an object. If one of them has ended the work,
+ * throws the reason of the signal, or that the object is closed. */
 async function cancellable(signal, object, work) {
   const flag = newFlag(signal, object);
   try {

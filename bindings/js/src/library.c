@@ -31,7 +31,8 @@ typedef struct place {
     enum { OTHER, U32, U64, I32, F32, TEXT } type;
 } place;
 
-#define TYPE(field) _Generic(field, uint32_t: U32, uint64_t: U64, int32_t: I32, float: F32, char *: TEXT, default: OTHER)
+#define TYPE(field) \
+    _Generic(field, uint32_t: U32, uint64_t: U64, int32_t: I32, float: F32, char *: TEXT, default: OTHER)
 static const place PLACES[] = {
 #define STRUCT(structure) {#structure, "", 0, sizeof(structure), OTHER},
 #define FIELD(structure, field)                                                                                        \

@@ -1,4 +1,5 @@
-// What is closed: calls that use it end at once, and later ones name it. The event loop, worker threads, signals, memory.
+// What is closed: calls that use it end at once, and later ones name it. The event loop, worker threads, signals,
+// memory.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import fs from "node:fs";

@@ -57,7 +57,8 @@ def sampler_params(sampling: Sampling) -> _c.rz_sampler_params:
     biases = (_c.rz_logit_bias * len(pairs))(*(_c.rz_logit_bias(*pair) for pair in checked))
     scalars = {name: value for name, value in vars(sampling).items() if name not in ("logit_bias", "dry_breakers", "banned_sequences", "order")}
     params = _c.rz_sampler_params(
-        **scalars, n_biases=len(biases), n_dry_breakers=len(breakers), n_banned_sequences=len(banned), n_order=len(order)
+        **scalars, n_biases=len(biases), n_dry_breakers=len(breakers), n_banned_sequences=len(banned),
+        n_order=len(order),
     )
     params.dry_breakers, params.banned_sequences = _sequences(breakers), _sequences(banned)
     params.order = (c_uint32 * len(order))(*(choice(name, f"order[{i}]", _FILTERS) for i, name in enumerate(order)))

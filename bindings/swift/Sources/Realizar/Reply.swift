@@ -66,9 +66,9 @@ public final class Reply: AsyncSequence, Sendable {
         }
     }
 
-    /// Steps several replies of one model as a batch. True: there is more to do. One that fails ends without the others:
-    /// `error` tells why. Cancels and deadlines throw nothing here: such a reply pauses without the others, and `stopped`
-    /// tells why.
+    /// Steps several replies of one model as a batch. True: there is more to do. One that fails ends without the
+    /// others: `error` tells why. Cancels and deadlines throw nothing here: such a reply pauses without the others, and
+    /// `stopped` tells why.
     public static func step(_ replies: [Reply], microseconds: Int64? = nil) throws -> Bool {
         let handles = try replies.map { reply in
             try reply.conversation.use(reply.turn) { _ in reply.conversation.handle }

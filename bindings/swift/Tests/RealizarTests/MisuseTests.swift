@@ -1,5 +1,5 @@
-// What programs do wrong: replies within replies, texts with a NUL, cancels before and between calls, empty lists. Each is
-// a thrown error or a named state, and changes nothing.
+// What programs do wrong: replies within replies, texts with a NUL, cancels before and between calls, empty lists. Each
+// is a thrown error or a named state, and changes nothing.
 import XCTest
 
 @testable import Realizar
