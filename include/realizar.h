@@ -2894,8 +2894,7 @@ rz_store_free(rz_store *RZ_NULLABLE store);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_overflow {
-  /* Context overflow: RZ_ERR_CONTEXT_FULL if the prompt does not fit. A reply that fills the cache ends
-   * (RZ_END_CONTEXT). */
+  /* Context overflow: RZ_ERR_CONTEXT_FULL if the prompt does not fit. A reply that fills the cache: RZ_END_CONTEXT. */
   RZ_OVERFLOW_FAIL = 0,
   /* Context overflow: if the prompt leaves less than a quarter of the cache to the reply, and less than max_tokens if
    * that is given, rz_conversation_reply leaves out the oldest turns, so that the rest takes at most half of the cache.
@@ -3181,8 +3180,7 @@ rz_conversation_next_into(rz_conversation *conversation,
  * taken, RZ_CHAT_EVENT_END last. RZ_REPLY_CONTINUE continues the message. Without a reply, nothing changes.
  *
  * While another thread steps the reply, the call returns RZ_ERR_BUSY: fire the cancel of the reply, wait until the
- * step has returned, then stop it. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
- * 0.1.0. */
+ * step returned, then stop it. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_stop(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 

@@ -82,7 +82,7 @@ impl rz_conversation {
     }
 }
 
-/// Context overflow: RZ_ERR_CONTEXT_FULL if the prompt does not fit. A reply that fills the cache ends (RZ_END_CONTEXT).
+/// Context overflow: RZ_ERR_CONTEXT_FULL if the prompt does not fit. A reply that fills the cache: RZ_END_CONTEXT.
 pub const RZ_OVERFLOW_FAIL: u32 = 0;
 /// Context overflow: if the prompt leaves less than a quarter of the cache to the reply, and less than max_tokens if
 /// that is given, rz_conversation_reply leaves out the oldest turns, so that the rest takes at most half of the cache.
@@ -529,7 +529,7 @@ pub unsafe extern "C" fn rz_conversation_next_into(
 /// taken, RZ_CHAT_EVENT_END last. RZ_REPLY_CONTINUE continues the message. Without a reply, nothing changes.
 ///
 /// While another thread steps the reply, the call returns RZ_ERR_BUSY: fire the cancel of the reply, wait until the
-/// step has returned, then stop it. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// step returned, then stop it. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_stop(conversation: *mut rz_conversation, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
