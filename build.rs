@@ -3,21 +3,21 @@
 //!
 //! cbindgen writes each group's declarations; the order of the groups, their titles and the frame are here.
 
-#[path = "build_bindings.rs"]
+#[path = "generators/bindings.rs"]
 mod bindings;
-#[path = "build_cpp.rs"]
+#[path = "generators/cpp.rs"]
 mod cpp;
-#[path = "build_cuda.rs"]
+#[path = "generators/cuda.rs"]
 mod cuda;
-#[path = "build_header.rs"]
+#[path = "generators/header.rs"]
 mod header;
-#[path = "build_options.rs"]
+#[path = "generators/options.rs"]
 mod options;
-#[path = "build_print.rs"]
+#[path = "generators/print.rs"]
 mod print;
-#[path = "build_statuses.rs"]
+#[path = "generators/statuses.rs"]
 mod statuses;
-#[path = "build_types.rs"]
+#[path = "generators/types.rs"]
 mod types;
 
 use std::path::{Path, PathBuf};

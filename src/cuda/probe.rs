@@ -331,7 +331,7 @@ pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> V
 /// Returns the reason why a device that the driver lists is unusable, if any.
 pub(super) fn why_unusable(driver: &Driver, properties: &Properties, built: Result<i32, &str>) -> Option<String> {
     // A driver loads images of compilers of its own major version and older ones. Compilers from 12.4 on compress the
-    // image (`build_cuda.rs`), which older drivers cannot read.
+    // image (`generators/cuda.rs`), which older drivers cannot read.
     let needed = match built {
         Ok(12_040..13_000) => 12_040,
         Ok(version) => (version / 1000).max(12) * 1000,

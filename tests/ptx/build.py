@@ -54,7 +54,7 @@ def make(made, sources, command):
 
 def to_ptx(source, target, out):
     headers = sorted((ROOT / 'kernels').glob('*.cuh'))
-    # As build_cuda.rs has it, with what this architecture alone has.
+    # As generators/cuda.rs has it, with what this architecture alone has.
     target += 'a' if target == '90' else ''
     return make(out, [source, *headers],
                 [nvcc(), '-std=c++17', '-O3', '-lineinfo', '--ptx', f'-arch=compute_{target}', '-o', out, source])

@@ -55,7 +55,7 @@ pub fn all(header: &Header) -> Vec<Enum> {
             let doc = own.unwrap_or_else(|| told[..1].to_uppercase() + &told[1..]);
             assert!(
                 !doc.contains("RZ_"),
-                "{constant} has no comment without terms of C; DOCS of build_types.rs needs one"
+                "{constant} has no comment without terms of C; DOCS of generators/types.rs needs one"
             );
             let value = header.constants[at].value.to_owned();
             Type { name: end, constant: constant.to_owned(), value, doc }

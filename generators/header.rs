@@ -269,7 +269,7 @@ pub fn enum_of(constant: &str) -> Option<&'static str> {
     let begins = |beginning: &str| constant.starts_with(beginning);
     let found = ENUMS.iter().find(|(beginning, _)| begins(beginning)).map(|(_, name)| *name);
     let is_macro = MACROS.into_iter().any(begins);
-    assert!(found.is_some() != is_macro, "ENUMS and MACROS of build_header.rs do not tell what {constant} is");
+    assert!(found.is_some() != is_macro, "ENUMS and MACROS of generators/header.rs do not tell what {constant} is");
     found
 }
 

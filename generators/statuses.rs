@@ -69,7 +69,7 @@ pub fn all(header: &Header) -> Vec<Status> {
         let doc = found(&DOCS, name).map_or_else(|| plain(constant.doc).replace('`', ""), str::to_owned);
         assert!(
             !doc.is_empty(),
-            "{} has no comment without terms of C; DOCS of build_statuses.rs needs one",
+            "{} has no comment without terms of C; DOCS of generators/statuses.rs needs one",
             constant.name
         );
         Some(Status { name: name.to_owned(), value: constant.value.to_owned(), doc })

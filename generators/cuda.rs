@@ -113,7 +113,7 @@ fn camel(constant: &str) -> String {
 pub fn build(root: &Path, out: &Path) {
     println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-changed=src/cuda/args");
-    println!("cargo:rerun-if-changed=build_cuda.rs");
+    println!("cargo:rerun-if-changed=generators/cuda.rs");
     for variable in ["NVCC", "CUDA_HOME", "PATH"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }

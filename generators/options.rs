@@ -1,0 +1,333 @@
+//! Writes the options of the header's structs of parameters in the languages of bindings: names, types, checks and
+//! comments. What a struct points to (lists, texts, handles) stays with the bindings.
+
+#[path = "options/csharp.rs"]
+mod csharp;
+#[path = "options/java.rs"]
+mod java;
+#[path = "options/js.rs"]
+mod js;
+#[path = "options/python.rs"]
+mod python;
+#[path = "options/swift.rs"]
+mod swift;
+
+use super::bindings::{Constant, Header};
+use super::header::Value;
+
+/// What writes the options in a language.
+type Writer = fn(&[Group]) -> String;
+
+/// Paths of the generated files, below the root.
+pub const FILES: [(&str, Writer); 8] = [
+    ("bindings/python/realizar/_options.py", python::python),
+    ("bindings/js/src/options.c", js::js_c),
+    ("bindings/js/src/options.h", js::js_h),
+    ("bindings/js/options.js", js::js),
+    ("bindings/js/options.d.ts", js::js_types),
+    ("bindings/java/realizar/SamplingOptions.java", java::java),
+    ("bindings/csharp/Realizar/Options.cs", csharp::csharp),
+    ("bindings/swift/Sources/Realizar/Sampling.swift", swift::swift),
+];
+
+/// The structs whose fields are options, and the names that their groups have in types.
+pub const STRUCTS: [(&str, &str); 10] = [
+    ("rz_runtime_params", "Runtime"),
+    ("rz_model_params", "Load"),
+    ("rz_sampler_params", "Sampling"),
+    ("rz_cache_params", "Cache"),
+    ("rz_encoder_params", "Encoder"),
+    ("rz_media_params", "Media"),
+    ("rz_job_params", "Job"),
+    ("rz_store_params", "Store"),
+    ("rz_reply_params", "Reply"),
+    ("rz_embed_params", "Embed"),
+];
+
+/// Fields that bindings set by themselves from other arguments.
+const DERIVED: [(&str, &str); 8] = [
+    ("rz_encoder_params", "flags"),
+    ("rz_job_params", "flags"),
+    ("rz_job_params", "prompt_first"),
+    ("rz_job_params", "draft"),
+    ("rz_media_params", "flags"),
+    ("rz_reply_params", "draft"),
+    ("rz_reply_params", "grammar_kind"),
+    ("rz_reply_params", "grammar_flags"),
+];
+
+/// Fields whose values are names: the ends of constants that begin so.
+const CHOICES: [(&str, &str); 6] = [
+    ("quantize", TYPES),
+    ("k_type", CACHE_TYPES),
+    ("v_type", CACHE_TYPES),
+    ("reasoning", "RZ_REASONING_"),
+    ("pooling", "RZ_POOLING_"),
+    ("order", "RZ_FILTER_"),
+];
+
+/// The element types that matrices are quantized to, and those of caches: the constants of the first name that the
+/// comment of a field lists.
+pub const TYPES: &str = "RZ_TYPE_";
+pub const CACHE_TYPES: &str = "RZ_CACHE_TYPE_";
+const TYPE_FIELDS: [(&str, &str, &str); 2] =
+    [(TYPES, "rz_model_params", "quantize"), (CACHE_TYPES, "rz_cache_params", "k_type")];
+
+/// Structs whose field `flags` is a set of switches: the constants that begin so.
+pub const FLAGS: [(&str, &str); 4] = [
+    ("rz_model_params", "RZ_MODEL_"),
+    ("rz_sampler_params", "RZ_SAMPLER_"),
+    ("rz_reply_params", "RZ_REPLY_"),
+    ("rz_embed_params", "RZ_EMBED_"),
+];
+
+/// Numbers with a fraction that may be negative.
+const SIGNED: [&str; 2] = ["presence_penalty", "frequency_penalty"];
+
+/// Options that JavaScript has no result for: times of steps, and probabilities of texts outside of conversations.
+const NOT_IN_JS: [(&str, &str); 2] = [("rz_model_params", "profile"), ("rz_job_params", "logprobs")];
+
+/// Comments in place of the header's, whose terms are those of C; of a field of all structs or of `STRUCT.FIELD`.
+const DOCS: [(&str, &str); 25] = [
+    ("rz_encoder_params.device", "0 or 1: the CPU, on which encoders run."),
+    ("device", "Index of a device; 0: chosen by the library."),
+    ("gpu_layers", "Number of layers on GPUs; 0: none; absent: as many as fit."),
+    (
+        "experts_copied_from",
+        "Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step; \
+         absent: those for which this takes less time, as the load measures.",
+    ),
+    (
+        "mixed_prefill_tokens",
+        "Tokens of prompts, at most, that a common pass computes beside single tokens; 0: 64. More bring first tokens \
+         sooner and all others later.",
+    ),
+    ("mmap", "Weights that need no packing stay in the file, which is mapped and must not change meanwhile."),
+    ("text_only", "Metadata, tokenizer and template only: a file without weights will do, and no cache can be made."),
+    ("profile", "Measures the parts of each step on GPUs, which makes steps slower."),
+    ("mtp", "Loads the layer for multi-token prediction (MTP) too, which makes drafts."),
+    ("allow_unknown", "Passes over keys and tensors that the library does not know, and counts them."),
+    ("quantize", "Element type to which float matrices are quantized during the load."),
+    ("capacity", "Room in tokens; 0: as many as the model was made for, at most 8192."),
+    ("k_type", "Element type of the keys."),
+    ("v_type", "Element type of the values."),
+    ("biases", "Added to the logits of tokens; negative infinity forbids one."),
+    ("xtc_threshold", "Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped."),
+    ("dry_base", "Base of the penalty of DRY, at least 1; 0: 1.75."),
+    ("dry_allowed_length", "Length from which DRY penalises repetitions; 0: 2."),
+    ("dry_breakers", "Sequences of tokens across which DRY does not look for repetitions."),
+    ("banned_sequences", "Sequences that are never completed: their last token is not chosen after the others."),
+    ("order", "The order of the filters and the temperature; empty: the default order."),
+    ("draft_max", "Tokens of a draft at most, of which more than 32 count as 32; 0: 16."),
+    (
+        "logprobs",
+        "Number of the likeliest tokens to tell with each token, at most 32; 0: the token alone; absent: none.",
+    ),
+    ("reasoning", "Whether a reply begins with reasoning; \"model\": as its template has it."),
+    ("priority", "Among what is computed in common the higher go first, below 0 too; 0: as most."),
+];
+
+/// The element types that a field takes, by the first paragraph of its comment: "RZ_TYPE_F32, _F16 or RZ_TYPE_Q8_0".
+fn element_types(doc: &str) -> Vec<String> {
+    let paragraph = doc.split("\n\n").next().unwrap_or_default();
+    let words = paragraph.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names = words.filter_map(|word| word.strip_prefix(TYPES).or_else(|| word.strip_prefix('_')));
+    names.map(str::to_lowercase).collect()
+}
+
+/// The names of a group of choices, with their constants.
+pub fn choices_of<'a>(header: &Header<'a>, begin: &'static str) -> Choices<'a> {
+    let of = TYPE_FIELDS.iter().find(|(group, ..)| *group == begin);
+    let offered = of.map(|(_, structure, field)| {
+        let (_, fields) = header.structs.iter().find(|(name, _)| name == structure).expect(structure);
+        let types = element_types(&fields.iter().find(|value| value.name == *field).expect(field).doc);
+        assert!(types.len() > 2, "the comment of {structure}.{field} lists no element types");
+        types
+    });
+    let begins = if of.is_some() { TYPES } else { begin };
+    let named = header.constants.iter().filter_map(|constant| {
+        let name = constant.name.strip_prefix(begins)?.to_lowercase();
+        offered.as_ref().is_none_or(|offered| offered.contains(&name)).then_some((name, constant.name))
+    });
+    (begin, named.collect())
+}
+
+/// What the names of a group begin with, and names with their constants.
+pub type Choices<'a> = (&'static str, Vec<(String, &'a str)>);
+
+/// What a value has to be.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Kind<'a> {
+    /// A whole number that fits into the type of the field.
+    Whole,
+    /// The same, where 0 is a number, and absence the default.
+    OrNone,
+    Real,
+    /// A name: the end of a constant that begins like this.
+    Choice(&'a str),
+    /// A switch of this constant.
+    Flag(&'a str),
+    /// Lists of tokens.
+    Sequences,
+    /// Tokens and what is added to their logits.
+    Biases,
+    /// Names: the ends of constants that begin like this.
+    Choices(&'a str),
+}
+
+pub struct Setting<'a> {
+    pub name: String,
+    pub kind: Kind<'a>,
+    /// The field.
+    pub value: &'a Value,
+    doc: String,
+}
+
+/// The options of a struct.
+pub struct Group<'a> {
+    structure: &'a str,
+    /// Its name in types.
+    name: &'a str,
+    settings: Vec<Setting<'a>>,
+    choices: Vec<Choices<'a>>,
+}
+
+/// The options of all structs.
+pub fn groups<'a>(header: &Header<'a>) -> Vec<Group<'a>> {
+    let choices: Vec<Choices> = choice_groups().into_iter().map(|begin| choices_of(header, begin)).collect();
+    let group = |(structure, name)| {
+        let (structure, fields) = *header.structs.iter().find(|(found, _)| *found == structure).expect(structure);
+        let settings = fields.iter().flat_map(|value| settings(header, structure, fields, value)).collect();
+        Group { structure, name, settings, choices: choices.clone() }
+    };
+    STRUCTS.map(group).into()
+}
+
+/// The options that a field stands for.
+fn settings<'a>(header: &Header<'a>, structure: &str, fields: &[Value], value: &'a Value) -> Vec<Setting<'a>> {
+    let name = value.name.as_str();
+    let counts = |field: &Value| {
+        field.pointers > 0 && [format!("n_{}", field.name), format!("{}_len", field.name)].contains(&value.name)
+    };
+    let begin =
+        |table: &[(&str, &'static str)], key: &str| table.iter().find(|(of, _)| *of == key).map(|(_, begin)| *begin);
+    if name == "struct_size" || name == "reserved" || DERIVED.contains(&(structure, name)) || fields.iter().any(counts)
+    {
+        return Vec::new();
+    }
+    if name == "flags" {
+        let begin = begin(&FLAGS, structure).unwrap_or_else(|| panic!("{structure} has flags of no name"));
+        let flags = header.constants.iter().filter(|constant| constant.name.starts_with(begin));
+        let flag = |constant: &Constant<'a>| {
+            let name = constant.name[begin.len()..].to_lowercase();
+            let doc = doc_of(structure, &name, constant.doc);
+            Setting { name, kind: Kind::Flag(constant.name), value, doc }
+        };
+        return flags.map(flag).collect();
+    }
+    let kind = match (value.base.as_str(), value.pointers, begin(&CHOICES, name)) {
+        ("rz_token_sequence", 1, _) => Kind::Sequences,
+        ("rz_logit_bias", 1, _) => Kind::Biases,
+        (_, 1, Some(begin)) => Kind::Choices(begin),
+        (_, 0, Some(begin)) => Kind::Choice(begin),
+        ("float" | "double", 0, None) => Kind::Real,
+        (_, 0, None) if value.is_callback() => return Vec::new(),
+        (_, 0, None) if value.doc.contains("RZ_NONE") => Kind::OrNone,
+        (_, 0, None) => Kind::Whole,
+        // Other pointers lead to texts and handles.
+        (_, 1.., _) => return Vec::new(),
+    };
+    vec![Setting { name: name.to_owned(), kind, value, doc: doc_of(structure, name, &value.doc) }]
+}
+
+fn doc_of(structure: &str, name: &str, doc: &str) -> String {
+    let own = format!("{structure}.{name}");
+    let found = |name: &str| DOCS.iter().find(|(field, _)| *field == name);
+    found(&own).or_else(|| found(name)).map_or_else(|| plain(doc), |(_, doc)| doc.to_string())
+}
+
+/// The sentences at the beginning of a comment that speak of nothing that only C has.
+pub fn plain(doc: &str) -> String {
+    let paragraph = doc.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    let is_plain = |text: &str| !["RZ_", "rz_", "NULL", "llama.cpp"].iter().any(|word| text.contains(word));
+    let text: String = paragraph.split_inclusive(". ").take_while(|sentence| is_plain(sentence)).collect();
+    // Constants say first what they are.
+    let text = match text.split_once(": ") {
+        Some((what, rest)) if what.contains("lag") => rest[..1].to_uppercase() + &rest[1..],
+        Some(_) | None => text,
+    };
+    let text = text.trim();
+    if text.is_empty() || text.ends_with('.') { text.to_owned() } else { format!("{text}.") }
+}
+
+impl<'a> Group<'a> {
+    /// Constants by the ends of their names, in small letters.
+    fn choices(&self, begin: &str) -> impl Iterator<Item = (String, &'a str)> {
+        let found = self.choices.iter().find(|(group, _)| *group == begin).expect("a group of choices");
+        found.1.iter().cloned()
+    }
+
+    fn of_js(&self) -> impl Iterator<Item = &Setting<'a>> {
+        self.settings.iter().filter(|setting| !NOT_IN_JS.contains(&(self.structure, setting.name.as_str())))
+    }
+
+    /// The comment of an option, the names of others as a language writes them.
+    fn doc(&self, setting: &Setting, name: fn(&str) -> String) -> String {
+        let mut doc = setting.doc.replace('`', "");
+        for other in self.settings.iter().filter(|other| other.name.contains('_')) {
+            doc = doc.replace(&other.name, &name(&other.name));
+        }
+        doc
+    }
+}
+
+/// The groups of constants that options are chosen from.
+fn choice_groups() -> Vec<&'static str> {
+    let mut groups: Vec<&str> = CHOICES.iter().map(|(_, begin)| *begin).collect();
+    groups.dedup();
+    groups
+}
+
+/// `max_tokens` as `maxTokens`.
+pub fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |text, word| text + &word[..1].to_uppercase() + &word[1..])
+}
+
+/// Lines of at most 120 columns of a comment, each behind `begin`.
+pub fn wrapped(text: &str, begin: &str) -> Vec<String> {
+    let mut lines = vec![begin.to_owned()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("a line");
+        if last.len() + 1 + word.len() > 115 && last.len() > begin.len() {
+            lines.push(format!("{begin}{word}"));
+        } else {
+            if last.len() > begin.len() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines
+}
+
+/// The options of sampling.
+fn sampling<'a, 'b>(groups: &'b [Group<'a>]) -> &'b Group<'a> {
+    groups.iter().find(|group| group.name == "Sampling").expect("options of sampling")
+}
+
+/// The name of an option that is longer in languages than in C.
+fn longer(name: &str) -> String {
+    name.replace("biases", "logitBias")
+}
+
+/// The type of the names that constants of one group have in languages.
+fn literal(begin: &str) -> String {
+    let word = begin.trim_start_matches("RZ_").trim_end_matches('_').to_lowercase();
+    match begin {
+        TYPES => "ElementType".to_owned(),
+        CACHE_TYPES => "CacheType".to_owned(),
+        _ => word[..1].to_uppercase() + &word[1..],
+    }
+}
