@@ -636,7 +636,7 @@ fn go_result(function: &Signature) -> String {
 }
 
 /// Names and what stands behind them, in two columns as gofmt has them.
-fn go_columns(rows: Vec<(String, String)>) -> String {
+pub fn go_columns(rows: Vec<(String, String)>) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     rows.iter().map(|(name, rest)| format!("\t{name:width$} {rest}\n")).collect()
 }

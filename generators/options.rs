@@ -3,6 +3,8 @@
 
 #[path = "options/csharp.rs"]
 mod csharp;
+#[path = "options/go.rs"]
+pub mod go;
 #[path = "options/java.rs"]
 mod java;
 #[path = "options/js.rs"]
@@ -19,7 +21,7 @@ use super::header::Value;
 type Writer = fn(&[Group]) -> String;
 
 /// Paths of the generated files, below the root.
-pub const FILES: [(&str, Writer); 8] = [
+pub const FILES: [(&str, Writer); 9] = [
     ("bindings/python/realizar/_options.py", python::python),
     ("bindings/js/src/options.c", js::js_c),
     ("bindings/js/src/options.h", js::js_h),
@@ -27,6 +29,7 @@ pub const FILES: [(&str, Writer); 8] = [
     ("bindings/js/options.d.ts", js::js_types),
     ("bindings/java/realizar/SamplingOptions.java", java::java),
     ("bindings/csharp/Realizar/Options.cs", csharp::csharp),
+    ("bindings/go/options.go", go::go),
     ("bindings/swift/Sources/Realizar/Sampling.swift", swift::swift),
 ];
 
@@ -88,27 +91,30 @@ const SIGNED: [&str; 2] = ["presence_penalty", "frequency_penalty"];
 const NOT_IN_JS: [(&str, &str); 2] = [("rz_model_params", "profile"), ("rz_job_params", "logprobs")];
 
 /// Comments in place of the header's, whose terms are those of C; of a field of all structs or of `STRUCT.FIELD`.
-const DOCS: [(&str, &str); 25] = [
+const DOCS: [(&str, &str); 28] = [
     ("rz_encoder_params.device", "0 or 1: the CPU, on which encoders run."),
     ("device", "Index of a device; 0: chosen by the library."),
     ("gpu_layers", "Number of layers on GPUs; 0: none; absent: as many as fit."),
     (
         "experts_copied_from",
-        "Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step; \
-         absent: those for which this takes less time, as the load measures.",
+        "Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: no step; absent: \
+         measured by the load.",
     ),
     (
         "mixed_prefill_tokens",
-        "Tokens of prompts, at most, that a common pass computes beside single tokens; 0: 64. More bring first tokens \
-         sooner and all others later.",
+        "Maximum prefill tokens in a batch that also decodes; 0: 64. A larger value lowers the time to first token and \
+         raises the inter-token latency.",
     ),
-    ("mmap", "Weights that need no packing stay in the file, which is mapped and must not change meanwhile."),
-    ("text_only", "Metadata, tokenizer and template only: a file without weights will do, and no cache can be made."),
-    ("profile", "Measures the parts of each step on GPUs, which makes steps slower."),
-    ("mtp", "Loads the layer for multi-token prediction (MTP) too, which makes drafts."),
-    ("allow_unknown", "Passes over keys and tensors that the library does not know, and counts them."),
+    (
+        "mmap",
+        "Uses the weights in the mapped file, several times slower. A process dies if the file is truncated meanwhile.",
+    ),
+    ("text_only", "Metadata, tokenizer and template only; the file needs no weights, and no KV cache can be created."),
+    ("profile", "Measures the parts of each step on GPUs, which slows it down."),
+    ("mtp", "Also loads the multi-token prediction (MTP) head, for speculative decoding."),
+    ("allow_unknown", "Ignores unknown keys and tensors, and counts them."),
     ("quantize", "Element type to which float matrices are quantized during the load."),
-    ("capacity", "Room in tokens; 0: as many as the model was made for, at most 8192."),
+    ("capacity", "Context length in tokens; 0: the model's, at most 8192."),
     ("k_type", "Element type of the keys."),
     ("v_type", "Element type of the values."),
     ("biases", "Added to the logits of tokens; negative infinity forbids one."),
@@ -118,13 +124,17 @@ const DOCS: [(&str, &str); 25] = [
     ("dry_breakers", "Sequences of tokens across which DRY does not look for repetitions."),
     ("banned_sequences", "Sequences that are never completed: their last token is not chosen after the others."),
     ("order", "The order of the filters and the temperature; empty: the default order."),
-    ("draft_max", "Tokens of a draft at most, of which more than 32 count as 32; 0: 16."),
+    ("draft_max", "Maximum draft tokens per step; 0: 16. Numbers above 32 count as 32."),
     (
         "logprobs",
-        "Number of the likeliest tokens to tell with each token, at most 32; 0: the token alone; absent: none.",
+        "Number of most likely tokens to return with each token, at most 32; 0: only the log probability of the token \
+         itself; absent: none.",
     ),
     ("reasoning", "Whether a reply begins with reasoning; \"model\": as its template has it."),
-    ("priority", "Among what is computed in common the higher go first, below 0 too; 0: as most."),
+    ("priority", "Scheduling priority: higher first, may be negative; 0: normal."),
+    ("pooling", "How the vectors of a text's tokens become one embedding."),
+    ("raw", "Keeps the length of embeddings, which is 1 otherwise."),
+    ("keep", "If the reply is abandoned, its text becomes a message; otherwise it is removed."),
 ];
 
 /// The element types that a field takes, by the first paragraph of its comment: "RZ_TYPE_F32, _F16 or RZ_TYPE_Q8_0".

@@ -220,32 +220,6 @@ const (
 	ReasoningOn    Reasoning = rz_REASONING_ON    // it does
 )
 
-// ReplyOptions are optional; the zero value means the defaults.
-type ReplyOptions struct {
-	Sampling        *Sampling   // nil: the model's recommended sampling parameters, or else greedy
-	MaxTokens       int         // including reasoning; 0: what fits into the KV cache
-	GrammarKind     GrammarKind // of Grammar, for the content; 0: the tool call grammar if there are tools
-	GrammarFlags    GrammarFlags
-	Grammar         string
-	Compiled        *Grammar // instead of Grammar, compiled before; a GrammarTools grammar is for the whole reply
-	Stops           []string // stop sequences, not empty; the content ends before the first one
-	Reasoning       Reasoning
-	ReasoningTokens int   // maximum, after which the model must answer; 0: no limit
-	Draft           Draft // speculative decoding, with an unchanged result
-	DraftMax        int   // maximum draft tokens per step; 0: adaptive
-	DraftModel      *Model
-	Logprobs        int   // alternatives for Conversation.Logprobs, at most 32; None: only the chosen tokens
-	Priority        int32 // priority among the replies of a step; higher first, default 0
-	Keep            bool  // if the reply is given up, its text becomes a message; otherwise it is removed
-	Continue        bool  // continue the last message, a truncated reply; parts are only the new ones
-
-	// For this reply, instead of the conversation's; nil: the conversation's.
-	Tools             []any          // as in [Transcript]; an empty list: none
-	ToolChoice        any            // as in [Transcript]
-	ParallelToolCalls *bool          // as in [Transcript]
-	Variables         map[string]any // of the template, in addition to the conversation's
-}
-
 // Begin begins a reply, for [Conversation.Step]. An unfinished one is given up first. The context ends its steps.
 func (c *Conversation) Begin(ctx context.Context, options *ReplyOptions) error {
 	return c.alone(func(handle *rz_conversation) error { return c.begin(ctx, handle, options) })
@@ -261,25 +235,15 @@ func (c *Conversation) begin(ctx context.Context, handle *rz_conversation, optio
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	grammar := []byte(options.Grammar)
-	var counts counts
-	params := rz_reply_params{
-		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), reasoning: uint32(options.Reasoning), reasoning_tokens: counts.of(options.ReasoningTokens, "ReasoningTokens"),
-		grammar_kind: uint32(options.GrammarKind), grammar_flags: uint32(options.GrammarFlags), grammar: pinned(&pinner, grammar), grammar_len: uintptr(len(grammar)),
-		draft: uint32(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), logprobs: counts.orNone(options.Logprobs, "Logprobs"),
-		priority: options.Priority,
+	params, err := options.params()
+	if err != nil {
+		return err
 	}
-	params.struct_size = uint32(unsafe.Sizeof(params))
-	if counts.err != nil {
-		return counts.err
-	}
-	if options.Keep {
-		params.flags |= rz_REPLY_KEEP
-	}
-	if options.Continue {
-		params.flags |= rz_REPLY_CONTINUE
-	}
+	params.grammar_kind, params.grammar_flags = uint32(options.GrammarKind), uint32(options.GrammarFlags)
+	params.grammar, params.grammar_len = pinned(&pinner, grammar), uintptr(len(grammar))
+	params.draft = uint32(options.Draft)
 	if options.Sampling != nil {
-		sampler, err := options.Sampling.params(&pinner)
+		sampler, err := options.Sampling.pinned(&pinner)
 		if err != nil {
 			return err
 		}

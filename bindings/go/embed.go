@@ -18,21 +18,6 @@ const (
 	PoolingRank  Pooling = rz_POOLING_RANK  // the scores of a reranker
 )
 
-// EmbedOptions are optional; the zero value means the model's pooling and vectors of length 1.
-type EmbedOptions struct {
-	Pooling Pooling
-	Raw     bool // do not normalize to length 1
-}
-
-func (o *EmbedOptions) params() (params rz_embed_params) {
-	params.struct_size = uint32(unsafe.Sizeof(params))
-	params.pooling = uint32(o.Pooling)
-	if o.Raw {
-		params.flags = rz_EMBED_RAW
-	}
-	return params
-}
-
 // Embed returns an embedding per text, or with [PoolingNone] a vector per token of all texts. It adds BOS and EOS as
 // [Model.Tokenize] does. It stops early when the context ends.
 func (m *Model) Embed(ctx context.Context, texts []string, options *EmbedOptions) ([][]float32, error) {
@@ -95,7 +80,10 @@ func (m *Model) embed(ctx context.Context, options *EmbedOptions, texts, tokens 
 	if texts == 0 {
 		return nil, nil
 	}
-	params := options.params()
+	params, err := options.params()
+	if err != nil {
+		return nil, err
+	}
 	values, err := sized(m, 0, func(model *rz_model, out *float32, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return f(model, &params, out, capacity, n, cancel, e)
 	})

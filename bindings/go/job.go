@@ -19,24 +19,6 @@ type Job struct {
 	width int // entries per row of log probabilities
 }
 
-// JobOptions are optional; the zero value means greedy decoding until the KV cache is full.
-type JobOptions struct {
-	Sampler   *Sampler // copied as it is now
-	Grammar   *Grammar // constrains the text, from its start; nil: the sampler's grammar
-	MaxTokens int
-	Stops     []string // stop sequences, not empty; the text, or a reply's content, ends before the first one
-	Logprobs  int      // alternatives for Job.Logprobs, at most 32; None: only the chosen tokens
-	Draft     Draft    // speculative decoding, with an unchanged result
-	DraftMax  int      // maximum draft tokens per step; 0: adaptive
-	Priority  int32    // priority among the jobs of a step; higher first, default 0
-	// DraftModel is the draft model if Draft is DraftModel: a small model with the same vocabulary.
-	DraftModel *Model
-	Chat       *Transcript // parse the reply to it into Parts; the prompt must end with its tokens; nil: text
-	// Prompt replaces tokens, which must be nil, from index PromptFirst on, as in Session.PrefillPrompt.
-	Prompt      *Prompt
-	PromptFirst int
-}
-
 // Draft is a source of draft tokens for speculative decoding.
 type Draft uint32
 
@@ -113,17 +95,19 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	if err != nil {
 		return nil, err
 	}
-	var counts counts
-	params := rz_job_params{
-		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), tokens: pinned(&pinner, prompt), n_tokens: uintptr(len(prompt)),
-		sampler: sampler, grammar: grammar, stops: pinned(&pinner, stops), n_stops: uintptr(len(stops)),
-		draft: uint32(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), draft_model: draft, logprobs: counts.orNone(options.Logprobs, "Logprobs"),
-		priority: options.Priority, prompt: media, prompt_first: uintptr(counts.of(options.PromptFirst, "PromptFirst")),
+	params, err := options.params()
+	if err != nil {
+		return nil, err
 	}
-	params.struct_size = uint32(unsafe.Sizeof(params))
-	if counts.err != nil {
-		return nil, counts.err
-	} else if options.PromptFirst != 0 && options.Prompt == nil {
+	first, err := whole(options.PromptFirst, "PromptFirst")
+	if err != nil {
+		return nil, err
+	}
+	params.sampler, params.grammar, params.draft_model = sampler, grammar, draft
+	params.draft, params.prompt, params.prompt_first = uint32(options.Draft), media, uintptr(first)
+	params.tokens, params.n_tokens = pinned(&pinner, prompt), uintptr(len(prompt))
+	params.stops, params.n_stops = pinned(&pinner, stops), uintptr(len(stops))
+	if options.PromptFirst != 0 && options.Prompt == nil {
 		return nil, wrong("PromptFirst is %d; it must be 0 without Prompt", options.PromptFirst)
 	}
 	if options.Chat != nil {

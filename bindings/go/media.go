@@ -78,31 +78,6 @@ func (p *Pixels) check() error {
 	return nil
 }
 
-// EncoderOptions are optional; the zero value means the defaults.
-type EncoderOptions struct {
-	Device       uint32      // 0 or 1: the CPU
-	Quantize     ElementType // type that float matrices are quantized to; 0: the types of the files
-	MaxRows      int         // maximum rows of an image or of audio; 0: what the files allow, at most 4096
-	Kind         MediaKind   // the encoder of a file that has several; 0: vision, else audio
-	AllowUnknown bool        // ignore unknown keys and tensors
-
-	Progress func(done, total uint64) error // gets bytes; an error ends the load; may be nil
-}
-
-// MediaOptions are optional; the zero value means the defaults.
-type MediaOptions struct {
-	MinRows, MaxRows int    // bounds to which images are resized if the model takes any size; 0: the encoder's
-	MaxTiles         int    // maximum tiles, without the overview; 0: the model's; 1: only the whole image
-	MaxPixels        int    // maximum pixels of an image file; 0: 64 million
-	Background       uint32 // background color of transparent pixels, 0xffRRGGBB; 0: white
-
-	// InSteps: [Media.Step] encodes, until the context ends. Prompts reject the media until it is done. Progress is not
-	// called.
-	InSteps bool
-
-	Progress func(done, total uint64) error // gets tiles; an error ends the call; may be nil
-}
-
 // EncoderInfo describes an encoder.
 type EncoderInfo struct {
 	Projector                 string
@@ -205,14 +180,11 @@ func (m *Model) withEncoder(ctx context.Context, path string, options *EncoderOp
 	}
 	defer stop()
 	name := cString(path)
-	rows, err := whole(options.MaxRows, "MaxRows")
+	params, err := options.params()
 	if err != nil {
 		return nil, err
 	}
-	params := rz_encoder_params{
-		device: options.Device, quantize: uint32(options.Quantize), max_rows: rows, cancel: cancel,
-	}
-	params.struct_size = uint32(unsafe.Sizeof(params))
+	params.cancel = cancel
 	if options.Kind != 0 && options.Kind != Image && options.Kind != Audio {
 		return nil, wrong("Kind is %d; it must be Image, Audio or 0", options.Kind)
 	}
@@ -327,27 +299,14 @@ func kinds(bits uint32) (all []MediaKind) {
 	return all
 }
 
-func (o *MediaOptions) params() (params rz_media_params, err error) {
-	var counts counts
-	params.struct_size = uint32(unsafe.Sizeof(params))
-	if o != nil {
-		params.min_rows, params.max_rows = counts.of(o.MinRows, "MinRows"), counts.of(o.MaxRows, "MaxRows")
-		params.max_tiles, params.max_pixels = counts.of(o.MaxTiles, "MaxTiles"), counts.of(o.MaxPixels, "MaxPixels")
-		params.background = o.Background
-		if o.InSteps {
-			params.flags = rz_ENCODE_STEPS
-		}
-	}
-	return params, counts.err
-}
-
 func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
 	f func(encoder *rz_encoder, params *rz_media_params, out **rz_media, e *rz_error) int32) (*Media, error) {
 	params, err := options.params()
 	if err != nil {
 		return nil, err
 	}
-	if params.flags != 0 {
+	if options != nil && options.InSteps {
+		params.flags = rz_ENCODE_STEPS
 		return e.encodeInSteps(ctx, &params, f)
 	}
 	cancel, stop, err := e.held().watch(ctx)

@@ -34,38 +34,6 @@ type Placement struct {
 	Bytes      uint64 // with PlaceGPU
 }
 
-// LoadOptions are optional; the zero value means the defaults.
-type LoadOptions struct {
-	Runtime       *Runtime    // threads, log and limits to share; nil: its own
-	Threads       int         // without a Runtime; 0: as in RuntimeOptions
-	Device        uint32      // index of a device; 0: the best one
-	Devices       []uint32    // GPUs that share the layers, in this order; instead of Device
-	Shares        []float32   // relative shares of Devices; nil: by free memory
-	GPULayers     int         // layers to offload if Device is a GPU; 0: as many as fit; None: none
-	Placements    []Placement // expert offload; nil: experts are where their layer is
-	Quantize      ElementType // type that float matrices are quantized to; 0: the types of the file
-	Deterministic bool        // bit-identical results for every prefill chunking
-	Mmap          bool        // map the file; several times slower; the process dies if the file is truncated
-	PackedPath    string      // file of packed weights, made by the first load and mapped by later ones; "": none
-	TestedPath    string      // file that records passed GPU self-tests for later processes; "": none
-	ChatTemplate  string      // Jinja chat template; "": the model's own
-	TextOnly      bool        // tokenizer and template only, no weights
-	MTP           bool        // also load the multi-token prediction (MTP) head, for DraftMTP
-	Profile       bool        // measure the parts of each GPU step, which slows it down
-	AllowUnknown  bool        // ignore unknown keys and tensors; Info.Unknown counts them
-	BF16Products  bool        // BF16 matrix products on the CPU if prefill is faster, with other results: Info.ISA
-
-	// ExpertsCopiedFrom: minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0:
-	// measured at load; None: never.
-	ExpertsCopiedFrom int
-
-	// MixedPrefillTokens limits the prefill tokens in a batch that also decodes; 0: 64. A larger value lowers time to
-	// first token and raises inter-token latency.
-	MixedPrefillTokens int
-
-	Progress func(done, total uint64) error // gets bytes; an error ends the load; may be nil
-}
-
 // Load loads a .gguf file, a .safetensors file, a folder with config.json, or a model of the Hub as [Fetch] does. It
 // stops early when the context ends.
 func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error) {
@@ -158,9 +126,11 @@ func withParams(ctx context.Context, options *LoadOptions,
 	if len(options.Shares) > 0 && len(options.Shares) != len(options.Devices) {
 		return nil, wrong("Shares has %d entries; it must have as many as Devices, %d", len(options.Shares), len(options.Devices))
 	}
+	params, err := options.params()
+	if err != nil {
+		return nil, err
+	}
 	var counts counts
-	layers, beside := counts.orNone(options.GPULayers, "GPULayers"), counts.of(options.MixedPrefillTokens, "MixedPrefillTokens")
-	copied := counts.orNone(options.ExpertsCopiedFrom, "ExpertsCopiedFrom")
 	placements := make([]rz_placement, len(options.Placements))
 	for i, p := range options.Placements {
 		placements[i] = rz_placement{
@@ -189,11 +159,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 	if err != nil {
 		return nil, err
 	}
-	params := rz_model_params{
-		runtime: threads, device: options.Device, gpu_layers: layers,
-		quantize: uint32(options.Quantize), cancel: cancel, mixed_prefill_tokens: beside, experts_copied_from: copied,
-	}
-	params.struct_size = uint32(unsafe.Sizeof(params))
+	params.runtime, params.cancel = threads, cancel
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	if options.PackedPath != "" {
@@ -209,19 +175,6 @@ func withParams(ctx context.Context, options *LoadOptions,
 	params.devices, params.n_devices = pinned(&pinner, options.Devices), uintptr(len(options.Devices))
 	params.device_split = pinned(&pinner, options.Shares)
 	params.placements, params.n_placements = pinned(&pinner, placements), uintptr(len(placements))
-	for flag, set := range map[uint32]bool{
-		rz_MODEL_DETERMINISTIC: options.Deterministic,
-		rz_MODEL_MMAP:          options.Mmap,
-		rz_MODEL_TEXT_ONLY:     options.TextOnly,
-		rz_MODEL_MTP:           options.MTP,
-		rz_MODEL_PROFILE:       options.Profile,
-		rz_MODEL_ALLOW_UNKNOWN: options.AllowUnknown,
-		rz_MODEL_BF16_PRODUCTS: options.BF16Products,
-	} {
-		if set {
-			params.flags |= flag
-		}
-	}
 	told := progress{call: options.Progress}
 	var forget func()
 	params.progress, params.progress_user, forget = told.tell()

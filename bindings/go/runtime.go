@@ -14,15 +14,6 @@ const (
 	LogInfo    LogLevel = rz_LOG_INFO    // what was loaded, and how
 )
 
-// RuntimeOptions are optional; the zero value means the defaults.
-type RuntimeOptions struct {
-	// Threads that compute, including the calling one; 0: one per processor, or per fast core if cores differ.
-	Threads     int
-	MemoryLimit uint64                               // bytes of weights and caches in host memory; 0: no limit. Beyond it calls fail with ErrLimit
-	CPUs        []uint32                             // CPUs that threads are pinned to; nil: not pinned
-	Log         func(level LogLevel, message string) // called from any goroutine or thread, several at once; a panic of it is lost
-}
-
 // Runtime has the threads, the memory limit and the log that several models may share.
 type Runtime struct{ runtime *owned[*rz_runtime] }
 
@@ -34,12 +25,10 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 	if err := Open(""); err != nil {
 		return nil, err
 	}
-	threads, err := whole(options.Threads, "Threads")
+	params, err := options.params()
 	if err != nil {
 		return nil, err
 	}
-	params := rz_runtime_params{threads: threads, memory_limit: options.MemoryLimit}
-	params.struct_size = uint32(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	params.cpus, params.n_cpus = pinned(&pinner, options.CPUs), uintptr(len(options.CPUs))

@@ -14,23 +14,6 @@ type Session struct {
 	cache *owned[*rz_cache]
 }
 
-// SessionOptions are optional; the zero value means the defaults.
-type SessionOptions struct {
-	Capacity     int       // context length in tokens; 0: the model's, at most 8192
-	KType, VType CacheType // KV cache types of keys and values
-}
-
-func (o *SessionOptions) params() (params rz_cache_params, err error) {
-	params.struct_size = uint32(unsafe.Sizeof(params))
-	if o != nil {
-		if params.capacity, err = whole(o.Capacity, "Capacity"); err != nil {
-			return params, err
-		}
-		params.k_type, params.v_type = uint32(o.KType), uint32(o.VType)
-	}
-	return params, nil
-}
-
 // NewSession makes an empty session.
 func (m *Model) NewSession(options *SessionOptions) (*Session, error) {
 	params, err := options.params()

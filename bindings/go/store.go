@@ -12,15 +12,6 @@ type Store struct {
 	store *owned[*rz_store]
 }
 
-// StoreOptions are optional; the zero value means the defaults.
-type StoreOptions struct {
-	MinTokens   int    // minimum tokens of a prefix; 0: 64
-	MemoryLimit uint64 // bytes of prefixes in memory; 0: a tenth of free memory, at most 1 GiB
-	MaxEntries  int    // prefixes in memory; 0: 1024
-	Path        string // folder of files that outlive the process, created if missing; "": none
-	DiskLimit   uint64 // bytes of files in the folder; 0: a tenth of the free space, at most 16 GiB
-}
-
 // NewStore creates a store, with the prefixes that its folder contains.
 func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 	if options == nil {
@@ -29,14 +20,9 @@ func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 	if options.DiskLimit != 0 && options.Path == "" {
 		return nil, wrong("DiskLimit is %d; it must be 0 without Path", options.DiskLimit)
 	}
-	var counts counts
-	params := rz_store_params{
-		min_tokens: counts.of(options.MinTokens, "MinTokens"), memory_limit: options.MemoryLimit,
-		max_entries: uintptr(counts.of(options.MaxEntries, "MaxEntries")), disk_limit: options.DiskLimit,
-	}
-	params.struct_size = uint32(unsafe.Sizeof(params))
-	if counts.err != nil {
-		return nil, counts.err
+	params, err := options.params()
+	if err != nil {
+		return nil, err
 	}
 	if options.Path != "" {
 		if err := noNUL("Path", options.Path); err != nil {

@@ -31,13 +31,13 @@ export interface LoadParams {
    * into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs speed,
    * mostly in prefill. Results still differ between devices, and with the number of layers on them. */
   deterministic?: boolean;
-  /** Weights that need no packing stay in the file, which is mapped and must not change meanwhile. */
+  /** Uses the weights in the mapped file, several times slower. A process dies if the file is truncated meanwhile. */
   mmap?: boolean;
-  /** Metadata, tokenizer and template only: a file without weights will do, and no cache can be made. */
+  /** Metadata, tokenizer and template only; the file needs no weights, and no KV cache can be created. */
   textOnly?: boolean;
-  /** Loads the layer for multi-token prediction (MTP) too, which makes drafts. */
+  /** Also loads the multi-token prediction (MTP) head, for speculative decoding. */
   mtp?: boolean;
-  /** Passes over keys and tensors that the library does not know, and counts them. */
+  /** Ignores unknown keys and tensors, and counts them. */
   allowUnknown?: boolean;
   /** Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with AMX-BF16.
    * The first load with the flag in a process measures a product, which must take less time in BF16 than with
@@ -47,11 +47,11 @@ export interface LoadParams {
   gpuLayers?: number;
   /** Element type to which float matrices are quantized during the load. */
   quantize?: ElementType;
-  /** Tokens of prompts, at most, that a common pass computes beside single tokens; 0: 64. More bring first tokens
-   * sooner and all others later. */
+  /** Maximum prefill tokens in a batch that also decodes; 0: 64. A larger value lowers the time to first token and
+   * raises the inter-token latency. */
   mixedPrefillTokens?: number;
-  /** Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step;
-   * absent: those for which this takes less time, as the load measures. */
+  /** Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: no step; absent:
+   * measured by the load. */
   expertsCopiedFrom?: number;
 }
 
@@ -120,7 +120,7 @@ export interface SamplingParams {
 }
 
 export interface CacheParams {
-  /** Room in tokens; 0: as many as the model was made for, at most 8192. */
+  /** Context length in tokens; 0: the model's, at most 8192. */
   capacity?: number;
   /** Element type of the keys. */
   kType?: CacheType;
@@ -154,9 +154,9 @@ export interface MediaParams {
 export interface JobParams {
   /** Maximum number of tokens to generate; 0: until the cache is full. */
   maxTokens?: number;
-  /** Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
+  /** Maximum draft tokens per step; 0: 16. Numbers above 32 count as 32. */
   draftMax?: number;
-  /** Among what is computed in common the higher go first, below 0 too; 0: as most. */
+  /** Scheduling priority: higher first, may be negative; 0: normal. */
   priority?: number;
 }
 
@@ -178,8 +178,7 @@ export interface StoreParams {
 export interface ReplyParams {
   /** Maximum number of tokens to generate, including reasoning; 0: until the cache is full. */
   maxTokens?: number;
-  /** If the reply is abandoned, its tokens so far become a message with "finish_reason": "cancelled"; a reply
-   * without tokens leaves no message. Without the flag, an abandoned reply leaves no message. */
+  /** If the reply is abandoned, its text becomes a message; otherwise it is removed. */
   keep?: boolean;
   /** Continues the last message, which must be a reply with the "finish_reason" "length", "context" or "cancelled". */
   continue?: boolean;
@@ -189,15 +188,18 @@ export interface ReplyParams {
    * tokens that complete a character, the library inserts the end of reasoning, and the model continues with its
    * answer. Ignored for a model that does not reason, and if maxTokens leaves no tokens for an answer. */
   reasoningTokens?: number;
-  /** Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
+  /** Maximum draft tokens per step; 0: 16. Numbers above 32 count as 32. */
   draftMax?: number;
-  /** Number of the likeliest tokens to tell with each token, at most 32; 0: the token alone; absent: none. */
+  /** Number of most likely tokens to return with each token, at most 32; 0: only the log probability of the token
+   * itself; absent: none. */
   logprobs?: number;
-  /** Among what is computed in common the higher go first, below 0 too; 0: as most. */
+  /** Scheduling priority: higher first, may be negative; 0: normal. */
   priority?: number;
 }
 
 export interface EmbedParams {
+  /** How the vectors of a text's tokens become one embedding. */
   pooling?: Pooling;
+  /** Keeps the length of embeddings, which is 1 otherwise. */
   raw?: boolean;
 }

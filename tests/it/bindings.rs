@@ -26,7 +26,7 @@ const GENERATED: [(&str, &str); 11] = [
 ];
 
 /// The types, statuses and options of calls in these languages, written likewise; what they name is offered.
-const OPTIONS: [(&str, &str); 21] = [
+const OPTIONS: [(&str, &str); 22] = [
     ("bindings/cpp/realizar_types.hpp", include_str!(concat!(env!("OUT_DIR"), "/realizar_types.hpp"))),
     ("bindings/java/realizar/ElementType.java", include_str!(concat!(env!("OUT_DIR"), "/ElementType.java"))),
     ("bindings/java/realizar/CacheType.java", include_str!(concat!(env!("OUT_DIR"), "/CacheType.java"))),
@@ -50,6 +50,7 @@ const OPTIONS: [(&str, &str); 21] = [
     ("bindings/js/options.d.ts", include_str!(concat!(env!("OUT_DIR"), "/options.d.ts"))),
     ("bindings/java/realizar/SamplingOptions.java", include_str!(concat!(env!("OUT_DIR"), "/SamplingOptions.java"))),
     ("bindings/csharp/Realizar/Options.cs", include_str!(concat!(env!("OUT_DIR"), "/Options.cs"))),
+    ("bindings/go/options.go", include_str!(concat!(env!("OUT_DIR"), "/options.go"))),
     ("bindings/swift/Sources/Realizar/Sampling.swift", include_str!(concat!(env!("OUT_DIR"), "/Sampling.swift"))),
 ];
 

@@ -111,17 +111,17 @@ namespace Realizar
         /// the flag costs speed, mostly in prefill. Results still differ between devices, and with the number of
         /// layers on them.</summary>
         public bool Deterministic;
-        /// <summary>Weights that need no packing stay in the file, which is mapped and must not change
-        /// meanwhile.</summary>
+        /// <summary>Uses the weights in the mapped file, several times slower. A process dies if the file is
+        /// truncated meanwhile.</summary>
         public bool Mmap;
-        /// <summary>Metadata, tokenizer and template only: a file without weights will do, and no cache can be
-        /// made.</summary>
+        /// <summary>Metadata, tokenizer and template only; the file needs no weights, and no KV cache can be
+        /// created.</summary>
         public bool TextOnly;
-        /// <summary>Measures the parts of each step on GPUs, which makes steps slower.</summary>
+        /// <summary>Measures the parts of each step on GPUs, which slows it down.</summary>
         public bool Profile;
-        /// <summary>Loads the layer for multi-token prediction (MTP) too, which makes drafts.</summary>
+        /// <summary>Also loads the multi-token prediction (MTP) head, for speculative decoding.</summary>
         public bool Mtp;
-        /// <summary>Passes over keys and tensors that the library does not know, and counts them.</summary>
+        /// <summary>Ignores unknown keys and tensors, and counts them.</summary>
         public bool AllowUnknown;
         /// <summary>Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a
         /// processor with AMX-BF16. The first load with the flag in a process measures a product, which must take
@@ -131,11 +131,11 @@ namespace Realizar
         public int? GpuLayers;
         /// <summary>Element type to which float matrices are quantized during the load.</summary>
         public ElementType Quantize;
-        /// <summary>Tokens of prompts, at most, that a common pass computes beside single tokens; 0: 64. More
-        /// bring first tokens sooner and all others later.</summary>
+        /// <summary>Maximum prefill tokens in a batch that also decodes; 0: 64. A larger value lowers the time to
+        /// first token and raises the inter-token latency.</summary>
         public int MixedPrefillTokens;
-        /// <summary>Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by
-        /// them; 0: no step; null: those for which this takes less time, as the load measures.</summary>
+        /// <summary>Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: no
+        /// step; null: measured by the load.</summary>
         public int? ExpertsCopiedFrom;
 
         internal unsafe rz_model_params Numbers() => new rz_model_params {

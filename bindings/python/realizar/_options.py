@@ -61,15 +61,15 @@ class LoadOptions(TypedDict, total=False):
     into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs speed,
     mostly in prefill. Results still differ between devices, and with the number of layers on them."""
     mmap: bool
-    """Weights that need no packing stay in the file, which is mapped and must not change meanwhile."""
+    """Uses the weights in the mapped file, several times slower. A process dies if the file is truncated meanwhile."""
     text_only: bool
-    """Metadata, tokenizer and template only: a file without weights will do, and no cache can be made."""
+    """Metadata, tokenizer and template only; the file needs no weights, and no KV cache can be created."""
     profile: bool
-    """Measures the parts of each step on GPUs, which makes steps slower."""
+    """Measures the parts of each step on GPUs, which slows it down."""
     mtp: bool
-    """Loads the layer for multi-token prediction (MTP) too, which makes drafts."""
+    """Also loads the multi-token prediction (MTP) head, for speculative decoding."""
     allow_unknown: bool
-    """Passes over keys and tensors that the library does not know, and counts them."""
+    """Ignores unknown keys and tensors, and counts them."""
     bf16_products: bool
     """Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with AMX-BF16.
     The first load with the flag in a process measures a product, which must take less time in BF16 than with exact
@@ -79,11 +79,11 @@ class LoadOptions(TypedDict, total=False):
     quantize: ElementType
     """Element type to which float matrices are quantized during the load."""
     mixed_prefill_tokens: int
-    """Tokens of prompts, at most, that a common pass computes beside single tokens; 0: 64. More bring first tokens
-    sooner and all others later."""
+    """Maximum prefill tokens in a batch that also decodes; 0: 64. A larger value lowers the time to first token and
+    raises the inter-token latency."""
     experts_copied_from: Optional[int]
-    """Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step;
-    absent: those for which this takes less time, as the load measures."""
+    """Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: no step; absent:
+    measured by the load."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Sampling:
 
 class CacheOptions(TypedDict, total=False):
     capacity: int
-    """Room in tokens; 0: as many as the model was made for, at most 8192."""
+    """Context length in tokens; 0: the model's, at most 8192."""
     k_type: CacheType
     """Element type of the keys."""
     v_type: CacheType
@@ -188,11 +188,12 @@ class JobOptions(TypedDict, total=False):
     max_tokens: int
     """Maximum number of tokens to generate; 0: until the cache is full."""
     draft_max: int
-    """Tokens of a draft at most, of which more than 32 count as 32; 0: 16."""
+    """Maximum draft tokens per step; 0: 16. Numbers above 32 count as 32."""
     logprobs: Optional[int]
-    """Number of the likeliest tokens to tell with each token, at most 32; 0: the token alone; absent: none."""
+    """Number of most likely tokens to return with each token, at most 32; 0: only the log probability of the token
+    itself; absent: none."""
     priority: int
-    """Among what is computed in common the higher go first, below 0 too; 0: as most."""
+    """Scheduling priority: higher first, may be negative; 0: normal."""
 
 
 class StoreOptions(TypedDict, total=False):
@@ -214,8 +215,7 @@ class ReplyOptions(TypedDict, total=False):
     max_tokens: int
     """Maximum number of tokens to generate, including reasoning; 0: until the cache is full."""
     keep: bool
-    """If the reply is abandoned, its tokens so far become a message with "finish_reason": "cancelled"; a reply
-    without tokens leaves no message. Without the flag, an abandoned reply leaves no message."""
+    """If the reply is abandoned, its text becomes a message; otherwise it is removed."""
     resume: bool
     """Continues the last message, which must be a reply with the "finish_reason" "length", "context" or "cancelled"."""
     reasoning: Reasoning
@@ -225,13 +225,16 @@ class ReplyOptions(TypedDict, total=False):
     tokens that complete a character, the library inserts the end of reasoning, and the model continues with its
     answer. Ignored for a model that does not reason, and if max_tokens leaves no tokens for an answer."""
     draft_max: int
-    """Tokens of a draft at most, of which more than 32 count as 32; 0: 16."""
+    """Maximum draft tokens per step; 0: 16. Numbers above 32 count as 32."""
     logprobs: Optional[int]
-    """Number of the likeliest tokens to tell with each token, at most 32; 0: the token alone; absent: none."""
+    """Number of most likely tokens to return with each token, at most 32; 0: only the log probability of the token
+    itself; absent: none."""
     priority: int
-    """Among what is computed in common the higher go first, below 0 too; 0: as most."""
+    """Scheduling priority: higher first, may be negative; 0: normal."""
 
 
 class EmbedOptions(TypedDict, total=False):
     pooling: Pooling
+    """How the vectors of a text's tokens become one embedding."""
     raw: bool
+    """Keeps the length of embeddings, which is 1 otherwise."""
