@@ -2027,23 +2027,21 @@ typedef struct rz_media_info {
   /* Number of prompt tokens that it takes: its rows, and the model's tokens around and between them. */
   uint32_t n_tokens;
   uint32_t row_dim;  /* Number of floats per row. */
-  /* Rows per line, and number of lines, of a tile. An image without tiles counts as one tile; for a video they
-   * describe a pair of frames. */
+  /* Rows per line of a tile. An image without tiles counts as one tile, a pair of frames of a video too. */
   uint32_t columns;
-  uint32_t lines;
-  uint32_t tile_columns;  /* Number of tiles horizontally and vertically; 0 if the image is one tile. */
-  uint32_t tile_lines;
+  uint32_t lines;         /* Number of lines of a tile. */
+  uint32_t tile_columns;  /* Number of tiles horizontally; 0 if the image is one tile. */
+  uint32_t tile_lines;    /* Number of tiles vertically; 0 if the image is one tile. */
   uint32_t has_overview;  /* 1 if an additional tile shows the whole image. */
-  /* Size in pixels of the upright image, or of a frame; for audio the number of samples and 0; 0 for rows of the
-   * caller. */
+  /* Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for rows of the caller. */
   uint32_t width;
-  uint32_t height;
-  /* Size in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
-   * model's output to pixels of the image. For audio the number of samples at the rate of the encoder and 0. */
+  uint32_t height;  /* Height in pixels; 0 for audio and for rows of the caller. */
+  /* Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
+   * model's output to pixels of the image. For audio the number of samples at the rate of the encoder. */
   uint32_t seen_width;
-  uint32_t seen_height;
-  uint64_t bytes;      /* Bytes of memory. */
-  uint64_t encode_ns;  /* Time of the encoding in nanoseconds. */
+  uint32_t seen_height;  /* Height in pixels of all tiles together; 0 for audio. */
+  uint64_t bytes;        /* Bytes of memory. */
+  uint64_t encode_ns;    /* Time of the encoding in nanoseconds. */
   /* Hash of pixels or samples, parameters and encoder, independent of the file format: a key for tables of the
    * caller. */
   uint8_t hash[32];
@@ -2190,9 +2188,9 @@ typedef struct rz_encoder_info {
   uint32_t n_layers;  /* Layers of the encoder. */
   /* Side length of a tile in pixels; 0: an image is one tile of any size, or the encoder is an audio encoder. */
   uint32_t tile_side;
-  uint32_t grain;     /* The sides of tiles are multiples of this number of pixels; 0 for audio. */
-  uint32_t min_rows;  /* Minimum and maximum number of rows of an image or an audio clip. */
-  uint32_t max_rows;
+  uint32_t grain;          /* The sides of tiles are multiples of this number of pixels; 0 for audio. */
+  uint32_t min_rows;       /* Minimum number of rows of an image or an audio clip. */
+  uint32_t max_rows;       /* Maximum number of rows of an image or an audio clip. */
   uint64_t weight_bytes;   /* Bytes of weights in memory. */
   uint64_t scratch_bytes;  /* Maximum bytes of scratch memory of each call that encodes an image or an audio clip. */
   uint32_t kinds;          /* Kinds of media that it encodes: RZ_MEDIA_... bits, combined with |. */
@@ -2804,18 +2802,18 @@ typedef struct rz_store_params {
 /* State of a store. Since 0.1.0. */
 typedef struct rz_store_info {
   uint32_t struct_size;  /* sizeof(rz_store_info), set by the caller. */
-  uint32_t n_entries;    /* Number of prefixes in memory, and in files of the model. */
-  uint32_t n_files;
+  uint32_t n_entries;    /* Number of prefixes in memory. */
+  uint32_t n_files;      /* Number of prefixes in files of the model. */
   /* Number of prefixes dropped because they could not be written (on a full disk, for example), since the store was
    * created. The log has the reason. */
   uint32_t n_unwritten;
-  uint64_t memory_bytes;  /* Bytes in memory and in files. */
-  uint64_t disk_bytes;
-  uint64_t hits;  /* Number of lookups that found a prefix, and that found none, since the store was created. */
-  uint64_t misses;
+  uint64_t memory_bytes;   /* Bytes in memory. */
+  uint64_t disk_bytes;     /* Bytes in files. */
+  uint64_t hits;           /* Number of lookups that found a prefix, since the store was created. */
+  uint64_t misses;         /* Number of lookups that found none. */
   uint64_t reused_tokens;  /* Number of tokens that hits saved from being computed. */
-  uint64_t memory_limit;   /* Limits in effect (rz_store_params); disk_limit is 0 without a folder. */
-  uint64_t disk_limit;
+  uint64_t memory_limit;   /* Limit of memory_bytes in effect. */
+  uint64_t disk_limit;     /* Limit of disk_bytes in effect; 0 without a folder. */
 } rz_store_info;
 
 /* Creates a store. `params` may be NULL. The caller frees `*out` with rz_store_free, before or after the model and the
@@ -3010,9 +3008,8 @@ typedef struct rz_reply_params {
 /* State of a conversation and of its last reply. Since 0.1.0. */
 typedef struct rz_conversation_info {
   uint32_t struct_size;  /* sizeof(rz_conversation_info), set by the caller. */
-  /* Number of messages, and index of the first message of the oldest turn in prompts; the index is 0 unless turns
-   * were left out (RZ_OVERFLOW_FORGET). */
-  uint32_t n_messages;
+  uint32_t n_messages;   /* Number of messages. */
+  /* Index of the first message of the oldest turn in prompts; 0 unless turns were left out (RZ_OVERFLOW_FORGET). */
   uint32_t first_in_prompt;
   /* State of the reply: RZ_STATE_...; 0 before the first reply, and after a reply was abandoned without a message. */
   uint32_t state;
@@ -3021,23 +3018,18 @@ typedef struct rz_conversation_info {
   uint32_t end_reason;
   /* Status with which its steps fail now because it is cancelled: RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0. */
   int32_t stopped;
-  /* Number of tokens of its prompt; of these, tokens that the cache already held (cached tokens); and tokens that
-   * had to be computed and are in the cache by now. */
-  uint32_t prompt_tokens;
-  uint32_t reused_tokens;
-  uint32_t prompt_done;
-  /* Number of generated tokens, including a token that ends the reply, and number of reasoning tokens among them. */
-  uint32_t n_tokens;
-  uint32_t reasoning_tokens;
-  uint32_t drafted;  /* Number of draft tokens verified, and number of draft tokens accepted. */
-  uint32_t accepted;
-  uint32_t cache_len;  /* Number of tokens in the cache, and its capacity. */
-  uint32_t cache_capacity;
-  uint32_t n_media;  /* Number of media in its messages. */
-  /* Total time in nanoseconds of the steps with its prompt (prefill), and of the steps with its generated tokens
-   * (decode). */
-  uint64_t prompt_ns;
-  uint64_t tokens_ns;
+  uint32_t prompt_tokens;     /* Number of tokens of its prompt. */
+  uint32_t reused_tokens;     /* Number of prompt tokens that the cache already held (cached tokens). */
+  uint32_t prompt_done;       /* Number of prompt tokens that had to be computed and are in the cache by now. */
+  uint32_t n_tokens;          /* Number of generated tokens, including a token that ends the reply. */
+  uint32_t reasoning_tokens;  /* Number of reasoning tokens among them. */
+  uint32_t drafted;           /* Number of draft tokens verified. */
+  uint32_t accepted;          /* Number of draft tokens accepted. */
+  uint32_t cache_len;         /* Number of tokens in the cache. */
+  uint32_t cache_capacity;    /* Capacity of the cache in tokens. */
+  uint32_t n_media;           /* Number of media in its messages. */
+  uint64_t prompt_ns;         /* Total time in nanoseconds of the steps with its prompt (prefill). */
+  uint64_t tokens_ns;         /* Total time in nanoseconds of the steps with its generated tokens (decode). */
   /* Time to first token: nanoseconds from rz_conversation_reply to the first token; 0 before that. */
   uint64_t first_token_ns;
 } rz_conversation_info;

@@ -206,9 +206,9 @@ pub struct rz_reply_params {
 pub struct rz_conversation_info {
     /// sizeof(rz_conversation_info), set by the caller.
     pub struct_size: u32,
-    /// Number of messages, and index of the first message of the oldest turn in prompts; the index is 0 unless turns
-    /// were left out (RZ_OVERFLOW_FORGET).
+    /// Number of messages.
     pub n_messages: u32,
+    /// Index of the first message of the oldest turn in prompts; 0 unless turns were left out (RZ_OVERFLOW_FORGET).
     pub first_in_prompt: u32,
     /// State of the reply: RZ_STATE_...; 0 before the first reply, and after a reply was abandoned without a message.
     pub state: u32,
@@ -217,25 +217,29 @@ pub struct rz_conversation_info {
     pub end_reason: u32,
     /// Status with which its steps fail now because it is cancelled: RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0.
     pub stopped: i32,
-    /// Number of tokens of its prompt; of these, tokens that the cache already held (cached tokens); and tokens that
-    /// had to be computed and are in the cache by now.
+    /// Number of tokens of its prompt.
     pub prompt_tokens: u32,
+    /// Number of prompt tokens that the cache already held (cached tokens).
     pub reused_tokens: u32,
+    /// Number of prompt tokens that had to be computed and are in the cache by now.
     pub prompt_done: u32,
-    /// Number of generated tokens, including a token that ends the reply, and number of reasoning tokens among them.
+    /// Number of generated tokens, including a token that ends the reply.
     pub n_tokens: u32,
+    /// Number of reasoning tokens among them.
     pub reasoning_tokens: u32,
-    /// Number of draft tokens verified, and number of draft tokens accepted.
+    /// Number of draft tokens verified.
     pub drafted: u32,
+    /// Number of draft tokens accepted.
     pub accepted: u32,
-    /// Number of tokens in the cache, and its capacity.
+    /// Number of tokens in the cache.
     pub cache_len: u32,
+    /// Capacity of the cache in tokens.
     pub cache_capacity: u32,
     /// Number of media in its messages.
     pub n_media: u32,
-    /// Total time in nanoseconds of the steps with its prompt (prefill), and of the steps with its generated tokens
-    /// (decode).
+    /// Total time in nanoseconds of the steps with its prompt (prefill).
     pub prompt_ns: u64,
+    /// Total time in nanoseconds of the steps with its generated tokens (decode).
     pub tokens_ns: u64,
     /// Time to first token: nanoseconds from rz_conversation_reply to the first token; 0 before that.
     pub first_token_ns: u64,

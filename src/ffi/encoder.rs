@@ -98,8 +98,9 @@ pub struct rz_encoder_info {
     pub tile_side: u32,
     /// The sides of tiles are multiples of this number of pixels; 0 for audio.
     pub grain: u32,
-    /// Minimum and maximum number of rows of an image or an audio clip.
+    /// Minimum number of rows of an image or an audio clip.
     pub min_rows: u32,
+    /// Maximum number of rows of an image or an audio clip.
     pub max_rows: u32,
     /// Bytes of weights in memory.
     pub weight_bytes: u64,

@@ -113,22 +113,24 @@ pub struct rz_media_info {
     pub n_tokens: u32,
     /// Number of floats per row.
     pub row_dim: u32,
-    /// Rows per line, and number of lines, of a tile. An image without tiles counts as one tile; for a video they
-    /// describe a pair of frames.
+    /// Rows per line of a tile. An image without tiles counts as one tile, a pair of frames of a video too.
     pub columns: u32,
+    /// Number of lines of a tile.
     pub lines: u32,
-    /// Number of tiles horizontally and vertically; 0 if the image is one tile.
+    /// Number of tiles horizontally; 0 if the image is one tile.
     pub tile_columns: u32,
+    /// Number of tiles vertically; 0 if the image is one tile.
     pub tile_lines: u32,
     /// 1 if an additional tile shows the whole image.
     pub has_overview: u32,
-    /// Size in pixels of the upright image, or of a frame; for audio the number of samples and 0; 0 for rows of the
-    /// caller.
+    /// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for rows of the caller.
     pub width: u32,
+    /// Height in pixels; 0 for audio and for rows of the caller.
     pub height: u32,
-    /// Size in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
-    /// model's output to pixels of the image. For audio the number of samples at the rate of the encoder and 0.
+    /// Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
+    /// model's output to pixels of the image. For audio the number of samples at the rate of the encoder.
     pub seen_width: u32,
+    /// Height in pixels of all tiles together; 0 for audio.
     pub seen_height: u32,
     /// Bytes of memory.
     pub bytes: u64,

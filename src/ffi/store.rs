@@ -66,22 +66,26 @@ pub struct rz_store_params {
 pub struct rz_store_info {
     /// sizeof(rz_store_info), set by the caller.
     pub struct_size: u32,
-    /// Number of prefixes in memory, and in files of the model.
+    /// Number of prefixes in memory.
     pub n_entries: u32,
+    /// Number of prefixes in files of the model.
     pub n_files: u32,
     /// Number of prefixes dropped because they could not be written (on a full disk, for example), since the store was
     /// created. The log has the reason.
     pub n_unwritten: u32,
-    /// Bytes in memory and in files.
+    /// Bytes in memory.
     pub memory_bytes: u64,
+    /// Bytes in files.
     pub disk_bytes: u64,
-    /// Number of lookups that found a prefix, and that found none, since the store was created.
+    /// Number of lookups that found a prefix, since the store was created.
     pub hits: u64,
+    /// Number of lookups that found none.
     pub misses: u64,
     /// Number of tokens that hits saved from being computed.
     pub reused_tokens: u64,
-    /// Limits in effect (rz_store_params); disk_limit is 0 without a folder.
+    /// Limit of memory_bytes in effect.
     pub memory_limit: u64,
+    /// Limit of disk_bytes in effect; 0 without a folder.
     pub disk_limit: u64,
 }
 
