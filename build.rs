@@ -15,6 +15,8 @@ mod header;
 mod options;
 #[path = "generators/print.rs"]
 mod print;
+#[path = "generators/results.rs"]
+mod results;
 #[path = "generators/statuses.rs"]
 mod statuses;
 #[path = "generators/types.rs"]
@@ -131,6 +133,9 @@ fn main() {
     let types = types::all(&bound);
     for (file, write) in types::FILES {
         generated(&root, file, &write(&types), &out);
+    }
+    for (file, write) in results::FILES {
+        generated(&root, file, &write(&bound), &out);
     }
     let statuses = statuses::all(&bound);
     for (file, write) in statuses::FILES {

@@ -55,7 +55,9 @@ pub struct Header<'a> {
     /// Structs without fields, which callers know by pointers alone.
     handles: BTreeSet<&'a str>,
     pub structs: Vec<(&'a str, &'a [Value])>,
-    functions: Vec<&'a Signature>,
+    /// Comments of the structs.
+    docs: Vec<(&'a str, &'a str)>,
+    pub functions: Vec<&'a Signature>,
     /// Types of functions.
     callbacks: Vec<&'a Signature>,
 }
@@ -70,7 +72,10 @@ impl<'a> Header<'a> {
                     header.constants.push(Constant { name: &item.name, value, doc: &item.doc });
                 }
                 Kind::Handle => _ = header.handles.insert(&item.name),
-                Kind::Struct(fields) => header.structs.push((&item.name, fields)),
+                Kind::Struct(fields) => {
+                    header.structs.push((&item.name, fields));
+                    header.docs.push((&item.name, &item.doc));
+                }
                 Kind::Callback(signature) => header.callbacks.push(signature),
                 Kind::Function(signature) => header.functions.push(signature),
                 // Languages have types of their own in place of other names.
@@ -79,6 +84,11 @@ impl<'a> Header<'a> {
         }
         header.check();
         header
+    }
+
+    /// The comment of a struct.
+    pub fn doc(&self, structure: &str) -> &'a str {
+        self.docs.iter().find(|(name, _)| *name == structure).expect("a struct").1
     }
 
     /// Panics at a constant or a type that has no translation.
@@ -513,7 +523,7 @@ fn csharp_name(value: &Value) -> String {
 }
 
 /// The class of a handle: `rz_chat_parser` is `ChatParserHandle`.
-fn csharp_handle(name: &str) -> String {
+pub fn csharp_handle(name: &str) -> String {
     let words = name.trim_start_matches("rz_").split('_');
     words.map(|word| word[..1].to_uppercase() + &word[1..]).collect::<String>() + "Handle"
 }

@@ -4,24 +4,6 @@ using System.Text;
 
 namespace Realizar
 {
-    /// <summary>The kind of a part of a reply. A tool call is its ToolId, which its message has too, its ToolName, both
-    /// whole, and ToolArguments, pieces of a JSON object.</summary>
-    public enum PartKind
-    {
-        /// <summary>A piece of the reasoning.</summary>
-        Reasoning = Native.RZ_CHAT_EVENT_REASONING,
-        /// <summary>A piece of the content.</summary>
-        Content = Native.RZ_CHAT_EVENT_CONTENT,
-        /// <summary>The name of a tool, whole.</summary>
-        ToolName = Native.RZ_CHAT_EVENT_TOOL_NAME,
-        /// <summary>A piece of the arguments, JSON.</summary>
-        ToolArguments = Native.RZ_CHAT_EVENT_TOOL_ARGUMENTS,
-        /// <summary>The end of the reply.</summary>
-        End = Native.RZ_CHAT_EVENT_END,
-        /// <summary>The id of a tool call, whole.</summary>
-        ToolId = Native.RZ_CHAT_EVENT_TOOL_ID,
-    }
-
     /// <summary>A part of a reply.</summary>
     public sealed class Part
     {

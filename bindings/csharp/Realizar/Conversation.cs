@@ -5,39 +5,6 @@ using System.Threading;
 
 namespace Realizar
 {
-    /// <summary>What happens if messages and a reply exceed the context.</summary>
-    public enum Overflow
-    {
-        /// <summary>Status.ContextFull.</summary>
-        Fail = Native.RZ_OVERFLOW_FAIL,
-        /// <summary>The oldest turns are left out of the prompt.</summary>
-        Forget = Native.RZ_OVERFLOW_FORGET,
-    }
-
-    /// <summary>Whether a reply begins with reasoning.</summary>
-    public enum Reasoning
-    {
-        /// <summary>The default of the chat template.</summary>
-        Model = Native.RZ_REASONING_MODEL,
-        /// <summary>No reasoning.</summary>
-        Off = Native.RZ_REASONING_OFF,
-        /// <summary>Reasoning before the content.</summary>
-        On = Native.RZ_REASONING_ON,
-    }
-
-    /// <summary>The state of a reply.</summary>
-    public enum ReplyState
-    {
-        /// <summary>There was no reply, or it was given up.</summary>
-        None,
-        /// <summary>The prompt is being computed.</summary>
-        Prompt = Native.RZ_STATE_PROMPT,
-        /// <summary>Tokens are being generated.</summary>
-        Tokens = Native.RZ_STATE_TOKENS,
-        /// <summary>The reply has ended; JobEnd is the reason.</summary>
-        Ended = Native.RZ_STATE_ENDED,
-    }
-
     /// <summary>The beginning of a conversation, and its KV cache.</summary>
     public sealed class ConversationOptions
     {
@@ -87,49 +54,6 @@ namespace Realizar
         /// {...}}. The tools replace the conversation's tools ([]: none), variables are set in addition to its own.
         /// Null: the tools of the conversation.</summary>
         public string Json;
-    }
-
-    /// <summary>The state of a conversation and of its last reply.</summary>
-    public sealed class ConversationInfo
-    {
-        /// <summary>Number of messages.</summary>
-        public int Messages { get; internal set; }
-        /// <summary>Number of the first message that prompts have; not 0 if older turns were left out
-        /// (Overflow.Forget).</summary>
-        public int FirstInPrompt { get; internal set; }
-        /// <summary>State of the reply.</summary>
-        public ReplyState State { get; internal set; }
-        /// <summary>Why the reply has ended.</summary>
-        public JobEnd End { get; internal set; }
-        /// <summary>Status.Cancelled or Deadline if steps fail because of a cancel or a deadline; else null.</summary>
-        public Status? Stopped { get; internal set; }
-        /// <summary>Number of prompt tokens, of those that the KV cache held already, and of the others that are
-        /// computed by now.</summary>
-        public int PromptTokens { get; internal set; }
-        /// <summary>Prompt tokens that the KV cache held already.</summary>
-        public int ReusedTokens { get; internal set; }
-        /// <summary>Prompt tokens that were computed by now, without the reused ones.</summary>
-        public int PromptDone { get; internal set; }
-        /// <summary>Number of generated tokens, and of those that are reasoning.</summary>
-        public int Tokens { get; internal set; }
-        /// <summary>Number of generated tokens that are reasoning.</summary>
-        public int ReasoningTokens { get; internal set; }
-        /// <summary>Number of draft tokens that were verified, and the number of them that were accepted.</summary>
-        public int Drafted { get; internal set; }
-        /// <summary>Number of draft tokens that were accepted.</summary>
-        public int Accepted { get; internal set; }
-        /// <summary>Tokens in the KV cache.</summary>
-        public int CacheLength { get; internal set; }
-        /// <summary>Context length in tokens.</summary>
-        public int CacheCapacity { get; internal set; }
-        /// <summary>Number of media in the messages.</summary>
-        public int Media { get; internal set; }
-        /// <summary>Nanoseconds of the prompt and of the generated tokens, and the time to first token.</summary>
-        public ulong PromptTime { get; internal set; }
-        /// <summary>Nanoseconds of the generated tokens.</summary>
-        public ulong TokensTime { get; internal set; }
-        /// <summary>Nanoseconds to the first token.</summary>
-        public ulong FirstTokenTime { get; internal set; }
     }
 
     /// <summary>Messages with a model, their KV cache, and the reply that is being generated. Only tokens that are new
@@ -522,24 +446,7 @@ namespace Realizar
         public unsafe void SetStore(Store store) => Native.Call(err => Native.rz_conversation_store_set(handle, store?.Handle ?? StoreHandle.None, err));
 
         /// <summary>The state of the conversation and of its last reply.</summary>
-        public unsafe ConversationInfo Info
-        {
-            get
-            {
-                rz_error err;
-                rz_conversation_info i;
-                i.struct_size = (uint)sizeof(rz_conversation_info);
-                RealizarException.Check(Native.rz_conversation_info_get(handle, &i, &err), &err);
-                return new ConversationInfo {
-                    Messages = (int)i.n_messages, FirstInPrompt = (int)i.first_in_prompt, State = (ReplyState)i.state, End = (JobEnd)i.end_reason,
-                    Stopped = i.stopped == 0 ? (Status?)null : (Status)i.stopped, PromptTokens = (int)i.prompt_tokens,
-                    ReusedTokens = (int)i.reused_tokens, PromptDone = (int)i.prompt_done, Tokens = (int)i.n_tokens,
-                    ReasoningTokens = (int)i.reasoning_tokens, Drafted = (int)i.drafted, Accepted = (int)i.accepted,
-                    CacheLength = (int)i.cache_len, CacheCapacity = (int)i.cache_capacity, Media = (int)i.n_media, PromptTime = i.prompt_ns, TokensTime = i.tokens_ns,
-                    FirstTokenTime = i.first_token_ns,
-                };
-            }
-        }
+        public ConversationInfo Info => ConversationInfo.Get(handle);
 
         /// <summary>The error of a reply that has ended with JobEnd.Failed, else null. Step throws this error, StepAll
         /// does not.</summary>

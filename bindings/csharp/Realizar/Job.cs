@@ -5,25 +5,6 @@ using System.Threading;
 
 namespace Realizar
 {
-    /// <summary>The language of a grammar.</summary>
-    public enum GrammarKind
-    {
-        /// <summary>A JSON schema.</summary>
-        JsonSchema = Native.RZ_GRAMMAR_JSON_SCHEMA,
-        /// <summary>A regular expression for the whole text.</summary>
-        Regex = Native.RZ_GRAMMAR_REGEX,
-        /// <summary>A grammar of Lark.</summary>
-        Lark = Native.RZ_GRAMMAR_LARK,
-        /// <summary>A grammar of llama.cpp.</summary>
-        Gbnf = Native.RZ_GRAMMAR_GBNF,
-        /// <summary>Any JSON; the text is empty.</summary>
-        Json = Native.RZ_GRAMMAR_JSON,
-        /// <summary>A JSON array of strings, one of which is the text.</summary>
-        Choices = Native.RZ_GRAMMAR_CHOICES,
-        /// <summary>The JSON of a conversation, whose tool calls are meant.</summary>
-        Tools = Native.RZ_GRAMMAR_TOOLS,
-    }
-
     /// <summary>A compiled grammar for constrained decoding. Immutable: any number of jobs may use it at
     /// once.</summary>
     public sealed class Grammar : IDisposable
@@ -34,19 +15,6 @@ namespace Realizar
 
         /// <summary>Frees the object.</summary>
         public void Dispose() { Handle.Dispose(); }
-    }
-
-    /// <summary>The source of draft tokens (speculative decoding), which changes the speed only.</summary>
-    public enum Draft
-    {
-        /// <summary>No drafts but what a grammar forces.</summary>
-        None = Native.RZ_DRAFT_NONE,
-        /// <summary>Tokens that followed the same tokens before (prompt lookup).</summary>
-        Lookup = Native.RZ_DRAFT_LOOKUP,
-        /// <summary>A small model with the same vocabulary, TextOptions.DraftModel.</summary>
-        Model = Native.RZ_DRAFT_MODEL,
-        /// <summary>The layer of LoadOptions.Mtp.</summary>
-        Mtp = Native.RZ_DRAFT_MTP,
     }
 
     /// <summary>Options of a generated text.</summary>
@@ -81,27 +49,6 @@ namespace Realizar
     {
         /// <summary>Grammar of the text; null: none.</summary>
         public Grammar Grammar;
-    }
-
-    /// <summary>Why a text has ended.</summary>
-    public enum JobEnd
-    {
-        /// <summary>It has not ended.</summary>
-        None,
-        /// <summary>A token that ends a turn or a text.</summary>
-        Token = Native.RZ_END_TOKEN,
-        /// <summary>The maximum number of tokens.</summary>
-        Length = Native.RZ_END_LENGTH,
-        /// <summary>A stop string.</summary>
-        Stop = Native.RZ_END_STOP,
-        /// <summary>The context is full.</summary>
-        Context = Native.RZ_END_CONTEXT,
-        /// <summary>The grammar allows no further token.</summary>
-        Grammar = Native.RZ_END_GRAMMAR,
-        /// <summary>An error, which Error returns.</summary>
-        Failed = Native.RZ_END_FAILED,
-        /// <summary>It was stopped.</summary>
-        Cancelled = Native.RZ_END_CANCELLED,
     }
 
     /// <summary>A generated token, and the most likely tokens at its place in descending order.</summary>

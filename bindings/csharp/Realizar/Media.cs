@@ -52,61 +52,6 @@ namespace Realizar
         };
     }
 
-    /// <summary>The order of the bytes of a pixel; the fourth of four is alpha.</summary>
-    public enum PixelFormat
-    {
-        /// <summary>Red, green, blue.</summary>
-        Rgb8 = Native.RZ_PIXELS_RGB8,
-        /// <summary>Red, green, blue, alpha.</summary>
-        Rgba8 = Native.RZ_PIXELS_RGBA8,
-        /// <summary>Blue, green, red, alpha.</summary>
-        Bgra8 = Native.RZ_PIXELS_BGRA8,
-        /// <summary>One byte.</summary>
-        Gray8 = Native.RZ_PIXELS_GRAY8,
-    }
-
-    /// <summary>The description of an encoder.</summary>
-    public sealed class EncoderInfo
-    {
-        /// <summary>Kind of the projector.</summary>
-        public string Projector { get; internal set; }
-        /// <summary>The rows of an image attend to each other, so that one step of the model computes them.</summary>
-        public bool IsMutual { get; internal set; }
-        /// <summary>Values of a row.</summary>
-        public int RowDim { get; internal set; }
-        /// <summary>Number of layers.</summary>
-        public int Layers { get; internal set; }
-        /// <summary>Side of a tile in pixels; 0: an image is one tile of any size.</summary>
-        public int TileSide { get; internal set; }
-        /// <summary>The sides of tiles are multiples of so many pixels.</summary>
-        public int Grain { get; internal set; }
-        /// <summary>Minimum number of rows of an image.</summary>
-        public int MinRows { get; internal set; }
-        /// <summary>Maximum number of rows.</summary>
-        public int MaxRows { get; internal set; }
-        /// <summary>Bytes of weights in memory.</summary>
-        public ulong WeightBytes { get; internal set; }
-        /// <summary>Bytes of scratch memory of a call.</summary>
-        public ulong ScratchBytes { get; internal set; }
-        /// <summary>The kinds of media that the encoder makes.</summary>
-        public IReadOnlyList<MediaKind> Kinds { get; internal set; }
-        /// <summary>Samples per second to which sound is resampled; 0 for a vision encoder.</summary>
-        public int SampleRate { get; internal set; }
-    }
-
-    /// <summary>Memory that an encoder takes in addition to its model, in bytes.</summary>
-    public sealed class EncoderPlan
-    {
-        /// <summary>Rows of the largest image.</summary>
-        public int MaxRows { get; internal set; }
-        /// <summary>Bytes of weights.</summary>
-        public ulong WeightsHost { get; internal set; }
-        /// <summary>Bytes of scratch memory.</summary>
-        public ulong ScratchHost { get; internal set; }
-        /// <summary>Bytes of a row.</summary>
-        public ulong Row { get; internal set; }
-    }
-
     /// <summary>The vision or audio encoder of a multimodal model. Any number of threads may use it at once.</summary>
     public sealed class Encoder : IDisposable
     {
@@ -141,17 +86,7 @@ namespace Realizar
                 fixed (IntPtr* at = pointer) return make(name, p, at, err);
             });
             Handle.Take(pointer[0]);
-            rz_error error;
-            rz_encoder_info info;
-            info.struct_size = (uint)sizeof(rz_encoder_info);
-            RealizarException.Check(Native.rz_encoder_info_get(Handle, &info, &error), &error);
-            var kinds = info.kinds;
-            Info = new EncoderInfo {
-                Projector = Native.Text(info.projector), IsMutual = info.is_mutual != 0, RowDim = (int)info.row_dim, Layers = (int)info.n_layers,
-                TileSide = (int)info.tile_side, Grain = (int)info.grain, MinRows = (int)info.min_rows, MaxRows = (int)info.max_rows,
-                WeightBytes = info.weight_bytes, ScratchBytes = info.scratch_bytes, SampleRate = (int)info.sample_rate,
-                Kinds = new[] { MediaKind.Image, MediaKind.Audio, MediaKind.Vector, MediaKind.Video }.Where(kind => (kinds & (uint)kind) != 0).ToArray(),
-            };
+            Info = EncoderInfo.Get(Handle);
         }
 
         /// <summary>The memory that an encoder will take. Reads no weights.</summary>
@@ -162,7 +97,7 @@ namespace Realizar
             With(path, options, default, (name, p, err) => {
                 fixed (rz_encoder_plan* at = plan) return Native.rz_encoder_plan_get(model.Handle, name, null, UIntPtr.Zero, p, at, err);
             });
-            return new EncoderPlan { MaxRows = (int)plan[0].max_rows, WeightsHost = plan[0].weights_host, ScratchHost = plan[0].scratch_host, Row = plan[0].row };
+            fixed (rz_encoder_plan* at = plan) return EncoderPlan.Of(at);
         }
 
         /// <summary>Makes a call with the parameters of a load.</summary>
@@ -309,70 +244,6 @@ namespace Realizar
         public void Dispose() { Handle.Dispose(); }
     }
 
-    /// <summary>The meaning of rows.</summary>
-    public enum MediaKind
-    {
-        /// <summary>An image.</summary>
-        Image = Native.RZ_MEDIA_IMAGE,
-        /// <summary>A sound.</summary>
-        Audio = Native.RZ_MEDIA_AUDIO,
-        /// <summary>An embedding of an image, to be compared with embeddings of texts.</summary>
-        Vector = Native.RZ_MEDIA_VECTOR,
-        /// <summary>A video.</summary>
-        Video = Native.RZ_MEDIA_VIDEO,
-    }
-
-    /// <summary>The description of a medium.</summary>
-    public sealed class MediaInfo
-    {
-        /// <summary>The kind of medium.</summary>
-        public MediaKind Kind { get; internal set; }
-        /// <summary>Number of rows, each of which takes the place of a token.</summary>
-        public int Rows { get; internal set; }
-        /// <summary>Number of prompt tokens: the rows, and the model's tokens around and between them.</summary>
-        public int Tokens { get; internal set; }
-        /// <summary>Values of a row.</summary>
-        public int RowDim { get; internal set; }
-        /// <summary>The grid of rows of the image, of a tile if there are several, or of a pair of frames.</summary>
-        public int Columns { get; internal set; }
-        /// <summary>Lines of the grid.</summary>
-        public int Lines { get; internal set; }
-        /// <summary>Pairs of frames of a video.</summary>
-        public int Pairs { get; internal set; }
-        /// <summary>The grid of tiles; 0 if the image is one tile.</summary>
-        public int TileColumns { get; internal set; }
-        /// <summary>Lines of the grid of tiles.</summary>
-        public int TileLines { get; internal set; }
-        /// <summary>True if an additional tile shows the whole image.</summary>
-        public bool HasOverview { get; internal set; }
-        /// <summary>Size of the upright image in pixels; 0 for rows of the caller.</summary>
-        public int Width { get; internal set; }
-        /// <summary>Height of the upright image in pixels.</summary>
-        public int Height { get; internal set; }
-        /// <summary>Size in pixels after resizing, to which coordinates in the model's output refer.</summary>
-        public int SeenWidth { get; internal set; }
-        /// <summary>Height in pixels after resizing.</summary>
-        public int SeenHeight { get; internal set; }
-        /// <summary>Bytes of memory.</summary>
-        public ulong Bytes { get; internal set; }
-        /// <summary>Time that encoding took.</summary>
-        public ulong EncodeNanoseconds { get; internal set; }
-        /// <summary>32 bytes that are the same for the same pixels, options and encoder: a key for caches.</summary>
-        public byte[] Hash { get; internal set; }
-
-        internal static unsafe MediaInfo Of(rz_media_info* info)
-        {
-            var hash = new byte[32];
-            Marshal.Copy((IntPtr)info->hash, hash, 0, hash.Length);
-            return new MediaInfo {
-                Kind = (MediaKind)info->kind, Rows = (int)info->n_rows, Tokens = (int)info->n_tokens, RowDim = (int)info->row_dim,
-                Columns = (int)info->columns, Lines = (int)info->lines, TileColumns = (int)info->tile_columns, TileLines = (int)info->tile_lines,
-                HasOverview = info->has_overview != 0, Width = (int)info->width, Height = (int)info->height, SeenWidth = (int)info->seen_width,
-                SeenHeight = (int)info->seen_height, Pairs = (int)info->pairs, Bytes = info->bytes, EncodeNanoseconds = info->encode_ns, Hash = hash,
-            };
-        }
-    }
-
     /// <summary>The encoded rows of an image, a video or a sound, which take the place of tokens in any number of
     /// prompts. Any number of threads may use a medium at once.</summary>
     public sealed class Media : IDisposable
@@ -386,15 +257,7 @@ namespace Realizar
         internal unsafe Media(IntPtr pointer)
         {
             Handle.Take(pointer);
-            Describe();
-        }
-
-        private unsafe void Describe()
-        {
-            var info = new rz_media_info { struct_size = (uint)sizeof(rz_media_info) };
-            rz_error err;
-            RealizarException.Check(Native.rz_media_info_get(Handle, &info, &err), &err);
-            Info = MediaInfo.Of(&info);
+            Info = MediaInfo.Get(Handle);
         }
 
         /// <summary>Computes for about this time on a medium of MediaOptions.InSteps; null: to its end. True if there
@@ -404,7 +267,7 @@ namespace Realizar
             rz_error err;
             var status = Native.rz_media_step(Handle, budget == null ? Native.RZ_NO_LIMIT : (ulong)Math.Max(budget.Value.Ticks / 10, 0), &err);
             RealizarException.Check(status, &err);
-            Describe();
+            Info = MediaInfo.Get(Handle);
             return status == Native.RZ_AGAIN;
         }
 

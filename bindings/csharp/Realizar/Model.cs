@@ -33,164 +33,12 @@ namespace Realizar
         public Action<ulong, ulong> Progress;
     }
 
-    /// <summary>What a model can do.</summary>
-    [Flags]
-    public enum Capabilities
+    public sealed partial class ModelInfo
     {
-        /// <summary>Nothing of this.</summary>
-        None = 0,
-        /// <summary>It generates tokens; embedding models do not.</summary>
-        Generate = Native.RZ_CAN_GENERATE,
-        /// <summary>The chat template supports system messages; otherwise their text is merged into user
-        /// messages.</summary>
-        System = Native.RZ_CAN_SYSTEM,
-        /// <summary>Tool calling (function calling).</summary>
-        Tools = Native.RZ_CAN_TOOLS,
-        /// <summary>Replies may begin with reasoning.</summary>
-        Reason = Native.RZ_CAN_REASON,
-        /// <summary>Reasoning.On and Reasoning.Off have an effect.</summary>
-        SwitchReasoning = Native.RZ_CAN_SWITCH_REASONING,
-        /// <summary>The chat template supports images, which need an encoder.</summary>
-        Images = Native.RZ_CAN_IMAGES,
-        /// <summary>The same for audio.</summary>
-        Audio = Native.RZ_CAN_AUDIO,
-        /// <summary>The same for video.</summary>
-        Video = Native.RZ_CAN_VIDEO,
-    }
-
-    /// <summary>Description of a model.</summary>
-    public sealed class ModelInfo
-    {
-        /// <summary>Family of the network, such as "llama".</summary>
-        public string Architecture { get; internal set; }
-        /// <summary>Name of the model; empty if the file has none.</summary>
-        public string Name { get; internal set; }
-        /// <summary>Number of layers.</summary>
-        public int Layers { get; internal set; }
-        /// <summary>Width of the residual stream, in values.</summary>
-        public int HiddenDim { get; internal set; }
-        /// <summary>Number of tokens of the vocabulary.</summary>
-        public int VocabSize { get; internal set; }
-        /// <summary>Context length that the file declares, in tokens.</summary>
-        public int ContextLength { get; internal set; }
-        /// <summary>The device of the model; the first one, if the model is on several GPUs.</summary>
-        public int Device { get; internal set; }
-        /// <summary>GPUs that have layers, in the order of the layers, and the number of layers on each of
-        /// them.</summary>
+        /// <summary>GPUs that have layers, in the order of the layers.</summary>
         public IReadOnlyList<int> Devices { get; internal set; }
         /// <summary>Number of layers on each of Devices.</summary>
         public IReadOnlyList<int> DeviceLayers { get; internal set; }
-        /// <summary>Number of parameters.</summary>
-        public ulong Parameters { get; internal set; }
-        /// <summary>Bytes of weights in memory.</summary>
-        public ulong WeightBytes { get; internal set; }
-        /// <summary>The model has a chat template that works.</summary>
-        public bool HasChatTemplate { get; internal set; }
-        /// <summary>The chat template writes the token that begins a text.</summary>
-        public bool TemplateWritesBos { get; internal set; }
-        /// <summary>What the model can do.</summary>
-        public Capabilities Capabilities { get; internal set; }
-        /// <summary>Floats of an embedding; 0: the model computes none.</summary>
-        public int EmbeddingDim { get; internal set; }
-        /// <summary>Pooling of embeddings; Pooling.Model: the file names none, so that Embed needs one.</summary>
-        public Pooling Pooling { get; internal set; }
-        /// <summary>Scores of a reranker (Pooling.Rank); 0: it is none.</summary>
-        public int Scores { get; internal set; }
-        /// <summary>Number of keys and tensors that LoadOptions.AllowUnknown ignored.</summary>
-        public int Unknown { get; internal set; }
-        /// <summary>Tokens that begin and end a text; null if the model has none.</summary>
-        public uint? BosToken { get; internal set; }
-        /// <summary>Token that ends a text; null: none.</summary>
-        public uint? EosToken { get; internal set; }
-    }
-
-    /// <summary>How the vectors of the tokens become the embedding of a text.</summary>
-    public enum Pooling
-    {
-        /// <summary>The pooling that the file names.</summary>
-        Model = Native.RZ_POOLING_MODEL,
-        /// <summary>None: a vector per token.</summary>
-        None = Native.RZ_POOLING_NONE,
-        /// <summary>The mean of all vectors.</summary>
-        Mean = Native.RZ_POOLING_MEAN,
-        /// <summary>The vector of the first token.</summary>
-        Cls = Native.RZ_POOLING_CLS,
-        /// <summary>The vector of the last token.</summary>
-        Last = Native.RZ_POOLING_LAST,
-        /// <summary>The scores of a reranker.</summary>
-        Rank = Native.RZ_POOLING_RANK,
-    }
-
-    /// <summary>Number and time of the calls of one kind.</summary>
-    public struct Phase
-    {
-        /// <summary>Number of calls.</summary>
-        public ulong Count;
-        /// <summary>Time of the calls.</summary>
-        public ulong Nanoseconds;
-        internal Phase(rz_phase_metrics p) { Count = p.count; Nanoseconds = p.sum_ns; }
-    }
-
-    /// <summary>Number and time of the calls of a model, by kind.</summary>
-    public sealed class Metrics
-    {
-        /// <summary>Loads.</summary>
-        public Phase Load;
-        /// <summary>Texts that became tokens.</summary>
-        public Phase Tokenize;
-        /// <summary>Steps of prompts.</summary>
-        public Phase Prefill;
-        /// <summary>Steps of single tokens, including the choice of the next one.</summary>
-        public Phase Decode;
-        /// <summary>Choices of tokens.</summary>
-        public Phase Sample;
-        /// <summary>Tokens that became text.</summary>
-        public Phase Detokenize;
-        /// <summary>Media that were encoded.</summary>
-        public Phase Encode;
-        /// <summary>Matrix products on GPUs, measured with LoadOptions.Profile as the others below.</summary>
-        public Phase GpuProducts;
-        /// <summary>Attention.</summary>
-        public Phase GpuAttention;
-        /// <summary>Experts (MoE).</summary>
-        public Phase GpuExperts;
-        /// <summary>The output matrix.</summary>
-        public Phase GpuHead;
-        /// <summary>Everything else.</summary>
-        public Phase GpuOther;
-    }
-
-    /// <summary>What one kind of device has done; times are in nanoseconds.</summary>
-    public sealed class Work
-    {
-        /// <summary>Number of dispatches.</summary>
-        public ulong Dispatches;
-        /// <summary>Bytes that they read and wrote.</summary>
-        public ulong Bytes;
-        /// <summary>Sum of their latencies.</summary>
-        public ulong LatencySum;
-        /// <summary>The smallest latency.</summary>
-        public ulong LatencyMin;
-        /// <summary>The largest latency.</summary>
-        public ulong LatencyMax;
-        /// <summary>The mean latency.</summary>
-        public double LatencyMean;
-        /// <summary>The variance of latencies, in nanoseconds squared.</summary>
-        public double LatencyVariance;
-        /// <summary>Latencies under 1 microsecond, from 1 to below 2, from 2 to below 4, and so on.</summary>
-        public ulong[] LatencyHistogram;
-    }
-
-    /// <summary>Where experts are. Auto: on GPUs as many as fit, from the last layer on. Gpu: on GPUs, in the last
-    /// layers, as many as take at most Placement.Bytes together.</summary>
-    public enum Place
-    {
-        /// <summary>On GPUs as many as fit.</summary>
-        Auto = Native.RZ_PLACE_AUTO,
-        /// <summary>On the CPU.</summary>
-        Cpu = Native.RZ_PLACE_CPU,
-        /// <summary>On GPUs.</summary>
-        Gpu = Native.RZ_PLACE_GPU,
     }
 
     /// <summary>A place for the experts (MoE) of layers that are on GPUs.</summary>
@@ -294,7 +142,13 @@ namespace Realizar
                     return call(p, &cache, at, devices, count, err);
                 }
             });
-            fixed (rz_model_plan* at = plan) return Realizar.Plan.Of(at, parts, (int)n[0]);
+            fixed (rz_model_plan* at = plan)
+            fixed (rz_model_plan_device* each = parts)
+            {
+                var (first, made) = ((IntPtr)each, Realizar.Plan.Of(at));
+                made.Devices = Enumerable.Range(0, (int)n[0]).Select(i => Realizar.Plan.OnDevice.Of((rz_model_plan_device*)first + i)).ToArray();
+                return made;
+            }
         }
 
         /// <summary>Calls with the files as the library takes them.</summary>
@@ -346,32 +200,12 @@ namespace Realizar
             }
         }
 
-        private unsafe void Describe()
+        private void Describe()
         {
-            rz_error err;
-            rz_model_info info;
-            info.struct_size = (uint)sizeof(rz_model_info);
-            RealizarException.Check(Native.rz_model_info_get(Handle, &info, &err), &err);
-            var devices = new List<int>();
-            var layers = new List<int>();
-            for (var i = 0u; i < info.n_devices; i++)
-            {
-                rz_model_device device;
-                device.struct_size = (uint)sizeof(rz_model_device);
-                RealizarException.Check(Native.rz_model_device_get(Handle, i, &device, &err), &err);
-                devices.Add((int)device.device);
-                layers.Add((int)device.n_layers);
-            }
-            Info = new ModelInfo {
-                Device = (int)info.device, Devices = devices, DeviceLayers = layers,
-                Architecture = Native.Text(info.architecture), Name = Native.Text(info.name), Layers = (int)info.n_layers,
-                HiddenDim = (int)info.hidden_dim, VocabSize = (int)info.vocab_size, ContextLength = (int)info.context_length,
-                Parameters = info.n_params, WeightBytes = info.weight_bytes, HasChatTemplate = (info.chat_template & Native.RZ_TEMPLATE_PRESENT) != 0,
-                TemplateWritesBos = (info.chat_template & Native.RZ_TEMPLATE_WRITES_BOS) != 0, Unknown = (int)info.n_unknown,
-                Capabilities = (Capabilities)info.capabilities, EmbeddingDim = (int)info.embedding_dim, Pooling = (Pooling)info.pooling, Scores = (int)info.n_scores,
-                BosToken = info.bos_token == Native.RZ_TOKEN_NONE ? (uint?)null : info.bos_token,
-                EosToken = info.eos_token == Native.RZ_TOKEN_NONE ? (uint?)null : info.eos_token,
-            };
+            Info = ModelInfo.Get(Handle);
+            var devices = Enumerable.Range(0, Info.NDevices).Select(i => ModelDevice.Get(Handle, (uint)i)).ToArray();
+            Info.Devices = devices.Select(device => device.Device).ToArray();
+            Info.DeviceLayers = devices.Select(device => device.Layers).ToArray();
         }
 
         /// <summary>A value of the file's metadata as text.</summary>
@@ -556,36 +390,11 @@ namespace Realizar
         }
 
         /// <summary>Counters of the calls since the model was loaded.</summary>
-        public unsafe Metrics GetMetrics()
-        {
-            rz_error err;
-            rz_metrics m;
-            m.struct_size = (uint)sizeof(rz_metrics);
-            RealizarException.Check(Native.rz_metrics_get(Handle, &m, &err), &err);
-            return new Metrics {
-                Load = new Phase(m.load), Tokenize = new Phase(m.tokenize), Prefill = new Phase(m.prefill), Decode = new Phase(m.decode),
-                Sample = new Phase(m.sample), Detokenize = new Phase(m.detokenize), GpuProducts = new Phase(m.gpu_products),
-                GpuAttention = new Phase(m.gpu_attention), GpuExperts = new Phase(m.gpu_experts), GpuHead = new Phase(m.gpu_head),
-                GpuOther = new Phase(m.gpu_other), Encode = new Phase(m.encode),
-            };
-        }
+        public Metrics GetMetrics() => Metrics.Get(Handle);
 
         /// <summary>The work of the CPU, or with <paramref name="isGpu"/> of the GPUs, since the model was
         /// loaded.</summary>
-        public unsafe Work GetWork(bool isGpu = false)
-        {
-            rz_error err;
-            rz_backend_metrics m;
-            m.struct_size = (uint)sizeof(rz_backend_metrics);
-            RealizarException.Check(Native.rz_backend_metrics_get(Handle, isGpu ? Native.RZ_DEVICE_GPU : (uint)Native.RZ_DEVICE_CPU, &m, &err), &err);
-            var histogram = new ulong[32];
-            for (var i = 0; i < histogram.Length; i++) histogram[i] = m.latency_histogram[i];
-            return new Work {
-                Dispatches = m.dispatches, Bytes = m.bytes, LatencySum = m.latency_sum_ns, LatencyMin = m.latency_min_ns,
-                LatencyMax = m.latency_max_ns, LatencyMean = m.latency_mean_ns, LatencyVariance = m.latency_variance_ns2,
-                LatencyHistogram = histogram,
-            };
-        }
+        public Work GetWork(bool isGpu = false) => Work.Get(Handle, (uint)(isGpu ? Native.RZ_DEVICE_GPU : Native.RZ_DEVICE_CPU));
 
         /// <summary>Sets the counters to zero.</summary>
         public void ResetMetrics() { Native.rz_metrics_reset(Handle); }

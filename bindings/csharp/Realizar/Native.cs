@@ -144,6 +144,10 @@ namespace Realizar
         /// <summary>A number, 0 said as RZ_NONE; null: the default.</summary>
         internal static uint OrNone(int? value, string name) => value == null ? 0 : value == 0 ? RZ_NONE : Whole(value.Value, name);
 
+        /// <summary>The kinds of media whose bits are set.</summary>
+        internal static IReadOnlyList<MediaKind> Kinds(uint bits) =>
+            ((MediaKind[])Enum.GetValues(typeof(MediaKind))).Where(kind => (bits & (uint)kind) != 0).ToArray();
+
         internal delegate int Calling(rz_error* err);
 
         /// <summary>Makes a call that can fail.</summary>

@@ -6,54 +6,14 @@ using System.Threading;
 
 namespace Realizar
 {
-    /// <summary>The level of a log message.</summary>
-    public enum LogLevel
+    public sealed partial class Device
     {
-        /// <summary>A call failed.</summary>
-        Error = Native.RZ_LOG_ERROR,
-        /// <summary>Something may be wrong.</summary>
-        Warning = Native.RZ_LOG_WARNING,
-        /// <summary>Information.</summary>
-        Info = Native.RZ_LOG_INFO,
-    }
-
-    /// <summary>A device. Unavailable is the reason why it cannot be used, empty if it can.</summary>
-    public sealed class Device
-    {
-        /// <summary>Index for LoadOptions.Device, from 1 on.</summary>
-        public int Index { get; private set; }
-        /// <summary>Name of the device.</summary>
-        public string Name { get; private set; }
-        /// <summary>Instruction set or compute capability.</summary>
-        public string InstructionSet { get; private set; }
-        /// <summary>What names the device in every process on this machine: "cpu", or the UUID of a GPU; empty if
-        /// unknown.</summary>
-        public string Id { get; private set; }
-        /// <summary>True for a GPU.</summary>
-        public bool IsGpu { get; private set; }
-        /// <summary>Bytes of memory.</summary>
-        public ulong MemoryTotal { get; private set; }
-        /// <summary>Bytes of free memory.</summary>
-        public ulong MemoryFree { get; private set; }
-        /// <summary>Why the device cannot be used; empty if it can.</summary>
-        public string Unavailable { get; private set; }
-
         /// <summary>All devices; the first is the CPU.</summary>
         public static unsafe IReadOnlyList<Device> All()
         {
             Native.Initialize();
             var found = new List<Device>();
-            for (uint i = 1; i <= Native.rz_device_count(); i++)
-            {
-                rz_error err;
-                rz_device_info info;
-                info.struct_size = (uint)sizeof(rz_device_info);
-                RealizarException.Check(Native.rz_device_info_get(i, &info, &err), &err);
-                found.Add(new Device {
-                    Index = (int)info.index, Name = Native.Text(info.name), Id = Native.Text(info.id), InstructionSet = Native.Text(info.isa), IsGpu = info.kind == Native.RZ_DEVICE_GPU,
-                    MemoryTotal = info.memory_total, MemoryFree = info.memory_free, Unavailable = Native.Text(info.unavailable),
-                });
-            }
+            for (uint i = 1; i <= Native.rz_device_count(); i++) found.Add(Get(i));
             return found;
         }
     }

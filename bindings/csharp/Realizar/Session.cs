@@ -6,25 +6,6 @@ using System.Threading.Tasks;
 
 namespace Realizar
 {
-    /// <summary>A filter of tokens, or the temperature.</summary>
-    public enum Filter
-    {
-        /// <summary>Sampling.TopNSigma.</summary>
-        TopNSigma = Native.RZ_FILTER_TOP_N_SIGMA,
-        /// <summary>Sampling.TopK.</summary>
-        TopK = Native.RZ_FILTER_TOP_K,
-        /// <summary>Sampling.TypicalP.</summary>
-        TypicalP = Native.RZ_FILTER_TYPICAL_P,
-        /// <summary>Sampling.TopP.</summary>
-        TopP = Native.RZ_FILTER_TOP_P,
-        /// <summary>Sampling.MinP.</summary>
-        MinP = Native.RZ_FILTER_MIN_P,
-        /// <summary>Sampling.XtcProbability.</summary>
-        Xtc = Native.RZ_FILTER_XTC,
-        /// <summary>Sampling.Temperature.</summary>
-        Temperature = Native.RZ_FILTER_TEMPERATURE,
-    }
-
     /// <summary>Chooses tokens. A sampler has a random generator of its own, so that the same seed gives the same
     /// tokens.</summary>
     public sealed class Sampler : IDisposable

@@ -19,28 +19,6 @@ namespace Realizar
         public ulong DiskLimit;
     }
 
-    /// <summary>The state of a store.</summary>
-    public sealed class StoreInfo
-    {
-        /// <summary>Prefixes in memory, and in files of the model; bytes of both.</summary>
-        public int Entries { get; internal set; }
-        /// <summary>Prefixes in files.</summary>
-        public int Files { get; internal set; }
-        /// <summary>Bytes of prefixes in memory.</summary>
-        public ulong MemoryBytes { get; internal set; }
-        /// <summary>Bytes of files.</summary>
-        public ulong DiskBytes { get; internal set; }
-        /// <summary>How often a prefix was found, and was not.</summary>
-        public ulong Hits { get; internal set; }
-        /// <summary>How often no prefix was found.</summary>
-        public ulong Misses { get; internal set; }
-        /// <summary>Tokens that were not computed because a prefix was found.</summary>
-        public ulong ReusedTokens { get; internal set; }
-        /// <summary>Prefixes that were dropped because they could not be written, for instance to a full
-        /// disk.</summary>
-        public int Unwritten { get; internal set; }
-    }
-
     /// <summary>A prefix cache: keeps the KV cache of prompts, for sessions and conversations of one model that begin
     /// with the same tokens. With a folder, other processes share it. Any number of threads may use it at
     /// once.</summary>
@@ -104,21 +82,7 @@ namespace Realizar
         public unsafe void Clear() => Native.Call(err => Native.rz_store_clear(Handle, err));
 
         /// <summary>The state of the store.</summary>
-        public unsafe StoreInfo Info
-        {
-            get
-            {
-                rz_error err;
-                rz_store_info i;
-                i.struct_size = (uint)sizeof(rz_store_info);
-                RealizarException.Check(Native.rz_store_info_get(Handle, &i, &err), &err);
-                return new StoreInfo {
-                    Entries = (int)i.n_entries, Files = (int)i.n_files, MemoryBytes = i.memory_bytes, DiskBytes = i.disk_bytes,
-                    Hits = i.hits, Misses = i.misses, ReusedTokens = i.reused_tokens,
-                    Unwritten = (int)i.n_unwritten,
-                };
-            }
-        }
+        public StoreInfo Info => StoreInfo.Get(Handle);
 
         /// <summary>Frees the object, once all files are written.</summary>
         public void Dispose() { Handle.Dispose(); }

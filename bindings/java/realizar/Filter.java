@@ -1,6 +1,6 @@
 package realizar;
 
-/** A filter of tokens, or the temperature. */
+/** A filter of tokens, or the temperature. The build writes this file: make header. */
 public enum Filter {
     /** {@link Options#topNSigma}. */
     TOP_N_SIGMA(Header.RZ_FILTER_TOP_N_SIGMA),

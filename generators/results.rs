@@ -1,0 +1,111 @@
+//! Writes the enums and the results of calls in the languages of bindings: names, types, comments, and what reads the
+//! structs.
+
+#[path = "results/csharp.rs"]
+mod csharp;
+#[path = "results/java.rs"]
+mod java;
+
+use super::bindings::{Constant, Header};
+use super::options::plain;
+
+/// What writes them in a language.
+type Writer = fn(&Header) -> String;
+
+/// Paths of the generated files, below the root.
+pub const FILES: [(&str, Writer); 3] = [
+    ("bindings/csharp/Realizar/Enums.cs", csharp::enums),
+    ("bindings/csharp/Realizar/Results.cs", csharp::results),
+    ("bindings/java/realizar/Filter.java", java::filter),
+];
+
+/// An enum: the name, the comment, what the constants begin with, and the comment of a 0 that none of them is.
+pub struct Enum {
+    name: &'static str,
+    doc: &'static str,
+    begin: &'static str,
+    none: &'static str,
+}
+
+const fn of(name: &'static str, begin: &'static str, doc: &'static str) -> Enum {
+    Enum { name, doc, begin, none: "" }
+}
+
+const ENUMS: [Enum; 14] = [
+    of("LogLevel", "RZ_LOG_", "The level of a log message."),
+    of("Place", "RZ_PLACE_", "Where experts are."),
+    Enum { none: "None of these.", ..of("Capabilities", "RZ_CAN_", "What a model can do.") },
+    of("Pooling", "RZ_POOLING_", "How the vectors of the tokens become the embedding of a text."),
+    of("Filter", "RZ_FILTER_", "A filter of tokens, or the temperature."),
+    of("GrammarKind", "RZ_GRAMMAR_", "The language of a grammar."),
+    of("Draft", "RZ_DRAFT_", "The source of draft tokens (speculative decoding), which changes the speed only."),
+    Enum { none: "It has not ended.", ..of("JobEnd", "RZ_END_", "Why a text has ended.") },
+    Enum { none: "There was no reply, or it was given up.", ..of("ReplyState", "RZ_STATE_", "The state of a reply.") },
+    of(
+        "PartKind",
+        "RZ_CHAT_EVENT_",
+        "The kind of a part of a reply. A tool call is its id, its name, and pieces of its arguments.",
+    ),
+    of("Overflow", "RZ_OVERFLOW_", "What happens if messages and a reply exceed the context."),
+    of("Reasoning", "RZ_REASONING_", "Whether a reply begins with reasoning."),
+    of("MediaKind", "RZ_MEDIA_", "The kind of a medium."),
+    of("PixelFormat", "RZ_PIXELS_", "The order of the bytes of a pixel."),
+];
+
+/// Comments in place of the header's, which speak of functions of C.
+const DOCS: [(&str, &str); 25] = [
+    ("RZ_LOG_INFO", "Information."),
+    ("RZ_END_LENGTH", "The maximum number of tokens."),
+    ("RZ_END_FAILED", "An error of its own."),
+    ("RZ_END_CANCELLED", "It was stopped or given up."),
+    ("RZ_GRAMMAR_GBNF", "GBNF, without tokens."),
+    ("RZ_GRAMMAR_TOOLS", "Tool calls, given as the JSON of a conversation."),
+    ("RZ_OVERFLOW_FORGET", "The oldest turns are left out of the prompt."),
+    ("RZ_MEDIA_VIDEO", "Frames of a video."),
+    ("rz_phase_metrics", "Number and time of the calls of one kind."),
+    ("rz_metrics", "Number and time of the calls of a model, by kind."),
+    ("rz_backend_metrics", "What one kind of device has done; times are in nanoseconds."),
+    ("IsGpu", "True for a GPU."),
+    ("HasChatTemplate", "The model has a chat template that works."),
+    ("TemplateWritesBos", "The chat template writes the token that begins a text."),
+    ("capabilities", "What the model and its conversations can do."),
+    ("embedding_dim", "Number of floats in the embedding of a text; 0: the model computes none."),
+    ("pooling", "Pooling of embeddings; RZ_POOLING_MODEL: the file declares none, so that the caller must choose."),
+    ("NDevices", "Number of GPUs that have layers."),
+    ("kind", "The kind of the medium."),
+    ("kinds", "The kinds of media that it encodes."),
+    ("row_dim", "Number of floats per row."),
+    ("state", "The state of the reply."),
+    ("end_reason", "Why it has ended."),
+    ("stopped", "RZ_ERR_CANCELLED or RZ_ERR_DEADLINE if steps fail because of a cancel or a deadline; else null."),
+    ("first_token_ns", "Nanoseconds to the first token; 0 before that."),
+];
+
+/// What only counts with a flag that measures it.
+const PROFILED: &str = ", like all fields whose names begin with gpu_";
+
+impl Enum {
+    /// The constants that callers may pass, with the ends of their names.
+    fn constants<'a>(&self, header: &'a Header) -> impl Iterator<Item = (&'a str, &'a Constant<'a>)> {
+        let of = header.constants.iter().filter_map(|one| Some((one.name.strip_prefix(self.begin)?, one)));
+        // Sources of encoders and decoders are not offered yet.
+        of.filter(|(end, one)| !end.starts_with("FLAG_") && one.name != "RZ_MEDIA_TEXT")
+    }
+}
+
+/// The comment of a constant or a field, by its names, with the terms of a language for those of C.
+fn doc_of(names: [&str; 2], doc: &str, term: impl Fn(&str) -> Option<String>) -> String {
+    let doc = DOCS.iter().find(|(of, _)| names.contains(of)).map_or(doc, |(_, own)| own);
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_.`".contains(c);
+    let translated = |piece: &str| {
+        let word = piece.trim_end_matches(|c| !is_name(c) || c == '.');
+        term(word).unwrap_or_else(|| word.to_owned()) + &piece[word.len()..]
+    };
+    let doc = doc.replace(" Since 0.1.0.", "").replace(PROFILED, "");
+    plain(&doc.split_inclusive(|c| !is_name(c)).map(translated).collect::<String>())
+}
+
+/// A sentence that begins with a capital letter.
+fn sentence(text: &str) -> String {
+    text[..1].to_uppercase() + &text[1..]
+}
