@@ -31,7 +31,7 @@ namespace Realizar
     }
 
     /// <summary>Options of a reply.</summary>
-    public sealed class ReplyOptions : TextOptions
+    public sealed partial class ReplyOptions : TextOptions
     {
         /// <summary>Grammar of the content, which follows the reasoning; null: none but that of tool calls.</summary>
         public string Grammar;
@@ -42,14 +42,6 @@ namespace Realizar
         /// <summary>A compiled grammar in place of the text, so that Begin compiles nothing: of the content, or of
         /// GrammarKind.Tools for the whole reply.</summary>
         public Grammar Compiled;
-        /// <summary>Whether the reply begins with reasoning.</summary>
-        public Reasoning Reasoning;
-        /// <summary>Maximum number of reasoning tokens, after which the content begins; 0: no limit.</summary>
-        public int ReasoningTokens;
-        /// <summary>The text of a reply that is given up becomes a message, as it always does for Say.</summary>
-        public bool Keep;
-        /// <summary>The reply continues the last message, a reply that was cut. Parts are the new ones only.</summary>
-        public bool Continue;
         /// <summary>Tools and variables of this reply alone: {"tools": [...], "tool_choice": "required", "variables":
         /// {...}}. The tools replace the conversation's tools ([]: none), variables are set in addition to its own.
         /// Null: the tools of the conversation.</summary>
@@ -225,17 +217,14 @@ namespace Realizar
             {
                 using (var pins = new Pins())
                 {
-                    var p = new rz_reply_params {
-                        struct_size = (uint)sizeof(rz_reply_params), max_tokens = Native.Whole(options.MaxTokens, nameof(options.MaxTokens)),
-                        sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(Sampler.Parameters(options.Sampling, pins)),
-                        grammar_kind = hasGrammar ? (uint)kind : 0u, grammar_flags = hasGrammar && options.Whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u,
-                        flags = (options.Keep || keep ? Native.RZ_REPLY_KEEP : 0u) | (options.Continue ? Native.RZ_REPLY_CONTINUE : 0u),
-                        compiled_grammar = pins.Of(options.Compiled?.Handle),
-                        stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
-                        reasoning = (uint)options.Reasoning, reasoning_tokens = Native.Whole(options.ReasoningTokens, nameof(options.ReasoningTokens)),
-                        draft = (uint)options.Draft, draft_max = Native.Whole(options.DraftMax, nameof(options.DraftMax)), draft_model = pins.Of(options.DraftModel?.Handle),
-                        logprobs = Native.OrNone(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority, cancel = pins.Of(stop.Handle),
-                    };
+                    var p = options.Numbers();
+                    p.flags |= keep ? Native.RZ_REPLY_KEEP : 0u;
+                    p.sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(Sampler.Parameters(options.Sampling, pins));
+                    (p.grammar_kind, p.compiled_grammar) = (hasGrammar ? (uint)kind : 0u, pins.Of(options.Compiled?.Handle));
+                    p.grammar_flags = hasGrammar && options.Whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u;
+                    (p.stops, p.n_stops) = (pins.Of(options.Stops, nameof(options.Stops)), (UIntPtr)options.Stops.Count);
+                    (p.draft, p.draft_model) = ((uint)options.Draft, pins.Of(options.DraftModel?.Handle));
+                    p.cancel = pins.Of(stop.Handle);
                     (p.grammar, p.grammar_len) = pins.Sized(hasGrammar ? options.Grammar ?? "" : null, nameof(options.Grammar));
                     (p.json, p.json_len) = pins.Sized(options.Json, nameof(options.Json));
                     var at = pins.Of(p);

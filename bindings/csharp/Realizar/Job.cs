@@ -18,34 +18,25 @@ namespace Realizar
     }
 
     /// <summary>Options of a generated text.</summary>
-    public abstract class TextOptions
+    public abstract partial class TextOptions
     {
         /// <summary>Null: the most likely token; for a reply the sampling that the authors of the model
         /// advise.</summary>
         public Sampling Sampling;
-        /// <summary>Maximum number of tokens; 0: as many as fit into the context.</summary>
-        public int MaxTokens;
         /// <summary>Stop sequences: the text ends before the first of them. In a reply they apply to the
         /// content.</summary>
         public IReadOnlyList<string> Stops = new string[0];
-        /// <summary>Number of most likely tokens, at most 32, that Logprobs() returns for each token; null: nothing is
-        /// kept; 0: the tokens alone.</summary>
-        public int? Logprobs;
         /// <summary>Lookup: from the text itself; Model: by DraftModel, a small model with the same vocabulary; Mtp: by
         /// the MTP head of the model, which LoadOptions.Mtp loads.</summary>
         public Draft Draft;
         /// <summary>The model of Draft.Model.</summary>
         public Model DraftModel;
-        /// <summary>Maximum number of draft tokens; 0: as many as the library chooses.</summary>
-        public int DraftMax;
-        /// <summary>Priority among the jobs of one batch step: higher ones go first; 0 by default.</summary>
-        public int Priority;
 
         internal int Row(Model model) => Math.Min(Logprobs ?? 0, model.Info.VocabSize) + 1;
     }
 
     /// <summary>Options of a job.</summary>
-    public sealed class JobOptions : TextOptions
+    public sealed partial class JobOptions : TextOptions
     {
         /// <summary>Grammar of the text; null: none.</summary>
         public Grammar Grammar;
@@ -94,14 +85,13 @@ namespace Realizar
                 using (var pins = new Pins())
                 using (var sampler = new Sampler(options.Sampling ?? new Sampling()))
                 {
-                    var p = new rz_job_params {
-                        struct_size = (uint)sizeof(rz_job_params), max_tokens = Native.Whole(options.MaxTokens, nameof(options.MaxTokens)), tokens = pins.Of(tokens),
-                        n_tokens = (UIntPtr)(tokens?.Length ?? 0), prompt = pins.Of(prompt?.Handle), prompt_first = (UIntPtr)Native.Whole(first, nameof(first)), grammar = pins.Of(options.Grammar?.Handle),
-                        stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
-                        cancel = pins.Of(cancelling.Handle), draft = (uint)options.Draft, draft_max = Native.Whole(options.DraftMax, nameof(options.DraftMax)),
-                        draft_model = pins.Of(options.DraftModel?.Handle), logprobs = Native.OrNone(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority,
-                        sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(sampler.Handle),
-                    };
+                    var p = options.Numbers();
+                    (p.tokens, p.n_tokens) = (pins.Of(tokens), (UIntPtr)(tokens?.Length ?? 0));
+                    (p.prompt, p.prompt_first) = (pins.Of(prompt?.Handle), (UIntPtr)Native.Whole(first, nameof(first)));
+                    (p.stops, p.n_stops) = (pins.Of(options.Stops, nameof(options.Stops)), (UIntPtr)options.Stops.Count);
+                    (p.draft, p.draft_model) = ((uint)options.Draft, pins.Of(options.DraftModel?.Handle));
+                    (p.grammar, p.cancel) = (pins.Of(options.Grammar?.Handle), pins.Of(cancelling.Handle));
+                    p.sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(sampler.Handle);
                     var at = pins.Of(p);
                     handle.Take(Native.Made((job, err) => Native.rz_job_new(session.Handle, (rz_job_params*)at, job, err)));
                 }

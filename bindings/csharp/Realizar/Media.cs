@@ -7,14 +7,8 @@ using System.Threading;
 namespace Realizar
 {
     /// <summary>Options of loading an encoder. Zero stands for the default.</summary>
-    public sealed class EncoderOptions
+    public sealed partial class EncoderOptions
     {
-        /// <summary>Index of a device: 0 or 1, both of which are the CPU.</summary>
-        public int Device;
-        /// <summary>Type to which float matrices are quantized; Default: none.</summary>
-        public ElementType Quantize;
-        /// <summary>Maximum number of rows of an image or a sound; 0: what the files allow, at most 4096.</summary>
-        public int MaxRows;
         /// <summary>Which encoder of a file to load, if the file has both; null: the vision encoder, if there is
         /// one.</summary>
         public MediaKind? Kind;
@@ -26,18 +20,8 @@ namespace Realizar
     }
 
     /// <summary>Options of encoding an image. Zero stands for the default.</summary>
-    public sealed class MediaOptions
+    public sealed partial class MediaOptions
     {
-        /// <summary>Minimum number of rows: smaller images are enlarged, if the model takes any size.</summary>
-        public int MinRows;
-        /// <summary>Maximum number of rows: larger images are shrunk, if the model takes any size.</summary>
-        public int MaxRows;
-        /// <summary>Maximum number of tiles, not counting an overview; 1: the whole image only.</summary>
-        public int MaxTiles;
-        /// <summary>Maximum number of pixels of an image file; 0: 64 million.</summary>
-        public int MaxPixels;
-        /// <summary>The background color of transparent pixels, 0xffRRGGBB; 0: white.</summary>
-        public uint Background;
         /// <summary>Receives the number of tiles encoded so far and in total. An exception ends the call, which
         /// rethrows it.</summary>
         public Action<ulong, ulong> Progress;
@@ -45,11 +29,12 @@ namespace Realizar
         /// <summary>Media.Step computes, in slices of time. Progress and the cancellation token are ignored.</summary>
         public bool InSteps;
 
-        internal unsafe rz_media_params Parameters() => new rz_media_params {
-            struct_size = (uint)sizeof(rz_media_params), min_rows = Native.Whole(MinRows, nameof(MinRows)), max_rows = Native.Whole(MaxRows, nameof(MaxRows)),
-            max_tiles = Native.Whole(MaxTiles, nameof(MaxTiles)), max_pixels = Native.Whole(MaxPixels, nameof(MaxPixels)), flags = InSteps ? Native.RZ_ENCODE_STEPS : 0u,
-            background = Background,
-        };
+        internal rz_media_params Parameters()
+        {
+            var p = Numbers();
+            p.flags = InSteps ? Native.RZ_ENCODE_STEPS : 0u;
+            return p;
+        }
     }
 
     /// <summary>The vision or audio encoder of a multimodal model. Any number of threads may use it at once.</summary>
@@ -105,12 +90,10 @@ namespace Realizar
         {
             var name = Native.Terminated(path, nameof(path));
             options = options ?? new EncoderOptions();
-            var p = new rz_encoder_params {
-                struct_size = (uint)sizeof(rz_encoder_params), device = Native.Whole(options.Device, nameof(options.Device)), quantize = (uint)options.Quantize,
-                max_rows = Native.Whole(options.MaxRows, nameof(options.MaxRows)), flags = options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u,
-            };
+            var p = options.Numbers();
             if (options.Kind != null && options.Kind != MediaKind.Image && options.Kind != MediaKind.Audio)
                 throw new ArgumentOutOfRangeException(nameof(options.Kind), $"Kind is {options.Kind}; it must be Image or Audio");
+            p.flags = options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u;
             p.flags |= options.Kind == MediaKind.Image ? Native.RZ_ENCODER_IMAGE : options.Kind == MediaKind.Audio ? Native.RZ_ENCODER_AUDIO : 0u;
             rz_error err;
             using (var pins = new Pins())

@@ -1,4 +1,5 @@
 // The options of calls. The build writes this file: make header.
+using System;
 using System.Collections.Generic;
 
 namespace Realizar
@@ -146,6 +147,126 @@ namespace Realizar
             mixed_prefill_tokens = Native.Whole(MixedPrefillTokens, nameof(MixedPrefillTokens)),
             experts_copied_from = Native.OrNone(ExpertsCopiedFrom, nameof(ExpertsCopiedFrom)),
             flags = (Deterministic ? Native.RZ_MODEL_DETERMINISTIC : 0u) | (Mmap ? Native.RZ_MODEL_MMAP : 0u) | (TextOnly ? Native.RZ_MODEL_TEXT_ONLY : 0u) | (Profile ? Native.RZ_MODEL_PROFILE : 0u) | (Mtp ? Native.RZ_MODEL_MTP : 0u) | (AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u) | (Bf16Products ? Native.RZ_MODEL_BF16_PRODUCTS : 0u),
+        };
+    }
+
+    public sealed partial class EncoderOptions
+    {
+        /// <summary>0 or 1: the CPU, on which encoders run.</summary>
+        public int Device;
+        /// <summary>Element type to which float matrices are quantized during the load.</summary>
+        public ElementType Quantize;
+        /// <summary>Maximum number of rows of an image or an audio clip; 0: the maximum in the files, but at most
+        /// 4096.</summary>
+        public int MaxRows;
+
+        internal unsafe rz_encoder_params Numbers() => new rz_encoder_params {
+            struct_size = (uint)sizeof(rz_encoder_params),
+            device = Native.Whole(Device, nameof(Device)),
+            quantize = (uint)Quantize,
+            max_rows = Native.Whole(MaxRows, nameof(MaxRows)),
+        };
+    }
+
+    public sealed partial class MediaOptions
+    {
+        /// <summary>Minimum number of rows, for models that accept images of any size: smaller images are
+        /// enlarged; 0: the model's.</summary>
+        public int MinRows;
+        /// <summary>Maximum number of rows: larger images and frames are shrunk, or cut into fewer tiles; 0: the
+        /// encoder's.</summary>
+        public int MaxRows;
+        /// <summary>Maximum number of tiles, without an overview; 0: the model's; 1: only the whole
+        /// image.</summary>
+        public int MaxTiles;
+        /// <summary>Maximum number of pixels of an image file, checked by its header before memory is allocated;
+        /// 0: 64 million.</summary>
+        public int MaxPixels;
+        /// <summary>Background color of transparent pixels, 0xffRRGGBB; 0: white.</summary>
+        public uint Background;
+
+        internal unsafe rz_media_params Numbers() => new rz_media_params {
+            struct_size = (uint)sizeof(rz_media_params),
+            min_rows = Native.Whole(MinRows, nameof(MinRows)),
+            max_rows = Native.Whole(MaxRows, nameof(MaxRows)),
+            max_tiles = Native.Whole(MaxTiles, nameof(MaxTiles)),
+            max_pixels = Native.Whole(MaxPixels, nameof(MaxPixels)),
+            background = Background,
+        };
+    }
+
+    public sealed partial class StoreOptions
+    {
+        /// <summary>Minimum length in tokens of prefixes to keep and to look up; 0: 64.</summary>
+        public int MinTokens;
+        /// <summary>Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB.
+        /// Memory that a prefix shares with a shorter one counts once. A store with a folder temporarily takes
+        /// more, as much as one prefix or a quarter of the limit, while it waits for the disk.</summary>
+        public ulong MemoryLimit;
+        /// <summary>Maximum number of prefixes in memory; 0: 1,024.</summary>
+        public int MaxEntries;
+        /// <summary>Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0:
+        /// a tenth of the free disk space (the folder's own files count as free), at most 16 GiB. A file that is
+        /// being written is additional.</summary>
+        public ulong DiskLimit;
+
+        internal unsafe rz_store_params Numbers() => new rz_store_params {
+            struct_size = (uint)sizeof(rz_store_params),
+            min_tokens = Native.Whole(MinTokens, nameof(MinTokens)),
+            memory_limit = MemoryLimit,
+            max_entries = (UIntPtr)Native.Whole(MaxEntries, nameof(MaxEntries)),
+            disk_limit = DiskLimit,
+        };
+    }
+
+    public abstract partial class TextOptions
+    {
+        /// <summary>Maximum number of tokens to generate; 0: until the cache is full.</summary>
+        public int MaxTokens;
+        /// <summary>Maximum draft tokens per step; 0: 16. Numbers above 32 count as 32.</summary>
+        public int DraftMax;
+        /// <summary>Number of most likely tokens to return with each token, at most 32; 0: only the log
+        /// probability of the token itself; null: none.</summary>
+        public int? Logprobs;
+        /// <summary>Scheduling priority: higher first, may be negative; 0: normal.</summary>
+        public int Priority;
+    }
+
+    public sealed partial class JobOptions
+    {
+        internal unsafe rz_job_params Numbers() => new rz_job_params {
+            struct_size = (uint)sizeof(rz_job_params),
+            max_tokens = Native.Whole(MaxTokens, nameof(MaxTokens)),
+            draft_max = Native.Whole(DraftMax, nameof(DraftMax)),
+            logprobs = Native.OrNone(Logprobs, nameof(Logprobs)),
+            priority = Priority,
+        };
+    }
+
+    public sealed partial class ReplyOptions
+    {
+        /// <summary>If the reply is abandoned, its text becomes a message; otherwise it is removed.</summary>
+        public bool Keep;
+        /// <summary>Continues the last message, which must be a reply with the "finish_reason" "length", "context"
+        /// or "cancelled".</summary>
+        public bool Continue;
+        /// <summary>Whether a reply begins with reasoning; Model: as its template has it.</summary>
+        public Reasoning Reasoning;
+        /// <summary>Maximum number of reasoning tokens (thinking budget); 0: no limit. After that number, and up
+        /// to three more tokens that complete a character, the library inserts the end of reasoning, and the model
+        /// continues with its answer. Ignored for a model that does not reason, and if MaxTokens leaves no tokens
+        /// for an answer.</summary>
+        public int ReasoningTokens;
+
+        internal unsafe rz_reply_params Numbers() => new rz_reply_params {
+            struct_size = (uint)sizeof(rz_reply_params),
+            max_tokens = Native.Whole(MaxTokens, nameof(MaxTokens)),
+            reasoning = (uint)Reasoning,
+            reasoning_tokens = Native.Whole(ReasoningTokens, nameof(ReasoningTokens)),
+            draft_max = Native.Whole(DraftMax, nameof(DraftMax)),
+            logprobs = Native.OrNone(Logprobs, nameof(Logprobs)),
+            priority = Priority,
+            flags = (Keep ? Native.RZ_REPLY_KEEP : 0u) | (Continue ? Native.RZ_REPLY_CONTINUE : 0u),
         };
     }
 }

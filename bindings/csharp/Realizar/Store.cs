@@ -3,20 +3,11 @@ using System;
 namespace Realizar
 {
     /// <summary>Limits of a store. Zero stands for the default.</summary>
-    public sealed class StoreOptions
+    public sealed partial class StoreOptions
     {
-        /// <summary>Minimum length of a prefix in tokens; 0: 64.</summary>
-        public int MinTokens;
-        /// <summary>Maximum bytes of prefixes in memory; 0: a tenth of the free memory, at most 1 GiB.
-        /// Maximum number of prefixes; 0: 1024.</summary>
-        public ulong MemoryLimit;
-        /// <summary>Maximum number of prefixes; 0: 1024.</summary>
-        public int MaxEntries;
         /// <summary>Folder for files that outlive the process; it is created if it is missing. Null: no
         /// files.</summary>
         public string Path;
-        /// <summary>Maximum bytes of files in the folder; 0: a tenth of what is free, at most 16 GiB.</summary>
-        public ulong DiskLimit;
     }
 
     /// <summary>A prefix cache: keeps the KV cache of prompts, for sessions and conversations of one model that begin
@@ -34,12 +25,10 @@ namespace Realizar
             options = options ?? new StoreOptions();
             using (var pins = new Pins())
             {
-                var p = (rz_store_params*)pins.Of(new rz_store_params {
-                    struct_size = (uint)sizeof(rz_store_params), min_tokens = Native.Whole(options.MinTokens, nameof(options.MinTokens)),
-                    memory_limit = options.MemoryLimit, path = pins.Of(options.Path, nameof(options.Path)),
-                    max_entries = (UIntPtr)Native.Whole(options.MaxEntries, nameof(options.MaxEntries)), disk_limit = options.DiskLimit,
-                });
-                Handle.Take(Native.Made((store, err) => Native.rz_store_new(model.Handle, p, store, err)));
+                var p = options.Numbers();
+                p.path = pins.Of(options.Path, nameof(options.Path));
+                var at = (rz_store_params*)pins.Of(p);
+                Handle.Take(Native.Made((store, err) => Native.rz_store_new(model.Handle, at, store, err)));
             }
         }
 
