@@ -199,7 +199,7 @@ struct DeviceKv {
     Ptr<float> to;  // Recurrent states after the step.
     u32 capacity;  // Number of positions; 0 for padding rows, which write neither keys, values nor states.
     u32 ring;  // Number of positions that a layer with a window keeps.
-    u32 k_type;  // `Type`: F32, F16, Q8_0 or Q4_0. Q4_0 rows are rotated, see `turn.cu`.
+    u32 k_type;  // `Type`: F32, F16, Q8_0 or Q4_0. Q4_0 rows are rotated, see `hadamard.cu`.
     u32 v_type;
 };
 
@@ -584,7 +584,7 @@ struct AttendAloneArgs {
 };
 
 // Rotates heads for 4-bit caches: the Hadamard transform of every 32 values over sqrt(32), its own inverse.
-struct TurnArgs {
+struct HadamardArgs {
     Ptr<float> x;  // `[n, heads, dim]`
     ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
     ConstPtr<DeviceKv> kvs;  // `StepArgs::kvs`.

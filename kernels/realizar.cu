@@ -6,6 +6,7 @@
 #include "experts.cu"
 #include "gemm.cu"
 #include "gemv.cu"
+#include "hadamard.cu"
 #include "norm.cu"
 #include "project_heads.cu"
 #include "recurrent.cu"
@@ -16,5 +17,4 @@
 #include "select.cu"
 #include "small_batch.cu"
 #include "streams.cu"
-#include "turn.cu"
 #include "wgmma.cu"

@@ -69,9 +69,9 @@ DEVICE float hadamard(float v, u32 lane) {
     return v * 0.17677669529663687f;
 }
 
-// Writes one head to a cache plane from value `first` on, padded with zeros. `turns`: true to apply the Hadamard
-// transform to each whole 32 values in 4-bit caches.
-DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first, u32 stride, u32 type, bool turns,
+// Writes one head to a cache plane from value `first` on, padded with zeros. `transforms`: true to apply the
+// Hadamard transform to each whole 32 values in 4-bit caches.
+DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first, u32 stride, u32 type, bool transforms,
                        u32 lane) {
     for (u32 i = lane; i < stride; i += kWarp) {
         float v = i < d ? x[i] : 0.f;
@@ -81,7 +81,7 @@ DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first,
         if (is_nan) v = 0.f;
         if (type == kQ4_0) {
             // A warp holds one group per iteration. The number of largest magnitude becomes -8.
-            if (turns && i - lane + kWarp <= d) v = hadamard(v, lane);
+            if (transforms && i - lane + kWarp <= d) v = hadamard(v, lane);
             const float high = warp_max(v), low = -warp_max(-v), scale = (high > -low ? high : low) / -8.f;
             const u32 q = min_u32((u32)(i32)(rintf(scale != 0.f ? v / scale : 0.f) + 8.f), 15);
             const u32 next = shuffle_xor(q, 1);

@@ -103,7 +103,7 @@ kernels! {
     join: JoinArgs,
     project_heads: ProjectHeadsArgs,
     adapt: AdaptArgs,
-    turn_heads: TurnArgs,
+    hadamard_heads: HadamardArgs,
     mix: MixArgs,
     rescale: RescaleArgs,
     mix_by_score: MixByScoreArgs,

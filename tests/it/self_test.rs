@@ -152,7 +152,7 @@ const FAULTS: [(&[&CStr], usize, i32); 54] = [
     (&[c"gemv_q4_k", c"gemv_f16", c"gemv_q4_k_2", c"gemv_f16_2"], offset_of!(ProjectArgs, cols), -4),
     (&[c"to_halves"], offset_of!(HalvesArgs, cols), -1),
     (&[c"gemv_f16_rows", c"small_batch_16", c"small_batch_32", c"small_batch_64", c"gemm_256"], ROWS, -1),
-    (&[c"turn_heads"], offset_of!(TurnArgs, heads), -1),
+    (&[c"hadamard_heads"], offset_of!(HadamardArgs, heads), -1),
     (&[c"choose_keys"], offset_of!(SelectArgs, heads), -1),
     (&[c"pool"], offset_of!(PoolArgs, size), -1),
     (&[c"heads"], offset_of!(HeadsArgs, behind), -1),

@@ -174,7 +174,7 @@ pub struct AttendAloneArgs {
 /// Rotates heads for 4-bit caches: the Hadamard transform of every 32 values over sqrt(32), its own inverse.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct TurnArgs {
+pub struct HadamardArgs {
     /// `[n, heads, dim]`
     pub x: Ptr<f32>,
     /// `[n]`, `StepArgs::slots`.

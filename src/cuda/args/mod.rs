@@ -148,7 +148,7 @@ pub struct DeviceKv {
     pub capacity: u32,
     /// Number of positions that a layer with a window keeps.
     pub ring: u32,
-    /// `Type`: F32, F16, Q8_0 or Q4_0. Q4_0 rows are rotated, see `turn.cu`.
+    /// `Type`: F32, F16, Q8_0 or Q4_0. Q4_0 rows are rotated, see `hadamard.cu`.
     pub k_type: u32,
     pub v_type: u32,
 }

@@ -4,7 +4,7 @@
 
 use crate::cuda::args::{
     self, ATTEND_ROWS, ATTEND_WARPS, AttendAloneArgs, AttendArgs, GroupKind, HeadsArgs, PROMPT_TOKENS, SELECT_KEYS,
-    SelectArgs, StepArgs, TurnArgs,
+    SelectArgs, StepArgs, HadamardArgs,
 };
 use crate::cuda::inputs::Tiling;
 use crate::cuda::launch::CudaKernel;
@@ -73,19 +73,19 @@ impl Lowering<'_> {
         let KvLayer { is_latent, head_dim, value_dim, .. } = self.program.kv_layers[op.layer.0 as usize];
         let [keys, values] = self.shape.fours.map(|is_four| is_four && !is_latent);
         if keys {
-            self.turn_heads(op.q, head_dim, false)?;
+            self.hadamard_heads(op.q, head_dim, false)?;
         }
-        self.attend_turned(op, heads)?;
+        self.attend_transformed(op, heads)?;
         // Later ops may read the queries.
         if keys {
-            self.turn_heads(op.q, head_dim, false)?;
+            self.hadamard_heads(op.q, head_dim, false)?;
         }
-        if values { self.turn_heads(op.out, value_dim, true) } else { Ok(()) }
+        if values { self.hadamard_heads(op.out, value_dim, true) } else { Ok(()) }
     }
 
-    fn turn_heads(&mut self, x: TensorId, dim: usize, by_values: bool) -> Result<()> {
+    fn hadamard_heads(&mut self, x: TensorId, dim: usize, by_values: bool) -> Result<()> {
         let heads = self.program.width(x) / dim;
-        let args = TurnArgs {
+        let args = HadamardArgs {
             x: self.tensor(x),
             slots: self.step.args.slots,
             kvs: self.step.args.kvs,
@@ -95,11 +95,11 @@ impl Lowering<'_> {
             pad: 0,
         };
         let blocks = [heads.div_ceil(4), self.shape.n, 1];
-        self.launch(&self.model.device.kernels.turn_heads, blocks, 128, 0, &args)
+        self.launch(&self.model.device.kernels.hadamard_heads, blocks, 128, 0, &args)
     }
 
     /// Attention, fused with norms of heads, RoPE and the KV cache if each token is the only one of its sequence.
-    fn attend_turned(&mut self, op: &Attend, heads: Option<HeadOps>) -> Result<()> {
+    fn attend_transformed(&mut self, op: &Attend, heads: Option<HeadOps>) -> Result<()> {
         let (d, s, shape) = (self.dims, self.shape, AttentionShape::new(self.program, op));
         let prompt_tiles = s.n_tiles[d.tiling(PROMPT_TOKENS)];
         let is_prompt = !s.separate && d.is_prompt(&shape, s.n, prompt_tiles);

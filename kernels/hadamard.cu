@@ -2,10 +2,10 @@
 //
 //     x[row, head] = H x[row, head], 32 values at a time
 //
-// One warp per head and token. Shapes: see `TurnArgs`. Grid: (heads, tokens).
+// One warp per head and token. Shapes: see `HadamardArgs`. Grid: (heads, tokens).
 #include "rope.cuh"
 
-KERNEL(turn_heads, TurnArgs, 128, 1) {
+KERNEL(hadamard_heads, HadamardArgs, 128, 1) {
     let_next_start();
     wait_for_previous();
     const u32 lane = threadIdx.x % kWarp, head = blockIdx.x * (blockDim.x / kWarp) + threadIdx.x / kWarp;
