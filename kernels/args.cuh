@@ -55,7 +55,7 @@ constexpr u32 kGemvRows = 8;  // Maximum number of input rows per weight load of
 
 constexpr u32 kSmallBatchRows = 64;  // Maximum number of input rows per block of `small_batch.cu`.
 
-constexpr u32 kSmallBatchTurn = 128;  // Columns per stage of `small_batch.cu`.
+constexpr u32 kSmallBatchChunk = 128;  // Columns per stage of `small_batch.cu`.
 
 constexpr u32 kHeadTokens = 8;  // Tokens per block of `project_heads` and `adapt`, which dequantize the weights once.
 

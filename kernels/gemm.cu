@@ -2,13 +2,13 @@
 //
 //     to_halves, each row: h = norm(x); s = the power of two below the largest |h|; halves = h / s; row_scales = s
 //     gemm, each tile of 128 rows of the matrix and 256 tokens:
-//         for each turn of 32 columns: expand the weights of the turn to binary16; sums += weights * tokens
+//         for each chunk of 32 columns: expand the weights of the chunk to binary16; sums += weights * tokens
 //         out = epilogue(sums * row_scales)
 //
 // Optimizations:
 //  1. A block dequantizes each weight once for all its tokens, into shared memory, from which `ldmatrix` reads it.
-//  2. Tokens are copied asynchronously, `kStages` turns deep. While a turn is multiplied, the weights of the next turn
-//     are loaded into registers, and the weights of a later turn are prefetched into the L2 cache.
+//  2. Tokens are copied asynchronously, `kStages` chunks deep. While a chunk is multiplied, the weights of the next
+//     chunk are loaded into registers, and the weights of a later chunk are prefetched into the L2 cache.
 //  3. Rows are divided by a power of two, which costs no precision and keeps large activations in the range of
 //     binary16.
 //  4. If there are few tiles, several blocks divide the columns of one tile (`Place`).
@@ -127,7 +127,7 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
 KERNEL(to_halves, HalvesArgs, 128, 2) { DYNAMIC_SHARED(shared); convert<true>(a, (float*)shared); }
 KERNEL(to_halves_any, HalvesArgs, 128, 2) { DYNAMIC_SHARED(shared); convert<false>(a, (float*)shared); }
 
-constexpr u32 kStages = 4;  // turns of tokens in shared memory; there are two of weights
+constexpr u32 kStages = 4;  // chunks of tokens in shared memory; there are two of weights
 
 struct Division {
     static constexpr u32 kRows = 128, kTokens = 256, kThreads = 512;
@@ -135,7 +135,7 @@ struct Division {
     static constexpr u32 kM = kWarpRows / 16, kN = kWarpTokens / 8;
 };
 
-// Sums of the warp's part of a tile. Shared memory: [turn][row][32 halves] of tokens, then of weights.
+// Sums of the warp's part of a tile. Shared memory: [chunk][row][32 halves] of tokens, then of weights.
 template <class T, class D>
 DEVICE void multiply(const ProjectArgs& a, u32 segment, const Share& work, u16* tokens,
                      float (&sums)[D::kM][D::kN][4]) {
@@ -149,7 +149,7 @@ DEVICE void multiply(const ProjectArgs& a, u32 segment, const Share& work, u16* 
         copy_async_commit();
     }
 
-    // Each thread dequantizes a part of a row of a turn.
+    // Each thread dequantizes a part of a row of a chunk.
     constexpr u32 kParts = D::kRows * 4 / D::kThreads;
     const u32 own = threadIdx.x / (4 / kParts), part = threadIdx.x % (4 / kParts) * kParts;
     const TileRow tile = tile_row(a, segment, work, own);
@@ -177,7 +177,7 @@ DEVICE void multiply(const ProjectArgs& a, u32 segment, const Share& work, u16* 
         }
         copy_async_wait<kStages - 2>();
         sync_block();
-        // After the barrier, because it overwrites the stage that the previous turn has read.
+        // After the barrier, because it overwrites the stage that the previous chunk has read.
         if (chunk + kStages - 1 < end) fetch(chunk + kStages - 1);
         copy_async_commit();
         if (!has_work) continue;

@@ -11,9 +11,9 @@
 
 #include "epilogue.cuh"
 
-constexpr u32 kChunk = 32;  // columns of a turn
+constexpr u32 kChunk = 32;  // columns per iteration
 
-// Offset of 8 columns of a row in a turn. Rows that `load_matrices` reads together are in different banks.
+// Offset of 8 columns of a row in a chunk. Rows that `load_matrices` reads together are in different banks.
 DEVICE u32 place(u32 row, u32 part) { return row * kChunk + (part ^ (row / 2 % 4)) * 8; }
 
 // The work of a block: some rows of a matrix times some tokens, either consecutive tokens or the picks of an expert.
@@ -30,16 +30,16 @@ struct Share {
     DEVICE_MEMBER u32 input(u32 token) const { return order ? order[token] / divisor : token; }
 };
 
-// The copies by one thread of the tokens of a turn, to [tokens][32 halves].
+// The copies by one thread of the tokens of a chunk, to [tokens][32 halves].
 template <class D> struct Copies {
-    static constexpr u32 kParts = D::kTokens * 4, kTurns = (kParts + D::kThreads - 1) / D::kThreads;
-    u32 from[kTurns];  // chunks before the row of a token
+    static constexpr u32 kParts = D::kTokens * 4, kPerThread = (kParts + D::kThreads - 1) / D::kThreads;
+    u32 from[kPerThread];  // chunks before the row of a token
     DEVICE_MEMBER Copies(const Share& work, u32 chunks) {
-        UNROLL for (u32 i = 0; i < kTurns; i++)
+        UNROLL for (u32 i = 0; i < kPerThread; i++)
             from[i] = work.input(min_u32(work.token0 + (i * D::kThreads + threadIdx.x) / 4, work.tokens - 1)) * chunks;
     }
     DEVICE_MEMBER void start(const u16* halves, u32 chunk, u16* stage) const {
-        UNROLL for (u32 i = 0; i < kTurns; i++) {
+        UNROLL for (u32 i = 0; i < kPerThread; i++) {
             const u32 copy = i * D::kThreads + threadIdx.x;
             const u16* part = halves + (u64)(from[i] + chunk) * kChunk + copy % 4 * 8;
             if (copy < kParts) copy_async16(stage + place(copy / 4, copy % 4), part);

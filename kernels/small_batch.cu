@@ -1,17 +1,18 @@
 // GEMM with few input rows, up to 64, in tiles of 128 rows of a matrix.
 //
-//     for each tile of the block, or part of one: for each turn of 128 columns:
-//         expand the weights of the turn in registers; sums += weights * tokens
+//     for each tile of the block, or part of one: for each chunk of 128 columns:
+//         expand the weights of the chunk in registers; sums += weights * tokens
 //     join the parts of a tile in order; out = epilogue(sums * row_scales)
 //
 // Bound by the bandwidth of reading weights.
 //
 // Optimizations:
 //  1. Each weight is read once, dequantized in registers as the left operand of `mma`, and used for all input rows. A
-//     warp has 16 rows of a matrix, or 8 rows each of gate and up. Per turn, a lane dequantizes one block of 32 columns
-//     of two rows, because `to_halves` stores the columns of tokens in the order of the lanes' operands (`store8`).
-//  2. Tokens are copied to shared memory asynchronously, `kTurnStages` turns deep.
-//  3. Weights are prefetched into the L2 cache some turns before their use, and loaded one turn before.
+//     warp has 16 rows of a matrix, or 8 rows each of gate and up. Per chunk, a lane dequantizes one block of 32
+//     columns of two rows, because `to_halves` stores the columns of tokens in the order of the lanes' operands
+//     (`store8`).
+//  2. Tokens are copied to shared memory asynchronously, `kChunkStages` chunks deep.
+//  3. Weights are prefetched into the L2 cache some chunks before their use, and loaded one chunk before.
 //  4. The columns of all tiles are divided evenly among the blocks (`Deal`): a block has parts of several tiles, and a
 //     tile is divided among several blocks.
 //  5. Quants are extracted as denormal binary16, two at a time; one fused multiply-add converts them to two weights
@@ -28,10 +29,10 @@ template <u32 kBlockTokens> struct SmallBatchTile {
     static constexpr u32 kM = 1, kN = kTokens / 8;
 };
 
-constexpr u32 kTurnStages = 4;  // turns of tokens in shared memory
+constexpr u32 kChunkStages = 4;  // chunks of tokens in shared memory
 
-// Offset of 8 columns of a token in a turn. Rows that `load_matrices` reads together are in different banks.
-DEVICE u32 place_in_turn(u32 token, u32 part) { return token * kSmallBatchTurn + (part ^ (token % 8)) * 8; }
+// Offset of 8 columns of a token in a chunk. Rows that `load_matrices` reads together are in different banks.
+DEVICE u32 place_in_chunk(u32 token, u32 part) { return token * kSmallBatchChunk + (part ^ (token % 8)) * 8; }
 
 // A row as a matrix of one row.
 template <class T> DEVICE DeviceMatrix row_of(const DeviceMatrix& m, u32 row) {
@@ -43,9 +44,9 @@ template <class T> DEVICE DeviceMatrix row_of(const DeviceMatrix& m, u32 row) {
 
 // Prefetches the rows of a warp into the L2 cache. A quad has two rows; each lane prefetches 128 of 256 bytes of one.
 template <class T> struct Ahead {
-    // Bytes of plane p per turn; next, the prefetch distance in bytes.
+    // Bytes of plane p per chunk; next, the prefetch distance in bytes.
     static DEVICE_MEMBER constexpr u32 bytes(u32 p) {
-        return (T::kPlanes >> (8 * p) & 255u) * kSmallBatchTurn / T::kBlock;
+        return (T::kPlanes >> (8 * p) & 255u) * kSmallBatchChunk / T::kBlock;
     }
     static DEVICE_MEMBER constexpr u32 distance(u32 p) {
         return p == 0 ? 1024 : max_u32(256, 1024 * bytes(p) / bytes(0));
@@ -62,42 +63,44 @@ template <class T> struct Ahead {
                     ask(t, rows, p, begin * bytes(p) / 256 * 256 + at, end);
         }
     }
-    // Prefetches for the turn that begins, `turn`.
-    static DEVICE_MEMBER void next(u32 t, const DeviceMatrix (&rows)[2], u32 turn, u32 end) {
+    // Prefetches for the chunk that begins, `chunk`.
+    static DEVICE_MEMBER void next(u32 t, const DeviceMatrix (&rows)[2], u32 chunk, u32 end) {
         UNROLL for (u32 p = 0; p < 4; p++) {
-            if (bytes(p) == 0 || turn * bytes(p) % 256 != 0) continue;
+            if (bytes(p) == 0 || chunk * bytes(p) % 256 != 0) continue;
             UNROLL for (u32 at = 0; at < max_u32(256, bytes(p)); at += 256)
-                ask(t, rows, p, turn * bytes(p) + distance(p) + at, end);
+                ask(t, rows, p, chunk * bytes(p) + distance(p) + at, end);
         }
     }
 };
 
-// Computes the sums of the warp's part of a tile, two rows per lane. Shared memory: [turn][token][128 halves].
+// Computes the sums of the warp's part of a tile, two rows per lane. Shared memory: [chunk][token][128 halves].
 template <class T, class D>
 DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceMatrix (&rows)[2], const Share& work,
                                  u32 begin, u32 end, u16* tokens, float (&sums)[D::kN][4]) {
     const u32 lane = thread % kWarp, t = lane % 4, blocks = rows[0].cols / 32;
     // Number of lanes that copy a token together, at least a line of 128 bytes.
     constexpr u32 kLanes = max_u32(8, D::kThreads / D::kTokens), kCopies = 16 / kLanes, kAtOnce = D::kThreads / kLanes;
-    u32 from[D::kTokens / kAtOnce];  // turns before the token
+    u32 from[D::kTokens / kAtOnce];  // chunks before the token
     UNROLL for (u32 i = 0; i < D::kTokens / kAtOnce; i++) {
         const u32 token = min_u32(work.token0 + i * kAtOnce + thread / kLanes, work.tokens - 1);
         from[i] = work.input(token) * ceil_div(blocks, 4);
     }
-    auto fetch = [&](u32 turn) {
-        if (turn < end) UNROLL for (u32 i = 0; i < D::kTokens / kAtOnce; i++) UNROLL for (u32 c = 0; c < kCopies; c++) {
-            const u32 token = i * kAtOnce + thread / kLanes, part = c * kLanes + thread % kLanes;
-            copy_async16(tokens + turn % kTurnStages * D::kTokens * kSmallBatchTurn + place_in_turn(token, part),
-                         a.halves + (u64)(from[i] + turn) * kSmallBatchTurn + part * 8);
-        }
+    auto fetch = [&](u32 chunk) {
+        if (chunk < end)
+            UNROLL for (u32 i = 0; i < D::kTokens / kAtOnce; i++) UNROLL for (u32 c = 0; c < kCopies; c++) {
+                const u32 token = i * kAtOnce + thread / kLanes, part = c * kLanes + thread % kLanes;
+                copy_async16(
+                    tokens + chunk % kChunkStages * D::kTokens * kSmallBatchChunk + place_in_chunk(token, part),
+                    a.halves + (u64)(from[i] + chunk) * kSmallBatchChunk + part * 8);
+            }
         copy_async_commit();
     };
-    UNROLL for (u32 i = 0; i + 1 < kTurnStages; i++) fetch(begin + i);
+    UNROLL for (u32 i = 0; i + 1 < kChunkStages; i++) fetch(begin + i);
 
     struct Raw {
         typename T::Raw32 of[2];
     };
-    // Pieces of a turn, loaded one by one. After the end of a row its last columns are read again and multiplied with
+    // Pieces of a chunk, loaded one by one. After the end of a row its last columns are read again and multiplied with
     // zeros.
     constexpr u32 kPieces = T::kPieces;
     auto load_piece = [&](Raw& raw, u32 piece) {
@@ -105,19 +108,19 @@ DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceM
         UNROLL for (u32 r = 0; r < 2; r++) raw.of[r] = T::load32(rows[r], 0, block, piece % kPieces);
     };
     // Offset of the first group of columns whose address this lane passes; offsets of other groups differ in some bits.
-    const u32 place0 = place_in_turn(lane / 16 * 8 + lane % 8, lane / 8 % 2);
-    // `place`: 0 or 1, the index of the piece in a pair: of turns in 256 columns, or of pieces in a turn.
+    const u32 place0 = place_in_chunk(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    // `place`: 0 or 1, the index of the piece in a pair: of chunks in 256 columns, or of pieces in a chunk.
     auto step = [&](u32 piece, u32 place, const Raw& raw, Raw& next) {
-        const u32 turn = piece / kPieces;
+        const u32 chunk = piece / kPieces;
         if (piece + 1 < end * kPieces) load_piece(next, piece + 1);
         if (piece % kPieces == 0) {
-            Ahead<T>::next(t, rows, turn, end);
-            copy_async_wait<kTurnStages - 2>();
+            Ahead<T>::next(t, rows, chunk, end);
+            copy_async_wait<kChunkStages - 2>();
             sync_block();
-            // After the barrier, because it overwrites the stage that the previous turn has read.
-            fetch(turn + kTurnStages - 1);
+            // After the barrier, because it overwrites the stage that the previous chunk has read.
+            fetch(chunk + kChunkStages - 1);
         }
-        const u16* stage = tokens + turn % kTurnStages * D::kTokens * kSmallBatchTurn;
+        const u16* stage = tokens + chunk % kChunkStages * D::kTokens * kSmallBatchChunk;
         HalfScales scales[2];
         UNROLL for (u32 r = 0; r < 2; r++) scales[r] = T::scales32(raw.of[r], 4 * place + t, rows[r].factor);
         UNROLL for (u32 i = 0; i < 4; i++) UNROLL for (u32 k = 0; k < 2 / kPieces; k++) {
@@ -127,7 +130,7 @@ DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceM
             UNROLL for (u32 n = 0; n < D::kN / 2; n++) {
                 u32 right[4];
                 load_matrices<false>(
-                    right, stage + (place0 ^ (2 * i % 4 + half) * 16) + i / 2 * 64 + 16 * n * kSmallBatchTurn);
+                    right, stage + (place0 ^ (2 * i % 4 + half) * 16) + i / 2 * 64 + 16 * n * kSmallBatchChunk);
                 mma16x8x16(sums[2 * n], left, right[0], right[1]);
                 mma16x8x16(sums[2 * n + 1], left, right[2], right[3]);
             }
@@ -142,8 +145,8 @@ DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceM
     }
 }
 
-// The pairs of turns of all tiles, in order, divided evenly among the blocks of a grid row. Recomputed for each use, so
-// that it occupies no registers in between.
+// The pairs of chunks of all tiles, in order, divided evenly among the blocks of a grid row. Recomputed for each use,
+// so that it occupies no registers in between.
 struct Deal {
     u32 pairs;  // of a tile
     u32 total;  // of all tiles; times the number of blocks below 2^32
@@ -151,7 +154,7 @@ struct Deal {
         u32 tiles = 0;
         const u32 segments = unknown(a.epilogue == kGlu ? 1 : a.n_segments);
         UNROLL_BY(1) for (u32 s = 0; s < segments; s++) tiles += ceil_div(a.segments[s].w.rows, rows_of<D>(a));
-        const u32 pairs = ceil_div(unknown(a.segments[0].w.cols), 2 * kSmallBatchTurn);
+        const u32 pairs = ceil_div(unknown(a.segments[0].w.cols), 2 * kSmallBatchChunk);
         return {pairs, tiles * pairs};
     }
     // The first pair of a block; next, the block of a pair.
@@ -177,7 +180,7 @@ template <class T, class D> DEVICE void ask_for_tile(const ProjectArgs& a, u32 t
     const Share work = share_of<D>(a, tile, unknown(blockIdx.y), segment);
     const LaneRows<T, D> rows(a, work, segment, thread);
     if (rows.of[0].dtype == T::kType)
-        Ahead<T>::first(thread % 4, rows.of, 0, min_u32(2 * last, ceil_div(rows.of[0].cols, kSmallBatchTurn)));
+        Ahead<T>::first(thread % 4, rows.of, 0, min_u32(2 * last, ceil_div(rows.of[0].cols, kSmallBatchChunk)));
 }
 
 // Sums pairs `first..last` of a tile. `starts`: true if the previous kernel has not been waited for.
@@ -189,7 +192,7 @@ DEVICE void multiply_tile(const ProjectArgs& a, u32 tile, u32 first, u32 last, b
     u32 segment;
     const Share work = share_of<D>(a, tile, unknown(blockIdx.y), segment);
     const LaneRows<T, D> rows(a, work, segment, thread);
-    const u32 begin = 2 * first, end = min_u32(2 * last, ceil_div(rows.of[0].cols, kSmallBatchTurn));
+    const u32 begin = 2 * first, end = min_u32(2 * last, ceil_div(rows.of[0].cols, kSmallBatchChunk));
     if (starts) Ahead<T>::first(thread % 4, rows.of, begin, end);
     if (starts) wait_for_previous();
     multiply_small_batch<T, D>(thread, a, rows.of, work, begin, end, tokens, sums);

@@ -5,7 +5,7 @@
 
 use super::adapted::{ADAPTERS, AdapterPlaces, RANK};
 use super::args::{
-    ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, PROMPT_ROWS, PROMPT_TOKENS, SELECT_KEYS, SMALL_BATCH_TURN,
+    ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, PROMPT_ROWS, PROMPT_TOKENS, SELECT_KEYS, SMALL_BATCH_CHUNK,
 };
 use crate::error::{Error, Result};
 use crate::gpu::Address;
@@ -309,7 +309,7 @@ impl DeviceScratch {
         let e = &dims.experts;
         let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(e.used));
         let (widest, expert_halves) =
-            (program.widest_input().next_multiple_of(SMALL_BATCH_TURN), e.ffn.next_multiple_of(SMALL_BATCH_TURN));
+            (program.widest_input().next_multiple_of(SMALL_BATCH_CHUNK), e.ffn.next_multiple_of(SMALL_BATCH_CHUNK));
         let rows_of_inputs = if e.ordered { rows.max(picks) } else { rows };
         let few = if dims.fixed { rows } else { rows.min(GEMV_ROWS) };
         let mut arena = Arena::default();

@@ -29,7 +29,7 @@ pub const GEMV_ROWS: usize = 8;
 pub const SMALL_BATCH_ROWS: usize = 64;
 
 /// Columns per stage of `small_batch.cu`.
-pub const SMALL_BATCH_TURN: usize = 128;
+pub const SMALL_BATCH_CHUNK: usize = 128;
 
 /// The operation on the result y of a product.
 #[repr(u32)]

@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::adapted::Adapted;
 use super::args::{
     self, ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GEMV_ROWS, GEMV_THREADS, GluArgs, HalvesArgs, KeepRowsArgs,
-    KvPlace, MAX_SEGMENTS, Modification, NormArgs, PrepareArgs, ProjectArgs, SMALL_BATCH_ROWS, SMALL_BATCH_TURN,
+    KvPlace, MAX_SEGMENTS, Modification, NormArgs, PrepareArgs, ProjectArgs, SMALL_BATCH_ROWS, SMALL_BATCH_CHUNK,
     Segment, WARP,
 };
 use super::device::{CudaDevice, CudaModel};
@@ -189,9 +189,9 @@ impl<'a> Tile<'a> {
             resident,
             threads: 256,
             // Four stages of the input.
-            shared: 4 * SMALL_BATCH_TURN * 2 * tokens,
+            shared: 4 * SMALL_BATCH_CHUNK * 2 * tokens,
             order: ColumnOrder::ForSmallBatch,
-            step: SMALL_BATCH_TURN,
+            step: SMALL_BATCH_CHUNK,
         };
         // Four stages of the input and two of the weights.
         let many = |kernel, threads| Tile {
@@ -595,7 +595,7 @@ impl Lowering<'_> {
             let blocks = match args.order {
                 // `small_batch.cu` divides pairs of stages of all tiles among its blocks, with 32-bit counters.
                 0 if few => {
-                    let pairs = tiles * cols.div_ceil(2 * SMALL_BATCH_TURN);
+                    let pairs = tiles * cols.div_ceil(2 * SMALL_BATCH_CHUNK);
                     [(tile.resident * self.dims.processors).min(pairs).min((u32::MAX as usize / pairs).max(1)), y, z]
                 }
                 // Tiles of the last, partial wave are split so that every multiprocessor has work.
