@@ -425,8 +425,9 @@ struct ProjectArgs {
     ConstPtr<u32> experts;  // `[n]`, or null. For stacked matrices: row y uses matrix experts[y].
     DeviceNorm norm;  // Norm of the input.
     ConstPtr<float> prepared;  // For up to 8 rows of a non-block matrix: `[n, padded cols]`, the result of `prepare`.
-    u32 turns;  // For `gemv.cu`: number of work items (a matrix row, a pair of rows, or a gate row with its up row).
-    u32 warps;  // Number of warps; each handles one item of `turns` at a time.
+    // For `gemv.cu`: number of row groups (a matrix row, a pair of rows, or a gate row with its up row).
+    u32 row_groups;
+    u32 warps;  // Number of warps; each handles one of `row_groups` at a time.
     // From here on for tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`). `[rows, padded cols]`, binary16.
     ConstPtr<u16> halves;
     ConstPtr<float> row_scales;  // `[rows]`, divisors of `halves`.

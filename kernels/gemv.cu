@@ -1,7 +1,7 @@
 // GEMV: one or two input rows; for types without blocks also up to 8 rows at a time.
 //
 //     prepare the input: h = norm(x), for block types quantized to signed bytes with a scale per 32 columns
-//     each warp, for its turns: sums = row of the matrix (or the same row of gate and up) * h; out = epilogue(sums)
+//     each warp, for its rows: sums = row of the matrix (or the same row of gate and up) * h; out = epilogue(sums)
 //
 // Bound by the bandwidth of reading weights.
 //
@@ -132,8 +132,8 @@ KERNEL(prepare, PrepareArgs, kGemvThreads, 1) {
     }
 }
 
-// The rows of a warp in a turn: of one matrix, or of gate and up.
-template <u32 kRows> struct Turn {
+// Rows that a warp multiplies at a time: of one matrix, or of gate and up.
+template <u32 kRows> struct RowGroup {
     u32 segments[kRows];
     u32 rows[kRows];  // in the stack, if there are experts
 };
@@ -145,7 +145,7 @@ template <class T, u32 kCols, u32 kRows> DEVICE constexpr u32 trip() {
 
 // Adds the products of the units from `first + lane` on. `kTail`: true if they may end within the trip.
 template <class T, u32 kCols, bool kTail, u32 kRows, class Row>
-DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const Turn<kRows>& p, u32 n, Row&& row, u32 first, u32 units,
+DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const RowGroup<kRows>& p, u32 n, Row&& row, u32 first, u32 units,
                       u32 lane, float (&sums)[kCols][kRows]) {
     constexpr u32 kTrip = trip<T, kCols, kRows>();
     typename T::Raw raw[kTrip][kRows];
@@ -169,9 +169,9 @@ DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const Turn<kRows>& p, u32 
     }
 }
 
-// The rows of a warp in turn `g`.
-template <u32 kRows> DEVICE Turn<kRows> turn_at(const ProjectArgs& a, u32 g, u32 expert) {
-    Turn<kRows> p;
+// Row group `g`.
+template <u32 kRows> DEVICE RowGroup<kRows> row_group_at(const ProjectArgs& a, u32 g, u32 expert) {
+    RowGroup<kRows> p;
     u32 segment = 0, row = kRows * g;
     const bool gate = a.epilogue == kGlu;
     while (!gate && segment + 1 < a.n_segments && row >= ceil_div(a.segments[segment].w.rows, kRows) * kRows) {
@@ -191,11 +191,11 @@ template <u32 kRows> DEVICE Turn<kRows> turn_at(const ProjectArgs& a, u32 g, u32
 // a matrix's type.
 template <u32 kCols, u32 kRows, class With, class Row>
 DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with, Row&& row) {
-    for (u32 g = blockIdx.y * (kGemvThreads / kWarp) + threadIdx.x / kWarp; g < a.turns; g += a.warps) {
-        // Hidden, so that addresses that depend on `lane` are recomputed each turn: they would occupy too many
+    for (u32 g = blockIdx.y * (kGemvThreads / kWarp) + threadIdx.x / kWarp; g < a.row_groups; g += a.warps) {
+        // Hidden, so that addresses that depend on `lane` are recomputed each iteration: they would occupy too many
         // registers.
         const u32 lane = unknown(threadIdx.x % kWarp);
-        const Turn<kRows> p = turn_at<kRows>(a, g, expert);
+        const RowGroup<kRows> p = row_group_at<kRows>(a, g, expert);
         // The value to which the sum of a single row is added is loaded during the product; for two rows it would
         // occupy registers.
         const u32 rows = a.segments[p.segments[0]].w.rows;
@@ -242,8 +242,8 @@ DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with
 // wait.
 template <class With> DEVICE void prefetch_first(const ProjectArgs& a, With&& with) {
     const u32 first = blockIdx.y * (kGemvThreads / kWarp) + threadIdx.x / kWarp;
-    if (a.experts || first >= a.turns) return;
-    const Turn<2> p = turn_at<2>(a, first, 0);
+    if (a.experts || first >= a.row_groups) return;
+    const RowGroup<2> p = row_group_at<2>(a, first, 0);
     with(a.segments[p.segments[0]].w.dtype, [&](auto type) {
         UNROLL for (u32 r = 0; r < 2; r++)
             prefetch_row<decltype(type)>(a.segments[p.segments[r]].w, p.rows[r], threadIdx.x % kWarp);

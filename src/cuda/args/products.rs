@@ -75,9 +75,9 @@ pub struct ProjectArgs {
     pub norm: DeviceNorm,
     /// For up to 8 rows of a non-block matrix: `[n, padded cols]`, the result of `prepare`.
     pub prepared: ConstPtr<f32>,
-    /// For `gemv.cu`: number of work items (a matrix row, a pair of rows, or a gate row with its up row).
-    pub turns: u32,
-    /// Number of warps; each handles one item of `turns` at a time.
+    /// For `gemv.cu`: number of row groups (a matrix row, a pair of rows, or a gate row with its up row).
+    pub row_groups: u32,
+    /// Number of warps; each handles one of `row_groups` at a time.
     pub warps: u32,
     /// From here on for tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`). `[rows, padded cols]`, binary16.
     pub halves: ConstPtr<u16>,

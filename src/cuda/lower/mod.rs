@@ -643,13 +643,13 @@ impl Lowering<'_> {
     /// its part of `resident` blocks per multiprocessor.
     fn deal(&self, args: &mut ProjectArgs, each: usize, resident: usize, columns: usize) -> [usize; 3] {
         let segments = &args.segments[..args.n_segments as usize];
-        let turns: usize = match args.epilogue == Epilogue::Glu as u32 {
+        let row_groups: usize = match args.epilogue == Epilogue::Glu as u32 {
             true => segments[0].w.rows as usize,
             false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(each)).sum(),
         };
         let fill = (resident * self.model.device.context.properties.multiprocessors as usize).div_ceil(columns);
-        let blocks = turns.div_ceil(WARPS).min(fill);
-        (args.turns, args.warps) = (turns as u32, (WARPS * blocks) as u32);
+        let blocks = row_groups.div_ceil(WARPS).min(fill);
+        (args.row_groups, args.warps) = (row_groups as u32, (WARPS * blocks) as u32);
         [columns, blocks, 1]
     }
 
