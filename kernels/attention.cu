@@ -323,8 +323,8 @@ template <bool kHalves, bool kAmong = false> DEVICE void attend_wide(const Atten
 
     Walk walk(a, rows, work.split, a.splits);
     const float* list = kAmong ? walk.take_chosen(a, rows, work.split) : nullptr;
-    u32 turn = 0;
-    for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride, turn++) {
+    u32 iteration = 0;
+    for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride, iteration++) {
         const u64 row0 = row_of(a, kv, p0);
         auto row_at = [&](u32 i) {
             return kAmong && list ? (u32)list[p0 + walk.inside(p0, i)] : row0 + walk.inside(p0, i);
@@ -341,7 +341,7 @@ template <bool kHalves, bool kAmong = false> DEVICE void attend_wide(const Atten
                 mma16x8x16(scores[h], q1, k.z, k.w);
             }
         }
-        u8* products = scores_of + turn % 2 * kAttendWarps * 1024;
+        u8* products = scores_of + iteration % 2 * kAttendWarps * 1024;
         UNROLL for (u32 h = 0; h < 2; h++)
             store(products + 1024 * warp + 512 * h + 16 * lane,
                   float4{scores[h][0], scores[h][1], scores[h][2], scores[h][3]});

@@ -60,22 +60,24 @@ struct Rows {
 template <u32 kDim, bool kShared = (kDim > 128)> struct Queries {
     u32 words[kDim / 16][4];
     DEVICE_MEMBER Queries(u8*) {}
-    DEVICE_MEMBER void set(u32 turn, u32 i, u32 w) { words[turn][i] = w; }
+    DEVICE_MEMBER void set(u32 chunk, u32 i, u32 w) { words[chunk][i] = w; }
     DEVICE_MEMBER void take(const u8* block) {
-        UNROLL for (u32 turn = 0; turn < kDim / 16; turn++) {
-            const uint4 w = load<uint4>(block + 512 * turn + threadIdx.x % kWarp * 16);
-            words[turn][0] = w.x, words[turn][1] = w.y, words[turn][2] = w.z, words[turn][3] = w.w;
+        UNROLL for (u32 chunk = 0; chunk < kDim / 16; chunk++) {
+            const uint4 w = load<uint4>(block + 512 * chunk + threadIdx.x % kWarp * 16);
+            words[chunk][0] = w.x, words[chunk][1] = w.y, words[chunk][2] = w.z, words[chunk][3] = w.w;
         }
     }
-    DEVICE_MEMBER uint4 get(u32 turn) const { return {words[turn][0], words[turn][1], words[turn][2], words[turn][3]}; }
+    DEVICE_MEMBER uint4 get(u32 chunk) const {
+        return {words[chunk][0], words[chunk][1], words[chunk][2], words[chunk][3]};
+    }
 };
 template <u32 kDim> struct Queries<kDim, true> {
     u8* mine;
     DEVICE_MEMBER Queries(u8* shared)
         : mine(shared + threadIdx.x / kWarp * (kDim / 16 * 512) + threadIdx.x % kWarp * 16) {}
-    DEVICE_MEMBER void set(u32 turn, u32 i, u32 w) { store(mine + 512 * turn + 4 * i, w); }
+    DEVICE_MEMBER void set(u32 chunk, u32 i, u32 w) { store(mine + 512 * chunk + 4 * i, w); }
     DEVICE_MEMBER void take(u8* block) { mine = block + threadIdx.x % kWarp * 16; }
-    DEVICE_MEMBER uint4 get(u32 turn) const { return load<uint4>(mine + 512 * turn); }
+    DEVICE_MEMBER uint4 get(u32 chunk) const { return load<uint4>(mine + 512 * chunk); }
 };
 // Bytes of shared memory per warp.
 template <u32 kDim> constexpr u32 kQueryBytes = kDim > 128 ? kDim / 16 * 512 : 0;

@@ -218,13 +218,13 @@ KERNEL(pool, PoolArgs, 128, 4) {
         if (so_far % a.size) continue;
         float peak = kNegativeInfinity, total = 0.f, sum = 0.f;
         // Each group uses the next channels. First the largest gate, then the sums.
-        for (u32 turn = 0; turn < 2; turn++) {
+        for (u32 iteration = 0; iteration < 2; iteration++) {
             for (u32 i = members - min_u32(members, so_far); i < members; i++) {
                 const u32 of = i / a.size * a.out_width + channel;
                 float gate, x;
                 member(t + i, of, gate, x);
                 gate += a.bias[(u64)(i % a.size) * a.width + of];
-                if (turn == 0) {
+                if (iteration == 0) {
                     peak = fmaxf(peak, gate);
                 } else {
                     const float weight = expf(gate - peak);

@@ -124,8 +124,8 @@ KERNEL(choose_keys, SelectArgs, 256, 1) {
 
     // Whole groups of keys.
     const bool is_long = a.size > kSelectKeys;
-    const u32 turn = is_long ? a.size : kSelectKeys / a.size * a.size, newest = (keys - 1) / a.size;
-    for (u32 k0 = split * turn; k0 < keys; k0 += a.splits * turn) {
+    const u32 stride = is_long ? a.size : kSelectKeys / a.size * a.size, newest = (keys - 1) / a.size;
+    for (u32 k0 = split * stride; k0 < keys; k0 += a.splits * stride) {
         best.make_room();
         if (is_long) {
             // Keys of one group; each thread finds its best.
@@ -147,7 +147,7 @@ KERNEL(choose_keys, SelectArgs, 256, 1) {
         score_keys(a, kv, queries, weights, k0, keys, scores);
         sync_block();
         const u32 from = thread * a.size, end = min_u32(from + a.size, keys - k0), group = k0 / a.size + thread;
-        if (from + a.size > turn || from >= end || (a.kind == kPools && end < from + a.size)) continue;
+        if (from + a.size > stride || from >= end || (a.kind == kPools && end < from + a.size)) continue;
         float score = scores[end - 1];
         if (a.kind == kBlocks) {
             for (u32 i = from; i < end; i++) score = fmaxf(score, scores[i]);

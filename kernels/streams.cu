@@ -2,7 +2,7 @@
 //
 //     mix:       out[row, first + j] = factor * sum over k of by[row, j, k] * x[row, k], or out += that
 //     mix_by_score: out = sum over k of softmax(x[k] . by / sqrt(mean(x[k]^2) + eps)) x[k]
-//     sinkhorn:  x = softmax(x) + eps; columns, and then in turns rows and columns, divided by their sums; transposed
+//     sinkhorn:  x = softmax(x) + eps; columns, then alternately rows and columns, divided by their sums; transposed
 //     dot:       out[head] = x[head] . y[head]
 //     rescale:   x *= sqrt(mean(like^2) / max(mean(x^2), 1e-5)), or x = max(x - mean - deviations * sqrt(var), 0)
 //

@@ -135,11 +135,11 @@ struct Fiber {
     void* at;
     Index thread;
     enum { kReady, kLane, kBarrier, kDone } wait;
-    uint32_t wait_turn;
+    uint32_t wait_round;
     std::vector<std::vector<Copy>> copies;  // the last group is still open
 };
 struct Warp {
-    uint32_t arrived, turn;
+    uint32_t arrived, round;
     char what;
     // Two of each, so that a lane may begin the next exchange while others still read this one.
     uint32_t given[2][32][8];
@@ -175,20 +175,20 @@ void block_barrier() {
 }
 
 // Multiplies matrices with `kDepth` columns on the left and rows on the right.
-template <int kDepth> static void multiply(Warp& w, uint32_t turn, const float (&a)[16][kDepth], const float (&b)[kDepth][8]) {
+template <int kDepth> static void multiply(Warp& w, uint32_t round, const float (&a)[16][kDepth], const float (&b)[kDepth][8]) {
     for (uint32_t row = 0; row < 16; row++) {
         float sums[8] = {};
         for (uint32_t k = 0; k < kDepth; k++)
             for (uint32_t col = 0; col < 8; col++) sums[col] += a[row][k] * b[k][col];
-        for (uint32_t col = 0; col < 8; col++) w.product[turn][row % 8 * 4 + col / 2][row / 8 * 2 + col % 2] = sums[col];
+        for (uint32_t col = 0; col < 8; col++) w.product[round][row % 8 * 4 + col / 2][row / 8 * 2 + col % 2] = sums[col];
     }
 }
 
-static void multiply_halves(Warp& w, uint32_t turn) {
+static void multiply_halves(Warp& w, uint32_t round) {
     float a[16][16], b[16][8];
     for (uint32_t lane = 0; lane < 32; lane++) {
         const uint32_t g = lane / 4, t = lane % 4;
-        const uint32_t* v = w.given[turn][lane];
+        const uint32_t* v = w.given[round][lane];
         for (uint32_t j = 0; j < 2; j++) {
             auto half = [&](uint32_t i) { return halves[v[i] >> (16 * j) & 0xffff]; };
             a[g][2 * t + j] = half(0), a[g + 8][2 * t + j] = half(1);
@@ -196,34 +196,34 @@ static void multiply_halves(Warp& w, uint32_t turn) {
             b[2 * t + j][g] = half(4), b[2 * t + 8 + j][g] = half(5);
         }
     }
-    multiply(w, turn, a, b);
+    multiply(w, round, a, b);
 }
 
-static void multiply_floats(Warp& w, uint32_t turn) {
+static void multiply_floats(Warp& w, uint32_t round) {
     float a[16][8], b[8][8];
     for (uint32_t lane = 0; lane < 32; lane++) {
         for (uint32_t i = 0; i < 6; i++) {
-            const uint32_t word = w.given[turn][lane][i];
+            const uint32_t word = w.given[round][lane][i];
             if (word << 19) fault("an operand has more bits than tf32");
             memcpy(i < 4 ? &a[lane / 4 + i % 2 * 8][lane % 4 + i / 2 * 4] : &b[lane % 4 + i % 4 * 4][lane / 4], &word, 4);
         }
     }
-    multiply(w, turn, a, b);
+    multiply(w, round, a, b);
 }
 
 #ifndef PTX
 // The products of the left operand of a warp, 16x16, with 256 columns that a descriptor tells, each of which has rows
 // of 64 bytes: it has the address, the distance of 8 rows, and 2 for the swizzling of 64 bytes, by which bits 7 and 8
 // of an address change bits 4 and 5.
-static void multiply_wide(Warp& w, uint32_t turn) {
+static void multiply_wide(Warp& w, uint32_t round) {
     float a[16][16], b[16][256];
     for (uint32_t lane = 0; lane < 32; lane++) {
         const uint32_t g = lane / 4, t = lane % 4;
-        const uint32_t* v = w.given[turn][lane];
-        if (v[4] != w.given[turn][0][4] || v[5] != w.given[turn][0][5]) fault("the lanes of a warp give different descriptors");
+        const uint32_t* v = w.given[round][lane];
+        if (v[4] != w.given[round][0][4] || v[5] != w.given[round][0][5]) fault("the lanes of a warp give different descriptors");
         for (uint32_t i = 0; i < 8; i++) a[g + i / 2 % 2 * 8][2 * t + i % 2 + i / 4 * 8] = halves[v[i / 2] >> (16 * (i % 2)) & 0xffff];
     }
-    const uint64_t descriptor = (uint64_t)w.given[turn][0][5] << 32 | w.given[turn][0][4];
+    const uint64_t descriptor = (uint64_t)w.given[round][0][5] << 32 | w.given[round][0][4];
     const uint32_t start = (uint32_t)(descriptor & 0x3fff) << 4, stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4;
     if (descriptor >> 62 != 2 || start - start % 64 - kSharedBase + 31 * stride + 512 > shared_bytes) fault("a descriptor of no tile");
     for (uint32_t col = 0; col < 256; col++) {
@@ -234,34 +234,34 @@ static void multiply_wide(Warp& w, uint32_t turn) {
             b[k][col] = halves[h];
         }
     }
-    memset(w.wide[turn], 0, sizeof w.wide[turn]);
+    memset(w.wide[round], 0, sizeof w.wide[round]);
     for (uint32_t row = 0; row < 16; row++)
         for (uint32_t k = 0; k < 16; k++)
-            for (uint32_t col = 0; col < 256; col++) w.wide[turn][row][col] += a[row][k] * b[k][col];
+            for (uint32_t col = 0; col < 256; col++) w.wide[round][row][col] += a[row][k] * b[k][col];
 }
 #endif
 
 Exchange exchange(char what, const uint32_t* give, int n) {
     Fiber& f = *block->running;
     Warp& w = block->warps[f.thread.x / 32];
-    const uint32_t turn = w.turn;
+    const uint32_t round = w.round;
     if (w.arrived == 0) w.what = what;
     else if (w.what != what) fault("the lanes of a warp wait for different things");
-    for (int i = 0; i < n; i++) w.given[turn % 2][f.thread.x % 32][i] = give[i];
+    for (int i = 0; i < n; i++) w.given[round % 2][f.thread.x % 32][i] = give[i];
     if (++w.arrived == 32) {
-        if (what == 'm') multiply_halves(w, turn % 2);
-        if (what == 'f') multiply_floats(w, turn % 2);
+        if (what == 'm') multiply_halves(w, round % 2);
+        if (what == 'f') multiply_floats(w, round % 2);
 #ifndef PTX
-        if (what == 'g') multiply_wide(w, turn % 2);
+        if (what == 'g') multiply_wide(w, round % 2);
 #endif
         w.arrived = 0;
-        w.turn++;
+        w.round++;
     } else {
         f.wait = Fiber::kLane;
-        f.wait_turn = turn;
+        f.wait_round = round;
         pause(f);
     }
-    return {w.given[turn % 2], w.product[turn % 2], w.wide[turn % 2]};
+    return {w.given[round % 2], w.product[round % 2], w.wide[round % 2]};
 }
 
 void copy_later(void* to, const void* from, size_t bytes) {
@@ -341,7 +341,7 @@ static void run_block(uint32_t threads) {
                 for (uint32_t j = 0; j < 32; j++) {
                     const uint32_t thread = warp * 32 + chosen(j, 32);
                     Fiber& f = block->fibers[thread];
-                    if (f.wait == Fiber::kLane && f.wait_turn != block->warps[warp].turn) f.wait = Fiber::kReady;
+                    if (f.wait == Fiber::kLane && f.wait_round != block->warps[warp].round) f.wait = Fiber::kReady;
                     if (f.wait != Fiber::kReady) continue;
                     resume(f);
                     if (block->fault) return;

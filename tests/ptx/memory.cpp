@@ -226,7 +226,7 @@ static void note(Id* writers, Id* readers, uint32_t size, Kind kind, Id base, At
 struct Range { uint64_t low, high; Id *writers, *readers; };
 static std::map<uint64_t, Range> ranges;
 static Range recent[8];
-static uint32_t turn;
+static uint32_t next_recent;
 
 static Id* shadow(size_t bytes) {
     void* p = mmap(nullptr, bytes * sizeof(Id), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -248,7 +248,7 @@ static const Range* find(uint64_t address) {
         if (address - r.low < r.high - r.low) return &r;
     auto it = ranges.upper_bound(address);
     if (it == ranges.begin() || (--it)->second.high <= address) return nullptr;
-    return &(recent[turn++ % 8] = it->second);
+    return &(recent[next_recent++ % 8] = it->second);
 }
 void overwritten(uint64_t address, size_t bytes) {
     const Range* r = find(address);
@@ -373,7 +373,7 @@ void block_barrier(At at) {
     Warp& w = my_warp();
     if (w.barrier_epoch != t.epoch || !w.barrier_at) w.barrier_epoch = t.epoch, w.barrier_at = at;
     else if (w.barrier_at != at) fault(at, "the lanes of a warp wait at different barriers");
-    // Two in turn, because a thread may come to the next barrier before another has left this one.
+    // Two in alternation, because a thread may come to the next barrier before another has left this one.
     t.proxied_at_barrier = t.proxied;
     const uint32_t here = t.epoch % 2;
     join(joined[here], t.known);
@@ -490,7 +490,7 @@ static shim::Exchange aligned(const uint32_t* words, uint32_t n, At at) {
 template <int kDepth, class Place> static void mma(const uint32_t (&words)[6], float (&d)[4], At at, Place&& place) {
     const shim::Exchange e = aligned(words, 6, at);
     Warp& w = my_warp();
-    const uint32_t turn = me().products++ % 2, lane = shim::state.thread.x % 32;
+    const uint32_t buffer = me().products++ % 2, lane = shim::state.thread.x % 32;
     if (w.products < me().products) {
         w.products = me().products;
         float a[16][kDepth], b[kDepth][8];
@@ -499,10 +499,10 @@ template <int kDepth, class Place> static void mma(const uint32_t (&words)[6], f
             double sums[8] = {};
             for (uint32_t k = 0; k < kDepth; k++)
                 for (uint32_t col = 0; col < 8; col++) sums[col] += (double)a[row][k] * b[k][col];
-            for (uint32_t col = 0; col < 8; col++) w.product[turn][row][col] = (float)sums[col];
+            for (uint32_t col = 0; col < 8; col++) w.product[buffer][row][col] = (float)sums[col];
         }
     }
-    for (uint32_t i = 0; i < 4; i++) d[i] += w.product[turn][lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2];
+    for (uint32_t i = 0; i < 4; i++) d[i] += w.product[buffer][lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2];
 }
 void mma(const uint32_t (&words)[6], float (&d)[4], At at) {
     mma<16>(words, d, at, [](const uint32_t* given, uint32_t l, auto& a, auto& b) {
@@ -598,7 +598,7 @@ void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t de
     const uint32_t words[6] = {*a[0], *a[1], *a[2], *a[3], (uint32_t)descriptor, (uint32_t)(descriptor >> 32)};
     const shim::Exchange e = aligned(words, 6, at);
     Warp& w = my_warp();
-    const uint32_t turn = me().products++ % 2, lane = shim::state.thread.x % 32;
+    const uint32_t buffer = me().products++ % 2, lane = shim::state.thread.x % 32;
     const uint32_t start = (uint32_t)(descriptor & 0x3fff) << 4, stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4;
     const Rows rows = {shared_offset(start / 64 * 64, 64, at), 31 * stride + 8 * 64};
     if (w.products < me().products) {
@@ -630,7 +630,7 @@ void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t de
             double sums[256] = {};
             for (uint32_t k = 0; k < 16; k++)
                 for (uint32_t col = 0; col < 256; col++) sums[col] += (double)left[row][k] * right[k][col];
-            for (uint32_t col = 0; col < 256; col++) w.wide[turn][row][col] = (float)sums[col];
+            for (uint32_t col = 0; col < 256; col++) w.wide[buffer][row][col] = (float)sums[col];
         }
         w.read.push_back(rows);
     }
@@ -640,7 +640,7 @@ void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t de
     for (uint32_t* p : a) open.left.emplace_back(p);
     t.sums.clear();
     for (uint32_t i = 0; i < 128; i++) {
-        *d[i] += w.wide[turn][lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + 2 * (lane % 4) + i % 2];
+        *d[i] += w.wide[buffer][lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + 2 * (lane % 4) + i % 2];
         t.sums.emplace_back(d[i]);
     }
 }
