@@ -240,7 +240,7 @@ struct StepArgs {
     ConstPtr<DeviceKv> kvs;  // One per sequence of the step.
     ConstPtr<float> media;  // `[n, media_width]`, media rows, or null: no token is a media row.
     // `[n, 3]`, M-RoPE positions (time, row, column) of each token minus its position, or null: zeros.
-    ConstPtr<u32> turns;
+    ConstPtr<u32> rope_offsets;
     // `[n, 2]`, the first position of each token's span and the position after its last, or null: no spans.
     ConstPtr<u32> spans;
     u32 n;  // Number of tokens.
@@ -520,7 +520,7 @@ struct HeadsArgs {
     u32 value_dim;
     u32 store;  // Boolean: writes k and v to the KV cache.
     u32 own_norms;  // Bits: norm weights differ by head, for q (1), for k (2).
-    u32 behind;  // Subtracted from each rotary position, down to 0.
+    u32 position_offset;  // Subtracted from each rotary position, down to 0.
     u32 pad;
     KvPlace layer;
 };

@@ -243,14 +243,14 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
     // Rows without a head are 0.
     for (u32 i = threadIdx.x; i < 2 * kDim; i += blockDim.x) store(shared + 16 * i, uint4{0, 0, 0, 0});
     if (threadIdx.x < pairs)
-        angle(h, turn_of(h, token, position, threadIdx.x), inv_freq, angles[2 * threadIdx.x],
+        angle(h, rope_position(h, token, position, threadIdx.x), inv_freq, angles[2 * threadIdx.x],
               angles[2 * threadIdx.x + 1]);
     copy_async_wait<0>();
     sync_block();
     auto angle_of = [&](u32 i, float& sine, float& cosine) { sine = angles[2 * i], cosine = angles[2 * i + 1]; };
     for (u32 row = warp; row < used; row += kAttendWarps) {
         float* x = heads + row * d;
-        turn(h, x, h.q_norm, h.own_norms & 1 ? (first_head + row) * d : 0, lane, angle_of);
+        apply_rope(h, x, h.q_norm, h.own_norms & 1 ? (first_head + row) * d : 0, lane, angle_of);
         for (u32 i = lane; i < kDim / 2; i += kWarp) {
             // The same order as in `attend`.
             const u32 c = i / 16, t = i / 4 % 4, w = i % 4, operand = row / 8 + 2 * (w % 2);
@@ -260,7 +260,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs
     }
     if (stores) {
         if (warp == used % kAttendWarps) {
-            turn(h, key, h.k_norm, h.own_norms & 2 ? kv_head * d : 0, lane, angle_of);
+            apply_rope(h, key, h.k_norm, h.own_norms & 2 ? kv_head * d : 0, lane, angle_of);
             store_key(h, kv, position, kv_head, key, lane);
         }
         if (h.v && warp == (used + 1) % kAttendWarps)

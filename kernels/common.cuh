@@ -125,8 +125,8 @@ DEVICE float max_magnitude(float a, float b) {
     return larger;
 }
 
-// Sine and cosine of a number of half turns.
-DEVICE void sincos_half_turns(float x, float& sine, float& cosine) { sincospif(x, &sine, &cosine); }
+// Sine and cosine of pi * x.
+DEVICE void sincos_pi(float x, float& sine, float& cosine) { sincospif(x, &sine, &cosine); }
 // 2^x, within 2 ulp.
 DEVICE float exp2_approx(float x) {
     float y;

@@ -14,16 +14,17 @@ KERNEL(heads, HeadsArgs, 128, 1) {
     if (head >= a.heads + (a.v ? 2 : 1) * a.kv_heads) return;
     const u32 position = a.step.positions[token];
     auto angle_of = [&](u32 i, float& sine, float& cosine) {
-        angle(a, turn_of(a, token, position, i), a.inv_freq[i], sine, cosine);
+        angle(a, rope_position(a, token, position, i), a.inv_freq[i], sine, cosine);
     };
     if (head < a.heads) {
-        turn(a, a.q + ((u64)token * a.heads + head) * d, a.q_norm, a.own_norms & 1 ? head * d : 0, lane, angle_of);
+        apply_rope(a, a.q + ((u64)token * a.heads + head) * d, a.q_norm, a.own_norms & 1 ? head * d : 0, lane,
+                   angle_of);
         return;
     }
     const bool is_key = head < a.heads + a.kv_heads;
     const u32 kv_head = head - a.heads - (is_key ? 0 : a.kv_heads);
     const u64 at = (u64)token * a.kv_heads + kv_head;
-    if (is_key) turn(a, a.k + at * d, a.k_norm, a.own_norms & 2 ? kv_head * d : 0, lane, angle_of);
+    if (is_key) apply_rope(a, a.k + at * d, a.k_norm, a.own_norms & 2 ? kv_head * d : 0, lane, angle_of);
     if (!a.store) return;
     const DeviceKv kv = a.step.kvs[a.step.slots[token]];
     if (!kv.capacity) return;

@@ -1,9 +1,9 @@
 // Processing of heads between projection and attention: norm, RoPE, and writes to the KV cache, one warp per head.
 //
-//     angle = turn * inv_freq;  (x0, x1) = (x0 cos - x1 sin, x0 sin + x1 cos), times the magnitude
+//     angle = rope_position * inv_freq;  (x0, x1) = (x0 cos - x1 sin, x0 sin + x1 cos), times the magnitude
 //
-// Angles are in f64, because an f32 product is off by a hundredth of a turn at position 100,000. Products and sums are
-// fused or rounded as written here, so that all kernels are bit-identical.
+// Angles are in f64, because an f32 product is off by a hundredth of a revolution at position 100,000. Products and
+// sums are fused or rounded as written here, so that all kernels are bit-identical.
 #pragma once
 
 #include "common.cuh"
@@ -13,22 +13,23 @@ DEVICE u32 pair_low(const HeadsArgs& a, u32 i) { return a.first + (a.adjacent ? 
 DEVICE u32 pair_high(const HeadsArgs& a, u32 i) { return a.first + (a.adjacent ? 2 * i + 1 : i + a.n_pairs); }
 
 // Computes sine and cosine of a pair at a rotary position, times the magnitude.
-DEVICE void angle(const HeadsArgs& a, u32 turn, double inv_freq, float& sine, float& cosine) {
-    const double turns = (double)turn * inv_freq * 0.15915494309189535;
-    sincos_half_turns((float)(2. * (turns - rint(turns))), sine, cosine);
+DEVICE void angle(const HeadsArgs& a, u32 position, double inv_freq, float& sine, float& cosine) {
+    const double revolutions = (double)position * inv_freq * 0.15915494309189535;
+    sincos_pi((float)(2. * (revolutions - rint(revolutions))), sine, cosine);
     sine *= a.magnitude, cosine *= a.magnitude;
 }
 // The rotary position of pair `i` of a token.
-DEVICE u32 turn_of(const HeadsArgs& a, u32 token, u32 position, u32 i) {
-    const u32 turn = a.step.turns ? position + a.step.turns[3 * token + (a.axes ? a.axes[i] : 0)] : position;
-    return turn - min_u32(turn, a.behind);
+DEVICE u32 rope_position(const HeadsArgs& a, u32 token, u32 position, u32 i) {
+    const u32 rope =
+        a.step.rope_offsets ? position + a.step.rope_offsets[3 * token + (a.axes ? a.axes[i] : 0)] : position;
+    return rope - min_u32(rope, a.position_offset);
 }
 DEVICE u32 rotated_pairs(const HeadsArgs& a) { return a.inv_freq ? a.n_pairs : 0; }
 
 // Normalizes one head (with norm weights from `own` on) and rotates it in place. `angle_of(i, sine, cosine)` sets the
 // angle of pair `i`.
 template <class F>
-DEVICE void turn(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32 own, u32 lane, F&& angle_of) {
+DEVICE void apply_rope(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32 own, u32 lane, F&& angle_of) {
     const u32 d = a.head_dim;
     Moments m = {0.f, 1.f};
     if (norm.kind == kLayer) {

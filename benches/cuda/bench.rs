@@ -234,7 +234,7 @@ impl Network<'_> {
         Weights {
             matrices: self.sources.iter().map(|s| s as &dyn MatrixSource).collect(),
             vectors: vec![vec![1.0; s.hidden], vec![1.0; s.head_dim]],
-            ropes: vec![Rope { pairs: RopePairs::Halves, inv_freq, axes: vec![], magnitude: 1.0, behind: 0 }],
+            ropes: vec![Rope { pairs: RopePairs::Halves, inv_freq, axes: vec![], magnitude: 1.0, position_offset: 0 }],
         }
     }
 

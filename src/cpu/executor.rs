@@ -52,7 +52,7 @@ pub struct CpuExecutor {
     positions: Vec<u32>,
     slots: Vec<u32>,
     /// M-RoPE positions of the tokens, or empty; next, spans.
-    turns: Vec<[u32; 3]>,
+    rope_positions: Vec<[u32; 3]>,
     spans: Vec<[u32; 2]>,
     /// Rotary tables, by `RopeTable`.
     angles: Vec<Angles>,
@@ -118,7 +118,7 @@ impl CpuExecutor {
             tensors: StepTensors::new(program, max_tokens)?,
             positions: try_vec("positions", max_tokens)?,
             slots: try_vec("slots", max_tokens)?,
-            turns: try_vec("turns", max_tokens)?,
+            rope_positions: try_vec("rope_positions", max_tokens)?,
             spans: try_vec("spans", max_tokens)?,
             angles,
             products: MatmulWorkspace::new(threads, max_tokens, program.widest_input())?,
@@ -158,8 +158,8 @@ impl CpuExecutor {
         self.positions.extend_from_slice(inputs.positions);
         self.slots.clear();
         self.slots.extend_from_slice(inputs.sequences);
-        self.turns.clear();
-        self.turns.extend_from_slice(inputs.turns);
+        self.rope_positions.clear();
+        self.rope_positions.extend_from_slice(inputs.rope_positions);
         self.spans.clear();
         self.spans.extend_from_slice(inputs.spans);
         self.adapted.begin(&self.program, self.max_tokens, &self.slots, |slot| adapters(sequences, slot))?;

@@ -315,7 +315,7 @@ impl CpuBackend {
                 hash.write_u64(rope.inv_freq.len() as u64);
                 rope.inv_freq.iter().for_each(|x| hash.write_u64(x.to_bits()));
                 hash.write_u32(rope.magnitude.to_bits());
-                hash.write_u32(rope.behind);
+                hash.write_u32(rope.position_offset);
             }
             hash.finish()
         })

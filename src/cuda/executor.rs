@@ -158,7 +158,7 @@ impl CudaExecutor {
                 caches.iter().any(|kv| kv.v_type() == quant::Q4_0),
             ],
             longer_than: self.prepared.rope_bounds.iter().copied().filter(is_longer).max(),
-            turns: !inputs.turns.is_empty(),
+            has_rope_positions: !inputs.rope_positions.is_empty(),
             spans: !inputs.spans.is_empty(),
             separate: inputs.separate && (2..=GEMV_ROWS).contains(&inputs.ids.len()) && !device.fixed,
             adapters: self.adapted.key,

@@ -100,7 +100,7 @@ impl InputStaging {
             ..StepArgs::default()
         };
         let mut all = SentTokens { args, tilings };
-        writer.turns_and_spans(inputs, 0..inputs.ids.len(), &mut all.args);
+        writer.rope_offsets_and_spans(inputs, 0..inputs.ids.len(), &mut all.args);
         let mut kept = all;
         if args.n_outputs < args.n {
             let outputs = inputs.outputs.iter().map(|&t| t as usize);
@@ -109,7 +109,7 @@ impl InputStaging {
             kept.args.positions = writer.array();
             outputs.clone().for_each(|t| writer.put(inputs.positions[t].to_le_bytes()));
             kept.args.slots = writer.words(&self.kept_slots);
-            writer.turns_and_spans(inputs, outputs, &mut kept.args);
+            writer.rope_offsets_and_spans(inputs, outputs, &mut kept.args);
             kept.tilings = writer.tilings(&self.kept_slots, &self.tile_tokens);
             kept.args.n = args.n_outputs;
         }
@@ -136,7 +136,7 @@ impl InputStaging {
 pub struct Padded {
     ids: [u32; SMALL_BATCH_ROWS],
     positions: [u32; SMALL_BATCH_ROWS],
-    turns: [[u32; 3]; SMALL_BATCH_ROWS],
+    rope_positions: [[u32; 3]; SMALL_BATCH_ROWS],
     spans: [[u32; 2]; SMALL_BATCH_ROWS],
     /// Indices of the sequences, equal to the indices of the outputs.
     numbers: [u32; SMALL_BATCH_ROWS],
@@ -146,11 +146,11 @@ impl Padded {
     pub fn new(inputs: &StepInputs) -> Padded {
         let numbers = std::array::from_fn(|i| i as u32);
         let (ids, positions) = ([0; SMALL_BATCH_ROWS], [0; SMALL_BATCH_ROWS]);
-        let (turns, spans) = ([[0; 3]; SMALL_BATCH_ROWS], [[0; 2]; SMALL_BATCH_ROWS]);
-        let mut padded = Padded { ids, positions, turns, spans, numbers };
+        let (rope_positions, spans) = ([[0; 3]; SMALL_BATCH_ROWS], [[0; 2]; SMALL_BATCH_ROWS]);
+        let mut padded = Padded { ids, positions, rope_positions, spans, numbers };
         padded.ids[..inputs.ids.len()].copy_from_slice(inputs.ids);
         padded.positions[..inputs.positions.len()].copy_from_slice(inputs.positions);
-        padded.turns[..inputs.turns.len()].copy_from_slice(inputs.turns);
+        padded.rope_positions[..inputs.rope_positions.len()].copy_from_slice(inputs.rope_positions);
         padded.spans[..inputs.spans.len()].copy_from_slice(inputs.spans);
         padded
     }
@@ -162,7 +162,7 @@ impl Padded {
             positions: &self.positions[..rows],
             sequences: &self.numbers[..rows],
             outputs: &self.numbers[..rows],
-            turns: if inputs.turns.is_empty() { &[] } else { &self.turns[..rows] },
+            rope_positions: if inputs.rope_positions.is_empty() { &[] } else { &self.rope_positions[..rows] },
             spans: if inputs.spans.is_empty() { &[] } else { &self.spans[..rows] },
             ..*inputs
         }
@@ -170,16 +170,21 @@ impl Padded {
 }
 
 /// Returns a token's M-RoPE positions minus its position, which the device advances itself.
-pub fn turns_ahead(inputs: &StepInputs, token: usize) -> [u32; 3] {
-    inputs.turns[token].map(|turn| turn.wrapping_sub(inputs.positions[token]))
+pub fn rope_offsets(inputs: &StepInputs, token: usize) -> [u32; 3] {
+    inputs.rope_positions[token].map(|position| position.wrapping_sub(inputs.positions[token]))
 }
 
 impl Writer<'_> {
     /// Writes the M-RoPE positions and spans of some tokens if the step has them.
-    fn turns_and_spans(&mut self, inputs: &StepInputs, tokens: impl Iterator<Item = usize> + Clone, to: &mut StepArgs) {
-        if !inputs.turns.is_empty() {
-            to.turns = self.array();
-            tokens.clone().flat_map(|t| turns_ahead(inputs, t)).for_each(|turn| self.put(turn.to_le_bytes()));
+    fn rope_offsets_and_spans(
+        &mut self,
+        inputs: &StepInputs,
+        tokens: impl Iterator<Item = usize> + Clone,
+        to: &mut StepArgs,
+    ) {
+        if !inputs.rope_positions.is_empty() {
+            to.rope_offsets = self.array();
+            tokens.clone().flat_map(|t| rope_offsets(inputs, t)).for_each(|offset| self.put(offset.to_le_bytes()));
         }
         if !inputs.spans.is_empty() {
             to.spans = self.array();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::inputs::{Sent, turns_ahead};
+use super::inputs::{Sent, rope_offsets};
 use super::launch::{Current, Event, PinnedBuffer, Stream};
 use super::lower::{Answers, StepShape};
 use super::sequence::KvView;
@@ -140,7 +140,7 @@ impl Flight {
 pub struct LastTokens {
     /// Per token: position, M-RoPE offset, span and sequence; empty if not all tokens were outputs.
     positions: Vec<u32>,
-    turns: Vec<[u32; 3]>,
+    rope_offsets: Vec<[u32; 3]>,
     spans: Vec<[u32; 2]>,
     slots: Vec<u32>,
     caches: Vec<KvView>,
@@ -150,7 +150,7 @@ impl LastTokens {
     pub fn new(max_outputs: usize) -> Result<LastTokens> {
         Ok(LastTokens {
             positions: try_vec("outputs", max_outputs)?,
-            turns: try_vec("outputs", max_outputs)?,
+            rope_offsets: try_vec("outputs", max_outputs)?,
             spans: try_vec("outputs", max_outputs)?,
             slots: try_vec("outputs", max_outputs)?,
             caches: Vec::new(),
@@ -159,12 +159,12 @@ impl LastTokens {
 
     pub fn set(&mut self, inputs: &StepInputs, caches: Vec<KvView>) {
         self.positions.clear();
-        self.turns.clear();
+        self.rope_offsets.clear();
         self.spans.clear();
         self.slots.clear();
         if inputs.outputs.len() == inputs.ids.len() {
             self.positions.extend_from_slice(inputs.positions);
-            self.turns.extend((0..inputs.turns.len()).map(|t| turns_ahead(inputs, t)));
+            self.rope_offsets.extend((0..inputs.rope_positions.len()).map(|t| rope_offsets(inputs, t)));
             self.spans.extend_from_slice(inputs.spans);
             self.slots.extend_from_slice(inputs.sequences);
         }
@@ -177,7 +177,7 @@ impl LastTokens {
         inputs.ids.iter().all(|id| *id == CHOSEN_BEFORE)
             && inputs.outputs.len() == inputs.ids.len()
             && inputs.positions.iter().copied().eq(self.positions.iter().map(|position| position + 1))
-            && (0..inputs.turns.len()).map(|t| turns_ahead(inputs, t)).eq(self.turns.iter().copied())
+            && (0..inputs.rope_positions.len()).map(|t| rope_offsets(inputs, t)).eq(self.rope_offsets.iter().copied())
             && inputs.spans == self.spans
             && inputs.sequences == self.slots
             && caches.len() == self.caches.len()

@@ -35,7 +35,7 @@ pub struct DeviceRope {
     /// `[pairs]` bytes, or null.
     pub axes: Address,
     pub magnitude: f32,
-    pub behind: u32,
+    pub position_offset: u32,
 }
 
 /// Matrices, vectors and rotary tables on a device, by their handles.
@@ -165,7 +165,7 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         inv_freq: base + *offset as Address,
         axes: if rope.axes.is_empty() { 0 } else { base + (*offset + 8 * rope.inv_freq.len()) as Address },
         magnitude: rope.magnitude,
-        behind: rope.behind,
+        position_offset: rope.position_offset,
     };
     Ok(DeviceWeights {
         matrices: layout.matrices.iter().zip(bounds).map(|(l, bound)| matrix(l, base, bound)).collect(),

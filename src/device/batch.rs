@@ -17,7 +17,8 @@ impl Batch<'_, '_> {
     /// Fails if the batch is inconsistent, or does not fit the program or `limits`. `follows`: true if the executor
     /// accepts `CHOSEN_BEFORE`.
     pub fn check(&self, program: &Program, limits: StepLimits, follows: bool) -> Result<()> {
-        let StepInputs { ids, positions, sequences: numbers, outputs, rules, media, turns, spans, .. } = self.inputs;
+        let StepInputs { ids, positions, sequences: numbers, outputs, rules, media, rope_positions, spans, .. } =
+            self.inputs;
         let (n, n_outputs) = (ids.len(), outputs.len());
         let StepLimits { max_tokens, max_outputs } = limits;
         if n == 0 || n > max_tokens || n_outputs > max_outputs || self.sequences.len() > max_tokens {
@@ -32,10 +33,10 @@ impl Batch<'_, '_> {
                 "a step has {n} ids, {positions} positions and {numbers} sequence numbers; they must be equally many"
             )));
         }
-        if [turns.len(), spans.len()].iter().any(|len| ![0, n].contains(len)) {
+        if [rope_positions.len(), spans.len()].iter().any(|len| ![0, n].contains(len)) {
             return Err(Error::invalid(format!(
                 "a step has {n} ids, {} rotary positions and {} spans; the last two must be 0 or equally many",
-                turns.len(),
+                rope_positions.len(),
                 spans.len()
             )));
         }

@@ -33,13 +33,13 @@ impl Run {
     }
 
     /// Returns the M-RoPE position (time, row, column) of the row at `place`, if the run begins at position `at`.
-    fn turn(&self, at: u32, place: usize) -> [u32; 3] {
+    fn rope_position(&self, at: u32, place: usize) -> [u32; 3] {
         let i = self.first + place - self.place;
         match self.media.kind {
             MediaKind::Image | MediaKind::Video => {
                 let (columns, of_pair) = (self.media.layout.columns.max(1), self.media.rows_of_pair());
                 let (time, i) = (self.media.layout.times.get(i / of_pair).copied().unwrap_or(0), i % of_pair);
-                [time, (i / columns) as u32, (i % columns) as u32].map(|turn| at.saturating_add(turn))
+                [time, (i / columns) as u32, (i % columns) as u32].map(|offset| at.saturating_add(offset))
             }
             MediaKind::Audio | MediaKind::Text | MediaKind::Vector => [at + (place - self.place) as u32; 3],
         }
@@ -230,7 +230,7 @@ impl Runs {
 
     /// Appends the M-RoPE positions (time, row, column) of some places. An image takes as many positions as its longer
     /// side has rows.
-    pub fn turns(&self, places: Range<usize>, out: &mut Vec<[u32; 3]>) {
+    pub fn rope_positions(&self, places: Range<usize>, out: &mut Vec<[u32; 3]>) {
         // The next place, and its position.
         let (mut next, mut at) = (0, 0);
         let text = |from: usize, to: usize, at: usize, out: &mut Vec<[u32; 3]>| {
@@ -241,7 +241,7 @@ impl Runs {
             text(next, run.place, at, out);
             at += run.place - next;
             let seen = run.place.max(places.start)..run.end().min(places.end);
-            out.extend(seen.map(|place| run.turn(at as u32, place)));
+            out.extend(seen.map(|place| run.rope_position(at as u32, place)));
             (next, at) = (run.end(), at + run.positions());
         }
         text(next, usize::MAX, at, out);

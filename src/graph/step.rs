@@ -34,7 +34,7 @@ pub struct StepInputs<'a> {
     /// The values of each media row (id `MEDIA_ROW`), in order.
     pub media: &'a [&'a [f32]],
     /// `[n]`, M-RoPE position (time, row, column) of each token; empty: its position.
-    pub turns: &'a [[u32; 3]],
+    pub rope_positions: &'a [[u32; 3]],
     /// `[n]`, attention span of each token: first position, and the one after the last, within the step; empty: no
     /// spans.
     pub spans: &'a [[u32; 2]],

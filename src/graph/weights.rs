@@ -70,7 +70,7 @@ pub struct Rope {
     /// Scale of sine and cosine (YaRN, LongRoPE), otherwise 1.
     pub magnitude: f32,
     /// Number subtracted from each position, down to 0.
-    pub behind: u32,
+    pub position_offset: u32,
 }
 
 /// All weights of a model on a device; each list is indexed by its handles.

@@ -189,7 +189,7 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
     if !magnitude.is_finite() || !inv_freq.iter().all(|f| f.is_finite()) {
         return Err(Error::unsupported(format!("the rotary scaling {:?} gives no finite angle", config.scaling)));
     }
-    Ok(Rope { pairs: config.pairs, inv_freq, axes, magnitude, behind: 0 })
+    Ok(Rope { pairs: config.pairs, inv_freq, axes, magnitude, position_offset: 0 })
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ DEVICE u32 fma_halves(u32 a, u32 b, u32 c) {
     return (u32)shim::fma_half((u16)(a >> 16), (u16)(b >> 16), (u16)(c >> 16)) << 16 | shim::fma_half((u16)a, (u16)b, (u16)c);
 }
 DEVICE float max_magnitude(float a, float b) { return std::isnan(a) ? a : std::isnan(b) ? b : fmaxf(fabsf(a), fabsf(b)); }
-DEVICE void sincos_half_turns(float x, float& sine, float& cosine) {
+DEVICE void sincos_pi(float x, float& sine, float& cosine) {
     sine = (float)sin(M_PI * x);
     cosine = (float)cos(M_PI * x);
 }

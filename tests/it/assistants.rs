@@ -147,7 +147,7 @@ fn logits_are_those_of_the_owners_code() {
             let inputs = StepInputs {
                 ids: &[token],
                 positions: &[known as u32 - 1],
-                turns: &[[known as u32; 3]],
+                rope_positions: &[[known as u32; 3]],
                 sequences: &[0],
                 outputs: &[0],
                 ..Default::default()

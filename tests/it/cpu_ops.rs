@@ -351,10 +351,10 @@ fn rotary_embedding() {
         [(RopePairs::Halves, 5), (RopePairs::Halves, 3), (RopePairs::Adjacent, 5), (RopePairs::Adjacent, 4)]
     {
         let inv_freq: Vec<f64> = (0..n_pairs).map(|i| 0.9f64.powi(i * i)).collect();
-        let turn = Rope { pairs, inv_freq, axes: vec![], magnitude: 1.25, behind: 0 };
+        let rotation = Rope { pairs, inv_freq, axes: vec![], magnitude: 1.25, position_offset: 0 };
         let mut model = Model::new(LAYER);
-        model.rope(Rope { pairs, inv_freq: vec![1.0; 5], axes: vec![], magnitude: 1.0, behind: 0 });
-        let table = model.rope(turn.clone());
+        model.rope(Rope { pairs, inv_freq: vec![1.0; 5], axes: vec![], magnitude: 1.0, position_offset: 0 });
+        let table = model.rope(rotation.clone());
         let [q, k, alone] = model.tensors([60, 20, 60]);
         let rope = RopeChoice { table, long: None };
         let model = model.finish(vec![
@@ -364,8 +364,8 @@ fn rotary_embedding() {
         for n in COUNTS {
             let (vq, vk) = (values(n * 60, 1), values(n * 20, 2));
             let got = run(&model, n, &[(q, &vq), (k, &vk), (alone, &vq)], &[q, k, alone]);
-            assert_near("q", &got[0], &rotated(&vq, 6, 10, 20, &turn), 1e-6);
-            assert_near("k", &got[1], &rotated(&vk, 2, 10, 20, &turn), 1e-6);
+            assert_near("q", &got[0], &rotated(&vq, 6, 10, 20, &rotation), 1e-6);
+            assert_near("k", &got[1], &rotated(&vk, 2, 10, 20, &rotation), 1e-6);
             assert!(got[2] == got[0], "q without k");
         }
     }
@@ -378,7 +378,7 @@ fn caches_above_a_bound_turn_by_the_long_table() {
         inv_freq: (0..5).map(|i| base.powi(-i)).collect(),
         axes: vec![],
         magnitude: base as f32,
-        behind: 0,
+        position_offset: 0,
     };
     let mut model = Model::new(LAYER);
     let (short, long) = (model.rope(table(1.5)), model.rope(table(2.5)));
@@ -1025,11 +1025,11 @@ fn heads_are_joined_and_activations_are_cut_and_picked() {
 }
 
 #[test]
-fn the_end_of_each_head_turns() {
+fn rope_of_the_end_of_each_head() {
     for pairs in [RopePairs::Halves, RopePairs::Adjacent] {
-        let turn = Rope { pairs, inv_freq: vec![1.0, 0.3, 0.1], axes: vec![], magnitude: 1.5, behind: 0 };
+        let rotation = Rope { pairs, inv_freq: vec![1.0, 0.3, 0.1], axes: vec![], magnitude: 1.5, position_offset: 0 };
         let mut model = Model::new(LAYER);
-        let table = model.rope(turn.clone());
+        let table = model.rope(rotation.clone());
         let [q] = model.tensors([40]);
         let rope = RopeChoice { table, long: None };
         let model = model.finish(vec![Op::Rope { rope, head_dim: 10, first: 4, q, k: None }]);
@@ -1037,9 +1037,8 @@ fn the_end_of_each_head_turns() {
             let vq = values(n * 40, 1);
             let got = run(&model, n, &[(q, &vq)], &[q]);
             let ends: Vec<f32> = vq.chunks(10).flat_map(|head| head[4..].to_vec()).collect();
-            let turned = rotated(&ends, 4, 6, 20, &turn);
-            let expected =
-                vq.chunks(10).zip(turned.chunks(6)).flat_map(|(head, end)| [&wide(&head[..4]), end].concat());
+            let ends = rotated(&ends, 4, 6, 20, &rotation);
+            let expected = vq.chunks(10).zip(ends.chunks(6)).flat_map(|(head, end)| [&wide(&head[..4]), end].concat());
             assert_near("ends of heads", &got[0], &expected.collect::<Vec<f64>>(), 1e-6);
         }
     }

@@ -1749,7 +1749,7 @@ fn ops_agree_with_the_cpu(target: &Target) {
         // The first positions end no group.
         ("groups of positions", &[24; 3], &|o, i| vec![o.add(i[2], o.pool(i[0], i[1], 4), 1.0)]),
         ("groups of positions that overlap", &[40, 40, 20], &|o, i| vec![o.add(i[2], o.pool(i[0], i[1], 3), 1.0)]),
-        ("turns by positions before", &[Q, KV], &|o, i| vec![o.rope(3, None, i[0], Some(i[1])), i[1]]),
+        ("RoPE by positions before", &[Q, KV], &|o, i| vec![o.rope(3, None, i[0], Some(i[1])), i[1]]),
         ("attention to chosen positions", &[120, 3, 40, Q, KV, KV], &|o, i| {
             let among = o.select(6, [i[0], i[1], i[2]], Groups::One, 5);
             let by = |a| Attend { among: Some(among), sinks: Some(Vector(7)), softcap: 2.0, ..a };
@@ -1867,7 +1867,7 @@ fn case_weights(matrices: &[Matrix]) -> Weights<'_> {
     ];
     let rope_of = |(pairs, axes, behind): (RopePairs, Vec<u8>, u32)| {
         let inv_freq = inv_freq(10_000.0, if axes.is_empty() { 8 } else { 2 * axes.len() });
-        Rope { pairs, inv_freq, axes, magnitude: 1.25, behind }
+        Rope { pairs, inv_freq, axes, magnitude: 1.25, position_offset: behind }
     };
     Weights {
         matrices: matrices.iter().map(|s| s as &dyn MatrixSource).collect(),
@@ -2090,7 +2090,7 @@ fn attention_to_one_token_has_the_bits_of_one_among_others() {
                 inv_freq: inv_freq(10_000.0, head_dim - 4),
                 axes: vec![],
                 magnitude: 1.25,
-                behind: 0,
+                position_offset: 0,
             }];
             let weights = Weights { vectors, ropes, ..Weights::default() };
             program.check(&weights).unwrap();

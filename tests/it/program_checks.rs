@@ -116,7 +116,8 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let (v3, _) = model.vector(3, 1);
     let (of_heads, _) = model.vector(6, 1);
     let places = model.places((0..HIDDEN).map(|i| i % 21));
-    let plain = Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], axes: vec![], magnitude: 1.0, behind: 0 };
+    let plain =
+        Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], axes: vec![], magnitude: 1.0, position_offset: 0 };
     let table = model.rope(plain.clone());
     let [few, beyond] = [vec![0, 1], vec![0, 1, 2, 3, 0, 0]].map(|axes| model.rope(Rope { axes, ..plain.clone() }));
     let widths = [HIDDEN, HIDDEN, 60, 60, 20, 20, 1, 6];

@@ -155,7 +155,7 @@ const FAULTS: [(&[&CStr], usize, i32); 54] = [
     (&[c"hadamard_heads"], offset_of!(HadamardArgs, heads), -1),
     (&[c"choose_keys"], offset_of!(SelectArgs, heads), -1),
     (&[c"pool"], offset_of!(PoolArgs, size), -1),
-    (&[c"heads"], offset_of!(HeadsArgs, behind), -1),
+    (&[c"heads"], offset_of!(HeadsArgs, position_offset), -1),
     (&[c"adapt"], offset_of!(AdaptArgs, n), -1),
     (&[c"join"], offset_of!(JoinArgs, part), -1),
     (&[c"project_heads"], offset_of!(ProjectHeadsArgs, cols), -1),
@@ -180,7 +180,7 @@ const FAULTS: [(&[&CStr], usize, i32); 54] = [
     (&[c"attend_among"], offset_of!(AttendArgs, sums), 4),
     (&[c"adjust", c"weigh", c"keep"], offset_of!(ChooseArgs, states), 24),
     (&[c"embed"], offset_of!(EmbedArgs, media), shim::NULL),
-    (&[c"heads"], offset_of!(HeadsArgs, step.turns), shim::NULL),
+    (&[c"heads"], offset_of!(HeadsArgs, step.rope_offsets), shim::NULL),
     (&[c"attend_64", c"attend_prompt_64"], offset_of!(AttendArgs, step.spans), shim::NULL),
     (&[c"attend_among"], offset_of!(AttendArgs, among), shim::NULL),
     (&[c"attend_among"], offset_of!(AttendArgs, sums_before), shim::NULL),
@@ -198,7 +198,7 @@ fn of_pictures() -> (Program, Weights<'static>) {
     b.push(Op::AddMedia { x: out, part: 1 });
     let inv_freq = (0..32).map(|i| 0.9f64.powi(i)).collect();
     let axes = (0..32).map(|i| i % 3).collect();
-    let rope = Rope { pairs: RopePairs::Halves, inv_freq, axes, magnitude: 1.0, behind: 0 };
+    let rope = Rope { pairs: RopePairs::Halves, inv_freq, axes, magnitude: 1.0, position_offset: 0 };
     (b.finish(0, &[q, k, v, out]), Weights { ropes: vec![rope], ..Weights::default() })
 }
 
@@ -228,7 +228,7 @@ fn of_sparse() -> (Program, Weights<'static>) {
     let values = |n: usize| (0..n).map(|i| (i * 37 % 64) as f32 / 32.0 - 1.0).collect::<Vec<f32>>();
     let table: &Matrix = Box::leak(Box::new(Matrix::new(quant::Q8_0, 97, 32, &values(97 * 32))));
     let inv_freq = (0..22).map(|i| 0.9f64.powi(i)).collect();
-    let rope = Rope { pairs: RopePairs::Adjacent, inv_freq, axes: vec![], magnitude: 1.0, behind: 2 };
+    let rope = Rope { pairs: RopePairs::Adjacent, inv_freq, axes: vec![], magnitude: 1.0, position_offset: 2 };
     let of = Weights { matrices: vec![table], vectors: vec![values(3 * 40)], ropes: vec![rope] };
     (b.finish(0, &[iq, weights, ik, among, q, k, far_k, sums, out, ngrams, gate, x, pooled]), of)
 }

@@ -340,12 +340,12 @@ impl CpuExecutor {
     }
 
     fn rotate(&mut self, table: RopeTable, dim: usize, first: usize, q: TensorId, k: Option<TensorId>) -> Result<()> {
-        let CpuExecutor { backend, team: open, tensors, angles, positions, turns, .. } = self;
+        let CpuExecutor { backend, team: open, tensors, angles, positions, rope_positions, .. } = self;
         let (angles, rope) = (&mut angles[table.0 as usize], &backend.ropes[table.0 as usize]);
         if rope.inv_freq.is_empty() {
             return Ok(());
         }
-        angles.compute(rope, positions, turns);
+        angles.compute(rope, positions, rope_positions);
         let (isa, angles) = (backend.isa, &*angles);
         let rotate = |t: usize, q: &mut [f32], k: &mut [f32]| {
             for head in q.chunks_exact_mut(dim).chain(k.chunks_exact_mut(dim)) {
@@ -427,7 +427,7 @@ impl CpuExecutor {
             self.angles.iter_mut().for_each(Angles::clear);
         }
         [&mut self.positions, &mut self.slots].into_iter().for_each(|rows| keep(rows, inputs.outputs));
-        keep(&mut self.turns, inputs.outputs);
+        keep(&mut self.rope_positions, inputs.outputs);
         keep(&mut self.spans, inputs.outputs);
         self.adapted.keep(&self.slots, |slot| adapters(sequences, slot));
         self.tensors.n = m;

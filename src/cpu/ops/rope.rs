@@ -31,17 +31,17 @@ impl Angles {
 
     /// Computes the angles of the positions, or of the M-RoPE positions if any, unless already computed. The table must
     /// have at least one frequency.
-    pub fn compute(&mut self, rope: &Rope, positions: &[u32], turns: &[[u32; 3]]) {
+    pub fn compute(&mut self, rope: &Rope, positions: &[u32], rope_positions: &[[u32; 3]]) {
         if self.made {
             return;
         }
         self.made = true;
         let tokens = self.cos.chunks_exact_mut(self.width).zip(self.sin.chunks_exact_mut(self.width));
         for (t, ((cos, sin), &position)) in tokens.zip(positions).enumerate() {
-            let turn = turns.get(t).copied().unwrap_or([position; 3]);
+            let rotary = rope_positions.get(t).copied().unwrap_or([position; 3]);
             for (i, &inv_freq) in rope.inv_freq.iter().enumerate() {
                 let axis = rope.axes.get(i).map_or(0, |axis| usize::from(*axis));
-                let (s, c) = libm::sincos(f64::from(turn[axis].saturating_sub(rope.behind)) * inv_freq);
+                let (s, c) = libm::sincos(f64::from(rotary[axis].saturating_sub(rope.position_offset)) * inv_freq);
                 let (s, c) = ((s * f64::from(rope.magnitude)) as f32, (c * f64::from(rope.magnitude)) as f32);
                 match rope.pairs {
                     RopePairs::Halves => (cos[i], sin[i]) = (c, s),

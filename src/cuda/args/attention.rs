@@ -35,7 +35,7 @@ pub struct HeadsArgs {
     /// Bits: norm weights differ by head, for q (1), for k (2).
     pub own_norms: u32,
     /// Subtracted from each rotary position, down to 0.
-    pub behind: u32,
+    pub position_offset: u32,
     pub pad: u32,
     pub layer: KvPlace,
 }

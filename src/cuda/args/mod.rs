@@ -214,7 +214,7 @@ pub struct StepArgs {
     /// `[n, media_width]`, media rows, or null: no token is a media row.
     pub media: ConstPtr<f32>,
     /// `[n, 3]`, M-RoPE positions (time, row, column) of each token minus its position, or null: zeros.
-    pub turns: ConstPtr<u32>,
+    pub rope_offsets: ConstPtr<u32>,
     /// `[n, 2]`, the first position of each token's span and the position after its last, or null: no spans.
     pub spans: ConstPtr<u32>,
     /// Number of tokens.

@@ -3,8 +3,8 @@
 //! Relies on `fuse` for the ops that a launch combines.
 
 use crate::cuda::args::{
-    self, ATTEND_ROWS, ATTEND_WARPS, AttendAloneArgs, AttendArgs, GroupKind, HeadsArgs, PROMPT_TOKENS, SELECT_KEYS,
-    SelectArgs, StepArgs, HadamardArgs,
+    self, ATTEND_ROWS, ATTEND_WARPS, AttendAloneArgs, AttendArgs, GroupKind, HadamardArgs, HeadsArgs, PROMPT_TOKENS,
+    SELECT_KEYS, SelectArgs, StepArgs,
 };
 use crate::cuda::inputs::Tiling;
 use crate::cuda::launch::CudaKernel;
@@ -51,7 +51,7 @@ impl Lowering<'_> {
             value_dim: ops.store.map_or(0, |(layer, _)| program.kv_layers[layer.0 as usize].value_dim) as u32,
             store: u32::from(ops.store.is_some()),
             own_norms: own(ops.q_norm) + 2 * own(ops.k_norm),
-            behind: 0,
+            position_offset: 0,
             pad: 0,
             layer: ops.store.map(|(layer, _)| self.kv_places[layer.0 as usize]).unwrap_or_default(),
         };
@@ -63,7 +63,7 @@ impl Lowering<'_> {
             let rope = weights.rope(table);
             (args.inv_freq, args.axes, args.n_pairs) = (rope.inv_freq, rope.axes, rope.pairs as u32);
             args.adjacent = u32::from(rope.order == RopePairs::Adjacent);
-            (args.magnitude, args.behind) = (rope.magnitude, rope.behind);
+            (args.magnitude, args.position_offset) = (rope.magnitude, rope.position_offset);
         }
         args
     }

@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::adapted::Adapted;
 use super::args::{
     self, ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GEMV_ROWS, GEMV_THREADS, GluArgs, HalvesArgs, KeepRowsArgs,
-    KvPlace, MAX_SEGMENTS, Modification, NormArgs, PrepareArgs, ProjectArgs, SMALL_BATCH_ROWS, SMALL_BATCH_CHUNK,
+    KvPlace, MAX_SEGMENTS, Modification, NormArgs, PrepareArgs, ProjectArgs, SMALL_BATCH_CHUNK, SMALL_BATCH_ROWS,
     Segment, WARP,
 };
 use super::device::{CudaDevice, CudaModel};
@@ -60,7 +60,7 @@ pub struct StepShape {
     /// The largest RoPE context-length bound below the capacity of the caches.
     pub longer_than: Option<usize>,
     /// True if the step has M-RoPE positions.
-    pub turns: bool,
+    pub has_rope_positions: bool,
     /// True if tokens have spans.
     pub spans: bool,
     /// True if tokens of one sequence must be computed as in separate steps: `StepInputs::separate`.

@@ -323,7 +323,8 @@ impl Case {
             u64::from(device.is_deterministic()) + 2 * u64::from(device.optional_kernel().is_some()),
         );
         let shapes: Vec<_> = self.matrices.iter().chain(&self.factors).map(|m| (m.dtype, m.rows, m.cols)).collect();
-        let pairs: Vec<_> = self.ropes.iter().map(|r| (r.pairs, r.inv_freq.len(), r.axes.len(), r.behind)).collect();
+        let pairs: Vec<_> =
+            self.ropes.iter().map(|r| (r.pairs, r.inv_freq.len(), r.axes.len(), r.position_offset)).collect();
         let Program { ops, tensors, kv_layers, recurrent, .. } = &*self.program;
         hash.write(
             format!("{ops:?} {tensors:?} {kv_layers:?} {recurrent:?} {shapes:?} {pairs:?} {types:?}").as_bytes(),
@@ -538,9 +539,9 @@ fn step(
         let [start, end] = [first[*s as usize] as u32, (first[*s as usize] + counts[*s as usize]) as u32];
         if *p == start || *p + 1 == end { [*p, *p + 1] } else { [start + 1, end - 1] }
     };
-    let (mut turns, mut spans): (Vec<[u32; 3]>, Vec<[u32; 2]>) = (Vec::new(), Vec::new());
+    let (mut rope_positions, mut spans): (Vec<[u32; 3]>, Vec<[u32; 2]>) = (Vec::new(), Vec::new());
     if has_picture {
-        turns.extend(positions.iter().map(|p| [*p, p + 3, p / 2]));
+        rope_positions.extend(positions.iter().map(|p| [*p, p + 3, p / 2]));
         spans.extend(numbers.iter().zip(&positions).map(span));
     }
     let outputs: Vec<u32> = (0..n as u32).step_by(2).filter(|_| case.keeps()).collect();
@@ -550,7 +551,7 @@ fn step(
         sequences: &numbers,
         outputs: &outputs,
         media: &media,
-        turns: &turns,
+        rope_positions: &rope_positions,
         spans: &spans,
         ..Default::default()
     };

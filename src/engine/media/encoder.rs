@@ -412,7 +412,12 @@ impl Encoding {
         let each = encoder.state_len(inputs.n, blocks);
         if first.state != StageState::Done {
             let written = [&inputs.patches[..], &inputs.places[..], &inputs.queries[..]];
-            let of_step = StageInputs { n: inputs.n, written: &written, turns: &inputs.turns, spans: &inputs.spans };
+            let of_step = StageInputs {
+                n: inputs.n,
+                written: &written,
+                rope_positions: &inputs.rope_positions,
+                spans: &inputs.spans,
+            };
             if !first.advance(&encoder.encoder, sequence, of_step, budget)? {
                 return Ok(false);
             }

@@ -40,7 +40,7 @@ pub struct StageInputs<'a> {
     pub n: usize,
     /// Values of the activations that the host writes, in the order of `Stage::inputs`.
     pub written: &'a [&'a [f32]],
-    pub turns: &'a [[u32; 3]],
+    pub rope_positions: &'a [[u32; 3]],
     pub spans: &'a [[u32; 2]],
 }
 
@@ -66,10 +66,10 @@ impl StageExecutor {
         inputs: StageInputs,
         budget: &StepBudget,
     ) -> Result<bool> {
-        let StageInputs { n, written, turns, spans } = inputs;
+        let StageInputs { n, written, rope_positions, spans } = inputs;
         let StageExecutor { executor, state, ids, positions } = self;
         let (ids, positions) = (&ids[..n], &positions[..n]);
-        let inputs = StepInputs { ids, positions, sequences: ids, turns, spans, ..Default::default() };
+        let inputs = StepInputs { ids, positions, sequences: ids, rope_positions, spans, ..Default::default() };
         let mut batch = Batch { inputs, sequences: &mut [sequence] };
         if *state == StageState::Fresh {
             executor.begin(&mut batch, executor.ops())?;

@@ -71,7 +71,7 @@ pub struct Network {
     /// Maximum number of prompt tokens in a step that also decodes.
     pub mixed_prefill_tokens: usize,
     /// True if the network uses M-RoPE: positions in time, row and column.
-    pub has_turns: bool,
+    pub has_rope_positions: bool,
     /// True if the rows of an image attend to each other in both directions.
     pub is_mutual: bool,
     /// True if the network has no weights for media rows.
@@ -146,7 +146,7 @@ impl Network {
         };
         network.states.check(&network.weights())?;
         let hidden = network.hyper.hidden;
-        let has_turns = network.weights().ropes.iter().any(|rope| !rope.axes.is_empty());
+        let has_rope_positions = network.weights().ropes.iter().any(|rope| !rope.axes.is_empty());
         let traits = network.hyper.traits;
         let is_mutual = traits.mutual_media;
         let backend = Backend::load(&program, &network.weights(), &runtime.pool, &load, &mut report)
@@ -185,7 +185,7 @@ impl Network {
                 0 => PROMPT_TOKENS_BESIDE,
                 n => n.min(limits.max_tokens),
             },
-            has_turns,
+            has_rope_positions,
             is_mutual,
             text_alone: traits.text_alone,
             fills_texts: traits.fills_texts,

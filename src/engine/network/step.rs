@@ -27,7 +27,7 @@ pub struct Step {
     outputs: Vec<u32>,
     /// The media rows among the tokens, and the inputs derived from them; empty without media.
     media: Vec<(Arc<Media>, Range<usize>)>,
-    turns: Vec<[u32; 3]>,
+    rope_positions: Vec<[u32; 3]>,
     spans: Vec<[u32; 2]>,
     /// True if each token must have the results of a single-token step: `StepInputs::separate`.
     pub separate: bool,
@@ -46,7 +46,7 @@ impl Step {
         let list = || try_vec("the inputs of a step", max_tokens);
         let (ids, positions, numbers, outputs) = (list()?, list()?, list()?, list()?);
         let lanes = try_vec("the inputs of a step", max_tokens)?;
-        let (media, turns, spans) = Default::default();
+        let (media, rope_positions, spans) = Default::default();
         let ([separate, only_reads, begun], busy) = ([false; 3], Duration::ZERO);
         Ok(Step {
             executor,
@@ -56,7 +56,7 @@ impl Step {
             numbers,
             outputs,
             media,
-            turns,
+            rope_positions,
             spans,
             separate,
             only_reads,
@@ -71,7 +71,7 @@ impl Step {
         self.ids.clear();
         self.lanes.clear();
         self.media.clear();
-        self.turns.clear();
+        self.rope_positions.clear();
         self.spans.clear();
         self.separate = false;
         self.only_reads = false;
@@ -90,17 +90,17 @@ impl Step {
         self
     }
 
-    /// Adds the media inputs for the tokens added last, which begin at `first` of the sequence. `has_turns`: the
-    /// network uses M-RoPE.
-    pub fn see(&mut self, runs: &Runs, first: usize, has_turns: bool) -> Result<()> {
+    /// Adds the media inputs for the tokens added last, which begin at `first` of the sequence. `has_rope_positions`:
+    /// the network uses M-RoPE.
+    pub fn see(&mut self, runs: &Runs, first: usize, has_rope_positions: bool) -> Result<()> {
         let n = self.lanes.last().map_or(0, |[n, _]| *n);
         let (before, places) = (self.ids.len() - n, first..first + n);
         let most = self.ids.capacity();
         let out_of_memory = |_| Error::OutOfMemory { what: "the inputs of a step", bytes: 0 };
-        if has_turns && runs.begin() < places.end {
-            self.turns.try_reserve(most).map_err(out_of_memory)?;
-            self.turns.resize(before, BY_POSITION);
-            runs.turns(places.clone(), &mut self.turns);
+        if has_rope_positions && runs.begin() < places.end {
+            self.rope_positions.try_reserve(most).map_err(out_of_memory)?;
+            self.rope_positions.resize(before, BY_POSITION);
+            runs.rope_positions(places.clone(), &mut self.rope_positions);
         }
         if runs.has_spans(places.clone()) {
             self.spans.try_reserve(most).map_err(out_of_memory)?;
@@ -174,7 +174,7 @@ impl Step {
         if is_fresh {
             self.place(sequences)?;
         }
-        let Step { executor, ids, positions, numbers, outputs, turns, spans, .. } = self;
+        let Step { executor, ids, positions, numbers, outputs, rope_positions, spans, .. } = self;
         let rules = if is_fresh { rules } else { &[] };
         let mut media: Vec<&[f32]> = Vec::new();
         if !self.media.is_empty() {
@@ -183,7 +183,8 @@ impl Step {
         }
         let media = &media;
         let separate = self.separate;
-        let inputs = StepInputs { ids, positions, sequences: numbers, outputs, rules, media, turns, spans, separate };
+        let inputs =
+            StepInputs { ids, positions, sequences: numbers, outputs, rules, media, rope_positions, spans, separate };
         let mut batch = Batch { inputs, sequences };
         if is_fresh {
             executor.begin(&mut batch, ops)?;
@@ -205,7 +206,7 @@ impl Step {
             }
             let mut first = sequence.len() + ahead;
             if self.only_reads {
-                self.turns.push([first as u32; 3]);
+                self.rope_positions.push([first as u32; 3]);
                 first =
                     first.checked_sub(1).ok_or_else(|| Error::invalid("a draft needs a cache that is not empty"))?;
             } else {
@@ -216,10 +217,11 @@ impl Step {
             let end = self.numbers.len() as u32;
             self.outputs.extend(end - outputs as u32..end);
         }
-        if !self.turns.is_empty() {
-            self.turns.resize(self.ids.len(), BY_POSITION);
-            let by_position = self.turns.iter_mut().zip(&self.positions).filter(|(turn, _)| **turn == BY_POSITION);
-            by_position.for_each(|(turn, position)| *turn = [*position; 3]);
+        if !self.rope_positions.is_empty() {
+            self.rope_positions.resize(self.ids.len(), BY_POSITION);
+            let by_position =
+                self.rope_positions.iter_mut().zip(&self.positions).filter(|(rotary, _)| **rotary == BY_POSITION);
+            by_position.for_each(|(rotary, position)| *rotary = [*position; 3]);
         }
         if !self.spans.is_empty() {
             self.spans.resize(self.ids.len(), [0; 2]);

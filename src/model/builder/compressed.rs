@@ -48,7 +48,7 @@ impl Builder<'_> {
         for &size in sizes.iter().filter(|size| **size > 0) {
             if known.iter().all(|(of, _)| *of != size) {
                 let rope = self.ropes[rope.table.0 as usize].clone();
-                known.push((size, self.add_rope(Rope { behind: size as u32 - 1, axes: Vec::new(), ..rope })));
+                known.push((size, self.add_rope(Rope { position_offset: size as u32 - 1, axes: Vec::new(), ..rope })));
             }
         }
         known

@@ -105,7 +105,7 @@ pub struct EncoderBuilder<'a> {
     /// True if pixels are rounded to BF16.
     pub is_half: bool,
     /// Row and column of the first patch.
-    pub first_turn: u32,
+    pub first_rope_position: u32,
     /// True if the class token's position embedding follows those of the patches.
     pub class_is_last: bool,
     /// True if the kernel's columns are in the order row, column, channel.
@@ -224,7 +224,7 @@ impl<'a> EncoderBuilder<'a> {
             mean: [0.0; 3],
             std: [1.0; 3],
             is_half: false,
-            first_turn: 0,
+            first_rope_position: 0,
             class_is_last: false,
             colours_last: false,
             patches: None,
@@ -368,7 +368,7 @@ impl<'a> EncoderBuilder<'a> {
 
     /// 2D RoPE: each pair by row (1) or column (2).
     pub fn rope_along(&mut self, pairs: RopePairs, axes: Vec<u8>, inv_freq: Vec<f64>) -> RopeChoice {
-        self.b.add_rope(Rope { pairs, inv_freq, axes, magnitude: 1.0, behind: 0 })
+        self.b.add_rope(Rope { pairs, inv_freq, axes, magnitude: 1.0, position_offset: 0 })
     }
 
     /// Pre-norm layers; optional norms, gates and scales are used if present. `windowed`: true for layers with window
@@ -519,7 +519,7 @@ impl<'a> EncoderBuilder<'a> {
             mean: self.mean,
             std: self.std,
             is_half: self.is_half,
-            first_turn: self.first_turn,
+            first_rope_position: self.first_rope_position,
             row_dim,
             n_deep: self.blocks.len() - 1,
             is_grid: self.is_grid,

@@ -27,7 +27,7 @@ pub struct Facts {
     /// True if pixels are rounded to BF16 (Llama 4).
     pub(super) is_half: bool,
     /// Row and column of the first patch; a class token has 0.
-    pub(super) first_turn: u32,
+    pub(super) first_rope_position: u32,
     /// Number of values of a row: the width of the model's embeddings, once more for each DeepStack layer.
     pub row_dim: usize,
     /// Number of DeepStack layers, from the model's first on.
@@ -82,15 +82,15 @@ pub(super) struct Queries {
 
 impl Queries {
     /// Sinusoidal vectors of each patch's column and row, which are added to keys, then the queries.
-    fn beside(&self, turns: &[[u32; 3]]) -> Result<Vec<f32>> {
-        let mut out = try_vec("places of patches", (turns.len() + self.n).saturating_mul(self.width))?;
+    fn beside(&self, rope_positions: &[[u32; 3]]) -> Result<Vec<f32>> {
+        let mut out = try_vec("places of patches", (rope_positions.len() + self.n).saturating_mul(self.width))?;
         if !self.has_waves {
-            out.resize(turns.len() * self.width, 0.0);
+            out.resize(rope_positions.len() * self.width, 0.0);
             out.extend_from_slice(&self.table);
             return Ok(out);
         }
         let (half, n) = (self.width / 2, self.width / 4);
-        let last = turns.iter().flat_map(|turn| turn[1..].iter().copied()).max().unwrap_or(0) as usize;
+        let last = rope_positions.iter().flat_map(|position| position[1..].iter().copied()).max().unwrap_or(0) as usize;
         let mut waves = try_vec("places of patches", (last + 1).saturating_mul(half))?;
         let inv_freq: Vec<f64> = (0..n).map(|i| libm::pow(10_000.0, -(i as f64) / n as f64)).collect();
         for place in 0..=last {
@@ -98,7 +98,7 @@ impl Queries {
                 waves.extend(inv_freq.iter().map(|freq| wave(place as f64 * freq) as f32));
             }
         }
-        for [_, row, column] in turns {
+        for [_, row, column] in rope_positions {
             for place in [column, row] {
                 out.extend_from_slice(&waves[*place as usize * half..][..half]);
             }
@@ -303,11 +303,11 @@ impl Facts {
             places: Vec::new(),
             queries: Vec::new(),
             first: class,
-            turns: try_vec("the places of patches", n)?,
+            rope_positions: try_vec("the places of patches", n)?,
             spans: try_vec("the places of patches", if self.window > 0 { n } else { 0 })?,
             rows: try_vec("the places of patches", columns * lines)?,
         };
-        inputs.turns.extend(std::iter::repeat_n([0; 3], class));
+        inputs.rope_positions.extend(std::iter::repeat_n([0; 3], class));
         // Without windows, one window covers everything.
         let window = if self.window > 0 { self.window } else { columns.max(lines).max(1) };
         for (top, left) in grid(lines.div_ceil(window), columns.div_ceil(window)) {
@@ -317,7 +317,7 @@ impl Facts {
             for (y, x) in grid(height, width) {
                 let (line, column) = (top + y, left + x);
                 inputs.rows.push(line * columns + column);
-                inputs.turns.extend(grid(merge, merge).map(|(y, x)| {
+                inputs.rope_positions.extend(grid(merge, merge).map(|(y, x)| {
                     let [row, column] = [line * merge + y, column * merge + x].map(|place| place as u32);
                     [0, row, column]
                 }));
@@ -339,9 +339,14 @@ impl Facts {
             inputs.patches = in_order;
         }
         if let Some(places) = &self.places {
-            inputs.places = places.of(&inputs.turns, [columns * merge, lines * merge])?;
+            inputs.places = places.of(&inputs.rope_positions, [columns * merge, lines * merge])?;
         }
-        inputs.turns.iter_mut().skip(class).flat_map(|turn| &mut turn[1..]).for_each(|turn| *turn += self.first_turn);
+        inputs
+            .rope_positions
+            .iter_mut()
+            .skip(class)
+            .flat_map(|position| &mut position[1..])
+            .for_each(|position| *position += self.first_rope_position);
         match &self.queries {
             Some(queries) => inputs.with_queries(queries),
             None if self.is_pooled => Ok(TileInputs { first: 0, rows: vec![0], ..inputs }),
@@ -369,13 +374,13 @@ impl TileInputs {
     /// Appends the queries after the patches; attention sees only the patches.
     fn with_queries(mut self, queries: &Queries) -> Result<TileInputs> {
         let (n, all) = (self.n, self.n + queries.n);
-        self.queries = queries.beside(&self.turns)?;
+        self.queries = queries.beside(&self.rope_positions)?;
         for values in [&mut self.patches, &mut self.places] {
             let len = values.len() / n.max(1) * all;
             values.try_reserve_exact(len - values.len()).map_err(|_| out_of_memory(len))?;
             values.resize(len, 0.0);
         }
-        self.turns.resize(all, [0; 3]);
+        self.rope_positions.resize(all, [0; 3]);
         self.spans = try_filled("the places of patches", all, [0, n as u32])?;
         self.rows = (0..queries.n).collect();
         (self.n, self.first) = (all, n);
@@ -408,25 +413,25 @@ fn grid(lines: usize, columns: usize) -> impl Iterator<Item = (usize, usize)> {
 
 impl Places {
     /// Returns the vectors of patches at the given grid positions, `[n, width]`.
-    fn of(&self, turns: &[[u32; 3]], [columns, lines]: [usize; 2]) -> Result<Vec<f32>> {
-        let mut out = try_vec("places of patches", turns.len().saturating_mul(self.width))?;
+    fn of(&self, rope_positions: &[[u32; 3]], [columns, lines]: [usize; 2]) -> Result<Vec<f32>> {
+        let mut out = try_vec("places of patches", rope_positions.len().saturating_mul(self.width))?;
         let (fits, side) = ([columns, lines] == [self.side; 2], self.side);
         let is_too_large = self.stretch == Stretch::Axes && columns.max(lines) > side;
         if !fits && self.stretch == Stretch::Never || is_too_large {
             let what = format!("a tile has {columns} x {lines} patches; the encoder has places for {side} x {side}");
             return Err(Error::invalid(what));
         }
-        let turns = match &self.class {
+        let rope_positions = match &self.class {
             Some(class) => {
                 out.extend_from_slice(class);
-                turns.get(1..).unwrap_or_default()
+                rope_positions.get(1..).unwrap_or_default()
             }
-            None => turns,
+            None => rope_positions,
         };
         let vector = |i: usize| &self.table[i * self.width..][..self.width];
         let shares = |n: usize| (0..n).map(|i| self.stretch.shares(side, i, n)).collect::<Vec<_>>();
         let (across, down) = (shares(columns), shares(lines));
-        for [_, line, column] in turns {
+        for [_, line, column] in rope_positions {
             let [line, column] = [*line, *column].map(|place| place as usize);
             if self.stretch == Stretch::Axes {
                 out.extend(vector(column).iter().zip(vector(side + line)).map(|(x, y)| x + y));
@@ -463,7 +468,7 @@ mod tests {
             mean: [0.0; 3],
             std: [1.0 / 255.0; 3],
             is_half: false,
-            first_turn: 0,
+            first_rope_position: 0,
             row_dim: 1,
             n_deep: 0,
             is_grid: false,
@@ -490,8 +495,8 @@ mod tests {
         let inputs = facts(2, None).inputs([&numbered(6, 4); 2]).unwrap();
         assert_eq!(inputs.rows, [0, 1, 3, 4, 2, 5]);
         assert_eq!((inputs.spans[0], inputs.spans[15], inputs.spans[16]), ([0, 16], [0, 16], [16, 24]));
-        assert_eq!(inputs.turns[..5], [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [0, 0, 2]]);
-        let pixels: Vec<f32> = inputs.turns.iter().map(|[_, row, column]| (row * 6 + column) as f32).collect();
+        assert_eq!(inputs.rope_positions[..5], [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [0, 0, 2]]);
+        let pixels: Vec<f32> = inputs.rope_positions.iter().map(|[_, row, column]| (row * 6 + column) as f32).collect();
         let firsts: Vec<f32> = inputs.patches.chunks(3).map(|patch| patch[0].round()).collect();
         assert_eq!(firsts, pixels);
     }

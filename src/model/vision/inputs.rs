@@ -30,7 +30,7 @@ pub struct TileInputs {
     /// `[n, width of a query]`; empty without queries.
     pub queries: Vec<f32>,
     /// `[n]`, as in `StepInputs`.
-    pub turns: Vec<[u32; 3]>,
+    pub rope_positions: Vec<[u32; 3]>,
     pub spans: Vec<[u32; 2]>,
     /// The row index of each block, in row-major order of the tile.
     pub rows: Vec<usize>,

@@ -20,7 +20,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let filter = e.filter(Filter::Bilinear)?;
     let activation = e.activation(GeluErf)?;
     let rope = rope(&mut e)?;
-    (e.is_half, e.first_turn, e.class_is_last) = (true, 1, true);
+    (e.is_half, e.first_rope_position, e.class_is_last) = (true, 1, true);
     let x = e.embed()?;
     e.add_places(x, Stretch::Never)?;
     let x = e.b.layer_norm(x, "v.pre_ln")?;

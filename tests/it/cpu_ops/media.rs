@@ -103,9 +103,9 @@ fn heads_turn_by_time_row_and_column() {
     ] {
         let n_pairs = if axes.is_empty() { 4 } else { axes.len() };
         let (dim, inv_freq) = (2 * n_pairs + 3, (0..n_pairs).map(|i| 0.7f64.powi(i as i32)).collect());
-        let turn = Rope { pairs, inv_freq, axes, magnitude: 1.25, behind: 0 };
+        let rotation = Rope { pairs, inv_freq, axes, magnitude: 1.25, position_offset: 0 };
         let mut model = Model::new(LAYER);
-        let table = model.rope(turn.clone());
+        let table = model.rope(rotation.clone());
         let [q, k, kept] = model.tensors([3 * dim, dim, 3 * dim]);
         let rope = RopeChoice { table, long: None };
         let ops = match keeps {
@@ -118,7 +118,7 @@ fn heads_turn_by_time_row_and_column() {
         let mut model = model.finish(ops);
         for n in COUNTS {
             let (positions, slots) = places(n);
-            let turns: Vec<[u32; 3]> = (0..n as u32).map(|t| [5 + t / 3, t * 7 % 50, 900 + t % 11]).collect();
+            let rope_positions: Vec<[u32; 3]> = (0..n as u32).map(|t| [5 + t / 3, t * 7 % 50, 900 + t % 11]).collect();
             let outputs: Vec<u32> = (0..n as u32).filter(|t| !keeps || t % 3 == 0).collect();
             let (ids, vq, vk) = (vec![0; n], values(n * 3 * dim, 1), values(n * dim, 2));
             let inputs = StepInputs {
@@ -126,40 +126,41 @@ fn heads_turn_by_time_row_and_column() {
                 positions: &positions,
                 sequences: &slots,
                 outputs: &outputs,
-                turns: &turns,
+                rope_positions: &rope_positions,
                 ..Default::default()
             };
             let (write, outs) = ([(q, &vq[..]), (k, &vk)], if keeps { vec![kept] } else { vec![q, k] });
             let got = run(&mut model, inputs, &write, &outs);
             for (heads, (got, x)) in [3, 1].into_iter().zip(got.iter().zip([&vq, &vk])) {
                 let rows = outputs.iter().map(|t| (*t as usize, &x[*t as usize * heads * dim..][..heads * dim]));
-                let expected: Vec<f64> = rows.flat_map(|(t, row)| turned(row, dim, &turn, turns[t])).collect();
-                assert_near("turned heads", got, &expected, 1e-6);
+                let expected: Vec<f64> =
+                    rows.flat_map(|(t, row)| rotated(row, dim, &rotation, rope_positions[t])).collect();
+                assert_near("rotated heads", got, &expected, 1e-6);
             }
-            // Turns that are the positions change no bit.
+            // RoPE positions that are the positions change no bit.
             let alike: Vec<[u32; 3]> = positions.iter().map(|p| [*p; 3]).collect();
-            let [by_turns, by_positions] =
-                [&alike[..], &[]].map(|turns| run(&mut model, StepInputs { turns, ..inputs }, &write, &outs));
-            assert!(by_turns == by_positions && by_turns != got);
+            let [by_rope_positions, by_positions] = [&alike[..], &[]]
+                .map(|rope_positions| run(&mut model, StepInputs { rope_positions, ..inputs }, &write, &outs));
+            assert!(by_rope_positions == by_positions && by_rope_positions != got);
         }
     }
 }
 
-fn turned(row: &[f32], dim: usize, rope: &Rope, turn: [u32; 3]) -> Vec<f64> {
+fn rotated(row: &[f32], dim: usize, rope: &Rope, position: [u32; 3]) -> Vec<f64> {
     let mut x = wide(row);
-    turn_row(&mut x, dim, rope, turn);
+    rotate_row(&mut x, dim, rope, position);
     x
 }
 
-/// Turns each head of a row by the positions of its token.
-fn turn_row(row: &mut [f64], dim: usize, rope: &Rope, turn: [u32; 3]) {
+/// Applies RoPE to each head of a row at the positions of its token.
+fn rotate_row(row: &mut [f64], dim: usize, rope: &Rope, position: [u32; 3]) {
     for head in row.chunks_mut(dim) {
         for (i, f) in rope.inv_freq.iter().enumerate() {
             let (a, b) = match rope.pairs {
                 RopePairs::Halves => (i, i + rope.inv_freq.len()),
                 RopePairs::Adjacent => (2 * i, 2 * i + 1),
             };
-            let position = turn[rope.axes.get(i).map_or(0, |axis| *axis as usize)];
+            let position = position[rope.axes.get(i).map_or(0, |axis| *axis as usize)];
             let ((sin, cos), m) = ((f64::from(position) * f).sin_cos(), f64::from(rope.magnitude));
             (head[a], head[b]) = (m * (head[a] * cos - head[b] * sin), m * (head[b] * cos + head[a] * sin));
         }
@@ -434,15 +435,15 @@ impl Layer {
         y
     }
 
-    fn compute(&self, x: &mut [f64], rope: &Rope, turns: &[[u32; 3]], sees: &dyn Fn(usize, usize) -> bool) {
+    fn compute(&self, x: &mut [f64], rope: &Rope, rope_positions: &[[u32; 3]], sees: &dyn Fn(usize, usize) -> bool) {
         let h = self.normed(0, x);
         let [mut q, mut k, v] = [0, 1, 2].map(|i| self.product(i, &h));
         for x in [&mut q, &mut k] {
-            for (row, turn) in x.chunks_mut(WIDTH).zip(turns) {
-                turn_row(row, 10, rope, *turn);
+            for (row, position) in x.chunks_mut(WIDTH).zip(rope_positions) {
+                rotate_row(row, 10, rope, *position);
             }
         }
-        let rows = 0..turns.len();
+        let rows = 0..rope_positions.len();
         let a: Vec<f64> =
             rows.flat_map(|t| attended([&q, &k, &v], [3, 3, 10], f64::from(0.1f32), t, &|s| sees(t, s))).collect();
         x.iter_mut().zip(self.product(3, &a)).for_each(|(x, o)| *x += o);
@@ -457,7 +458,7 @@ fn an_encoder_whose_layers_share_keys_and_values() {
     let mut model = Model::new(KvLayer::new(3, 10, 0));
     let (patch, w) = model.matrix(WIDTH, PATCH, 1);
     let inv_freq = (0..4).map(|i| 0.3f64.powi(i)).collect();
-    let rope = Rope { pairs: RopePairs::Halves, inv_freq, axes: vec![1, 1, 2, 2], magnitude: 1.0, behind: 0 };
+    let rope = Rope { pairs: RopePairs::Halves, inv_freq, axes: vec![1, 1, 2, 2], magnitude: 1.0, position_offset: 0 };
     let table = model.rope(rope.clone());
     let [patches, places_of, x] = model.tensors([PATCH, WIDTH, WIDTH]);
     let mut ops = vec![project(patches, &[(patch, None, x)]), Op::Add { x, delta: places_of, scale: 1.0 }];
@@ -471,13 +472,13 @@ fn an_encoder_whose_layers_share_keys_and_values() {
         let lens = [n - n / 3, n / 3].map(|len| len as u32);
         let window = |t: usize| [positions[t] / 64 * 64, (positions[t] / 64 * 64 + 64).min(lens[slots[t] as usize])];
         let spans: Vec<[u32; 2]> = (0..n).map(window).collect();
-        let turns: Vec<[u32; 3]> = positions.iter().map(|p| [0, p / 17, p % 17]).collect();
+        let rope_positions: Vec<[u32; 3]> = positions.iter().map(|p| [0, p / 17, p % 17]).collect();
         let (ids, v_patches, v_places) = (vec![0; n], values(n * PATCH, 7), values(n * WIDTH, 8));
         let inputs = StepInputs {
             ids: &ids,
             positions: &positions,
             sequences: &slots,
-            turns: &turns,
+            rope_positions: &rope_positions,
             spans: &spans,
             ..Default::default()
         };
@@ -485,7 +486,7 @@ fn an_encoder_whose_layers_share_keys_and_values() {
         let mut expected = product(&wide(&v_patches), &w, PATCH);
         expected.iter_mut().zip(&v_places).for_each(|(x, place)| *x += f64::from(*place));
         for layer in &layers {
-            layer.compute(&mut expected, &rope, &turns, &|t, s| {
+            layer.compute(&mut expected, &rope, &rope_positions, &|t, s| {
                 slots[s] == slots[t] && (layer.mask == Mask::All || positions[s] / 64 == positions[t] / 64)
             });
         }
@@ -507,7 +508,7 @@ fn inputs_that_do_not_fit_are_refused() {
     let mut state = backend.new_sequence(&model.spec(8)).unwrap();
     let (wide, narrow) = ([0.5; 16], [0.5; 15]);
     let step = StepInputs { ids: &[1, MEDIA_ROW, 2], positions: &[0, 1, 2], sequences: &[0; 3], ..Default::default() };
-    let fits = StepInputs { media: &[&wide], turns: &[[9; 3]; 3], spans: &[[0, 3], [0, 0], [2, 2]], ..step };
+    let fits = StepInputs { media: &[&wide], rope_positions: &[[9; 3]; 3], spans: &[[0, 3], [0, 0], [2, 2]], ..step };
     let none = StepInputs { ids: &[1, 5, 2], ..step };
     for (inputs, message) in [
         (fits, ""),
@@ -518,7 +519,7 @@ fn inputs_that_do_not_fit_are_refused() {
             "1 media rows of at least 15 numbers are given; 1 rows of at least 16",
         ),
         (StepInputs { media: &[&wide], ..none }, "are given; 0 rows"),
-        (StepInputs { turns: &[[0; 3]; 2], ..none }, "3 ids, 2 rotary positions and 0 spans"),
+        (StepInputs { rope_positions: &[[0; 3]; 2], ..none }, "3 ids, 2 rotary positions and 0 spans"),
         (StepInputs { spans: &[[0; 2]; 4], ..none }, "3 ids, 0 rotary positions and 4 spans"),
         (
             StepInputs { spans: &[[0, 4], [0, 0], [0, 0]], ..none },

@@ -1,4 +1,4 @@
-//! Steps with pictures and sources beside the CPU: rows of media, turns and spans.
+//! Steps with pictures and sources beside the CPU: rows of media, RoPE positions and spans.
 
 use realizar::device::partition::Division;
 use realizar::device::pipeline::Pipeline;
@@ -12,7 +12,7 @@ use super::*;
 pub struct Pictures {
     pub ids: Vec<u32>,
     rows: Vec<Vec<f32>>,
-    turns: Vec<[u32; 3]>,
+    rope_positions: Vec<[u32; 3]>,
     spans: Vec<[u32; 2]>,
 }
 
@@ -25,10 +25,10 @@ impl Pictures {
             if i < 7 {
                 *id = MEDIA_ROW;
                 all.rows.push(values(width + 3, u64::from(100 * slot + p)));
-                all.turns.push([start, start + i / 3, start + i % 3]);
+                all.rope_positions.push([start, start + i / 3, start + i % 3]);
                 all.spans.push([start, (start + 7).min(lengths[slot as usize])]);
             } else {
-                all.turns.push([p + 3, p + 1, p + 5]);
+                all.rope_positions.push([p + 3, p + 1, p + 5]);
                 all.spans.push([0; 2]);
             }
         }
@@ -41,7 +41,7 @@ impl Pictures {
 
     /// The inputs with what the pictures add to them.
     pub fn add<'a>(&'a self, rows: &'a [&'a [f32]], inputs: StepInputs<'a>) -> StepInputs<'a> {
-        StepInputs { ids: &self.ids, media: rows, turns: &self.turns, spans: &self.spans, ..inputs }
+        StepInputs { ids: &self.ids, media: rows, rope_positions: &self.rope_positions, spans: &self.spans, ..inputs }
     }
 }
 
@@ -65,9 +65,9 @@ fn ops_on_pictures_agree_with_the_cpu() {
         ("parts of rows of media", &[HIDDEN, Q], &|o, i| {
             vec![o.push(Op::AddMedia { x: i[0], part: 1 }, i[0]), o.push(Op::AddMedia { x: i[1], part: 0 }, i[1])]
         }),
-        ("turns of halves", &[Q, KV], &|o, i| vec![o.rope(0, None, i[0], Some(i[1])), i[1]]),
-        ("turns of neighbours", &[Q, KV], &|o, i| vec![o.rope(1, None, i[0], Some(i[1])), i[1]]),
-        ("turns of time alone", &[Q], &|o, i| vec![o.rope(2, None, i[0], None)]),
+        ("RoPE of halves", &[Q, KV], &|o, i| vec![o.rope(0, None, i[0], Some(i[1])), i[1]]),
+        ("RoPE of neighbors", &[Q, KV], &|o, i| vec![o.rope(1, None, i[0], Some(i[1])), i[1]]),
+        ("RoPE of time alone", &[Q], &|o, i| vec![o.rope(2, None, i[0], None)]),
         ("spans", &[Q, KV, KV], &|o, i| vec![attend(o, i, Mask::Causal)]),
         ("spans and windows", &[Q, KV, KV], &|o, i| vec![attend(o, i, Mask::Window(3))]),
         ("chunks without spans", &[Q, KV, KV], &|o, i| vec![attend(o, i, Mask::Chunk(3))]),
@@ -75,7 +75,7 @@ fn ops_on_pictures_agree_with_the_cpu() {
         ("spans of wide heads", &[6 * 330, 2 * 330, 2 * 290], &|o, i| {
             vec![o.attend_by(4, i[0], i[1], Some(i[2]), |a| Attend { scale: 0.05, mask: Mask::Window(9), ..a })]
         }),
-        ("turns and spans together", &[Q, KV, KV], &|o, i| {
+        ("RoPE positions and spans together", &[Q, KV, KV], &|o, i| {
             let [q, k] = [0, 1].map(|j| o.norm_in_place(head, i[j]));
             vec![o.attend([o.rope(1, None, q, Some(k)), k, i[2]], 2.0, 3)]
         }),
@@ -171,13 +171,13 @@ impl Run<'_> {
         result
     }
 
-    /// Begins a step of a token of each sequence, whose turns are ahead of positions.
+    /// Begins a step of a token of each sequence, whose RoPE positions are ahead of positions.
     fn token(&mut self, ids: [u32; 2], ahead: u32) {
         let positions = self.states.each_ref().map(|state| state.len() as u32);
-        let turns = positions.map(|p| [p + ahead, p + ahead, p + ahead + 2]);
-        let (ids, positions, turns) = (&ids[..], &positions[..], &turns[..]);
+        let rope_positions = positions.map(|p| [p + ahead, p + ahead, p + ahead + 2]);
+        let (ids, positions, rope_positions) = (&ids[..], &positions[..], &rope_positions[..]);
         let (outputs, sequences) = (&[0, 1][..], &[0, 1][..]);
-        self.begin(StepInputs { ids, positions, sequences, outputs, turns, ..Default::default() }, [1; 2]);
+        self.begin(StepInputs { ids, positions, sequences, outputs, rope_positions, ..Default::default() }, [1; 2]);
     }
 }
 
@@ -211,7 +211,7 @@ fn decoders_that_see_agree_with_the_cpu() {
     let expected = pieces.map(|pieces| wide(run(&cpu, pieces)));
     // Each of the inputs has an effect.
     let all = wide(Run::new(&cpu, program).prompt(PROMPTS, |_| ()));
-    for leave_out in [(|i| i.turns = &[]) as fn(&mut StepInputs), |i| i.spans = &[]] {
+    for leave_out in [(|i| i.rope_positions = &[]) as fn(&mut StepInputs), |i| i.spans = &[]] {
         let difference = relative_rms(&all, &Run::new(&cpu, program).prompt(PROMPTS, leave_out));
         println!("without an input: {difference:.2e}");
         assert!(difference > 3e-2, "{difference}");
@@ -254,7 +254,7 @@ fn decoders_that_see_agree_with_the_cpu() {
     }
 }
 
-/// Steps that are submitted ahead choose the tokens of steps that are not, whether their turns go on or jump.
+/// Steps that are submitted ahead choose the tokens of steps that are not, whether their RoPE positions go on or jump.
 fn tokens_run_ahead(backend: &Backend, program: &Arc<Program>) {
     const AHEAD: [u32; 6] = [4, 4, 4, 9, 9, 9];
     let mut run = Run::new(backend, program);

@@ -61,11 +61,11 @@ impl Net {
         } else {
             part("attn_q", h)
         };
-        q.chunks_mut(still + turning).for_each(|q| self.turn(l, &mut q[still..], t, turning));
+        q.chunks_mut(still + turning).for_each(|q| self.apply_rope(l, &mut q[still..], t, turning));
         let mut narrow = part("attn_kv_a_mqa", h);
         let mut turned = narrow.split_off(rank);
         self.normalise(w, &format!("{p}attn_kv_a_norm"), &mut narrow, rank);
-        self.turn(l, &mut turned, t, turning);
+        self.apply_rope(l, &mut turned, t, turning);
         let (mut k, mut v) = (vec![], vec![]);
         for head in 0..self.heads {
             let dot = |row: &[f64]| row.iter().zip(&narrow).map(|(a, b)| a * b).sum::<f64>();

@@ -102,7 +102,7 @@ pub struct Net {
     /// offset) / length) + 1)`: slope, length, offset.
     pub growth: [f64; 3],
     /// True for an RMS norm without weights of heads after RoPE.
-    pub turned_rms: bool,
+    pub norm_after_rope: bool,
     pub embedding_scale: f64,
     pub residual_scale: f64,
     pub attention_scale: f64,
@@ -188,7 +188,7 @@ impl Net {
     }
 
     /// Applies RoPE to heads of this width.
-    pub fn turn(&self, layer: usize, x: &mut [f64], position: usize, head_dim: usize) {
+    pub fn apply_rope(&self, layer: usize, x: &mut [f64], position: usize, head_dim: usize) {
         for head in x.chunks_mut(head_dim) {
             let inv = &self.inv_freq[layer];
             for (i, f) in inv.iter().enumerate() {
@@ -401,13 +401,13 @@ impl Net {
                     normalise(&mut q, &mut k);
                 }
                 if !self.learned_positions && self.latent.is_none() {
-                    self.turn(l, &mut q, t, hd);
-                    self.turn(l, &mut k, t, hd);
+                    self.apply_rope(l, &mut q, t, hd);
+                    self.apply_rope(l, &mut k, t, hd);
                 }
                 if self.late_qk_norm {
                     normalise(&mut q, &mut k);
                 }
-                if self.turned_rms && !self.inv_freq[l].is_empty() {
+                if self.norm_after_rope && !self.inv_freq[l].is_empty() {
                     for head in q.chunks_mut(hd).chain(k.chunks_mut(hd)) {
                         let rms = (head.iter().map(|v| v * v).sum::<f64>() / hd as f64 + self.eps).sqrt();
                         head.iter_mut().for_each(|v| *v /= rms);

@@ -28,7 +28,7 @@ pub fn llama3(base: f64, dims: usize, factor: f64, low: f64, high: f64, trained:
 
 /// NTK by parts (arXiv 2309.00071, section 3.2), with bounds rounded to whole dimensions.
 pub fn yarn(base: f64, dims: usize, factor: f64, trained: f64, beta_fast: f64, beta_slow: f64) -> Vec<f64> {
-    let dimension = |turns: f64| dims as f64 * (trained / (turns * 2.0 * PI)).ln() / (2.0 * base.ln());
+    let dimension = |revolutions: f64| dims as f64 * (trained / (revolutions * 2.0 * PI)).ln() / (2.0 * base.ln());
     let low = dimension(beta_fast).floor().max(0.0);
     let mut high = dimension(beta_slow).ceil().min(dims as f64 - 1.0);
     if low == high {

@@ -100,7 +100,7 @@ impl Tiny {
             embedding_norm: false,
             clamp: 0.0,
             growth: [0.0; 3],
-            turned_rms: false,
+            norm_after_rope: false,
             embedding_scale: 1.0,
             residual_scale: 1.0,
             attention_scale: 0.0,
@@ -365,8 +365,8 @@ fn made_by(new: &dyn Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
             "smollm3",
             new("smollm3").layers(5).change(|t| {
                 t.net.adjacent_pairs = true;
-                let turns = |layer: usize| if layer == 3 { 0 } else { t.net.head_dim };
-                t.net.inv_freq = (0..5).map(|layer| inv_freq(t.rope_base, turns(layer))).collect();
+                let rope_dims = |layer: usize| if layer == 3 { 0 } else { t.net.head_dim };
+                t.net.inv_freq = (0..5).map(|layer| inv_freq(t.rope_base, rope_dims(layer))).collect();
             }),
         ),
         ("internlm2", new("internlm2").change(|t| t.net.adjacent_pairs = true)),
@@ -409,8 +409,8 @@ fn made_by(new: &dyn Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
                 (t.net.norm, t.net.adjacent_pairs, t.net.logit_scale) = (Norm::Layer, true, 0.25);
                 (t.net.parallel, t.net.ffn_norm) = (true, "attn_norm");
                 t.net.window = vec![8, 8, 8, 0, 8];
-                let turns = |window: &usize| if *window == 0 { 0 } else { t.net.head_dim };
-                t.net.inv_freq = t.net.window.iter().map(|w| inv_freq(t.rope_base, turns(w))).collect();
+                let rope_dims = |window: &usize| if *window == 0 { 0 } else { t.net.head_dim };
+                t.net.inv_freq = t.net.window.iter().map(|w| inv_freq(t.rope_base, rope_dims(w))).collect();
                 (t.ints, t.floats) = (vec![("attention.sliding_window", 8)], vec![("logit_scale", 0.25)]);
             }),
         ),
@@ -515,10 +515,10 @@ fn made_by(new: &dyn Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
                     (moe.used, moe.renormalise, moe.on_input) = (1, false, true);
                     (moe.dense, moe.shared) = (1, true);
                 });
-                (t.net.adjacent_pairs, t.net.turned_rms, t.seed) = (true, true, 5);
+                (t.net.adjacent_pairs, t.net.norm_after_rope, t.seed) = (true, true, 5);
                 t.net.growth = [f64::from(0.1f32), 8192.0, 1.0];
-                let turns = |layer: usize| if layer == 3 { 0 } else { t.net.head_dim };
-                t.net.inv_freq = (0..5).map(|layer| inv_freq(t.rope_base, turns(layer))).collect();
+                let rope_dims = |layer: usize| if layer == 3 { 0 } else { t.net.head_dim };
+                t.net.inv_freq = (0..5).map(|layer| inv_freq(t.rope_base, rope_dims(layer))).collect();
             }),
         ),
     ];
