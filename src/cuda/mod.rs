@@ -5,7 +5,7 @@
 //! loads a model, `model` creates its objects, `weights` and `sequence` lay out matrices and caches, `adapter` holds
 //! LoRA factors. `executor` runs steps: `prepared` is computed once per program; `inputs`, `rules`, `upload`, `adapted`
 //! and `scratch` are the memory of a step; `lower` turns ops into launches, `graph` replays repeated steps, `steps`
-//! tracks steps in flight. `transfer` copies values between GPUs, `host_way` to the host and back, `piece_way` streams
+//! tracks steps in flight. `transfer` copies values between GPUs, `host_transfer` to the host and back, `piece_stream` streams
 //! host matrices for a step. A model has a separate context on each device: a fault costs the model its device, while
 //! other models, the CPU and the process continue.
 
@@ -16,13 +16,13 @@ pub mod args;
 mod device;
 mod executor;
 mod graph;
-mod host_way;
+mod host_transfer;
 mod inputs;
 mod launch;
 mod lower;
 mod model;
 mod module;
-mod piece_way;
+mod piece_stream;
 mod prepared;
 mod probe;
 mod profile;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::adapter::CudaAdapter;
 use super::device::CudaModel;
 use super::executor::CudaExecutor;
-use super::host_way::CudaHostWay;
-use super::piece_way::CudaPieceWay;
+use super::host_transfer::CudaHostTransfer;
+use super::piece_stream::CudaPieceStream;
 use super::sequence::CudaSequence;
 use super::transfer::CudaTransfer;
 use crate::error::Result;
-use crate::gpu::{GpuAdapter, GpuDevice, GpuExecutor, GpuModel, GpuSequence, HostWay, PieceWay, Transfer, own};
+use crate::gpu::{GpuAdapter, GpuDevice, GpuExecutor, GpuModel, GpuSequence, HostTransfer, PieceStream, Transfer, own};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
@@ -54,11 +54,11 @@ impl GpuModel for CudaModel {
         Ok(Box::new(CudaTransfer::new(&self.device.context, &to.device.context, bytes)?))
     }
 
-    fn new_host_way(&self, values: [usize; 2]) -> Result<Box<dyn HostWay>> {
-        Ok(Box::new(CudaHostWay::new(&self.device.context, values)?))
+    fn new_host_transfer(&self, values: [usize; 2]) -> Result<Box<dyn HostTransfer>> {
+        Ok(Box::new(CudaHostTransfer::new(&self.device.context, values)?))
     }
 
-    fn new_piece_way(&self, bytes: usize) -> Result<Box<dyn PieceWay>> {
-        Ok(Box::new(CudaPieceWay::new(&self.device.context, bytes)?))
+    fn new_piece_stream(&self, bytes: usize) -> Result<Box<dyn PieceStream>> {
+        Ok(Box::new(CudaPieceStream::new(&self.device.context, bytes)?))
     }
 }

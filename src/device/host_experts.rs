@@ -13,7 +13,7 @@ use crate::cpu::executor::CpuExecutor;
 use crate::cpu::{CpuBackend, HeldMatrix};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::gpu::pieces::{Piece, piece_of, pieces_of};
-use crate::gpu::{GpuExecutor, GpuModel, HostWay, PieceWay};
+use crate::gpu::{GpuExecutor, GpuModel, HostTransfer, PieceStream};
 use crate::graph::load_options::Copied;
 use crate::graph::op::{Experts, OnHost, Op};
 use crate::graph::program::Program;
@@ -81,7 +81,7 @@ impl HostExperts {
         let matrices = matrices(&self.cpu, e);
         let sources = each_of(&matrices);
         let pieces = pieces_of(sources, e.stack(), piece)?;
-        let mut room = device.new_piece_way(piece)?;
+        let mut room = device.new_piece_stream(piece)?;
         let (mut started, mut rows) = (Instant::now(), 0);
         for (i, piece) in pieces.iter().cycle().take(PIECES).enumerate() {
             let Some(of) = sources[piece.matrix] else { continue };
@@ -141,11 +141,11 @@ pub struct HostExecutor {
     /// `HostExperts::copied_from`
     copied_from: Option<usize>,
     /// Memory for copies on each GPU, if steps make any.
-    copies: Vec<Option<Box<dyn PieceWay>>>,
+    copies: Vec<Option<Box<dyn PieceStream>>>,
     /// Number of copied pieces of the current experts.
     sent: usize,
     /// Transfers between each GPU and the host.
-    ways: Vec<Box<dyn HostWay>>,
+    transfers: Vec<Box<dyn HostTransfer>>,
     /// `[max_tokens]`; ops read only their number.
     ids: Vec<u32>,
     /// `[max_tokens, width]` of the widest inputs or results of experts.
@@ -177,11 +177,11 @@ impl HostExecutor {
             Op::Experts(e) => program.width(e.out),
             _ => 0,
         });
-        let mut ways = try_vec("parts", gpus.len())?;
+        let mut transfers = try_vec("parts", gpus.len())?;
         let mut copies = try_vec("parts", gpus.len())?;
         for (gpu, program) in gpus {
-            ways.push(gpu.new_host_way([down, up])?);
-            copies.push(piece_of(program).map(|bytes| gpu.new_piece_way(bytes)).transpose()?);
+            transfers.push(gpu.new_host_transfer([down, up])?);
+            copies.push(piece_of(program).map(|bytes| gpu.new_piece_stream(bytes)).transpose()?);
         }
         Ok(HostExecutor {
             cpu: CpuExecutor::new(host.cpu.clone(), program, StepLimits { max_tokens: rows, max_outputs: 0 })?,
@@ -190,7 +190,7 @@ impl HostExecutor {
             copied_from: host.copied_from,
             copies,
             sent: 0,
-            ways,
+            transfers,
             ids: try_filled("the inputs of a step", rows, 0)?,
             room: try_filled("activations", down.max(up), 0f32)?,
             rows: 0,
@@ -227,12 +227,12 @@ impl HostExecutor {
             executor.pass_crossing();
             return Ok(true);
         }
-        let HostExecutor { cpu, program, ways, ids, room, rows, begun, busy, .. } = self;
-        let way = &mut ways[gpu];
+        let HostExecutor { cpu, program, transfers, ids, room, rows, begun, busy, .. } = self;
+        let transfer = &mut transfers[gpu];
         match crossing {
             Some(Op::ToHost { x, scores, experts }) => {
                 let Some(Op::Experts(_)) = program.ops.get(experts) else { return Err(unknown(experts)) };
-                way.send(executor, [x, scores])?;
+                transfer.send(executor, [x, scores])?;
             }
             Some(Op::FromHost { out, experts }) => {
                 let Some(Op::Experts(e)) = program.ops.get(experts) else { return Err(unknown(experts)) };
@@ -240,7 +240,7 @@ impl HostExecutor {
                 let inputs = StepInputs { ids: &ids[..*rows], ..StepInputs::default() };
                 if !*begun {
                     let (x, scores) = room[..of_x + of_scores].split_at_mut(of_x);
-                    if !way.receive(executor, [&mut *x, &mut *scores], budget)? {
+                    if !transfer.receive(executor, [&mut *x, &mut *scores], budget)? {
                         return Ok(false);
                     }
                     cpu.begin(&inputs, &OnCpu(&mut []), experts..experts + 1)?;
@@ -255,7 +255,7 @@ impl HostExecutor {
                     return Ok(false);
                 }
                 cpu.read(e.out, &mut room[..of_out])?;
-                way.answer(executor, out, &room[..of_out])?;
+                transfer.answer(executor, out, &room[..of_out])?;
                 *begun = false;
             }
             Some(Op::OnHost(_)) | None => {}

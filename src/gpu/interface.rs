@@ -127,10 +127,10 @@ pub trait GpuModel: Any + Send + Sync {
     fn new_transfer(&self, to: &dyn GpuModel, bytes: usize) -> Result<Box<dyn Transfer>>;
 
     /// Creates transfers of up to `values` values to the host, and back.
-    fn new_host_way(&self, values: [usize; 2]) -> Result<Box<dyn HostWay>>;
+    fn new_host_transfer(&self, values: [usize; 2]) -> Result<Box<dyn HostTransfer>>;
 
     /// Allocates device memory for pieces of host matrices, up to `bytes` bytes each.
-    fn new_piece_way(&self, bytes: usize) -> Result<Box<dyn PieceWay>>;
+    fn new_piece_stream(&self, bytes: usize) -> Result<Box<dyn PieceStream>>;
 }
 
 /// A LoRA adapter on a GPU.
@@ -226,7 +226,7 @@ pub trait Transfer: Send {
 }
 
 /// Copies of activations to the host and back, within a step.
-pub trait HostWay: Send {
+pub trait HostTransfer: Send {
     /// Queues copies of two activations of the open step to the host; returns their number of rows.
     fn send(&mut self, executor: &dyn GpuExecutor, tensors: [TensorId; 2]) -> Result<usize>;
 
@@ -242,7 +242,7 @@ pub trait HostWay: Send {
 pub type Each<'a> = dyn FnMut(usize, &(dyn Fn(usize) + Sync)) -> Result<bool> + 'a;
 
 /// Uploads of pieces of host matrices, each multiplied once.
-pub trait PieceWay: Send {
+pub trait PieceStream: Send {
     /// Returns the maximum bytes of a piece.
     fn bytes(&self) -> usize;
 

@@ -17,8 +17,8 @@ pub mod weight_layout;
 pub mod writer;
 
 pub use self::interface::{
-    Each, GpuAdapter, GpuDevice, GpuDriver, GpuExecutor, GpuModel, GpuSequence, HostWay, PieceWay, Transfer, own,
-    own_mut, wrong_backend,
+    Each, GpuAdapter, GpuDevice, GpuDriver, GpuExecutor, GpuModel, GpuSequence, HostTransfer, PieceStream, Transfer,
+    own, own_mut, wrong_backend,
 };
 pub use self::kept::Kept;
 pub use self::writer::Address;

@@ -129,8 +129,8 @@ fn a_backend_refuses_what_another_one_has_made() {
         let model = device.load(program, weights, &mut |_, _| Ok(())).unwrap();
         let mut executor = model.clone().new_executor(program, LIMITS).unwrap();
         let mut transfer = model.new_transfer(&*model, 64).unwrap();
-        let mut host = model.new_host_way([64; 2]).unwrap();
-        let pieces = model.new_piece_way(64).unwrap();
+        let mut host = model.new_host_transfer([64; 2]).unwrap();
+        let pieces = model.new_piece_stream(64).unwrap();
         let inputs = StepInputs { ids: &[1], positions: &[0], sequences: &[0], outputs: &[0], ..StepInputs::default() };
         let (budget, all) = (StepBudget::unlimited(), 0..program.ops.len());
         let mut adapted = model.new_sequence(&spec(program)).unwrap();

@@ -116,8 +116,8 @@ impl GpuModel for StubObject {
         fn load_adapter(&Self, &[&dyn MatrixSource], &[LowRank]) -> Arc<dyn GpuAdapter>;
         fn new_executor(Arc<Self>, &Arc<Program>, StepLimits) -> Box<dyn GpuExecutor>;
         fn new_transfer(&Self, &dyn GpuModel, usize) -> Box<dyn Transfer>;
-        fn new_host_way(&Self, [usize; 2]) -> Box<dyn HostWay>;
-        fn new_piece_way(&Self, usize) -> Box<dyn PieceWay>;
+        fn new_host_transfer(&Self, [usize; 2]) -> Box<dyn HostTransfer>;
+        fn new_piece_stream(&Self, usize) -> Box<dyn PieceStream>;
     }
 }
 
@@ -180,7 +180,7 @@ impl Transfer for StubObject {
     }
 }
 
-impl HostWay for StubObject {
+impl HostTransfer for StubObject {
     refused! {
         fn send(&mut Self, &dyn GpuExecutor, [TensorId; 2]) -> usize;
         fn receive(&mut Self, &dyn GpuExecutor, [&mut [f32]; 2], &StepBudget) -> bool;
@@ -188,7 +188,7 @@ impl HostWay for StubObject {
     }
 }
 
-impl PieceWay for StubObject {
+impl PieceStream for StubObject {
     answered! { fn bytes(&Self) -> usize { 0 } }
     refused! {
         fn send(&mut Self, &dyn MatrixSource, Range<usize>, &StepBudget, &mut Each) -> bool;

@@ -15,7 +15,7 @@ use crate::error::{Error, Result, try_vec};
 use crate::gpu::arena::Arena;
 use crate::gpu::pieces::{Piece, Rows};
 use crate::gpu::weight_layout::PlaneLayout;
-use crate::gpu::{Each, GpuExecutor, PieceWay};
+use crate::gpu::{Each, GpuExecutor, PieceStream};
 use crate::graph::op::Experts;
 use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::MatrixSource;
@@ -23,7 +23,7 @@ use crate::graph::weights::MatrixSource;
 /// Bytes of a file that a thread reads and converts at a time.
 const SHARE: usize = 256 << 10;
 
-pub struct CudaPieceWay {
+pub struct CudaPieceStream {
     /// First field, because its drop waits for the copies.
     stream: Stream,
     slots: [Slot; 2],
@@ -53,9 +53,9 @@ struct Share<'a> {
     bound: Result<f32>,
 }
 
-impl CudaPieceWay {
+impl CudaPieceStream {
     /// Allocates memory for pieces of `bytes` bytes.
-    pub fn new(context: &Arc<Context>, bytes: usize) -> Result<CudaPieceWay> {
+    pub fn new(context: &Arc<Context>, bytes: usize) -> Result<CudaPieceStream> {
         let current = context.enter()?;
         let slot = || {
             let (copied, used) = (current.event(false)?, current.event(false)?);
@@ -63,11 +63,11 @@ impl CudaPieceWay {
             Ok::<_, Error>(Slot { pinned: current.alloc_pinned(bytes)?, device, copied, used })
         };
         let stream = current.stream()?;
-        Ok(CudaPieceWay { stream, slots: [slot()?, slot()?], next: 0, sent: DeviceMatrix::default(), since: None })
+        Ok(CudaPieceStream { stream, slots: [slot()?, slot()?], next: 0, sent: DeviceMatrix::default(), since: None })
     }
 }
 
-impl PieceWay for CudaPieceWay {
+impl PieceStream for CudaPieceStream {
     fn bytes(&self) -> usize {
         self.slots[0].device.len()
     }
@@ -79,7 +79,7 @@ impl PieceWay for CudaPieceWay {
         budget: &StepBudget,
         each: &mut Each,
     ) -> Result<bool> {
-        let CudaPieceWay { stream, slots, next, sent, since } = self;
+        let CudaPieceStream { stream, slots, next, sent, since } = self;
         let Slot { pinned, device, copied, used } = &mut slots[*next];
         let (rows, mut arena) = (Rows { of, rows }, Arena::default());
         let layout = PlaneLayout::new(&rows, &mut arena)?;

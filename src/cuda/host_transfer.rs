@@ -12,11 +12,11 @@ use super::args::JoinArgs;
 use super::executor::CudaExecutor;
 use super::launch::{Context, Event, Grid, PinnedBuffer};
 use crate::error::{Error, Result};
-use crate::gpu::{Address, GpuExecutor, HostWay};
+use crate::gpu::{Address, GpuExecutor, HostTransfer};
 use crate::graph::op::TensorId;
 use crate::graph::step_budget::StepBudget;
 
-pub struct CudaHostWay {
+pub struct CudaHostTransfer {
     /// Recorded after the writes for the host.
     ready: Event,
     /// Joined rows of two activations.
@@ -28,17 +28,17 @@ pub struct CudaHostWay {
     since: Option<Instant>,
 }
 
-impl CudaHostWay {
+impl CudaHostTransfer {
     /// Returns a transfer for at most `down` values to the host and `up` values back.
-    pub fn new(context: &Arc<Context>, [down, up]: [usize; 2]) -> Result<CudaHostWay> {
+    pub fn new(context: &Arc<Context>, [down, up]: [usize; 2]) -> Result<CudaHostTransfer> {
         let current = context.enter()?;
         let bytes = |values: usize| values.saturating_mul(4);
         let (down, up) = (current.alloc_pinned(bytes(down))?, current.alloc_pinned(bytes(up))?);
-        Ok(CudaHostWay { ready: current.event(false)?, down, up, rows: 0, since: None })
+        Ok(CudaHostTransfer { ready: current.event(false)?, down, up, rows: 0, since: None })
     }
 }
 
-impl HostWay for CudaHostWay {
+impl HostTransfer for CudaHostTransfer {
     fn send(&mut self, executor: &dyn GpuExecutor, tensors: [TensorId; 2]) -> Result<usize> {
         let executor = CudaExecutor::of(executor)?;
         let current = executor.context().enter()?;
