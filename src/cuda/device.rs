@@ -223,7 +223,7 @@ impl GpuDevice for CudaDevice {
         let weights = weights::upload(&self.context, weights, progress).inspect_err(|e| {
             // Fail later loads at once; each would hang until the time limit.
             if let Error::DeviceLost { why, .. } = e
-                && self.context.is_silent()
+                && self.context.has_timed_out()
             {
                 self.fail(format!("an upload has hung: {why}"));
             }
@@ -256,7 +256,7 @@ impl GpuDevice for CudaDevice {
     }
 
     fn identity(&self) -> Option<u64> {
-        let (driver, uuid) = self.context.told()?;
+        let (driver, uuid) = self.context.identity()?;
         let mut hash = XxHash64::with_seed(driver as u64);
         hash.write(&uuid);
         hash.write(env!("CARGO_PKG_VERSION").as_bytes());

@@ -67,7 +67,7 @@ pub struct Context {
     lost: OnceLock<String>,
     /// True if a wait has timed out: a call that frees memory might never return, and the device may still write to the
     /// memory, so nothing is freed.
-    is_silent: AtomicBool,
+    has_timed_out: AtomicBool,
     /// True for a plan: device memory is counted and not allocated, and nothing runs.
     plans: bool,
     /// Bytes of device memory, and of pinned memory.
@@ -141,7 +141,7 @@ impl Context {
             verdict,
             device,
             lost: OnceLock::new(),
-            is_silent: AtomicBool::new(false),
+            has_timed_out: AtomicBool::new(false),
             plans,
             taken: [const { AtomicU64::new(0) }; 2],
         }))
@@ -175,12 +175,12 @@ impl Context {
     }
 
     /// True if a wait has timed out.
-    pub fn is_silent(&self) -> bool {
-        self.is_silent.load(Ordering::Relaxed)
+    pub fn has_timed_out(&self) -> bool {
+        self.has_timed_out.load(Ordering::Relaxed)
     }
 
     /// Returns the driver version and the device's UUID.
-    pub fn told(&self) -> Option<(i32, [u8; 16])> {
+    pub fn identity(&self) -> Option<(i32, [u8; 16])> {
         Some((self.driver.version, self.driver.uuid(self.ordinal)?))
     }
 
@@ -206,7 +206,7 @@ impl Context {
             }
             match started.elapsed() {
                 waited if waited > limit => {
-                    self.is_silent.store(true, Ordering::Relaxed);
+                    self.has_timed_out.store(true, Ordering::Relaxed);
                     return Err(self.lose(format!("no answer to {call} within {limit:?}")));
                 }
                 _ if gives_up() => return Ok(false),
@@ -235,7 +235,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if !*self.is_silent.get_mut() {
+        if !*self.has_timed_out.get_mut() {
             let _relaxed = Relaxed::new(&self.driver);
             // SAFETY: every object in the context holds an `Arc` of it, so this is the last use.
             unsafe { (self.driver.context_destroy)(self.raw) };

@@ -14,7 +14,7 @@ use crate::gpu::Address;
 
 /// Frees a handle in its context; ignores failures, which no caller could handle.
 fn release(context: &Arc<Context>, free: impl FnOnce(&Driver) -> Status) {
-    if context.is_silent.load(Ordering::Relaxed) {
+    if context.has_timed_out.load(Ordering::Relaxed) {
         return;
     }
     if let Ok(_current) = context.enter_anyway() {
