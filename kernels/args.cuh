@@ -579,7 +579,7 @@ struct SelectArgs {
 };
 
 // `heads` and attention in one launch, for steps with one token per sequence.
-struct AttendAloneArgs {
+struct AttendSingleArgs {
     AttendArgs attend;
     HeadsArgs heads;
 };

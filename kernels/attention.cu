@@ -15,7 +15,7 @@
 //     the scattered dimensions of the instruction's layout; the columns of the output are permuted likewise.
 //  2. Query heads of one KV head are rows of one product, so that each cached row is read once for all of them.
 //  3. Groups of positions are assigned to blocks first, then to warps, so that a short context occupies all blocks.
-//  4. If every token is the only one of its sequence (`attend_alone`), a block normalizes and rotates its own queries;
+//  4. If every token is the only one of its sequence (`attend_single`), a block normalizes and rotates its own queries;
 //     the block whose positions include the token's own stores key and value. That saves a launch.
 //  5. Heads wider than 256 (`attend_wide`): the warps of a block process the same positions. Each warp has every fourth
 //     group of 32 dimensions of the keys, and a quarter of the values.
@@ -138,8 +138,8 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kAttendRows>& work, const
     sum_quads(part);
 }
 
-// The work of a block. If `kAlone`, each tile is one token, the only one of its sequence, and is not read from memory.
-template <bool kAlone = false> DEVICE AttendWork<kAttendRows> work_of(const AttendArgs& a) {
+// The work of a block. If `kSingle`, each tile is one token, the only one of its sequence, and is not read from memory.
+template <bool kSingle = false> DEVICE AttendWork<kAttendRows> work_of(const AttendArgs& a) {
     // Several blocks per KV head if there are more query heads than rows.
     const u32 chunks = ceil_div(ceil_div(a.heads, a.kv_heads), kAttendRows), kv_head = blockIdx.y / chunks;
     const u32 tile = blockIdx.x / a.splits, token = a.first_tile + tile;
@@ -147,7 +147,7 @@ template <bool kAlone = false> DEVICE AttendWork<kAttendRows> work_of(const Atte
     if (token >= a.step.n_tiles) return work;
     const u32 first_head = first_head_of(a, kv_head) + blockIdx.y % chunks * kAttendRows,
               end_head = first_head_of(a, kv_head + 1);
-    const DeviceTile at = kAlone ? DeviceTile{token, 1, token, token} : a.step.tiles[token];
+    const DeviceTile at = kSingle ? DeviceTile{token, 1, token, token} : a.step.tiles[token];
     const u32 heads = first_head < end_head ? min_u32(end_head - first_head, kAttendRows) : 0;
     work.slot = at.slot;
     work.rows = {at.count, heads, at.first, first_head, at.last, 0};
@@ -213,7 +213,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
 }
 
 // Attention of tokens that are the only ones of their sequences in a step; queries and keys are unmodified projections.
-template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs& args, u8* shared) {
+template <u32 kDim, bool kHalves> DEVICE void attend_single(const AttendSingleArgs& args, u8* shared) {
     let_next_start();
     const AttendArgs& a = args.attend;
     const HeadsArgs& h = args.heads;
@@ -382,12 +382,18 @@ KERNEL(attend_128, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend<128, tru
 KERNEL(attend_128_any, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend<128, false>(a, shared); }
 KERNEL(attend_256, AttendArgs, 128, 1) { DYNAMIC_SHARED(shared); attend<256, true>(a, shared); }
 KERNEL(attend_256_any, AttendArgs, 128, 1) { DYNAMIC_SHARED(shared); attend<256, false>(a, shared); }
-KERNEL(attend_64_alone, AttendAloneArgs, 128, 4) { DYNAMIC_SHARED(shared); attend_alone<64, true>(a, shared); }
-KERNEL(attend_64_alone_any, AttendAloneArgs, 128, 3) { DYNAMIC_SHARED(shared); attend_alone<64, false>(a, shared); }
-KERNEL(attend_128_alone, AttendAloneArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_alone<128, true>(a, shared); }
-KERNEL(attend_128_alone_any, AttendAloneArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_alone<128, false>(a, shared); }
-KERNEL(attend_256_alone, AttendAloneArgs, 128, 1) { DYNAMIC_SHARED(shared); attend_alone<256, true>(a, shared); }
-KERNEL(attend_256_alone_any, AttendAloneArgs, 128, 1) { DYNAMIC_SHARED(shared); attend_alone<256, false>(a, shared); }
+KERNEL(attend_64_single, AttendSingleArgs, 128, 4) { DYNAMIC_SHARED(shared); attend_single<64, true>(a, shared); }
+KERNEL(attend_64_single_any, AttendSingleArgs, 128, 3) { DYNAMIC_SHARED(shared); attend_single<64, false>(a, shared); }
+KERNEL(attend_128_single, AttendSingleArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_single<128, true>(a, shared); }
+KERNEL(attend_128_single_any, AttendSingleArgs, 128, 2) {
+    DYNAMIC_SHARED(shared);
+    attend_single<128, false>(a, shared);
+}
+KERNEL(attend_256_single, AttendSingleArgs, 128, 1) { DYNAMIC_SHARED(shared); attend_single<256, true>(a, shared); }
+KERNEL(attend_256_single_any, AttendSingleArgs, 128, 1) {
+    DYNAMIC_SHARED(shared);
+    attend_single<256, false>(a, shared);
+}
 KERNEL(attend_wide, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_wide<true>(a, shared); }
 KERNEL(attend_wide_any, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_wide<false>(a, shared); }
 KERNEL(attend_among, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend_wide<false, true>(a, shared); }

@@ -1,5 +1,5 @@
-// Queries and keys between projection and attention, unless `attend_alone` processes them: norm of each head, RoPE, and
-// writes of keys and values to the KV cache.
+// Queries and keys between projection and attention, unless `attend_single` processes them: norm of each head, RoPE,
+// and writes of keys and values to the KV cache.
 //
 //     q = rotate(norm(q), position);  k = rotate(norm(k), position);  cache[position] = k, v
 //

@@ -84,7 +84,7 @@ impl CudaDevice {
         for kernel in attention.chain([&k.attend_wide, &k.attend_wide_any, &k.attend_among]) {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
-        for kernel in k.attention_alone().into_iter().flat_map(|(_, kernels)| kernels.all()) {
+        for kernel in k.attention_single().into_iter().flat_map(|(_, kernels)| kernels.all()) {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
         for kernel in k.products() {

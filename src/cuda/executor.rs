@@ -15,7 +15,7 @@ use super::graph::Graphs;
 use super::inputs::{InputStaging, Padded};
 use super::launch::{Context, CudaKernel, Current, DeviceBuffer, Stream};
 use super::lower::{Lowering, StepShape};
-use super::prepared::{PreparedProgram, is_apart};
+use super::prepared::{PreparedProgram, has_single_tokens};
 use super::profile::Profile;
 use super::rules::Needs;
 use super::scratch::{DeviceScratch, ExecutorDims};
@@ -149,7 +149,7 @@ impl CudaExecutor {
             n_slots: caches.len(),
             padded: padded.is_some(),
             // 4-bit caches need a Hadamard transform of queries between their norms and attention.
-            alone: is_apart(inputs) && caches.iter().all(|kv| kv.k_type() != quant::Q4_0),
+            single_tokens: has_single_tokens(inputs) && caches.iter().all(|kv| kv.k_type() != quant::Q4_0),
             kept_tiles: sent.kept.tilings.map(|tiling| tiling.n as usize),
             reach: self.dims.reach(longest),
             halves: caches.iter().all(|kv| (kv.k_type(), kv.v_type()) == (quant::F16, quant::F16)),

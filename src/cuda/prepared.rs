@@ -44,7 +44,7 @@ fn is_crossing(op: &Op) -> bool {
 }
 
 /// True if no sequence has two tokens, and all tokens are outputs or there is only one.
-pub fn is_apart(inputs: &StepInputs) -> bool {
+pub fn has_single_tokens(inputs: &StepInputs) -> bool {
     let n = inputs.ids.len();
     inputs.sequences.iter().copied().eq(0..n as u32) && (n == 1 || inputs.outputs.len() == n)
 }
@@ -124,7 +124,7 @@ impl PreparedProgram {
     pub fn padded(&self, inputs: &StepInputs, ops: &Range<usize>, limits: StepLimits) -> Option<usize> {
         let n = inputs.ids.len();
         let pads = (3..=SMALL_BATCH_ROWS).contains(&n)
-            && is_apart(inputs)
+            && has_single_tokens(inputs)
             && inputs.media.is_empty()
             && self.is_of_device()
             && self.is_whole(ops);

@@ -1,6 +1,6 @@
 //! Kernels by type, number of rows and width.
 
-use super::args::{AttendAloneArgs, AttendArgs, ProjectArgs};
+use super::args::{AttendArgs, AttendSingleArgs, ProjectArgs};
 use super::launch::CudaKernel;
 use super::module::KernelTable;
 use crate::quant;
@@ -77,12 +77,12 @@ impl KernelTable {
 
     /// Returns the fused kernels of head ops and attention for steps with one token per sequence, by maximum head
     /// width.
-    pub fn attention_alone(&self) -> [(usize, ByCache<'_, AttendAloneArgs>); 3] {
+    pub fn attention_single(&self) -> [(usize, ByCache<'_, AttendSingleArgs>); 3] {
         let k = self;
         [
-            (64, ByCache { halves: &k.attend_64_alone, any: &k.attend_64_alone_any }),
-            (128, ByCache { halves: &k.attend_128_alone, any: &k.attend_128_alone_any }),
-            (256, ByCache { halves: &k.attend_256_alone, any: &k.attend_256_alone_any }),
+            (64, ByCache { halves: &k.attend_64_single, any: &k.attend_64_single_any }),
+            (128, ByCache { halves: &k.attend_128_single, any: &k.attend_128_single_any }),
+            (256, ByCache { halves: &k.attend_256_single, any: &k.attend_256_single_any }),
         ]
     }
 

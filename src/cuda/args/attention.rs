@@ -166,7 +166,7 @@ pub struct SelectArgs {
 /// `heads` and attention in one launch, for steps with one token per sequence.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct AttendAloneArgs {
+pub struct AttendSingleArgs {
     pub attend: AttendArgs,
     pub heads: HeadsArgs,
 }

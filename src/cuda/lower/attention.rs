@@ -3,7 +3,7 @@
 //! Relies on `fuse` for the ops that a launch combines.
 
 use crate::cuda::args::{
-    self, ATTEND_ROWS, ATTEND_WARPS, AttendAloneArgs, AttendArgs, GroupKind, HadamardArgs, HeadsArgs, PROMPT_TOKENS,
+    self, ATTEND_ROWS, ATTEND_WARPS, AttendArgs, AttendSingleArgs, GroupKind, HadamardArgs, HeadsArgs, PROMPT_TOKENS,
     SELECT_KEYS, SelectArgs, StepArgs,
 };
 use crate::cuda::inputs::Tiling;
@@ -159,15 +159,15 @@ impl Lowering<'_> {
         let k = &self.model.device.kernels;
         let widest = shape.head_dim.max(shape.value_dim);
         let grid = [n_tiles, shape.rows()];
-        let alone = k.attention_alone().into_iter().find(|(dim, _)| widest <= *dim);
-        if let (Some(heads), Some((dim, kernels))) = (heads, alone) {
-            let args = AttendAloneArgs { attend: args, heads: self.heads_args(&heads) };
+        let single = k.attention_single().into_iter().find(|(dim, _)| widest <= *dim);
+        if let (Some(heads), Some((dim, kernels))) = (heads, single) {
+            let args = AttendSingleArgs { attend: args, heads: self.heads_args(&heads) };
             // Shared memory: queries as MMA operands; unnormalized heads with sines and cosines, later overwritten by
             // partial results of four warps; a flag.
             let pairs = args.heads.n_pairs as usize;
             let as_they_are = (shape.group() + 1) * shape.head_dim + 2 * pairs;
             let shared = 32 * dim + 4 * as_they_are.max(4 * shape.group() * (2 + shape.value_dim)) + 16;
-            let of = |attend| AttendAloneArgs { attend, ..args };
+            let of = |attend| AttendSingleArgs { attend, ..args };
             return self.attend_tiles(kernels.of(s.halves), grid, shared, args.attend, of);
         }
         let narrow = k.attention().into_iter().find(|(dim, _)| widest <= *dim && !shape.is_among);

@@ -201,15 +201,15 @@ impl Lowering<'_> {
     /// Computes the product of one input row per pick.
     fn multiply_picks(&mut self, op: &Experts, x: ProductInput, args: ProjectArgs) -> Result<()> {
         let (order, starts, picks) = (self.scratch.expert_order, self.scratch.expert_starts, self.picks(op));
-        let mut alone = ProjectArgs {
+        let mut own = ProjectArgs {
             x: x.address,
             x_stride: x.stride as u32,
             x_divisor: 1,
             experts: self.scratch.experts,
             ..args
         };
-        if self.fits_blocks(x, 1, &mut alone) && (self.shape.n <= FEW_TOKENS || self.model.device.fixed) {
-            return self.gemv(&mut alone, [picks, 1]);
+        if self.fits_blocks(x, 1, &mut own) && (self.shape.n <= FEW_TOKENS || self.model.device.fixed) {
+            return self.gemv(&mut own, [picks, 1]);
         }
         let (tile, grid) = self.expert_tile(op);
         self.halves(x, args.segments[0].w.cols, picks, &tile)?;

@@ -50,7 +50,7 @@ pub struct StepShape {
     /// True if some of the rows may be padding.
     pub padded: bool,
     /// True if no sequence has two tokens, all tokens are outputs or there is only one, and no key is in 4 bits.
-    pub alone: bool,
+    pub single_tokens: bool,
     /// Maximum number of position splits that the longest context keeps busy.
     pub reach: usize,
     /// True if all KV caches hold F16.
@@ -250,7 +250,7 @@ impl Lowering<'_> {
 
     /// Launches the ops that are executed together from op `at` on, before `end`, and returns their number.
     fn next(&mut self, at: usize, end: usize) -> Result<usize> {
-        let (program, fusion) = (self.program, self.fusions.at(at..end, self.shape.alone));
+        let (program, fusion) = (self.program, self.fusions.at(at..end, self.shape.single_tokens));
         let ops = &program.ops[at..at + fusion.ops()];
         if fusion != Fusion::Delayed {
             self.mark(Some(part(fusion, &ops[0])))?;
