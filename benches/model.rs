@@ -172,7 +172,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let peer = options.peer.as_deref().map(|program| Peer { program, file: &options.file, threads, on_gpu });
     let mut prompts = Test::new(format!("prompt of {}", options.prompt), options.prompt, "the peer's");
     // Recurrent states are read and written.
-    let recurrent = 2.0 * one.memory_bytes() as f64;
+    let recurrent = 2.0 * one.recurrent_bytes() as f64;
     let mut answers = Test::new(format!("{} tokens", options.generate), options.generate, "the peer's");
     let mut batches = Test::new(format!("{} sequences", options.sequences), options.sequences * FEW, "one sequence's");
     let kv = f64::from(info.n_layers * info.n_kv_heads * info.head_dim) * 2.0 * 2.0;

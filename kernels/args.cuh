@@ -276,7 +276,7 @@ struct NgramArgs {
     DeviceMatrix table;
     ConstPtr<u32> following;  // `[n]`, the ids that replace `CHOSEN_BEFORE`.
     Ptr<float> out;  // `[n, stride]`, starting at the first head.
-    u64 memory;  // Offset of the state, `[kept]`: ids of the last tokens plus one, 0 if there are none.
+    u64 recurrent;  // Offset of the state, `[kept]`: ids of the last tokens plus one, 0 if there are none.
     u64 multipliers[kNgram];
     NgramHead heads[kNgramHeads];
     u32 width;  // Width of a table row.
@@ -670,13 +670,13 @@ struct CombineArgs {
 };
 
 // A causal convolution of each channel. In all recurrent ops, a tile holds all of a sequence's tokens in the step, and
-// `memory` is the offset, in values, of the op's state in the sequence's recurrent states.
+// `recurrent` is the offset, in values, of the op's state in the sequence's recurrent states.
 struct ConvArgs {
     StepArgs step;
     Ptr<float> x;  // `[n, width]`, replaced by the result.
     ConstPtr<float> kernel;  // `[taps, width]`, the oldest input first.
     ConstPtr<float> bias;  // `[width]`, or null.
-    u64 memory;  // The state is `[taps - 1, width]`.
+    u64 recurrent;  // The state is `[taps - 1, width]`.
     u32 width;
     u32 taps;
     u32 silu;  // Boolean: applies SiLU to the result.
@@ -690,7 +690,7 @@ struct PoolArgs {
     ConstPtr<float> x;  // `[n, width]`
     ConstPtr<float> bias;  // `[size, width]`
     Ptr<float> out;  // `[n, out_width]`
-    u64 memory;  // The state is `[members - 1, 2, width]`: gates and values of the last tokens.
+    u64 recurrent;  // The state is `[members - 1, 2, width]`: gates and values of the last tokens.
     u32 width;
     u32 out_width;
     u32 size;
@@ -707,7 +707,7 @@ struct DeltaArgs {
     ConstPtr<float> beta;  // `[n, heads]`
     ConstPtr<float> rate;  // `[heads]`
     Ptr<float> out;  // `[n, heads, value_dim]`
-    u64 memory;  // The state is `[heads, key_dim, value_dim]`.
+    u64 recurrent;  // The state is `[heads, key_dim, value_dim]`.
     u32 heads;
     u32 key_heads;
     u32 key_dim;
@@ -728,7 +728,7 @@ struct ScanArgs {
     ConstPtr<float> rate;  // `[heads]`, or `[state, heads]` if `by_state`.
     ConstPtr<float> skip;  // `[heads]`
     Ptr<float> out;  // `[n, heads, head_dim]`
-    u64 memory;  // The state is `[state, heads, head_dim]`.
+    u64 recurrent;  // The state is `[state, heads, head_dim]`.
     u32 heads;
     u32 head_dim;
     u32 groups;
@@ -746,7 +746,7 @@ struct WkvArgs {
     ConstPtr<float> dt;  // `[n, heads, dim]`
     ConstPtr<float> moved[2];  // `a` and `b`, `[n, heads, dim]` each, or null.
     Ptr<float> out;  // `[n, heads, dim]`
-    u64 memory;  // The state is `[heads, dim, dim]`.
+    u64 recurrent;  // The state is `[heads, dim, dim]`.
     u32 heads;
     u32 key_heads;
     u32 dim;

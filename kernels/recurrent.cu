@@ -26,13 +26,13 @@ template <u32 kTaps> DEVICE void convolve(const ConvArgs& a) {
     const u32 channel = blockIdx.x * blockDim.x + threadIdx.x, none = kTaps - a.taps;
     if (channel >= a.width) return;
     const DeviceTile run = a.step.tiles[blockIdx.y];
-    const DeviceKv memory = a.step.kvs[run.slot];
-    if (!memory.capacity) return;
+    const DeviceKv kv = a.step.kvs[run.slot];
+    if (!kv.capacity) return;
     float kernel[kTaps], inputs[kTaps];
     UNROLL for (u32 j = 0; j < kTaps; j++) {
         const u64 at = (u64)(j - none) * a.width + channel;
         kernel[j] = j >= none ? a.kernel[at] : 0.f;
-        inputs[j] = j >= none && j + 1 < kTaps && memory.from ? memory.from[a.memory + at] : 0.f;
+        inputs[j] = j >= none && j + 1 < kTaps && kv.from ? kv.from[a.recurrent + at] : 0.f;
     }
     const float bias = a.bias ? a.bias[channel] : 0.f;
     float* x = a.x + (u64)run.first * a.width + channel;
@@ -49,7 +49,7 @@ template <u32 kTaps> DEVICE void convolve(const ConvArgs& a) {
         }
     }
     UNROLL for (u32 j = 0; j + 1 < kTaps; j++)
-        if (j >= none) memory.to[a.memory + (u64)(j - none) * a.width + channel] = inputs[j];
+        if (j >= none) kv.to[a.recurrent + (u64)(j - none) * a.width + channel] = inputs[j];
 }
 
 // A warp has 8 columns of a matrix, a block 16. Lane 4c + g has rows g, g + 4, ... of column c.
@@ -67,14 +67,14 @@ template <u32 kRows> DEVICE void advance_delta(const DeltaArgs& a) {
     const u32 head = blockIdx.x / blocks, col = blockIdx.x % blocks * kScanColumns + column();
     const u32 key_head = a.tiled ? head % a.key_heads : head * a.key_heads / a.heads;
     const DeviceTile run = a.step.tiles[blockIdx.y];
-    const DeviceKv memory = a.step.kvs[run.slot];
-    if (!memory.capacity) return;
-    const u64 place = a.memory + (u64)head * a.key_dim * a.value_dim + col;
+    const DeviceKv kv = a.step.kvs[run.slot];
+    if (!kv.capacity) return;
+    const u64 place = a.recurrent + (u64)head * a.key_dim * a.value_dim + col;
     const float rate = a.rate[head];
     float s[kRows];
     UNROLL for (u32 r = 0; r < kRows; r++) {
         const u32 i = g + 4 * r;
-        s[r] = i < a.key_dim && memory.from ? memory.from[place + (u64)i * a.value_dim] : 0.f;
+        s[r] = i < a.key_dim && kv.from ? kv.from[place + (u64)i * a.value_dim] : 0.f;
     }
     for (u32 t = 0; t < run.count; t++) {
         const u64 token = run.first + t, of_head = token * a.heads + head;
@@ -104,7 +104,7 @@ template <u32 kRows> DEVICE void advance_delta(const DeltaArgs& a) {
     }
     UNROLL for (u32 r = 0; r < kRows; r++) {
         const u32 i = g + 4 * r;
-        if (i < a.key_dim) memory.to[place + (u64)i * a.value_dim] = s[r];
+        if (i < a.key_dim) kv.to[place + (u64)i * a.value_dim] = s[r];
     }
 }
 
@@ -115,14 +115,14 @@ template <u32 kRows> DEVICE void advance_scan(const ScanArgs& a) {
     const u32 g = threadIdx.x % 4, channel = blockIdx.x * kScanColumns + column(), width = a.heads * a.head_dim;
     const u32 head = channel / a.head_dim, group = head * a.groups / a.heads;
     const DeviceTile run = a.step.tiles[blockIdx.y];
-    const DeviceKv memory = a.step.kvs[run.slot];
-    if (!memory.capacity) return;
-    const u64 place = a.memory + channel;
+    const DeviceKv kv = a.step.kvs[run.slot];
+    if (!kv.capacity) return;
+    const u64 place = a.recurrent + channel;
     const float skip = a.skip[head];
     float h[kRows];
     UNROLL for (u32 r = 0; r < kRows; r++) {
         const u32 i = g + 4 * r;
-        h[r] = i < a.state && memory.from ? memory.from[place + (u64)i * width] : 0.f;
+        h[r] = i < a.state && kv.from ? kv.from[place + (u64)i * width] : 0.f;
     }
     for (u32 t = 0; t < run.count; t++) {
         const u64 token = run.first + t;
@@ -143,7 +143,7 @@ template <u32 kRows> DEVICE void advance_scan(const ScanArgs& a) {
     }
     UNROLL for (u32 r = 0; r < kRows; r++) {
         const u32 i = g + 4 * r;
-        if (i < a.state) memory.to[place + (u64)i * width] = h[r];
+        if (i < a.state) kv.to[place + (u64)i * width] = h[r];
     }
 }
 
@@ -155,13 +155,13 @@ template <u32 kRows> DEVICE void advance_wkv(const WkvArgs& a) {
     const u32 head = blockIdx.x / blocks, col = blockIdx.x % blocks * kScanColumns + column();
     const u32 key_head = head * a.key_heads / a.heads;
     const DeviceTile run = a.step.tiles[blockIdx.y];
-    const DeviceKv memory = a.step.kvs[run.slot];
-    if (!memory.capacity) return;
-    const u64 place = a.memory + (u64)head * a.dim * a.dim + col;
+    const DeviceKv kv = a.step.kvs[run.slot];
+    if (!kv.capacity) return;
+    const u64 place = a.recurrent + (u64)head * a.dim * a.dim + col;
     float s[kRows];
     UNROLL for (u32 r = 0; r < kRows; r++) {
         const u32 i = g + 4 * r;
-        s[r] = i < a.dim && memory.from ? memory.from[place + (u64)i * a.dim] : 0.f;
+        s[r] = i < a.dim && kv.from ? kv.from[place + (u64)i * a.dim] : 0.f;
     }
     for (u32 t = 0; t < run.count; t++) {
         const u64 token = run.first + t, own = (token * a.heads + head) * a.dim,
@@ -189,7 +189,7 @@ template <u32 kRows> DEVICE void advance_wkv(const WkvArgs& a) {
     }
     UNROLL for (u32 r = 0; r < kRows; r++) {
         const u32 i = g + 4 * r;
-        if (i < a.dim) memory.to[place + (u64)i * a.dim] = s[r];
+        if (i < a.dim) kv.to[place + (u64)i * a.dim] = s[r];
     }
 }
 
@@ -200,12 +200,12 @@ KERNEL(pool, PoolArgs, 128, 4) {
     wait_for_previous();
     const u32 channel = blockIdx.x * blockDim.x + threadIdx.x, members = a.size * (a.width / a.out_width);
     const DeviceTile run = a.step.tiles[blockIdx.y];
-    const DeviceKv memory = a.step.kvs[run.slot];
-    if (channel >= a.width || !memory.capacity) return;
+    const DeviceKv kv = a.step.kvs[run.slot];
+    if (channel >= a.width || !kv.capacity) return;
     auto member = [&](u32 row, u32 of, float& gate, float& x) {
         if (row < members - 1) {
-            const u64 at = a.memory + (u64)row * 2 * a.width + of;
-            gate = memory.from ? memory.from[at] : 0.f, x = memory.from ? memory.from[at + a.width] : 0.f;
+            const u64 at = a.recurrent + (u64)row * 2 * a.width + of;
+            gate = kv.from ? kv.from[at] : 0.f, x = kv.from ? kv.from[at + a.width] : 0.f;
         } else {
             const u64 at = (u64)(run.first + row - (members - 1)) * a.width + of;
             gate = a.gate[at], x = a.x[at];
@@ -235,8 +235,8 @@ KERNEL(pool, PoolArgs, 128, 4) {
         out = sum / total;
     }
     for (u32 row = 0; row < members - 1; row++) {
-        const u64 at = a.memory + (u64)row * 2 * a.width + channel;
-        member(run.count + row, channel, memory.to[at], memory.to[at + a.width]);
+        const u64 at = a.recurrent + (u64)row * 2 * a.width + channel;
+        member(run.count + row, channel, kv.to[at], kv.to[at + a.width]);
     }
 }
 

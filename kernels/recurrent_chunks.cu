@@ -278,10 +278,10 @@ template <u32 kTiles> DEVICE void delta_chunks(const DeltaArgs& a, u8* shared) {
     const u32 head = blockIdx.x / blocks, col = blockIdx.x % blocks * kChunkColumns;
     const u32 key_head = a.tiled ? head % a.key_heads : head * a.key_heads / a.heads;
     const DeviceTile run = a.step.tiles[blockIdx.y];
-    const DeviceKv memory = a.step.kvs[run.slot];
+    const DeviceKv kv = a.step.kvs[run.slot];
     const u64 token = run.first, key = (token * a.key_heads + key_head) * a.key_dim;
     const u64 value = (token * a.heads + head) * a.value_dim + col, gate = token * a.heads + head;
-    const u64 place = a.memory + (u64)head * a.key_dim * a.value_dim + col;
+    const u64 place = a.recurrent + (u64)head * a.key_dim * a.value_dim + col;
     const HeadColumns h = {
         a.k + key,
         a.q + key,
@@ -297,8 +297,8 @@ template <u32 kTiles> DEVICE void delta_chunks(const DeltaArgs& a, u8* shared) {
         a.key_dim,
         min_u32(kChunkColumns, a.value_dim - col),
         run.count,
-        memory.from ? memory.from + place : nullptr,
-        memory.to + place,
+        kv.from ? kv.from + place : nullptr,
+        kv.to + place,
         a.value_dim,
     };
     advance_chunks<true, kTiles>(h, a.stages, (float*)shared);
@@ -310,10 +310,10 @@ template <u32 kTiles> DEVICE void scan_chunks(const ScanArgs& a, u8* shared) {
     const u32 blocks = ceil_div(a.head_dim, kChunkColumns);
     const u32 head = blockIdx.x / blocks, col = blockIdx.x % blocks * kChunkColumns, width = a.heads * a.head_dim;
     const DeviceTile run = a.step.tiles[blockIdx.y];
-    const DeviceKv memory = a.step.kvs[run.slot];
+    const DeviceKv kv = a.step.kvs[run.slot];
     const u64 token = run.first, key = (token * a.groups + head * a.groups / a.heads) * a.state;
     const u64 value = token * width + head * a.head_dim + col, gate = token * a.heads + head;
-    const u64 place = a.memory + head * a.head_dim + col;
+    const u64 place = a.recurrent + head * a.head_dim + col;
     const HeadColumns h = {
         a.b + key,
         a.c + key,
@@ -329,8 +329,8 @@ template <u32 kTiles> DEVICE void scan_chunks(const ScanArgs& a, u8* shared) {
         a.state,
         min_u32(kChunkColumns, a.head_dim - col),
         run.count,
-        memory.from ? memory.from + place : nullptr,
-        memory.to + place,
+        kv.from ? kv.from + place : nullptr,
+        kv.to + place,
         width,
     };
     advance_chunks<false, kTiles>(h, a.stages, (float*)shared);

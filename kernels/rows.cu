@@ -37,14 +37,14 @@ KERNEL(ngrams, NgramArgs, 128, 1) {
     let_next_start();
     wait_for_previous();
     const u32 token = blockIdx.x, slot = a.step.slots[token];
-    const DeviceKv memory = a.step.kvs[slot];
-    if (!memory.capacity) return;
+    const DeviceKv kv = a.step.kvs[slot];
+    if (!kv.capacity) return;
     // Number of preceding tokens of the sequence in the step, at most `kept`.
     u32 ahead = 0;
     while (ahead < min_u32(a.kept, token) && a.step.slots[token - ahead - 1] == slot) ahead++;
     // The id `back` tokens before, plus 1; 0 if there is none.
     auto known = [&](u32 back) -> u64 {
-        if (back > ahead) return memory.from ? (u64)(u32)memory.from[a.memory + a.kept + ahead - back] : 0;
+        if (back > ahead) return kv.from ? (u64)(u32)kv.from[a.recurrent + a.kept + ahead - back] : 0;
         const u32 id = a.step.ids[token - back];
         return (u64)(id == kChosenBefore ? a.following[token - back] : id) + 1;
     };
@@ -66,7 +66,7 @@ KERNEL(ngrams, NgramArgs, 128, 1) {
     }
     const bool is_last = token + 1 == a.step.n || a.step.slots[token + 1] != slot;
     if (a.keeps && is_last && blockIdx.y == 0 && threadIdx.x < a.kept)
-        memory.to[a.memory + threadIdx.x] = (float)known(a.kept - 1 - threadIdx.x);
+        kv.to[a.recurrent + threadIdx.x] = (float)known(a.kept - 1 - threadIdx.x);
 }
 
 KERNEL(keep_rows, KeepRowsArgs, 256, 1) {

@@ -185,7 +185,7 @@ impl CudaExecutor {
             rules: sent.rules,
             adapted: &self.adapted,
             kv_places: &self.prepared.kv_places,
-            memory_places: &self.prepared.memory_places,
+            recurrent_offsets: &self.prepared.recurrent_offsets,
             follows: false,
             profile: self.profile.as_mut(),
             launched: &mut self.launched,

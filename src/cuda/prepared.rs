@@ -30,11 +30,11 @@ pub struct PreparedProgram {
     pub rope_bounds: Vec<usize>,
     pub kv_places: Vec<KvPlace>,
     /// Offsets of recurrent states in a buffer, in values.
-    pub memory_places: Vec<u64>,
+    pub recurrent_offsets: Vec<u64>,
 }
 
 /// Returns the offset of each recurrent state.
-fn memory_places(recurrent: &[usize]) -> Vec<u64> {
+fn recurrent_offsets(recurrent: &[usize]) -> Vec<u64> {
     let place = |end: &mut u64, values: &usize| Some(std::mem::replace(end, *end + *values as u64));
     recurrent.iter().scan(0, place).collect()
 }
@@ -69,7 +69,7 @@ impl PreparedProgram {
             has_head: matches!(program.ops.last(), Some(Op::Logits { .. })),
             rope_bounds: program.ops.iter().filter_map(bound).collect(),
             kv_places: places(&program.kv_layers)?,
-            memory_places: memory_places(&program.recurrent),
+            recurrent_offsets: recurrent_offsets(&program.recurrent),
             program: program.clone(),
         })
     }

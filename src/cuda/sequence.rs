@@ -195,8 +195,8 @@ impl CudaSequence {
     /// Returns the view for a step that reads recurrent states from buffer `from`, or zeros, and writes them to buffer
     /// `to`.
     pub fn view(&self, from: Option<usize>, to: usize) -> KvView {
-        let memory = |buffer: usize| self.recurrent.get(buffer).copied().unwrap_or(0);
-        KvView(DeviceKv { from: from.map_or(0, memory), to: memory(to), ..self.view })
+        let recurrent = |buffer: usize| self.recurrent.get(buffer).copied().unwrap_or(0);
+        KvView(DeviceKv { from: from.map_or(0, recurrent), to: recurrent(to), ..self.view })
     }
 
     pub fn context(&self) -> &Arc<Context> {
@@ -225,7 +225,7 @@ impl CudaSequence {
     }
 
     /// Returns offset and size in bytes of a buffer of recurrent states, if there are any.
-    fn memory(&self, buffer: usize) -> Option<(usize, usize)> {
+    fn recurrent(&self, buffer: usize) -> Option<(usize, usize)> {
         let address = *self.recurrent.get(buffer)?;
         Some(((address - self.buffer.address()) as usize, 4 * self.spec.recurrent.iter().sum::<usize>()))
     }
@@ -301,7 +301,7 @@ impl GpuSequence for CudaSequence {
         let mut fork = CudaSequence::new(self.context(), &self.stream, &self.spec)?;
         fork.adapters = self.adapters.clone();
         let current = self.context().enter()?;
-        let mut runs: Vec<(usize, usize)> = buffers.filter_map(|buffer| self.memory(buffer)).collect();
+        let mut runs: Vec<(usize, usize)> = buffers.filter_map(|buffer| self.recurrent(buffer)).collect();
         for layer in 0..self.spec.layers.len() {
             runs.extend(self.runs(layer, 0..len.min(self.kept(layer)))?);
         }
@@ -325,11 +325,11 @@ impl GpuSequence for CudaSequence {
         self.load_runs(self.runs(layer, positions)?, read)
     }
 
-    fn save_memory(&self, buffer: usize, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        self.save_runs(self.memory(buffer).into_iter().collect(), write)
+    fn save_recurrent(&self, buffer: usize, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.save_runs(self.recurrent(buffer).into_iter().collect(), write)
     }
 
-    fn load_memory(&mut self, buffer: usize, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
-        self.load_runs(self.memory(buffer).into_iter().collect(), read)
+    fn load_recurrent(&mut self, buffer: usize, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        self.load_runs(self.recurrent(buffer).into_iter().collect(), read)
     }
 }

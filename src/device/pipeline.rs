@@ -227,10 +227,10 @@ impl Pipeline {
         let (mut cpu, mut gpus) = (None, Vec::new());
         for (i, part) in self.parts.iter().enumerate() {
             let other = || Error::Mismatch(format!("the cache belongs to another model: {spec:?}"));
-            let (own, own_memories);
+            let (own, own_recurrent);
             (own, layers) = layers.split_at_checked(part.program.kv_layers.len()).ok_or_else(other)?;
-            (own_memories, recurrent) = recurrent.split_at_checked(part.program.recurrent.len()).ok_or_else(other)?;
-            let own = SequenceSpec { layers: own.to_vec(), recurrent: own_memories.to_vec(), ..spec.clone() };
+            (own_recurrent, recurrent) = recurrent.split_at_checked(part.program.recurrent.len()).ok_or_else(other)?;
+            let own = SequenceSpec { layers: own.to_vec(), recurrent: own_recurrent.to_vec(), ..spec.clone() };
             match i.checked_sub(self.on_cpu) {
                 None => cpu = Some(CpuSequence::new(&own)?),
                 Some(gpu) => gpus.push(self.gpus[gpu].new_sequence(&own)?),

@@ -146,7 +146,7 @@ impl Sequence {
             }
             // A GPU does not store the zeros of an empty sequence.
             let on_gpus = if checkpoints.at(0) == Some(buffer) { &[] } else { self.gpus() };
-            on_gpus.iter().try_for_each(|kv| kv.save_memory(buffer, write))
+            on_gpus.iter().try_for_each(|kv| kv.save_recurrent(buffer, write))
         })
     }
 
@@ -175,7 +175,7 @@ impl Sequence {
                 read(cpu.recurrent.bytes_of_mut(buffer))?;
             }
             if extent.checkpoints.at(0) != Some(buffer) {
-                self.gpus.iter_mut().try_for_each(|kv| kv.load_memory(buffer, read))?;
+                self.gpus.iter_mut().try_for_each(|kv| kv.load_recurrent(buffer, read))?;
             }
         }
         self.extent = Extent { written, ..extent };

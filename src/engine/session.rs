@@ -231,7 +231,7 @@ impl Session {
 
     /// Returns the number of bytes of recurrent state, which each step reads and writes; public only for benches.
     #[doc(hidden)]
-    pub fn memory_bytes(&self) -> u64 {
+    pub fn recurrent_bytes(&self) -> u64 {
         self.sequence.spec().recurrent.iter().map(|values| 4 * *values as u64).sum()
     }
 
@@ -243,7 +243,7 @@ impl Session {
     /// Returns the number of bytes of the session in addition to `CpuKv::pieces`.
     pub(super) fn own_bytes(&self) -> u64 {
         let on_gpus = self.sequence.bytes() - self.sequence.host_bytes();
-        4 * (self.logits.len() + self.capacity()) as u64 + self.memory_bytes() + on_gpus
+        4 * (self.logits.len() + self.capacity()) as u64 + self.recurrent_bytes() + on_gpus
     }
 
     /// Returns the parameters of its creation.

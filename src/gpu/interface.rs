@@ -165,10 +165,10 @@ pub trait GpuSequence: Any + Send + Sync {
     ) -> Result<()>;
 
     /// Writes a buffer of recurrent states.
-    fn save_memory(&self, buffer: usize, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+    fn save_recurrent(&self, buffer: usize, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 
     /// Reads a buffer of recurrent states.
-    fn load_memory(&mut self, buffer: usize, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()>;
+    fn load_recurrent(&mut self, buffer: usize, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()>;
 }
 
 /// An executor of the steps of one program. `OpenStep` gives access to its open step.

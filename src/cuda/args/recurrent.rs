@@ -12,7 +12,7 @@ pub const CHUNK_SIZE: usize = 32;
 pub const CHUNK_THREADS: usize = 256;
 
 /// A causal convolution of each channel. In all recurrent ops, a tile holds all of a sequence's tokens in the step, and
-/// `memory` is the offset, in values, of the op's state in the sequence's recurrent states.
+/// `recurrent` is the offset, in values, of the op's state in the sequence's recurrent states.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ConvArgs {
@@ -24,7 +24,7 @@ pub struct ConvArgs {
     /// `[width]`, or null.
     pub bias: ConstPtr<f32>,
     /// The state is `[taps - 1, width]`.
-    pub memory: u64,
+    pub recurrent: u64,
     pub width: u32,
     pub taps: u32,
     /// Boolean: applies SiLU to the result.
@@ -46,7 +46,7 @@ pub struct PoolArgs {
     /// `[n, out_width]`
     pub out: Ptr<f32>,
     /// The state is `[members - 1, 2, width]`: gates and values of the last tokens.
-    pub memory: u64,
+    pub recurrent: u64,
     pub width: u32,
     pub out_width: u32,
     pub size: u32,
@@ -73,7 +73,7 @@ pub struct DeltaArgs {
     /// `[n, heads, value_dim]`
     pub out: Ptr<f32>,
     /// The state is `[heads, key_dim, value_dim]`.
-    pub memory: u64,
+    pub recurrent: u64,
     pub heads: u32,
     pub key_heads: u32,
     pub key_dim: u32,
@@ -107,7 +107,7 @@ pub struct ScanArgs {
     /// `[n, heads, head_dim]`
     pub out: Ptr<f32>,
     /// The state is `[state, heads, head_dim]`.
-    pub memory: u64,
+    pub recurrent: u64,
     pub heads: u32,
     pub head_dim: u32,
     pub groups: u32,
@@ -136,7 +136,7 @@ pub struct WkvArgs {
     /// `[n, heads, dim]`
     pub out: Ptr<f32>,
     /// The state is `[heads, dim, dim]`.
-    pub memory: u64,
+    pub recurrent: u64,
     pub heads: u32,
     pub key_heads: u32,
     pub dim: u32,

@@ -52,7 +52,7 @@ pub struct NgramArgs {
     /// `[n, stride]`, starting at the first head.
     pub out: Ptr<f32>,
     /// Offset of the state, `[kept]`: ids of the last tokens plus one, 0 if there are none.
-    pub memory: u64,
+    pub recurrent: u64,
     pub multipliers: [u64; NGRAM],
     pub heads: [NgramHead; NGRAM_HEADS],
     /// Width of a table row.

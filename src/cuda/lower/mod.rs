@@ -112,7 +112,7 @@ pub struct Lowering<'a> {
     /// Locations of layers in KV caches, by `KvLayerId`.
     pub kv_places: &'a [KvPlace],
     /// Offsets of recurrent states in a buffer, by `RecurrentId`.
-    pub memory_places: &'a [u64],
+    pub recurrent_offsets: &'a [u64],
     /// True if a kernel precedes the next launch, which may then start early (programmatic dependent launch).
     pub follows: bool,
     pub profile: Option<&'a mut Profile>,

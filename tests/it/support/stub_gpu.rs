@@ -138,8 +138,8 @@ impl GpuSequence for StubObject {
         fn fork(&Self, usize, &mut dyn Iterator<Item = usize>) -> Box<dyn GpuSequence>;
         fn save(&Self, usize, Range<usize>, &mut dyn FnMut(&[u8]) -> Result<()>) -> ();
         fn load(&mut Self, usize, Range<usize>, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> ();
-        fn save_memory(&Self, usize, &mut dyn FnMut(&[u8]) -> Result<()>) -> ();
-        fn load_memory(&mut Self, usize, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> ();
+        fn save_recurrent(&Self, usize, &mut dyn FnMut(&[u8]) -> Result<()>) -> ();
+        fn load_recurrent(&mut Self, usize, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> ();
     }
 }
 
