@@ -57,7 +57,7 @@ pub struct CudaDevice {
     pub(super) early_launch: bool,
     /// True for batch-invariant results: every product uses the kernels for few rows, and attention always splits
     /// positions the same way. Slower for prompts, because the kernels for few rows read weights more often.
-    pub(super) fixed: bool,
+    pub(super) is_batch_invariant: bool,
     pub(super) profile: bool,
     pub(super) context: Arc<Context>,
     image: &'static [u8],
@@ -111,13 +111,23 @@ impl CudaDevice {
         // CUDA 12.3 on.
         let early_launch = current.compiled_for(&k.prepare)? >= 90 && context.driver_version() >= 12_030;
         drop(current);
-        Ok(Arc::new(CudaDevice { info, kernels, stream, early_launch, fixed: deterministic, profile, context, image }))
+        Ok(Arc::new(CudaDevice {
+            info,
+            kernels,
+            stream,
+            early_launch,
+            is_batch_invariant: deterministic,
+            profile,
+            context,
+            image,
+        }))
     }
 
     /// Returns the fusions of ops; `shape` returns type and rows of a matrix.
     pub(super) fn fusions<S: PartialEq>(&self, program: &Program, shape: impl Fn(Weight) -> S) -> Fusions {
-        // Steps with adapters never fuse gates; if `fixed`, other steps must be bit-identical to them.
-        let is_gate = |gate: &Projection, up: &Projection| !self.fixed && shape(gate.weight) == shape(up.weight);
+        // Steps with adapters never fuse gates; if `is_batch_invariant`, other steps must be bit-identical to them.
+        let is_gate =
+            |gate: &Projection, up: &Projection| !self.is_batch_invariant && shape(gate.weight) == shape(up.weight);
         Fusions::all(program, is_gate, |attend| AttentionShape::new(program, attend).is_of_heads())
     }
 
@@ -160,7 +170,7 @@ impl CudaDevice {
 
     /// Returns the dimensions of an executor on this device.
     pub(super) fn dims(&self, program: &Program, limits: StepLimits) -> Result<ExecutorDims> {
-        ExecutorDims::new(program, limits, self.context.properties.multiprocessors, self.fixed)
+        ExecutorDims::new(program, limits, self.context.properties.multiprocessors, self.is_batch_invariant)
     }
 }
 
@@ -244,7 +254,7 @@ impl GpuDevice for CudaDevice {
     }
 
     fn is_deterministic(&self) -> bool {
-        self.fixed
+        self.is_batch_invariant
     }
 
     fn plans(&self) -> bool {

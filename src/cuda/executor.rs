@@ -160,7 +160,7 @@ impl CudaExecutor {
             longer_than: self.prepared.rope_bounds.iter().copied().filter(is_longer).max(),
             has_rope_positions: !inputs.rope_positions.is_empty(),
             spans: !inputs.spans.is_empty(),
-            separate: inputs.separate && (2..=GEMV_ROWS).contains(&inputs.ids.len()) && !device.fixed,
+            separate: inputs.separate && (2..=GEMV_ROWS).contains(&inputs.ids.len()) && !device.is_batch_invariant,
             adapters: self.adapted.key,
         }
     }

@@ -130,7 +130,7 @@ pub struct ExecutorDims {
     /// Capacity for partial results of attention, one per (tile, grid row, split).
     pub max_parts: usize,
     /// True if positions are divided in the same way for every batch.
-    fixed: bool,
+    is_batch_invariant: bool,
     experts: ExpertDims,
 }
 
@@ -149,7 +149,12 @@ struct ExpertDims {
 
 impl ExecutorDims {
     /// Checks the dimensions against the limits of the kernels and of a device with `multiprocessors` multiprocessors.
-    pub fn new(program: &Program, limits: StepLimits, multiprocessors: u32, fixed: bool) -> Result<ExecutorDims> {
+    pub fn new(
+        program: &Program,
+        limits: StepLimits,
+        multiprocessors: u32,
+        is_batch_invariant: bool,
+    ) -> Result<ExecutorDims> {
         let (mut tilings, mut value_dim, mut attention_rows, mut chosen) = (Vec::new(), 0, 0, 0);
         let mut experts = ExpertDims::default();
         for op in &program.ops {
@@ -157,7 +162,7 @@ impl ExecutorDims {
                 Op::Attend(a) => {
                     let shape = AttentionShape::new(program, a);
                     tilings.push(shape.tile_tokens());
-                    tilings.extend((!fixed && !shape.is_wide()).then_some(PROMPT_TOKENS));
+                    tilings.extend((!is_batch_invariant && !shape.is_wide()).then_some(PROMPT_TOKENS));
                     (value_dim, attention_rows) = (value_dim.max(shape.value_dim), attention_rows.max(shape.rows()));
                 }
                 Op::Select(s) => chosen = chosen.max(program.width(s.out) / s.groups.size()),
@@ -186,7 +191,7 @@ impl ExecutorDims {
             return Err(Error::invalid(what));
         }
         // In batch-invariant mode, or with few tokens, each selected expert of a token is a grid row.
-        let rows = if fixed { max_tokens } else { max_tokens.min(FEW_TOKENS) };
+        let rows = if is_batch_invariant { max_tokens } else { max_tokens.min(FEW_TOKENS) };
         if rows.saturating_mul(experts.used) > GRID_X {
             return Err(Error::unsupported(format!(
                 "{} experts per token are not supported on a GPU for {rows} tokens",
@@ -198,8 +203,8 @@ impl ExecutorDims {
         // Two blocks per multiprocessor for every result of `splits`; with fixed splits, at least one tile.
         let processors = multiprocessors as usize;
         let parts = 4 * processors;
-        let max_parts = if fixed { parts.max(FIXED_SPLITS * attention_rows) } else { parts };
-        Ok(ExecutorDims { limits, tilings, value_dim, chosen, processors, max_parts, fixed, experts })
+        let max_parts = if is_batch_invariant { parts.max(FIXED_SPLITS * attention_rows) } else { parts };
+        Ok(ExecutorDims { limits, tilings, value_dim, chosen, processors, max_parts, is_batch_invariant, experts })
     }
 
     /// Returns the index of the tiling with `tokens` tokens per tile.
@@ -211,19 +216,19 @@ impl ExecutorDims {
     /// number needs a separate CUDA graph.
     pub fn reach(&self, longest: u32) -> usize {
         let reach = (longest as usize).div_ceil(64).next_power_of_two();
-        if self.fixed { FIXED_SPLITS } else { reach.min(self.max_parts / 2) }
+        if self.is_batch_invariant { FIXED_SPLITS } else { reach.min(self.max_parts / 2) }
     }
 
     /// Returns the number of splits per tile that keeps every multiprocessor busy.
     pub fn splits(&self, shape: &AttentionShape, n_tiles: usize, reach: usize) -> usize {
         let blocks = n_tiles * shape.rows();
-        if self.fixed { FIXED_SPLITS } else { reach.min((self.max_parts / 2).div_ceil(blocks.max(1))) }
+        if self.is_batch_invariant { FIXED_SPLITS } else { reach.min((self.max_parts / 2).div_ceil(blocks.max(1))) }
     }
 
     /// True if `n` tokens in `n_tiles` prompt tiles use the prompt kernels: if other kernels would read each position
     /// more than twice. Results of prompt kernels are not bit-identical to single-token results.
     pub fn is_prompt(&self, shape: &AttentionShape, n: usize, n_tiles: usize) -> bool {
-        !self.fixed && !shape.is_wide() && n * shape.group() > 2 * ATTEND_ROWS * n_tiles
+        !self.is_batch_invariant && !shape.is_wide() && n * shape.group() > 2 * ATTEND_ROWS * n_tiles
     }
 
     /// Returns the number of splits per token of the keys to select from.
@@ -311,7 +316,7 @@ impl DeviceScratch {
         let (widest, expert_halves) =
             (program.widest_input().next_multiple_of(SMALL_BATCH_CHUNK), e.ffn.next_multiple_of(SMALL_BATCH_CHUNK));
         let rows_of_inputs = if e.ordered { rows.max(picks) } else { rows };
-        let few = if dims.fixed { rows } else { rows.min(GEMV_ROWS) };
+        let few = if dims.is_batch_invariant { rows } else { rows.min(GEMV_ROWS) };
         let mut arena = Arena::default();
         let mut add = |count: usize, size: usize| Ok::<_, Error>(base + arena.add(count, size)? as Address);
         let (widths, places) = places(program);

@@ -78,7 +78,7 @@ impl Lowering<'_> {
         let (x, x_stride) = (gated.address, gated.stride as u32);
         let mut last = ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second };
         let fits = self.fits_blocks(input, 1, &mut args) && self.fits_blocks(gated, 1, &mut last);
-        if !fits || self.shape.n > FEW_TOKENS && !self.model.device.fixed {
+        if !fits || self.shape.n > FEW_TOKENS && !self.model.device.is_batch_invariant {
             self.gathered(input, first, second, &glu, op)?;
         } else {
             self.gemv(&mut args, [picks, 1])?;
@@ -208,7 +208,7 @@ impl Lowering<'_> {
             experts: self.scratch.experts,
             ..args
         };
-        if self.fits_blocks(x, 1, &mut own) && (self.shape.n <= FEW_TOKENS || self.model.device.fixed) {
+        if self.fits_blocks(x, 1, &mut own) && (self.shape.n <= FEW_TOKENS || self.model.device.is_batch_invariant) {
             return self.gemv(&mut own, [picks, 1]);
         }
         let (tile, grid) = self.expert_tile(op);

@@ -180,8 +180,9 @@ pub(crate) struct Tile<'a> {
 }
 
 impl<'a> Tile<'a> {
-    /// Returns the best kernel for `usual` input rows; `fixed` restricts the choice to batch-invariant kernels.
-    pub fn new(device: &'a CudaDevice, usual: usize, fixed: bool) -> Tile<'a> {
+    /// Returns the best kernel for `usual` input rows; `is_batch_invariant` restricts the choice to batch-invariant
+    /// kernels.
+    pub fn new(device: &'a CudaDevice, usual: usize, is_batch_invariant: bool) -> Tile<'a> {
         let k = &device.kernels;
         let few = |kernel, tokens, resident| Tile {
             kernel,
@@ -207,7 +208,7 @@ impl<'a> Tile<'a> {
             (0..=16, _) => few(&k.small_batch_16, 16, 2),
             (17..=32, _) => few(&k.small_batch_32, 32, 2),
             // Two blocks per multiprocessor, as above, so that columns are split the same way.
-            _ if fixed => few(&k.small_batch_64, SMALL_BATCH_ROWS, 2),
+            _ if is_batch_invariant => few(&k.small_batch_64, SMALL_BATCH_ROWS, 2),
             // Reading the weights up to three times is faster than a partially filled tile of 256 tokens.
             (..=SEVERAL_BATCHES, _) => few(&k.small_batch_64, SMALL_BATCH_ROWS, 1),
             // Eight stages of 32 input columns in binary16, aligned to 512 bytes.
@@ -485,23 +486,26 @@ impl Lowering<'_> {
 
     fn products(&mut self, input: ProductInput, args: ProjectArgs) -> Result<()> {
         let (n, model) = (self.shape.n, self.model);
-        let fixed = model.device.fixed;
+        let is_batch_invariant = model.device.is_batch_invariant;
         let mut args = ProjectArgs { cols: input.width as u32, n: n as u32, ..args };
         let all = args.segments;
-        let is_plain = |s: &&Segment| match fixed {
+        let is_plain = |s: &&Segment| match is_batch_invariant {
             true => s.w.dtype() == quant::F32,
             false => n <= GEMV_ROWS && model.device.kernels.gemv_rows(s.w.dtype()).is_some(),
         };
         let (plain, tiled): (Vec<Segment>, Vec<Segment>) = all[..args.n_segments as usize].iter().partition(is_plain);
         // Each separate row has the blocks, tiles and warps of a single-row product.
         let together = if self.shape.separate { 1 } else { n };
-        if together <= OWN_ROWS && (!fixed || tiled.is_empty()) && self.fits_blocks(input, together, &mut args) {
+        if together <= OWN_ROWS
+            && (!is_batch_invariant || tiled.is_empty())
+            && self.fits_blocks(input, together, &mut args)
+        {
             (args.x, args.x_stride, args.x_divisor, args.norm) = (input.address, input.width as u32, 1, input.norm);
             return self.gemv(&mut args, [n / together.max(1), together]);
         }
         if !tiled.is_empty() {
             args.take(&tiled);
-            let tile = Tile::new(&model.device, n, fixed);
+            let tile = Tile::new(&model.device, n, is_batch_invariant);
             self.halves(input, tiled[0].w.cols, n, &tile)?;
             self.gemm(&mut args, &tile, [n, 1])?;
         }

@@ -254,7 +254,7 @@ impl Lowering<'_> {
     /// single steps instead. `dim`: key width; `columns`: value width.
     fn chunks(&self, n_sequences: usize, dim: usize, columns: usize) -> Option<(u32, usize)> {
         let device = &self.model.device;
-        if device.fixed
+        if device.is_batch_invariant
             || self.shape.n < CHUNK_PAYS * n_sequences
             || !dim.is_multiple_of(4)
             || !columns.is_multiple_of(4)

@@ -83,7 +83,7 @@ pub struct Network {
     /// The context length that the file declares.
     pub context_length: u32,
     /// True if results are batch-invariant: bit-identical whatever other tokens are in the step.
-    pub has_same_bits: bool,
+    pub is_batch_invariant: bool,
     /// Tokens that are never sampled.
     pub suppressed: Vec<u32>,
     pub embedder: Embedder,
@@ -171,7 +171,7 @@ impl Network {
         let bytes = on_host + embedder.bytes();
         let memory = runtime.reserve("the model's weights", if options.plan { 0 } else { bytes })?;
         let executors = Executors::new(&runtime.pool, limits, backend.is_on_cpu());
-        let has_same_bits = options.deterministic || matches!(backend, Backend::Cpu(_));
+        let is_batch_invariant = options.deterministic || matches!(backend, Backend::Cpu(_));
         Ok(Network {
             runtime: runtime.clone(),
             metrics: metrics.clone(),
@@ -191,7 +191,7 @@ impl Network {
             fills_texts: traits.fills_texts,
             reads_source,
             context_length,
-            has_same_bits,
+            is_batch_invariant: is_batch_invariant,
             embedder,
             predictor,
             hidden,
@@ -358,7 +358,7 @@ impl Network {
     /// Returns the maximum number of tokens, starting at `position`, that one step can verify with results identical to
     /// single-token steps.
     pub fn separable(&self, position: usize) -> usize {
-        if self.has_same_bits { usize::MAX } else { separable(position) }
+        if self.is_batch_invariant { usize::MAX } else { separable(position) }
     }
 
     /// True if the device can sample by this rule.
