@@ -70,14 +70,20 @@ pub struct AttentionShape {
     pub head_dim: usize,
     pub value_dim: usize,
     /// True if tokens have lists of visible keys: selected keys, pooled keys, or keys of two layers.
-    pub is_among: bool,
+    pub is_selective: bool,
 }
 
 impl AttentionShape {
     pub fn new(program: &Program, op: &Attend) -> AttentionShape {
         let KvLayer { n_kv_heads: kv_heads, head_dim, value_dim, .. } = program.kv_layers[op.layer.0 as usize];
-        let is_among = op.among.is_some() || op.half.is_some();
-        AttentionShape { heads: program.width(op.q) / head_dim, kv_heads, head_dim, value_dim, is_among }
+        let is_selective = op.among.is_some() || op.half.is_some();
+        AttentionShape {
+            heads: program.width(op.q) / head_dim,
+            kv_heads,
+            head_dim,
+            value_dim,
+            is_selective: is_selective,
+        }
     }
 
     /// Returns the maximum number of query heads per KV head.
@@ -92,7 +98,7 @@ impl AttentionShape {
 
     /// Returns the number of tokens whose query heads fit in the rows of a tile.
     pub fn tile_tokens(&self) -> usize {
-        if self.is_among { 1 } else { (ATTEND_ROWS / self.group()).max(1) }
+        if self.is_selective { 1 } else { (ATTEND_ROWS / self.group()).max(1) }
     }
 
     /// Returns the second dimension of the grid.
@@ -112,7 +118,7 @@ impl AttentionShape {
 
     /// True if the warps of a block divide the dimensions of a head instead of the positions.
     pub fn is_wide(&self) -> bool {
-        self.is_among || self.head_dim.max(self.value_dim) > REGISTER_DIM
+        self.is_selective || self.head_dim.max(self.value_dim) > REGISTER_DIM
     }
 }
 

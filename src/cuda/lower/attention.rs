@@ -170,11 +170,11 @@ impl Lowering<'_> {
             let of = |attend| AttendSingleArgs { attend, ..args };
             return self.attend_tiles(kernels.of(s.halves), grid, shared, args.attend, of);
         }
-        let narrow = k.attention().into_iter().find(|(dim, _)| widest <= *dim && !shape.is_among);
+        let narrow = k.attention().into_iter().find(|(dim, _)| widest <= *dim && !shape.is_selective);
         let Some((dim, kernels)) = narrow else {
             // Shared memory: queries, [32 dimensions][1024 bytes], two stages of scores, and a flag.
             let shared = 1024 * (shape.head_dim.div_ceil(32) + 8) + 16;
-            let kernel = match (shape.is_among, s.halves) {
+            let kernel = match (shape.is_selective, s.halves) {
                 (true, _) => &k.attend_among,
                 (false, true) => &k.attend_wide,
                 (false, false) => &k.attend_wide_any,
