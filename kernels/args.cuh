@@ -811,7 +811,7 @@ struct ChooseArgs {
     Ptr<float> best;  // `[rows, blocks]`, the largest logit of each block.
     Ptr<u32> at;  // `[rows, blocks]`, the token of the largest logit.
     Ptr<u32> counters;  // `[rows]`, zero between launches.
-    Ptr<u32> answers;  // `[slots, stride]`, in host memory.
+    Ptr<u32> sampled;  // `[slots, stride]`, in host memory.
     Ptr<u32> tokens;  // `[rows]`, the sampled tokens, for the next step.
     // `[rows]`, `StepArgs::ids`, updated for the next step, which may follow if all tokens of this step have logits.
     Ptr<u32> ids;

@@ -49,7 +49,7 @@ DEVICE Best block_best(Best best, float* values, u32* wheres) {
 DEVICE void finish(const ChooseArgs& a, u32 row, u32 token, bool drawn) {
     const DeviceRule& rule = a.rules[row];
     RuleState& state = a.states[row];
-    a.answers[(u64)state.slot * a.stride + row] = token;
+    a.sampled[(u64)state.slot * a.stride + row] = token;
     a.tokens[row] = token == kNotANumber ? kChosenBefore : token;
     state.slot = state.slot + 1 < a.slots ? state.slot + 1 : 0;
     if (drawn) state.random += 0x9E3779B97F4A7C15ull;

@@ -181,7 +181,7 @@ impl CudaExecutor {
             shape: if is_kept { shape.kept() } else { shape },
             step: if is_kept { sent.kept } else { sent.all },
             kept_step: sent.kept,
-            answers: self.flight.answers(),
+            sampled: self.flight.sampled(),
             rules: sent.rules,
             adapted: &self.adapted,
             kv_places: &self.prepared.kv_places,
@@ -198,12 +198,12 @@ impl CudaExecutor {
     }
 
     /// Returns the token after output `i` of the step in a slot.
-    fn answer(&self, slot: usize, i: usize) -> Result<u32> {
-        let (answer, vocab) = (self.flight.answer(slot, i)?, self.prepared.program.vocab);
-        if answer as usize >= vocab && ![NO_TOKEN, NOT_A_NUMBER].contains(&answer) {
-            return Err(self.context().lose(format!("token {answer} of {vocab} was chosen")));
+    fn sampled_token(&self, slot: usize, i: usize) -> Result<u32> {
+        let (token, vocab) = (self.flight.sampled_token(slot, i)?, self.prepared.program.vocab);
+        if token as usize >= vocab && ![NO_TOKEN, NOT_A_NUMBER].contains(&token) {
+            return Err(self.context().lose(format!("token {token} of {vocab} was chosen")));
         }
-        Ok(answer)
+        Ok(token)
     }
 
     /// Copies values of `buffer` to the host after all work has ended.
@@ -269,7 +269,7 @@ impl OpenStep for CudaExecutor {
     fn token(&mut self, i: usize) -> Result<u32> {
         self.finish()?;
         self.step.check_output(i)?;
-        self.answer(self.flight.slot(), i)
+        self.sampled_token(self.flight.slot(), i)
     }
 
     fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
@@ -477,6 +477,6 @@ impl GpuExecutor for CudaExecutor {
     fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
         let context = self.model.device.context.clone();
         let slot = self.flight.land(&context.enter()?)?;
-        tokens.iter_mut().enumerate().try_for_each(|(i, token)| self.answer(slot, i).map(|answer| *token = answer))
+        tokens.iter_mut().enumerate().try_for_each(|(i, token)| self.sampled_token(slot, i).map(|sampled| *token = sampled))
     }
 }

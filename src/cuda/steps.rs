@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::inputs::{Sent, rope_offsets};
 use super::launch::{Current, Event, PinnedBuffer, Stream};
-use super::lower::{Answers, StepShape};
+use super::lower::{SampledTokens, StepShape};
 use super::sequence::KvView;
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::{CHOSEN_BEFORE, StepInputs};
@@ -62,7 +62,7 @@ impl CudaStep {
 /// The tokens that the submitted steps have sampled, and the ends of these steps.
 pub struct Flight {
     /// `[SLOTS, stride]`
-    answers: PinnedBuffer,
+    sampled: PinnedBuffer,
     /// Maximum number of outputs of a step.
     stride: usize,
     /// The end of the last step of each slot.
@@ -75,12 +75,12 @@ pub struct Flight {
 
 impl Flight {
     pub fn new(current: &Current, max_outputs: usize) -> Result<Flight> {
-        let answers = current.alloc_pinned(SLOTS * 4 * max_outputs)?;
+        let tokens = current.alloc_pinned(SLOTS * 4 * max_outputs)?;
         let mut ended = try_vec("events", SLOTS)?;
         for _ in 0..SLOTS {
             ended.push(current.event(false)?);
         }
-        Ok(Flight { answers, stride: max_outputs, ended, slot: 0, n: 0 })
+        Ok(Flight { sampled: tokens, stride: max_outputs, ended, slot: 0, n: 0 })
     }
 
     /// Fails if no slot is free.
@@ -124,15 +124,15 @@ impl Flight {
     }
 
     /// Returns the token that the device wrote after output `i` of the step in a slot.
-    pub fn answer(&self, slot: usize, i: usize) -> Result<u32> {
-        let answers = self.answers.bytes().as_chunks().0;
-        let answer = answers.get(slot * self.stride + i).map(|b| u32::from_le_bytes(*b));
-        answer.ok_or_else(|| Error::invalid(format!("output {i} does not exist")))
+    pub fn sampled_token(&self, slot: usize, i: usize) -> Result<u32> {
+        let tokens = self.sampled.bytes().as_chunks().0;
+        let token = tokens.get(slot * self.stride + i).map(|b| u32::from_le_bytes(*b));
+        token.ok_or_else(|| Error::invalid(format!("output {i} does not exist")))
     }
 
     /// Returns the memory for tokens.
-    pub fn answers(&self) -> Answers {
-        Answers { address: self.answers.address(), slots: SLOTS as u32, stride: self.stride as u32 }
+    pub fn sampled(&self) -> SampledTokens {
+        SampledTokens { address: self.sampled.address(), slots: SLOTS as u32, stride: self.stride as u32 }
     }
 }
 

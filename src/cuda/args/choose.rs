@@ -140,7 +140,7 @@ pub struct ChooseArgs {
     /// `[rows]`, zero between launches.
     pub counters: Ptr<u32>,
     /// `[slots, stride]`, in host memory.
-    pub answers: Ptr<u32>,
+    pub sampled: Ptr<u32>,
     /// `[rows]`, the sampled tokens, for the next step.
     pub tokens: Ptr<u32>,
     /// `[rows]`, `StepArgs::ids`, updated for the next step, which may follow if all tokens of this step have logits.

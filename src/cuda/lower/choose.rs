@@ -30,14 +30,14 @@ impl Lowering<'_> {
             best: s.best,
             at: s.best_at,
             counters: s.argmax_counters,
-            answers: self.answers.address,
+            sampled: self.sampled.address,
             tokens: s.tokens,
             ids: self.step.args.ids,
             positions: self.step.args.positions,
             unit: unit(vocab),
             width: vocab as u32,
-            slots: self.answers.slots,
-            stride: self.answers.stride,
+            slots: self.sampled.slots,
+            stride: self.sampled.stride,
             pad: 0,
         };
         let (needs, kernels) = (self.shape.needs, &self.model.device.kernels);

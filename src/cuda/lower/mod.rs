@@ -73,7 +73,7 @@ pub struct StepShape {
 
 /// Host memory for the sampled tokens, `[slots, stride]`.
 #[derive(Clone, Copy)]
-pub struct Answers {
+pub struct SampledTokens {
     pub address: Address,
     pub slots: u32,
     pub stride: u32,
@@ -106,7 +106,7 @@ pub struct Lowering<'a> {
     pub step: SentTokens,
     /// Arguments and tiles of only the outputs.
     pub kept_step: SentTokens,
-    pub answers: Answers,
+    pub sampled: SampledTokens,
     pub rules: StepRules,
     pub adapted: &'a Adapted,
     /// Locations of layers in KV caches, by `KvLayerId`.
