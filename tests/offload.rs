@@ -457,12 +457,12 @@ fn a_device_that_hangs_is_given_up() {
     let on_cpu = models::load(&path);
     let host = prompt(&on_cpu, 21);
     let hangs = |work: &mut dyn FnMut() -> Result<()>| {
-        let (patience, started) = (shim.driver.patience(), Instant::now());
-        shim.driver.set_patience(Duration::from_millis(50));
+        let (time_limit, started) = (shim.driver.time_limit(), Instant::now());
+        shim.driver.set_time_limit(Duration::from_millis(50));
         shim.hang(true);
         let results = [work(), work()];
         shim.hang(false);
-        shim.driver.set_patience(patience);
+        shim.driver.set_time_limit(time_limit);
         for result in results {
             assert!(matches!(&result, Err(Error::DeviceLost { why, .. }) if why.contains("no answer")), "{result:?}");
         }

@@ -366,19 +366,19 @@ fn slices_end_while_the_device_works_on() {
         let model = load(&path, placement, 0).unwrap();
         let (expected, mut jobs) = (ended(jobs(&model), None), jobs(&model));
         let mut slice = || step_jobs(&mut jobs.each_mut(), Some(Duration::from_millis(2)));
-        let (patience, started) = (shim.driver.patience(), Instant::now());
+        let (time_limit, started) = (shim.driver.time_limit(), Instant::now());
         shim.hang(true);
         (0..5).for_each(|_| assert!(!slice().unwrap()));
-        assert!(started.elapsed() < patience / 6, "{placement}: {:?}", started.elapsed());
+        assert!(started.elapsed() < time_limit / 6, "{placement}: {:?}", started.elapsed());
         shim.hang(false);
         assert_eq!(ended(jobs, Some(Duration::from_secs(1))), expected);
         let mut jobs = self::jobs(&model);
         shim.hang(true);
-        shim.driver.set_patience(Duration::from_millis(50));
+        shim.driver.set_time_limit(Duration::from_millis(50));
         let started = Instant::now();
         let lost = std::iter::repeat_with(|| step_jobs(&mut jobs.each_mut(), Some(Duration::from_millis(2))));
-        let lost = lost.take_while(|_| started.elapsed() < patience / 6).find_map(Result::err);
-        shim.driver.set_patience(patience);
+        let lost = lost.take_while(|_| started.elapsed() < time_limit / 6).find_map(Result::err);
+        shim.driver.set_time_limit(time_limit);
         shim.hang(false);
         assert!(matches!(lost, Some(Error::DeviceLost { .. })), "{placement}: {lost:?}");
     }

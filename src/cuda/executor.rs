@@ -477,6 +477,9 @@ impl GpuExecutor for CudaExecutor {
     fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
         let context = self.model.device.context.clone();
         let slot = self.flight.land(&context.enter()?)?;
-        tokens.iter_mut().enumerate().try_for_each(|(i, token)| self.sampled_token(slot, i).map(|sampled| *token = sampled))
+        tokens
+            .iter_mut()
+            .enumerate()
+            .try_for_each(|(i, token)| self.sampled_token(slot, i).map(|sampled| *token = sampled))
     }
 }

@@ -87,7 +87,7 @@ impl HostTransfer for CudaHostTransfer {
         Ok(true)
     }
 
-    fn answer(&mut self, executor: &dyn GpuExecutor, tensor: TensorId, values: &[f32]) -> Result<()> {
+    fn send_back(&mut self, executor: &dyn GpuExecutor, tensor: TensorId, values: &[f32]) -> Result<()> {
         let executor = CudaExecutor::of(executor)?;
         let (len, offset) = executor.place(tensor);
         if values.len() != len {

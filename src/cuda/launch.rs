@@ -198,7 +198,7 @@ impl Context {
         gives_up: &dyn Fn() -> bool,
         query: impl Fn(&Driver) -> Status,
     ) -> Result<bool> {
-        let limit = self.driver.patience();
+        let limit = self.driver.time_limit();
         loop {
             let status = query(&self.driver);
             if status != NOT_READY {

@@ -30,7 +30,7 @@ const NAMES: LibraryNames = LibraryNames {
 };
 
 /// Default time limit for waits on the driver.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Maximum number of listed devices.
 const MAX_DEVICES: i32 = 64;
@@ -58,7 +58,7 @@ macro_rules! driver_table {
             pub version: i32,
             pub verdicts: Verdicts,
             /// Time limit of a wait in microseconds.
-            patience: AtomicU64,
+            time_limit: AtomicU64,
             // Never unloaded: the driver keeps threads and exit handlers in the process.
             _library: std::mem::ManuallyDrop<Library>,
         }
@@ -83,7 +83,7 @@ macro_rules! driver_table {
                         parameter_info: library.function("cuFuncGetParamInfo\0"),
                         version: 0,
                         verdicts: Verdicts::default(),
-                        patience: AtomicU64::new(PATIENCE.as_micros() as u64),
+                        time_limit: AtomicU64::new(TIME_LIMIT.as_micros() as u64),
                         _library: std::mem::ManuallyDrop::new(library),
                     })
                 }
@@ -193,14 +193,14 @@ impl Driver {
 
     /// Returns the time limit for a wait on a device, after which the device is lost. A step of the largest models
     /// takes a few seconds.
-    pub fn patience(&self) -> Duration {
-        Duration::from_micros(self.patience.load(Ordering::Relaxed))
+    pub fn time_limit(&self) -> Duration {
+        Duration::from_micros(self.time_limit.load(Ordering::Relaxed))
     }
 
     /// Public only for tests, which use shorter limits.
     #[doc(hidden)]
-    pub fn set_patience(&self, patience: Duration) {
-        self.patience.store(patience.as_micros() as u64, Ordering::Relaxed);
+    pub fn set_time_limit(&self, time_limit: Duration) {
+        self.time_limit.store(time_limit.as_micros() as u64, Ordering::Relaxed);
     }
 
     pub fn devices(&self) -> Result<i32, String> {

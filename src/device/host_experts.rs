@@ -255,7 +255,7 @@ impl HostExecutor {
                     return Ok(false);
                 }
                 cpu.read(e.out, &mut room[..of_out])?;
-                transfer.answer(executor, out, &room[..of_out])?;
+                transfer.send_back(executor, out, &room[..of_out])?;
                 *begun = false;
             }
             Some(Op::OnHost(_)) | None => {}

@@ -234,7 +234,7 @@ pub trait HostTransfer: Send {
     fn receive(&mut self, executor: &dyn GpuExecutor, out: [&mut [f32]; 2], budget: &StepBudget) -> Result<bool>;
 
     /// Queues a copy of values to an activation.
-    fn answer(&mut self, executor: &dyn GpuExecutor, tensor: TensorId, values: &[f32]) -> Result<()>;
+    fn send_back(&mut self, executor: &dyn GpuExecutor, tensor: TensorId, values: &[f32]) -> Result<()>;
 }
 
 /// Calls a function for each index below the first argument, on several threads; returns false if the step has no time

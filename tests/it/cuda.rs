@@ -1044,7 +1044,7 @@ fn a_device_that_hangs_is_given_up() {
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64));
     let survivor = load(&path, open(&shim).unwrap()).unwrap();
     let expected = survivor.prompt(quant::F16, 1).unwrap();
-    assert!(shim.driver.patience() >= Duration::from_secs(30));
+    assert!(shim.driver.time_limit() >= Duration::from_secs(30));
     let started = Instant::now();
     for after in 0..3 {
         let model = load(&path, open(&shim).unwrap()).unwrap();
@@ -1052,7 +1052,7 @@ fn a_device_that_hangs_is_given_up() {
         for _ in 0..after {
             model.step(&mut executor, &mut state, &[1]).unwrap();
         }
-        shim.driver.set_patience(Duration::from_millis(50));
+        shim.driver.set_time_limit(Duration::from_millis(50));
         shim.hang(true);
         let error = model.step(&mut executor, &mut state, &[1]).unwrap_err();
         assert!(matches!(&error, Error::DeviceLost { why, .. } if why.contains("no answer")), "{error}");
@@ -1068,7 +1068,7 @@ fn a_device_that_hangs_is_given_up() {
             assert!(matches!(&error, Error::DeviceUnavailable { why, .. } if tells(why)), "{error}");
         }
         shim.hang(false);
-        shim.driver.set_patience(Duration::from_secs(30));
+        shim.driver.set_time_limit(Duration::from_secs(30));
         assert!(survivor.prompt(quant::F16, 1).unwrap() == expected);
     }
     assert!(started.elapsed() < Duration::from_secs(20));

@@ -145,7 +145,7 @@ fn a_backend_refuses_what_another_one_has_made() {
             said(transfer.hand_tokens(&stub(), &*executor)),
             said(host.send(&stub(), [TensorId(0); 2])),
             said(host.receive(&stub(), [&mut [], &mut []], &budget)),
-            said(host.answer(&stub(), TensorId(0), &[])),
+            said(host.send_back(&stub(), TensorId(0), &[])),
             said(pieces.choose(&mut stub(), experts)),
             said(pieces.multiply(&mut stub(), experts, &piece)),
             said(pieces.combine(&mut stub(), experts)),

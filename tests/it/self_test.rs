@@ -363,7 +363,7 @@ fn a_fault_in_a_test_is_a_verdict_and_want_of_memory_is_none() {
     assert!(error.contains("self-test failed") && matches!(open(&shim, false), Err(Error::DeviceUnavailable { .. })));
     // So is a hang.
     let Some(shim) = self::shim() else { return };
-    shim.driver.set_patience(Duration::from_millis(50));
+    shim.driver.set_time_limit(Duration::from_millis(50));
     shim.hang(true);
     let error = check(&shim, &path, false).unwrap_err().to_string();
     assert!(error.contains("self-test failed") && error.contains("no answer"), "{error}");
@@ -489,7 +489,7 @@ fn a_device_is_chosen_while_it_is_right_and_faster() {
 
     // One that hangs while its rates are measured is waited for once.
     shim.function::<extern "C" fn(i32)>("shim_devices")(2);
-    shim.driver.set_patience(Duration::from_millis(50));
+    shim.driver.set_time_limit(Duration::from_millis(50));
     shim.hang(true);
     assert_eq!(chosen(&path), 1);
     shim.hang(false);

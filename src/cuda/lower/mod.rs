@@ -546,7 +546,7 @@ impl Lowering<'_> {
             let (of_type, others) = left.split_at(left.iter().take_while(|s| s.w.dtype == first.w.dtype).count());
             left = others;
             args.take(of_type);
-            let blocks = self.deal(&mut args, 2, 1, n.div_ceil(GEMV_ROWS));
+            let blocks = self.distribute_rows(&mut args, 2, 1, n.div_ceil(GEMV_ROWS));
             if let Some(kernel) = self.model.device.kernels.gemv_rows(first.w.dtype()) {
                 self.launch(kernel, blocks, 32 * WARPS as u32, 0, &args)?;
             }
@@ -639,13 +639,13 @@ impl Lowering<'_> {
         let shared = gemv_shared(rows, segments[0].w.cols as usize, args.forms & 1 != 0, args.forms & 2 != 0);
         // Blocks per multiprocessor, as in the kernels' launch bounds.
         let resident = if rows == 1 { 2 } else { 1 };
-        let blocks = self.deal(args, 1, resident, columns);
+        let blocks = self.distribute_rows(args, 1, resident, columns);
         self.launch(kernels[rows - 1], blocks, 32 * WARPS as u32, shared, args)
     }
 
     /// Distributes matrix rows, `each` at a time (or gate-up pairs), over warps; each of `columns` grid columns gets
     /// its part of `resident` blocks per multiprocessor.
-    fn deal(&self, args: &mut ProjectArgs, each: usize, resident: usize, columns: usize) -> [usize; 3] {
+    fn distribute_rows(&self, args: &mut ProjectArgs, each: usize, resident: usize, columns: usize) -> [usize; 3] {
         let segments = &args.segments[..args.n_segments as usize];
         let row_groups: usize = match args.epilogue == Epilogue::Glu as u32 {
             true => segments[0].w.rows as usize,

@@ -184,7 +184,7 @@ impl HostTransfer for StubObject {
     refused! {
         fn send(&mut Self, &dyn GpuExecutor, [TensorId; 2]) -> usize;
         fn receive(&mut Self, &dyn GpuExecutor, [&mut [f32]; 2], &StepBudget) -> bool;
-        fn answer(&mut Self, &dyn GpuExecutor, TensorId, &[f32]) -> ();
+        fn send_back(&mut Self, &dyn GpuExecutor, TensorId, &[f32]) -> ();
     }
 }
 
