@@ -67,7 +67,7 @@ need-go:
 need-python3:
 	@python3 --version >/dev/null 2>&1 || { echo "packages need python3, which is not here" >&2; exit 1; }
 
-lib: $(LINKED) ## Build the shared and the static library, optimised
+lib: $(LINKED) ## Build the shared and the static library, optimized
 
 # Its time is that of the last build, because cargo leaves a library's as it is where nothing was to be done.
 STAMP := $(RELEASE)/realizar.stamp

@@ -126,7 +126,7 @@ fn forks(options: &Options, model: &Arc<Model>, name: &str, [k_type, v_type]: [D
     origin.prefill(&prompt(options, model), None)?;
     let mut rates = vec![Vec::new(); options.forks.len()];
     let mut hashes = vec![0u64; options.forks.len()];
-    // In turns, so that a busy neighbour disturbs all.
+    // In turns, so that a busy neighbor disturbs all.
     for _ in 0..TURNS {
         for ((&n, rates), hash) in options.forks.iter().zip(&mut rates).zip(&mut hashes) {
             let mut forks = (0..n).map(|_| origin.fork()).collect::<Result<Vec<_>>>()?;
@@ -222,7 +222,7 @@ fn speeds(options: &Options, model: &Arc<Model>) -> Result<()> {
         println!("{name:10} prompt of {}: {seconds:.1} s, {:.0} tok/s", prompt.len(), prompt.len() as f64 / seconds);
         sessions.push((name, session, Vec::new()));
     }
-    // In turns, so that a busy neighbour disturbs all.
+    // In turns, so that a busy neighbor disturbs all.
     for _ in 0..TURNS {
         for (_, session, rates) in &mut sessions {
             session.truncate(options.depth as u32)?;

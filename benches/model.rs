@@ -177,7 +177,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let mut batches = Test::new(format!("{} sequences", options.sequences), options.sequences * FEW, "one sequence's");
     let kv = f64::from(info.n_layers * info.n_kv_heads * info.head_dim) * 2.0 * 2.0;
     let mut behind = Test::new(format!("behind {}", options.depth), FEW, "one near the beginning's");
-    // One turn to warm up, then the roof, ours and the peer's alternate, so that a busy neighbour disturbs all.
+    // One turn to warm up, then the roof, ours and the peer's alternate, so that a busy neighbor disturbs all.
     for turn in 0..=options.repeat {
         if let Some(roofs) = &mut roofs {
             roofs.measure_read()?;

@@ -120,7 +120,7 @@ const DOCS: [(&str, &str); 28] = [
     ("biases", "Added to the logits of tokens; negative infinity forbids one."),
     ("xtc_threshold", "Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped."),
     ("dry_base", "Base of the penalty of DRY, at least 1; 0: 1.75."),
-    ("dry_allowed_length", "Length from which DRY penalises repetitions; 0: 2."),
+    ("dry_allowed_length", "Length from which DRY penalizes repetitions; 0: 2."),
     ("dry_breakers", "Sequences of tokens across which DRY does not look for repetitions."),
     ("banned_sequences", "Sequences that are never completed: their last token is not chosen after the others."),
     ("order", "The order of the filters and the temperature; empty: the default order."),

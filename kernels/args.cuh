@@ -609,7 +609,7 @@ struct RouteArgs {
     u32 n_experts;
     u32 n_used;
     u32 score;  // `RouterScore`.
-    u32 renormalise;  // Boolean: weights are divided by their sum.
+    u32 renormalize;  // Boolean: weights are divided by their sum.
     u32 groups;  // Number of equally large groups of experts.
     u32 groups_used;  // Number of selected groups: those with the largest sums of their two best scores.
     float scale;  // Factor on the weights.

@@ -352,7 +352,7 @@ DEVICE Moments moments(const float* x, u32 n, const DeviceNorm& norm, float* scr
     }
     return m;
 }
-DEVICE float normalised(float x, u32 i, const Moments& m, const DeviceNorm& norm) {
+DEVICE float normalized(float x, u32 i, const Moments& m, const DeviceNorm& norm) {
     if (norm.kind == kNoNorm) return x;
     const float y = (x - m.mean) * m.inverse, weight = norm.weight ? norm.weight[i] : 1.f;
     return norm.bias ? fmaf(y, weight, norm.bias[i]) : y * weight;

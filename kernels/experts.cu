@@ -125,7 +125,7 @@ KERNEL(route, RouteArgs, 32, 1) {
         sync_warp();
     }
     // The divisor of renormalized weights is at least the smallest normal binary16 number.
-    const float sum = a.score == kSoftmaxOfChosen ? chosen : a.renormalise ? fmaxf(chosen, 6.1035156e-5f) : 1.f;
+    const float sum = a.score == kSoftmaxOfChosen ? chosen : a.renormalize ? fmaxf(chosen, 6.1035156e-5f) : 1.f;
     for (u32 i = lane; i < a.n_used; i += kWarp) {
         float& weight = a.weights[token * a.n_used + i];
         weight = weight / sum * a.scale;

@@ -61,7 +61,7 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
         else to.each(first, a.padded, [&](float& v, u32 col) { v = col < cols ? x[col] : 0.f; });
     };
     float mean = 0.f, inverse = 1.f;
-    auto centre = [&](Kept& part, u32 first) {
+    auto center = [&](Kept& part, u32 first) {
         if (has_mean) part.each(first, cols, [&](float& v, u32 col) { v = col < cols ? v - mean : 0.f; });
     };
     // All loads are in flight at once; norm weights are loaded before the wait.
@@ -75,7 +75,7 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
         UNROLL_BY(1) for (u32 first = Kept::kSpan; first < a.padded; first += Kept::kSpan) {
             Kept more;
             load_inputs_of(more, first);
-            centre(more, first);
+            center(more, first);
             f(more, first);
         }
     };
@@ -83,14 +83,14 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
         float sum = 0.f;
         each_part([&](Kept& part, u32 first) { part.each(first, cols, [&](float v, u32) { sum += v; }); });
         mean = block_sum(sum, scratch) / (float)cols;
-        centre(kept, 0);
+        center(kept, 0);
     }
     if (has_norm) {
         float sum = 0.f;
         each_part([&](Kept& part, u32 first) { part.each(first, cols, [&](float v, u32) { sum = fmaf(v, v, sum); }); });
         inverse = 1.f / sqrtf(block_sum(sum, scratch) / (float)cols + a.norm.eps);
     }
-    auto normalise = [&](Kept& part, u32 first) {
+    auto normalize = [&](Kept& part, u32 first) {
         if (!has_norm) return;
         if (first > 0) load_weights_of(weights, first);
         if (!kSimple) part.each(first, cols, [&](float& v, u32) { v *= inverse; });
@@ -100,7 +100,7 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
     };
     float peak = 0.f;
     each_part([&](Kept& part, u32 first) {
-        normalise(part, first);
+        normalize(part, first);
         part.each(first, cols, [&](float v, u32) { peak = fmaxf(peak, fabsf(v)); });
     });
     // Without a bias, the scale includes the inverse RMS of the row.
@@ -114,7 +114,7 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
     const float by = (usual ? bits_to_float(0x7f000000u - exponent) : 1.f) * inverse;
     u16* halves = a.halves + (u64)row * a.padded;
     each_part([&](Kept& part, u32 first) {
-        if (first > 0) normalise(part, first);
+        if (first > 0) normalize(part, first);
         part.each(first, cols, [&](float& v, u32) { v *= by; });
         UNROLL for (u32 i = 0; i < Kept::kGroups; i++) {
             const u32 col = part.column(first, i);

@@ -29,7 +29,7 @@ constexpr u32 kSpan = Inputs::kSpan;
 
 // Quantizes eight values of a row to bytes; 4 adjacent lanes form a group. A NaN value makes the scale of its group
 // NaN.
-DEVICE void quantise(const Values8& x, u32 col, const Input& to) {
+DEVICE void quantize(const Values8& x, u32 col, const Input& to) {
     float peak = 0.f;
     UNROLL for (u32 i = 0; i < 8; i++) peak = max_magnitude(peak, x.v[i]);
     peak = max_magnitude(peak, shuffle_xor(peak, 1));
@@ -50,7 +50,7 @@ DEVICE void quantise(const Values8& x, u32 col, const Input& to) {
 DEVICE void put(const Values8& x, u32 col, u32 forms, const Input& to) {
     if (forms & 1) UNROLL for (u32 i = 0; i < 8; i += 4)
         store(to.values + col + i, float4{x.v[i], x.v[i + 1], x.v[i + 2], x.v[i + 3]});
-    if (forms & 2) quantise(x, col, to);
+    if (forms & 2) quantize(x, col, to);
 }
 
 // Loads norm weights, which may be read before the wait for the previous kernel.
@@ -127,7 +127,7 @@ KERNEL(prepare, PrepareArgs, kGemvThreads, 1) {
     for (u32 col = Inputs::column(0, 0); col < a.padded; col += 8 * kGemvThreads) {
         Values8 e;
         UNROLL for (u32 i = 0; i < 8; i++)
-            e.v[i] = col + i < a.cols ? normalised(x[0][col + i], col + i, m, a.norm) : 0.f;
+            e.v[i] = col + i < a.cols ? normalized(x[0][col + i], col + i, m, a.norm) : 0.f;
         put(e, col, 1, to);
     }
 }

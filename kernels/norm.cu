@@ -18,7 +18,7 @@ KERNEL(add_norm, NormArgs, 256, 1) {
         const float* delta = a.delta + first;
         const Moments m = moments(delta, a.group, a.norm, (float*)shared);
         for (u32 i = threadIdx.x; i < a.group; i += blockDim.x)
-            x[i] += a.scale * normalised(delta[i], weights + i, m, a.norm);
+            x[i] += a.scale * normalized(delta[i], weights + i, m, a.norm);
         return;
     }
     if (a.delta) {
@@ -26,5 +26,5 @@ KERNEL(add_norm, NormArgs, 256, 1) {
     }
     if (!a.out) return;
     const Moments m = moments(x, a.group, a.norm, (float*)shared);
-    for (u32 i = threadIdx.x; i < a.group; i += blockDim.x) a.out[first + i] = normalised(x[i], weights + i, m, a.norm);
+    for (u32 i = threadIdx.x; i < a.group; i += blockDim.x) a.out[first + i] = normalized(x[i], weights + i, m, a.norm);
 }

@@ -49,13 +49,13 @@ DEVICE void apply_rope(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32
         float sine, cosine;
         angle_of(i, sine, cosine);
         const u32 l = pair_low(a, i), h = pair_high(a, i);
-        const float x0 = normalised(x[l], own + l, m, norm), x1 = normalised(x[h], own + h, m, norm);
+        const float x0 = normalized(x[l], own + l, m, norm), x1 = normalized(x[h], own + h, m, norm);
         x[l] = fmaf(x0, cosine, -rounded_mul(x1, sine));
         x[h] = fmaf(x0, sine, rounded_mul(x1, cosine));
     }
     for (u32 i = lane; i < d - 2 * pairs; i += kWarp) {
         const u32 still = i < a.first ? i : i + 2 * pairs;
-        x[still] = normalised(x[still], own + still, m, norm);
+        x[still] = normalized(x[still], own + still, m, norm);
     }
     sync_warp();
 }

@@ -225,7 +225,7 @@ class Stage:
         return {**folder(self.path), **self.inventory}
 
     def licenses(self, prefix: str = "") -> Files:
-        """The licences of all that is in the library."""
+        """The licenses of all that is in the library."""
         return {prefix + Path(name).name: file for name, file in self.inventory.items() if "share/licenses/" in name}
 
 
@@ -254,7 +254,7 @@ LINKED = {
 }
 
 
-# The licence of a crate that names none and has a file of it.
+# The license of a crate that names none and has a file of it.
 UNSAID = "see its file"
 
 
@@ -284,7 +284,7 @@ def crates(triple: str) -> Dict[str, dict]:
 
 
 def inventory(triple: str, linked: List[str]) -> Files:
-    """The licences of all that is in a library, and the list of it (CycloneDX), as files of an installation."""
+    """The licenses of all that is in a library, and the list of it (CycloneDX), as files of an installation."""
     components, notices = [], []
 
     def add(name: str, version: str, license: str, texts: List[str], **more: str) -> str:
@@ -306,7 +306,7 @@ def inventory(triple: str, linked: List[str]) -> Files:
         place = Path(crate["manifest_path"]).parent
         files = [f for f in sorted(place.iterdir()) if f.is_file() and re.match(r"(?i)(un)?licen[cs]e|copying|notice", f.name)]
         if not (crate["license"] or files):
-            raise SystemExit(f"FAILED: {crate['name']} has no licence")
+            raise SystemExit(f"FAILED: {crate['name']} has no license")
         license = (crate["license"] or UNSAID).replace("/", " OR ")
         texts = [file.read_text(errors="replace") for file in files]
         if "MPL-" in license:

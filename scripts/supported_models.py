@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ARCHITECTURES = ROOT / "src/model/arch"
 FAMILIES = ROOT / "src/format/hf/family"
 FORMATS = ROOT / "src/quant/mod.rs"
-QUANTISED = ROOT / "src/format/hf/quantised.rs"
+QUANTIZED = ROOT / "src/format/hf/quantized.rs"
 PLANES = ROOT / "src/gpu/planes.rs"
 PRETOKENIZERS = ROOT / "src/text/tokenizer/pretokenizer.rs"
 
@@ -67,11 +67,11 @@ def formats():
         yield shown, number if number.isdigit() else "", kind != "decoded", name in on_gpu
 
 
-def quantised():
-    """Rows: names of a method of quantised folders, and what is read of it."""
-    table = QUANTISED.read_text().split("const FORMATS: &[(Format, &str)] = &[")[1].split("\n];")[0]
+def quantized():
+    """Rows: names of a method of quantized folders, and what is read of it."""
+    table = QUANTIZED.read_text().split("const FORMATS: &[(Format, &str)] = &[")[1].split("\n];")[0]
     rows = re.findall(r"methods: &\[([^\]]*)\], gather: \w+::gather \},\s*\"([^\"]*)\"", table)
-    for names, what in _some(rows, "quantised folders"):
+    for names, what in _some(rows, "quantized folders"):
         yield _strings(names), what
 
 
@@ -141,7 +141,7 @@ Safetensors files hold F64, F32, F16, BF16 and 8-bit floats, or matrices quantiz
 | method | read |
 |---|---|
 """
-    for names, what in quantised():
+    for names, what in quantized():
         text += f"| {_code(names)} | {what} |\n"
     text += f"""
 ## Tokenizers and chat templates

@@ -941,7 +941,7 @@ fn adapters_agree_with_merged_weights_on_every_device() {
 }
 
 /// Sequences of a batch have their own adapters, several of them and none, in steps that are recorded too; where every
-/// row is computed in one way neighbours change no bit.
+/// row is computed in one way neighbors change no bit.
 #[test]
 fn adapters_of_a_batch_are_those_of_each_sequence() {
     let Some(_gpu) = gpu::gpu(1) else { return };

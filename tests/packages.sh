@@ -278,14 +278,14 @@ include($PWD/realizar/portfile.cmake)
 END
     quietly cmake -P port.cmake
     installed
-    grep -q THIRD-PARTY installed/share/realizar/copyright || fail "the licences of the port"
+    grep -q THIRD-PARTY installed/share/realizar/copyright || fail "the licenses of the port"
     by_cmake -Drealizar_DIR="$PWD/installed/share/realizar"
     answers "vcpkg's port" built/program "$model"
 else
     skip "vcpkg's port" "there is no cmake"
 fi
 
-# What a registry would refuse is found: a manifest without a licence, a checksum of another file, a missing content
+# What a registry would refuse is found: a manifest without a license, a checksum of another file, a missing content
 # type.
 place spoiled
 spoil() { # pattern of a package, what the checks have to say, script of Python on the package

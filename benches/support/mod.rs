@@ -32,7 +32,7 @@ impl Pages {
     }
 }
 
-/// Seconds of the fastest of many repetitions: on a machine with neighbours the others measure those.
+/// Seconds of the fastest of many repetitions: on a machine with neighbors the others measure those.
 pub fn fastest(budget: f64, mut work: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     let begin = Instant::now();

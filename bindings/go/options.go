@@ -158,7 +158,7 @@ type Sampling struct {
 	DRYMultiplier float32
 	// Base of the penalty of DRY, at least 1; 0: 1.75.
 	DRYBase float32
-	// Length from which DRY penalises repetitions; 0: 2.
+	// Length from which DRY penalizes repetitions; 0: 2.
 	DRYAllowedLength int
 	// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
 	DRYWindow int

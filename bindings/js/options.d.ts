@@ -104,7 +104,7 @@ export interface SamplingParams {
   dryMultiplier?: number;
   /** Base of the penalty of DRY, at least 1; 0: 1.75. */
   dryBase?: number;
-  /** Length from which DRY penalises repetitions; 0: 2. */
+  /** Length from which DRY penalizes repetitions; 0: 2. */
   dryAllowedLength?: number;
   /** Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all. */
   dryWindow?: number;

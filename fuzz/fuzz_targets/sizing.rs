@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
         8 => Sizing::Canvas { tile: n[0], max_tiles: n[1], filter },
         9 => Sizing::Slices { side: n[0], patch: n[1], max_tiles: n[2], filter },
         10 => Sizing::Fitted { grain: n[0], least: n[1], most: n[2] * 16, filter },
-        11 => Sizing::Expanded { side: n[0], colour: [1, 2, 3], filter },
+        11 => Sizing::Expanded { side: n[0], color: [1, 2, 3], filter },
         _ => Sizing::SplitRatio { tile: n[0], min_tiles: n[1], max_tiles: n[2], filter },
     };
     let Ok(layout) = sizing.layout(n[3], n[4]) else { return };

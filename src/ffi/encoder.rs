@@ -360,9 +360,9 @@ pub struct rz_media_params {
 impl rz_media_params {
     /// Background color of transparent pixels.
     pub(super) fn behind(&self) -> Result<[u8; 3]> {
-        let [alpha, colour @ ..] = self.background.to_be_bytes();
+        let [alpha, color @ ..] = self.background.to_be_bytes();
         match alpha {
-            255 => Ok(colour),
+            255 => Ok(color),
             _ if self.background == 0 => Ok(WHITE),
             _ => {
                 let what = format!("rz_media_params.background is {:#x}; it must be 0 or 0xffRRGGBB", self.background);

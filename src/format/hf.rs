@@ -21,7 +21,7 @@ mod members;
 mod names;
 mod parts;
 pub(super) mod peft;
-mod quantised;
+mod quantized;
 mod rope;
 mod sentence;
 mod sound;
@@ -39,7 +39,7 @@ use super::passed::Passed;
 use super::value::{Strings, Value};
 use crate::error::{Error, Result, try_vec};
 use folder::{MAX_CONFIG, read, read_text};
-use quantised::{Beside, Quantisation};
+use quantized::{Beside, Quantization};
 use weights::Weights;
 
 const MAX_TOKENIZER: u64 = 64 << 20;
@@ -66,21 +66,21 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     };
     let config = Json::parse_python(&config_path, &config)?;
     let mut translated = config::translate(&config_path, &config)?;
-    let older = quantised::older_text(files, folder)?;
+    let older = quantized::older_text(files, folder)?;
     let beside = Beside::new(files, folder, &older)?;
-    let quantisation = Quantisation::find(&config_path, &config, &beside)?;
+    let quantization = Quantization::find(&config_path, &config, &beside)?;
     let Weights { files: mut set, mut entries, instead } = weights::find(files, folder, alone)?;
-    if let Some(quantisation) = quantisation {
+    if let Some(quantization) = quantization {
         // MLX transposes convolution kernels. It then also stores whole norm weights, not minus 1.
         translated.facts.whole_norms = entries
             .iter()
             .any(|entry| entry.name.ends_with("conv1d.weight") && matches!(*entry.dims, [_, 2..=u64::MAX, 1]));
-        translated.facts.quantised = true;
+        translated.facts.quantized = true;
         let is_plain: fn(&str) -> bool = match translated.facts.latent {
             [0, 0] => |_| false,
             _ => |name| name.ends_with("kv_b_proj.weight"),
         };
-        entries = quantisation.gather(&opened, &set, entries, is_plain)?;
+        entries = quantization.gather(&opened, &set, entries, is_plain)?;
     }
     translated.passed.get_mut().weights = instead;
     // The file of an embedding model, whose results are the hidden states of a decoder.

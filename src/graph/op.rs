@@ -523,7 +523,7 @@ pub struct Routing {
     pub groups: usize,
     pub groups_used: usize,
     /// True to divide the selected weights by their sum.
-    pub renormalise: bool,
+    pub renormalize: bool,
     /// Scale of the weights.
     pub scale: f32,
     /// True if weights multiply the input of an expert, not its output.
@@ -534,9 +534,9 @@ pub struct Routing {
 
 impl Routing {
     /// Routing to the `n_used` best experts, optionally with weights renormalized to sum 1.
-    pub fn new(score: RouterScore, n_used: usize, renormalise: bool) -> Routing {
+    pub fn new(score: RouterScore, n_used: usize, renormalize: bool) -> Routing {
         let (bias, by_id, groups, groups_used, scale, on_input, sharing) = (None, None, 1, 1, 1.0, false, 1);
-        Routing { score, n_used, bias, by_id, groups, groups_used, renormalise, scale, on_input, sharing }
+        Routing { score, n_used, bias, by_id, groups, groups_used, renormalize, scale, on_input, sharing }
     }
 }
 

@@ -36,7 +36,7 @@ pub fn decode(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Re
                 return Err(Error::Cancelled);
             }
             let line = indices.get(head.row(y) * width..).and_then(|rest| rest.get(..width)).unwrap_or_default();
-            rgb.extend(line.iter().flat_map(|index| head.colour(file, usize::from(*index))));
+            rgb.extend(line.iter().flat_map(|index| head.color(file, usize::from(*index))));
         }
         return Ok(Picture { width, height, rgb });
     }
@@ -54,15 +54,15 @@ pub fn decode(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Re
         match (bits, &head.masks) {
             (1..=8, _) => rgb.extend((0..width).flat_map(|x| {
                 let byte = line.get(x * bits / 8).copied().unwrap_or_default();
-                head.colour(file, usize::from(byte) >> (8 - bits - x * bits % 8) & ((1 << bits) - 1))
+                head.color(file, usize::from(byte) >> (8 - bits - x * bits % 8) & ((1 << bits) - 1))
             })),
             (24 | 32, None) => {
-                PixelBytes { step: bits / 8, colours: [2, 1, 0], alpha: None }.gather(line, behind, &mut rgb);
+                PixelBytes { step: bits / 8, colors: [2, 1, 0], alpha: None }.gather(line, behind, &mut rgb);
             }
             (_, masks) => {
                 let masks = masks.unwrap_or(OF_16_BITS);
                 let pixels = line.chunks_exact(bits / 8).map(|pixel| number(pixel, 0, pixel.len(), false).unwrap_or(0));
-                rgb.extend(pixels.flat_map(|pixel| masks.colour(pixel as u32, behind)));
+                rgb.extend(pixels.flat_map(|pixel| masks.color(pixel as u32, behind)));
             }
         }
     }
@@ -91,7 +91,7 @@ impl Header {
         let header = read(FILE_HEADER, 4)?;
         // The first version has 16-bit dimensions, and palettes of three bytes per color.
         let is_old = header == 12;
-        let (side, colour) = if is_old { (2, 3) } else { (4, 4) };
+        let (side, color) = if is_old { (2, 3) } else { (4, 4) };
         if !is_old && !(40..=1024).contains(&header) {
             return Err(Error::unsupported(format!("cannot decode a BMP picture whose header has {header} bytes")));
         }
@@ -122,13 +122,13 @@ impl Header {
             let n = if is_old { 0 } else { read(FILE_HEADER + 32, 4)? };
             let n = if (1..1 << bits).contains(&n) { n } else { 1 << bits };
             // The pixels follow the palette, which bounds its size, unless the writer forgot to count the palette.
-            if told > first { n.min((told - first) / colour) } else { n }
+            if told > first { n.min((told - first) / color) } else { n }
         };
-        if file.len() < first + n * colour {
+        if file.len() < first + n * color {
             return Err(damaged("it ends within its palette"));
         }
-        let pixels = if told > first { told } else { first + n * colour };
-        Ok(Header { width, height, is_upright, bits, compression, masks, palette: [first, n, colour], pixels })
+        let pixels = if told > first { told } else { first + n * color };
+        Ok(Header { width, height, is_upright, bits, compression, masks, palette: [first, n, color], pixels })
     }
 
     /// Returns the index, within the file, of the image's row `y`.
@@ -137,7 +137,7 @@ impl Header {
     }
 
     /// Returns the color of an index; black if the palette does not contain the index.
-    fn colour(&self, file: &[u8], index: usize) -> [u8; 3] {
+    fn color(&self, file: &[u8], index: usize) -> [u8; 3] {
         let [first, n, bytes] = self.palette;
         match file.get(first + index * bytes..) {
             Some(&[b, g, r, ..]) if index < n => [r, g, b],
@@ -149,12 +149,12 @@ impl Header {
 /// Masks of red, green, blue and alpha in a pixel; the alpha mask may be 0.
 #[derive(Clone, Copy)]
 struct Masks {
-    colours: [u32; 3],
+    colors: [u32; 3],
     alpha: u32,
 }
 
 /// Five bits per color, the format of 16 bits without masks.
-const OF_16_BITS: Masks = Masks { colours: [0x7c00, 0x3e0, 0x1f], alpha: 0 };
+const OF_16_BITS: Masks = Masks { colors: [0x7c00, 0x3e0, 0x1f], alpha: 0 };
 
 impl Masks {
     /// Reads the masks of a file; `None` if all are 0.
@@ -172,24 +172,24 @@ impl Masks {
                 }
             }
         };
-        let masks = Masks { colours: [mask(0)?, mask(1)?, mask(2)?], alpha: if has_alpha { mask(3)? } else { 0 } };
-        let colours = masks.colours;
-        let all = colours.iter().map(|mask| u64::from(*mask)).sum::<u64>() + u64::from(masks.alpha);
-        let joined = colours.iter().fold(masks.alpha, |all, mask| all | mask);
-        if all != u64::from(joined) || colours != [0; 3] && colours.contains(&0) {
-            return Err(Error::unsupported(format!("cannot decode a BMP picture with the masks {colours:#x?}")));
+        let masks = Masks { colors: [mask(0)?, mask(1)?, mask(2)?], alpha: if has_alpha { mask(3)? } else { 0 } };
+        let colors = masks.colors;
+        let all = colors.iter().map(|mask| u64::from(*mask)).sum::<u64>() + u64::from(masks.alpha);
+        let joined = colors.iter().fold(masks.alpha, |all, mask| all | mask);
+        if all != u64::from(joined) || colors != [0; 3] && colors.contains(&0) {
+            return Err(Error::unsupported(format!("cannot decode a BMP picture with the masks {colors:#x?}")));
         }
-        Ok((colours != [0; 3]).then_some(masks))
+        Ok((colors != [0; 3]).then_some(masks))
     }
 
-    fn colour(&self, pixel: u32, behind: [u8; 3]) -> [u8; 3] {
+    fn color(&self, pixel: u32, behind: [u8; 3]) -> [u8; 3] {
         // The maximum value of a mask becomes 255; values in between are rounded down, as in Pillow.
         let byte = |mask: u32| {
             let shift = mask.trailing_zeros().min(31);
             (u64::from((pixel & mask) >> shift) * 255 / u64::from(mask >> shift).max(1)) as u8
         };
         let alpha = if self.alpha == 0 { 255 } else { byte(self.alpha) };
-        over(self.colours.map(byte), alpha, behind)
+        over(self.colors.map(byte), alpha, behind)
     }
 }
 

@@ -186,12 +186,12 @@ mod foreign {
         let mut indices = try_filled("pixels", inner * lines, 0u8)?;
         caught("GIF", FIXED, stops, || decoder.read_into_buffer(&mut indices))?;
         let palette = caught("GIF", FIXED, stops, || decoder.palette())?;
-        let colour = |index: u8| match palette.as_chunks().0.get(usize::from(index)) {
+        let color = |index: u8| match palette.as_chunks().0.get(usize::from(index)) {
             _ if frame.transparent == Some(index) => behind,
-            Some(colour) => *colour,
+            Some(color) => *color,
             None => [0; 3],
         };
-        let around = colour(frame.transparent.unwrap_or(0));
+        let around = color(frame.transparent.unwrap_or(0));
         let mut rgb = try_vec("pixels", bytes)?;
         for y in 0..height {
             if stops() {
@@ -200,7 +200,7 @@ mod foreign {
             let line = y.checked_sub(top).and_then(|y| indices.get(y * inner..(y + 1) * inner)).unwrap_or_default();
             let ahead = if line.is_empty() { width } else { left };
             rgb.extend(std::iter::repeat_n(around, ahead).flatten());
-            rgb.extend(line.iter().flat_map(|index| colour(*index)));
+            rgb.extend(line.iter().flat_map(|index| color(*index)));
             rgb.extend(std::iter::repeat_n(around, width - ahead - line.len()).flatten());
         }
         Ok(Picture { width, height, rgb })
@@ -234,8 +234,8 @@ mod foreign {
             return Ok(Picture { width, height, rgb: data });
         }
         let mut rgb = try_vec("pixels", 3 * width * height)?;
-        let colours = if step <= 2 { [0; 3] } else { [0, 1, 2] };
-        let pixel = PixelBytes { step, colours, alpha: step.is_multiple_of(2).then(|| step - 1) };
+        let colors = if step <= 2 { [0; 3] } else { [0, 1, 2] };
+        let pixel = PixelBytes { step, colors, alpha: step.is_multiple_of(2).then(|| step - 1) };
         for line in data.chunks(step * width) {
             if stops() {
                 return Err(Error::Cancelled);

@@ -84,10 +84,10 @@ impl Picture {
             )));
         }
         let pixel = match format {
-            PixelFormat::Rgb8 => PixelBytes { step: 3, colours: [0, 1, 2], alpha: None },
-            PixelFormat::Rgba8 => PixelBytes { step: 4, colours: [0, 1, 2], alpha: Some(3) },
-            PixelFormat::Bgra8 => PixelBytes { step: 4, colours: [2, 1, 0], alpha: Some(3) },
-            PixelFormat::Gray8 => PixelBytes { step: 1, colours: [0; 3], alpha: None },
+            PixelFormat::Rgb8 => PixelBytes { step: 3, colors: [0, 1, 2], alpha: None },
+            PixelFormat::Rgba8 => PixelBytes { step: 4, colors: [0, 1, 2], alpha: Some(3) },
+            PixelFormat::Bgra8 => PixelBytes { step: 4, colors: [2, 1, 0], alpha: Some(3) },
+            PixelFormat::Gray8 => PixelBytes { step: 1, colors: [0; 3], alpha: None },
         };
         let row = width * pixel.step;
         let stride = if stride == 0 { row } else { stride };
@@ -162,7 +162,7 @@ pub(super) struct PixelBytes {
     /// Bytes per pixel.
     pub step: usize,
     /// Positions of red, green and blue.
-    pub colours: [usize; 3],
+    pub colors: [usize; 3],
     pub alpha: Option<usize>,
 }
 
@@ -172,18 +172,18 @@ impl PixelBytes {
     pub fn gather(self, row: &[u8], behind: [u8; 3], rgb: &mut Vec<u8>) {
         let pixels = row.chunks_exact(self.step);
         match self.alpha {
-            None => rgb.extend(pixels.flat_map(|pixel| self.colours.map(|place| pixel[place]))),
+            None => rgb.extend(pixels.flat_map(|pixel| self.colors.map(|place| pixel[place]))),
             Some(alpha) => {
-                rgb.extend(pixels.flat_map(|pixel| over(self.colours.map(|place| pixel[place]), pixel[alpha], behind)))
+                rgb.extend(pixels.flat_map(|pixel| over(self.colors.map(|place| pixel[place]), pixel[alpha], behind)))
             }
         }
     }
 }
 
 /// Blends a color with an alpha over an opaque color, rounded to nearest as in Pillow.
-pub(super) fn over(colour: [u8; 3], alpha: u8, behind: [u8; 3]) -> [u8; 3] {
+pub(super) fn over(color: [u8; 3], alpha: u8, behind: [u8; 3]) -> [u8; 3] {
     let alpha = u32::from(alpha);
-    std::array::from_fn(|i| ((u32::from(colour[i]) * alpha + u32::from(behind[i]) * (255 - alpha) + 127) / 255) as u8)
+    std::array::from_fn(|i| ((u32::from(color[i]) * alpha + u32::from(behind[i]) * (255 - alpha) + 127) / 255) as u8)
 }
 
 /// Returns the number of bytes of an image with the size that a file of format `name` declares; called before

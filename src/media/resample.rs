@@ -83,13 +83,13 @@ impl Taps {
         let mut spans = try_vec("taps", n)?;
         let mut exact = try_filled("taps", most.saturating_mul(n), 0.0f64)?;
         for (i, exact) in exact.chunks_exact_mut(most).enumerate() {
-            let centre = ((from + i) as f64 + 0.5) * scale;
+            let center = ((from + i) as f64 + 0.5) * scale;
             // Conversions truncate toward 0, and negative values become 0.
-            let first = (centre - support + 0.5) as usize;
-            let count = ((centre + support + 0.5) as usize).min(n_in) - first;
+            let first = (center - support + 0.5) as usize;
+            let count = ((center + support + 0.5) as usize).min(n_in) - first;
             let exact = &mut exact[..count];
             for (j, weight) in exact.iter_mut().enumerate() {
-                *weight = filter.kernel(((first + j) as f64 - centre + 0.5) * (1.0 / spread));
+                *weight = filter.kernel(((first + j) as f64 - center + 0.5) * (1.0 / spread));
             }
             let total: f64 = exact.iter().sum();
             exact.iter_mut().for_each(|weight| *weight /= total);
@@ -139,13 +139,13 @@ impl Taps {
     }
 
     /// Returns the initial value of each sum: the contribution of the pixels outside of `inside`, all of which have
-    /// color `colour`, plus half a unit for rounding.
-    fn begun(&self, inside: Range<usize>, colour: [u8; 3]) -> Result<Vec<[i32; 3]>> {
+    /// color `color`, plus half a unit for rounding.
+    fn begun(&self, inside: Range<usize>, color: [u8; 3]) -> Result<Vec<[i32; 3]>> {
         let mut begun = try_vec("pixels", self.spans.len())?;
         begun.extend(self.each().map(|(first, weights)| {
             let outside = (first..).zip(weights).filter(|(at, _)| !inside.contains(at)).map(|(_, weight)| weight);
             let weight: i32 = outside.sum();
-            colour.map(|byte| self.half() + i32::from(byte) * weight)
+            color.map(|byte| self.half() + i32::from(byte) * weight)
         }));
         Ok(begun)
     }
@@ -210,7 +210,7 @@ impl Resizing {
     pub fn within(
         picture: &Picture,
         side: usize,
-        colour: [u8; 3],
+        color: [u8; 3],
         stretched: usize,
         filter: Filter,
     ) -> Result<Resizing> {
@@ -218,7 +218,7 @@ impl Resizing {
         let (Some(left), Some(top)) = (left, top) else {
             return Err(Error::invalid(format!("cannot put a {picture:?} into a square of {side} x {side} pixels")));
         };
-        let ground = Ground { size: [side; 2], inner: picture.size(), at: [left, top], colour };
+        let ground = Ground { size: [side; 2], inner: picture.size(), at: [left, top], color };
         let whole = Part { x: 0, y: 0, width: stretched, height: stretched };
         Resizing::with(ground, [stretched; 2], whole, filter, f64::INFINITY)
     }
@@ -254,13 +254,13 @@ struct Ground {
     inner: [usize; 2],
     /// Column and row of the inner image's corner.
     at: [usize; 2],
-    colour: [u8; 3],
+    color: [u8; 3],
 }
 
 impl Ground {
     /// Returns an image without a surrounding.
     fn none(picture: &Picture) -> Ground {
-        Ground { size: picture.size(), inner: picture.size(), at: [0; 2], colour: [0; 3] }
+        Ground { size: picture.size(), inner: picture.size(), at: [0; 2], color: [0; 3] }
     }
 }
 
@@ -292,9 +292,9 @@ impl Stretch {
         let too_large = || Error::invalid(format!("{part:?} is too large"));
         let row = part.width.checked_mul(3).ok_or_else(too_large)?;
         let rgb = try_vec("pixels", row.checked_mul(part.height).ok_or_else(too_large)?)?;
-        let begun = across.begun(ground.at[0]..ground.at[0] + ground.inner[0], ground.colour)?;
+        let begun = across.begun(ground.at[0]..ground.at[0] + ground.inner[0], ground.color)?;
         let mut bare = try_filled("pixels", row, 0u8)?;
-        across.apply(&[], 0, &across.begun(0..0, ground.colour)?, &mut bare);
+        across.apply(&[], 0, &across.begun(0..0, ground.color)?, &mut bare);
         let ring = try_filled("pixels", row.saturating_mul(down.most), 0u8)?;
         let sums = try_filled("pixels", row, 0i32)?;
         Ok(Stretch { ground, part, across, down, begun, bare, ring, sums, next: 0, done: 0, rgb })

@@ -26,7 +26,7 @@ pub enum Sizing {
     /// The shorter edge becomes `side`, and the middle is cropped (CLIP).
     ShortestEdge { side: usize, filter: Filter },
     /// Padded on both sides to a square of one color, which is resized (LLaVA 1.5).
-    Expanded { side: usize, colour: [u8; 3], filter: Filter },
+    Expanded { side: usize, color: [u8; 3], filter: Filter },
     /// Sides are multiples of `grain`, with `least` to `most` pixels (Qwen), in all `frames` of a video together if
     /// there are several.
     Area { grain: usize, least: usize, most: usize, frames: usize, narrow: Narrow, filter: Filter },

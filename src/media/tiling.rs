@@ -34,7 +34,7 @@ impl Plan {
                 let part = Part { x: (width - side) / 2, y: (height - side) / 2, width: side, height: side };
                 Plan { part, ..whole([width, height]) }
             }
-            Sizing::Expanded { colour, .. } => Plan { within: Some((width.max(height), colour)), ..whole(seen) },
+            Sizing::Expanded { color, .. } => Plan { within: Some((width.max(height), color)), ..whole(seen) },
             Sizing::SplitLongest { longest, tile, .. } => {
                 let ((width, height), _) = split_longest(width, height, longest, tile);
                 Plan { then: Some(seen), ..whole([width, height]) }
@@ -137,7 +137,7 @@ impl Tiling {
 impl Plan {
     fn first(&self, picture: &Picture, filter: Filter) -> Result<Resizing> {
         match self.within {
-            Some((side, colour)) => Resizing::within(picture, side, colour, self.size[0], filter),
+            Some((side, color)) => Resizing::within(picture, side, color, self.size[0], filter),
             None => Resizing::part(picture, self.size, self.part, filter),
         }
     }

@@ -27,7 +27,7 @@ const KEYS: &[(&str, &str)] = &[
 
 /// Suffixes of tensors that do not affect the logits of networks that do not use them.
 const TENSORS: &[(&str, &str)] = &[
-    (".input_scale", "range of quantised activations"),
+    (".input_scale", "range of quantized activations"),
     (".rotary_emb.inv_freq", "frequencies, which the keys tell"),
     ("rope.freqs", "frequencies, which the keys tell"),
 ];

@@ -44,7 +44,7 @@ pub enum Offset {
     /// `s q + b`, where `b` has the scale's type
     Bias,
     /// `s (q - c) + b`, where `c` is half of the number of codes
-    CentredBias,
+    CenteredBias,
 }
 
 /// A type of such blocks.
@@ -131,7 +131,7 @@ impl Number {
 /// First number of these types, beyond GGML's.
 const FIRST: u32 = 0x1001_0000;
 const NUMBERS: [Number; 3] = [Number::F16, Number::Bf16, Number::F32];
-const OFFSETS: [Offset; 5] = [Offset::None, Offset::Zero, Offset::ZeroNumber, Offset::Bias, Offset::CentredBias];
+const OFFSETS: [Offset; 5] = [Offset::None, Offset::Zero, Offset::ZeroNumber, Offset::Bias, Offset::CenteredBias];
 const NAMES: [&str; 12] =
     ["", "INT1", "INT2", "INT3", "INT4", "INT5", "INT6", "INT7", "INT8", "BNB_NF4", "BNB_FP4", "F8_SCALED"];
 
@@ -175,7 +175,7 @@ impl Grouped {
     }
 
     /// Returns half of the number of codes.
-    pub fn centre(self) -> f32 {
+    pub fn center(self) -> f32 {
         f32::from(1u8 << (self.code.bits() - 1))
     }
 
@@ -183,7 +183,7 @@ impl Grouped {
         match self.offset {
             Offset::None => 0,
             Offset::Zero => 1,
-            Offset::ZeroNumber | Offset::Bias | Offset::CentredBias => self.scale.bytes(),
+            Offset::ZeroNumber | Offset::Bias | Offset::CenteredBias => self.scale.bytes(),
         }
     }
 
@@ -221,7 +221,7 @@ impl Grouped {
                         Offset::None => scale * value,
                         Offset::Zero | Offset::ZeroNumber => (value - offset) * scale,
                         Offset::Bias => scale * value + offset,
-                        Offset::CentredBias => scale * (value - self.centre()) + offset,
+                        Offset::CenteredBias => scale * (value - self.center()) + offset,
                     };
                 }
             }
@@ -284,7 +284,7 @@ pub fn samples() -> impl Iterator<Item = Grouped> {
             row(64, Number::Bf16, Offset::Bias),
             row(128, Number::F32, Offset::None),
             row(256, Number::F16, Offset::ZeroNumber),
-            row(32, Number::Bf16, Offset::CentredBias),
+            row(32, Number::Bf16, Offset::CenteredBias),
         ]
     });
     let others = [Code::Nf4, Code::Fp4, Code::E4m3].into_iter().flat_map(|code| {

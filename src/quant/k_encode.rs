@@ -40,9 +40,9 @@ impl Encode for BlockQ6K {
         let d = to_f16(signed_peak(&fitted) / -128.0);
         let sc = fitted.map(|s| round(quotient(s, d).clamp(-128.0, 127.0)));
 
-        let quantised =
+        let quantized =
             |d: f32| -> [[f32; 16]; 16] { std::array::from_fn(|n| signed_steps(&x[n], quotient(1.0, d * sc[n]))) };
-        let q = quantised(d);
+        let q = quantized(d);
         let (mut qx, mut qq) = (0.0, 0.0);
         for n in 0..16 {
             qx += sc[n] * sum::<16>(|i| w[n][i] * q[n][i] * x[n][i]);
@@ -50,7 +50,7 @@ impl Encode for BlockQ6K {
         }
         let d = to_f16(quotient(qx, qq));
 
-        let q = quantised(d).map(|q| q.map(|q| (q + 32.0) as u8));
+        let q = quantized(d).map(|q| q.map(|q| (q + 32.0) as u8));
         let q = |half: usize, i: usize| q.as_flattened()[128 * half + i];
         BlockQ6K {
             ql: std::array::from_fn(|i| q(i / 64, i % 64) & 15 | q(i / 64, i % 64 + 64) << 4),
@@ -79,10 +79,10 @@ fn affine(x: &[f32], max: f32) -> Affine {
     let sc = fitted.map(|f| round(quotient(f.0, d).min(63.0)));
     let m = fitted.map(|f| round(quotient(f.1, dmin).min(63.0)));
 
-    let quantised = |d: f32, dmin: f32| -> [[f32; 32]; 8] {
+    let quantized = |d: f32, dmin: f32| -> [[f32; 32]; 8] {
         std::array::from_fn(|n| steps(&x[n], quotient(1.0, d * sc[n]), dmin * m[n], max))
     };
-    let q = quantised(d, dmin);
+    let q = quantized(d, dmin);
     // Least squares in d and dmin: x = d * (sc * q) - dmin * m
     let (mut aa, mut ab, mut bb, mut ax, mut bx) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for n in 0..8 {
@@ -98,7 +98,7 @@ fn affine(x: &[f32], max: f32) -> Affine {
     } else {
         (d, dmin)
     };
-    let q = quantised(d, dmin);
+    let q = quantized(d, dmin);
     Affine {
         d: f16::from_f32(d).to_le_bytes(),
         dmin: f16::from_f32(dmin).to_le_bytes(),

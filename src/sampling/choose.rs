@@ -45,12 +45,12 @@ impl Scratch {
             list[id as usize].logit += bias;
         }
         rule.banned.iter().for_each(|&id| forbid(list, id));
-        if params.penalises() || params.dry_multiplier > 0.0 {
+        if params.penalizes() || params.dry_multiplier > 0.0 {
             reserve(&mut self.counts, logits.len())?;
             self.counts.resize(logits.len(), 0);
         }
-        if params.penalises() {
-            self.penalise(rule);
+        if params.penalizes() {
+            self.penalize(rule);
         }
         if params.forbids_repetitions() {
             self.repetitions.reserve()?;
@@ -60,7 +60,7 @@ impl Scratch {
         Ok(())
     }
 
-    fn penalise(&mut self, rule: &SamplingRule) {
+    fn penalize(&mut self, rule: &SamplingRule) {
         let params = rule.params;
         for id in rule.newest() {
             if let Some(count) = self.counts.get_mut(id as usize) {
@@ -82,7 +82,7 @@ impl Scratch {
     fn forbid_repetitions(&mut self, rule: &SamplingRule) {
         let (params, recent) = (rule.params, rule.recent);
         if params.dry_multiplier > 0.0 {
-            self.penalise_repetitions(rule);
+            self.penalize_repetitions(rule);
         }
         let list = &mut self.candidates.list;
         if let Some(before) = (params.no_repeat_ngram_size as usize).checked_sub(1) {
@@ -102,7 +102,7 @@ impl Scratch {
     }
 
     /// Applies DRY: the penalty of a token that extends a repetition grows with its length.
-    fn penalise_repetitions(&mut self, rule: &SamplingRule) {
+    fn penalize_repetitions(&mut self, rule: &SamplingRule) {
         let params = rule.params;
         let window = if params.dry_window == 0 { usize::MAX } else { params.dry_window as usize };
         let longest = length_behind(&params.dry_breakers, rule.recent, window);

@@ -197,7 +197,7 @@ impl SamplerParams {
     }
 
     /// True if a penalty is on.
-    pub fn penalises(&self) -> bool {
+    pub fn penalizes(&self) -> bool {
         !matches!(self.repeat_penalty, 0.0 | 1.0) || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0
     }
 

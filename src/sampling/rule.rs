@@ -59,7 +59,7 @@ impl Default for SamplingRule<'_> {
 impl<'a> SamplingRule<'a> {
     /// Returns the number of newest tokens that are penalized; `usize::MAX`: all.
     pub fn window(&self) -> usize {
-        match (self.params.penalises(), self.params.penalty_window) {
+        match (self.params.penalizes(), self.params.penalty_window) {
             (false, _) => 0,
             (true, 0) => usize::MAX,
             (true, window) => window as usize,

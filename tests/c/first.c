@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
 
   if (argc != 2 || rz_abi_version() != RZ_ABI_VERSION)
     return 2;
-  memset(&info, 0xee, sizeof info); /* an output may be uninitialised */
+  memset(&info, 0xee, sizeof info); /* an output may be uninitialized */
   memset(&metrics, 0xee, sizeof metrics);
   runtime_params.struct_size = sizeof runtime_params;
   runtime_params.threads = 2;

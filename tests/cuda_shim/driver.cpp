@@ -411,7 +411,7 @@ static bool run_grid(const Function& function, const uint32_t (&blocks)[3], uint
 
 // ---- the driver
 
-enum { kInvalidValue = 1, kOutOfMemory = 2, kNotInitialised = 3, kInvalidDevice = 101, kInvalidContext = 201,
+enum { kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kInvalidDevice = 101, kInvalidContext = 201,
        kPeerAccessUnsupported = 217, kInvalidHandle = 400, kNotFound = 500, kNotReady = 600, kIllegalAddress = 700,
        kPeerAccessAlreadyEnabled = 704, kLaunchFailed = 719, kNotSupported = 801, kCaptureUnsupported = 900, kCaptureInvalid = 901 };
 
@@ -476,7 +476,7 @@ static int begin(const char* name) {
         if (status / 100 == 7 && !stack().empty()) stack().back()->sticky = status;
         return status;
     }
-    if (!started) return kNotInitialised;
+    if (!started) return kNotInitialized;
     if (poison) return poison;
     if (stack().empty()) return strcmp(name, "cuInit") && strcmp(name, "cuCtxCreate_v2") ? kInvalidContext : 0;
     return stack().back()->sticky;

@@ -1,5 +1,5 @@
 //! Low-rank adapters: against a float64 reference whose weights have them merged in; and the promise that neither
-//! threads, nor instruction sets, nor pieces of a prompt, nor neighbours with other adapters change a bit.
+//! threads, nor instruction sets, nor pieces of a prompt, nor neighbors with other adapters change a bit.
 
 mod hostile;
 
@@ -184,7 +184,7 @@ fn neither_threads_nor_pieces_nor_instruction_sets_change_a_bit() {
 }
 
 #[test]
-fn neighbours_with_other_adapters_change_no_bit() {
+fn neighbors_with_other_adapters_change_no_bit() {
     for (name, tiny) in differing(quant::Q8_0) {
         let case = Case::new(tiny);
         let model = case.load(2, None);

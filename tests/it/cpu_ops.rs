@@ -572,7 +572,7 @@ fn experts() {
         (RouterScore::Softmax, true, Some([7, 3])),
         (RouterScore::SparseMixer, false, None),
     ];
-    for (score, renormalise, steps) in scores {
+    for (score, renormalize, steps) in scores {
         let mut model = Model::new(LAYER);
         let (mut gate, w_gate) = model.matrix(n_experts * ffn, HIDDEN, 1);
         let (mut up, w_up) = model.matrix(n_experts * ffn, HIDDEN, 2);
@@ -588,7 +588,7 @@ fn experts() {
                 orders[1] = orders[0];
             }
         }
-        let routing = Routing::new(score, 3, renormalise);
+        let routing = Routing::new(score, 3, renormalize);
         let activation = Activation::Silu;
         let model = model.finish(vec![Op::Experts(Experts {
             x,
@@ -617,7 +617,7 @@ fn experts() {
                 let mut order: Vec<usize> = (0..n_experts).collect();
                 order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
                 let exp = |e: usize| f64::from(scores[e]).exp();
-                let over = if score == RouterScore::Softmax && !renormalise { &order[..] } else { &order[..3] };
+                let over = if score == RouterScore::Softmax && !renormalize { &order[..] } else { &order[..3] };
                 let sum: f64 = over.iter().map(|&e| exp(e)).sum();
                 let near = |best: usize, e: usize| {
                     let [best, score] = [scores[best], scores[e]].map(f64::from);
@@ -659,11 +659,11 @@ fn experts_of_every_kind() {
         let (factors, factor) = model.vector(n_experts, 6);
         let (choice, by) = model.vector(n_experts, 7);
         let [x, scores, out] = model.tensors([HIDDEN, n_experts, HIDDEN]);
-        let (renormalise, groups, groups_used) = (kind % 2 == 1, [1, 4][kind / 2], [1, 2][kind / 2]);
+        let (renormalize, groups, groups_used) = (kind % 2 == 1, [1, 4][kind / 2], [1, 2][kind / 2]);
         let score = if kind == 3 { RouterScore::Softmax } else { RouterScore::Sigmoid };
         let bias = Some(choice);
         let routing =
-            Routing { bias, groups, groups_used, scale: 2.5, on_input, ..Routing::new(score, 3, renormalise) };
+            Routing { bias, groups, groups_used, scale: 2.5, on_input, ..Routing::new(score, 3, renormalize) };
         let activation = if gated { Activation::Silu } else { Activation::Relu2 };
         let model = model.finish(vec![Op::Experts(Experts {
             x,
@@ -706,7 +706,7 @@ fn experts_of_every_kind() {
                 let total: f64 = chosen[..3].iter().map(|&e| weight(e)).sum();
                 let mut row = vec![0.0; HIDDEN];
                 for &e in &chosen[..3] {
-                    let weight = 2.5 * weight(e) / if renormalise { total } else { 1.0 };
+                    let weight = 2.5 * weight(e) / if renormalize { total } else { 1.0 };
                     let rows = |w: &[f32], first: usize, n: usize| wide(&w[first * n..(first + 1) * n]);
                     let input: Vec<f64> = wide(h).iter().map(|x| if on_input { x * weight } else { *x }).collect();
                     let of = |w: &[f32], slab: usize, rows: usize, cols: usize, x: &[f64]| {

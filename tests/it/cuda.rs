@@ -245,7 +245,7 @@ fn logits(executor: &mut Executor, outputs: usize, vocab: usize) -> Result<Vec<V
     (0..outputs).map(one).collect()
 }
 
-/// How far from the reference a good backend is: one token or two meet quantised weights with activations in 8 bits,
+/// How far from the reference a good backend is: one token or two meet quantized weights with activations in 8 bits,
 /// few tokens others with activations in f32; more tokens go through binary16, and so do queries and the cache in every
 /// case.
 fn limit(dtype: DType, piece: usize) -> f64 {
@@ -1619,7 +1619,7 @@ fn ops_agree_with_the_cpu(target: &Target) {
         ("later tokens", &[Q, KV, KV], &|o, i| {
             vec![o.attend_by(0, i[0], i[1], Some(i[2]), |a| Attend { mask: Mask::All, ..a })]
         }),
-        ("neighbours", &[Q, KV, KV], &|o, i| {
+        ("neighbors", &[Q, KV, KV], &|o, i| {
             let by = |a| Attend { mask: Mask::Around(2), slopes: Some(Vector(6)), ..a };
             vec![o.attend_by(0, i[0], i[1], Some(i[2]), by)]
         }),
@@ -1653,7 +1653,7 @@ fn ops_agree_with_the_cpu(target: &Target) {
                 groups_used: 2,
                 scale: 2.5,
                 score,
-                renormalise: true,
+                renormalize: true,
                 ..e.routing
             };
             let biases = [Some(Vector(8)), Some(Vector(9)), Some(Vector(10))];
@@ -1661,7 +1661,7 @@ fn ops_agree_with_the_cpu(target: &Target) {
             vec![o.eight(i[0], i[1], |e| Experts { routing: of(e), biases, scales, activation, ..e })]
         }),
         ("experts that share matrices, clamped", &[HIDDEN, 16], &|o, i| {
-            let of = |e: Experts| Routing { sharing: 2, renormalise: true, scale: 0.5, ..e.routing };
+            let of = |e: Experts| Routing { sharing: 2, renormalize: true, scale: 0.5, ..e.routing };
             let activation = Activation::SwigluThenClamped(4.0);
             vec![o.eight(i[0], i[1], |e| Experts { routing: of(e), n_experts: 16, activation, ..e })]
         }),
@@ -1734,7 +1734,7 @@ fn ops_agree_with_the_cpu(target: &Target) {
         ("experts by ids", &[8], &|o, i| {
             let x = o.embed(0, Index::Id, 1.0);
             let (score, by_id) = (RouterScore::RootOfSoftplus, Some(Vector(BY_ID as u32)));
-            let of = |e: Experts| Routing { score, by_id, renormalise: true, scale: 1.5, ..e.routing };
+            let of = |e: Experts| Routing { score, by_id, renormalize: true, scale: 1.5, ..e.routing };
             vec![o.eight(x, i[0], |e| Experts { routing: of(e), ..e })]
         }),
         ("n-grams", &[], &|o, _| {
@@ -2171,7 +2171,7 @@ fn bits_of_tokens(
 
 /// A token of a network with one layer takes half as many launches as it has ops; those of others are counted.
 #[test]
-fn neighbouring_ops_share_kernels() {
+fn neighboring_ops_share_kernels() {
     let Some(shim) = shim() else { return };
     let launches = |tiny: &Tiny, sequences: u32| {
         let (_dir, path, _) = save(tiny);

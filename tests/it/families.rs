@@ -1,6 +1,6 @@
 //! Folders of the families whose checkpoints are named or laid out unlike those of `tests/it/folders.rs`: the same tiny
 //! networks, written as they are published, give the logits of the float64 reference. Names and layouts are those of
-//! the modelling files of `transformers` and of published checkpoints.
+//! the modeling files of `transformers` and of published checkpoints.
 
 mod adapters;
 
@@ -23,7 +23,7 @@ use crate::support::tiny::{self, PROMPT, Tiny};
 struct Family {
     name: &'static str,
     model_type: &'static str,
-    /// GGUF files have neighbours in the order of pairs, and checkpoints halves.
+    /// GGUF files have neighbors in the order of pairs, and checkpoints halves.
     permuted: bool,
     config: Value,
     names: &'static [(&'static str, &'static str)],
@@ -435,7 +435,7 @@ fn every_family_is_the_reference_from_a_folder() {
     }
 }
 
-/// The blocks of a matrix of experts in a GGUF file as a checkpoint has them: sixteen bytes of neighbours each, and
+/// The blocks of a matrix of experts in a GGUF file as a checkpoint has them: sixteen bytes of neighbors each, and
 /// scales.
 fn unpacked(blocks: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut quants = vec![];

@@ -1,5 +1,5 @@
 //! The same weights as a GGUF file and as a Hugging Face folder are the same model. What a folder looks like is told
-//! here once more, from the modelling files of `transformers` and published checkpoints, and what their weights become
+//! here once more, from the modeling files of `transformers` and published checkpoints, and what their weights become
 //! in a GGUF file from the converter of llama.cpp.
 
 mod adapters;
@@ -20,7 +20,7 @@ use crate::support::{rope, safetensors};
 /// How checkpoints of a model type differ from most.
 struct Checkpoint {
     model_type: &'static str,
-    /// The converter reorders the rows of q and k: GGUF files of Llama rotate neighbours, `transformers` halves.
+    /// The converter reorders the rows of q and k: GGUF files of Llama rotate neighbors, `transformers` halves.
     permuted: bool,
     /// `GemmaRMSNorm` multiplies by 1 + weight; the converter adds the 1.
     norms_less_one: bool,
@@ -252,7 +252,7 @@ fn put_folder(folder: &Path, config: &Value, tensors: Vec<(String, &str, Vec<u64
     fs::write(folder.join("model.safetensors"), safetensors::file(&tensors)).unwrap();
 }
 
-/// The same in two files, neighbours apart.
+/// The same in two files, neighbors apart.
 fn put_shards(folder: &Path, config: &Value, tensors: Vec<(String, &str, Vec<u64>, Vec<u8>)>) {
     fs::create_dir(folder).unwrap();
     fs::write(folder.join("config.json"), config.to_string()).unwrap();
@@ -492,7 +492,7 @@ fn packed(codes: impl Iterator<Item = u32>, bits: usize) -> Vec<u32> {
 /// GPTQ with `desc_act` and compressed-tensors with `actorder`: the reference has the weights that the codes stand for.
 /// In the first layer matrices of one input share an order, in others each has its own; so has each expert.
 #[test]
-fn codes_whose_groups_are_no_neighbours_are_the_weights_that_they_stand_for() {
+fn codes_whose_groups_are_no_neighbors_are_the_weights_that_they_stand_for() {
     let cases = [
         (4, true, "gptq"),
         (3, false, "gptq_v2"),

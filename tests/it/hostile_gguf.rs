@@ -260,7 +260,7 @@ fn values_match_their_types() {
 }
 
 #[test]
-fn alignment_is_honoured_and_checked() {
+fn alignment_is_honored_and_checked() {
     let folder = Folder::empty();
     let wide = Gguf { alignment: 128, ..sample() }.key("general.alignment", 128u32);
     let source = open(&folder.file("wide.gguf", &wide.build().0)).unwrap();

@@ -41,7 +41,7 @@ mod packed_file;
 mod program_checks;
 mod published_folders;
 mod quant;
-mod quantised;
+mod quantized;
 #[cfg(cuda)]
 mod recurrences;
 mod reply;

@@ -69,8 +69,8 @@ fn sizing(rule: &Value, filter: Filter) -> Sizing {
         Some("square") => Sizing::Square { side: of("side"), filter },
         Some("shortest_edge") => Sizing::ShortestEdge { side: of("side"), filter },
         Some("expanded") => {
-            let colour = [0, 1, 2].map(|i| number(&rule["colour"][i]) as u8);
-            Sizing::Expanded { side: of("side"), colour, filter }
+            let color = [0, 1, 2].map(|i| number(&rule["color"][i]) as u8);
+            Sizing::Expanded { side: of("side"), color, filter }
         }
         Some("area") => {
             let narrow = match rule["narrow"].as_str() {
@@ -282,7 +282,7 @@ fn sizes_without_sense_are_refused() {
 #[test]
 fn patches_are_those_of_the_maker() {
     let all = expected();
-    let case = &all["normalised"];
+    let case = &all["normalized"];
     let three = |name: &str| -> [f32; 3] {
         let values: Vec<f32> = list(&case[name]).iter().map(|x| x.as_f64().unwrap() as f32).collect();
         values.try_into().unwrap()
@@ -329,9 +329,9 @@ fn pixels_of_the_host_are_taken_in_every_format() {
             assert!(matches!(short, Err(Error::InvalidArgument(_))), "{short:?}");
         }
     }
-    let grey = Pixels { format: PixelFormat::Gray8, width: 2, height: 1, stride: 0, data: &[5, 250] };
-    let grey = Picture::from_pixels(grey, WHITE).unwrap();
-    assert_eq!(grey.rgb, [5, 5, 5, 250, 250, 250]);
+    let gray = Pixels { format: PixelFormat::Gray8, width: 2, height: 1, stride: 0, data: &[5, 250] };
+    let gray = Picture::from_pixels(gray, WHITE).unwrap();
+    assert_eq!(gray.rgb, [5, 5, 5, 250, 250, 250]);
     for (width, height, stride) in
         [(0, 1, 0), (1, 0, 0), (65536, 1, 0), (1, 65536, 0), (2, 2, 1), (2, 2, usize::MAX), (65535, 65535, 0)]
     {
@@ -342,7 +342,7 @@ fn pixels_of_the_host_are_taken_in_every_format() {
 }
 
 #[test]
-fn transparent_pixels_show_the_colour_behind_them() {
+fn transparent_pixels_show_the_color_behind_them() {
     let pixels = [10, 20, 30, 0, 10, 20, 30, 255, 0, 0, 0, 128, 255, 0, 100, 51];
     let seen = |format, behind| {
         let pixels = Pixels { format, width: 4, height: 1, stride: 0, data: &pixels };
@@ -357,7 +357,7 @@ fn transparent_pixels_show_the_colour_behind_them() {
     assert_eq!(seen(PixelFormat::Bgra8, [0, 64, 200]), mirrored);
     // Black on nothing is black on white, whatever the file.
     if cfg!(feature = "images") {
-        for name in ["clear.webp", "clear-colour.png", "clear-grey.png", "clear-palette.png", "rgba16.png"] {
+        for name in ["clear.webp", "clear-color.png", "clear-gray.png", "clear-palette.png", "rgba16.png"] {
             let [white, black] =
                 [WHITE, [0; 3]].map(|behind| Picture::decode(&read(name), MANY, behind).expect("a picture"));
             assert!(white != black && white.rgb.iter().zip(&black.rgb).all(|(w, b)| w >= b), "{name}");
@@ -367,12 +367,12 @@ fn transparent_pixels_show_the_colour_behind_them() {
 
 /// Runs of a bitmap: two pixels, a jump of one to the right and one up, a pixel, the end.
 #[test]
-fn jumps_of_bitmaps_leave_pixels_of_the_first_colour() {
+fn jumps_of_bitmaps_leave_pixels_of_the_first_color() {
     let le = |x: u32| x.to_le_bytes();
-    let colours: Vec<u8> = (0..4).flat_map(|i| [i, 10 * i, 20 * i, 0]).collect();
+    let colors: Vec<u8> = (0..4).flat_map(|i| [i, 10 * i, 20 * i, 0]).collect();
     let codes = [2, 1, 0, 2, 1, 1, 1, 3, 0, 1];
     let head = [&le(40)[..], &le(4), &le(3), &[1, 0, 8, 0], &le(1), &[0; 12], &le(4), &le(0)].concat();
-    let file = [&b"BM"[..], &[0; 8], &le(70), &head, &colours, &codes].concat();
+    let file = [&b"BM"[..], &[0; 8], &le(70), &head, &colors, &codes].concat();
     let picture = Picture::decode(&file, MANY, WHITE).unwrap();
     let indices: Vec<u8> = picture.rgb.chunks(3).map(|pixel| pixel[2]).collect();
     assert_eq!(indices, [0, 0, 0, 0, 0, 0, 0, 3, 1, 1, 0, 0]);
@@ -387,7 +387,7 @@ fn jumps_of_bitmaps_leave_pixels_of_the_first_colour() {
 /// A picture of any proportions is padded without a picture of that square.
 #[test]
 fn long_pictures_are_padded_to_a_square() {
-    let sizing = Sizing::Expanded { side: 28, colour: [122, 116, 104], filter: Filter::Bicubic };
+    let sizing = Sizing::Expanded { side: 28, color: [122, 116, 104], filter: Filter::Bicubic };
     for (width, height) in [(1, 65535), (65535, 1)] {
         let tiles = sizing.tiles(&noise(width, height), &sizing.layout(width, height).unwrap()).unwrap();
         let ground = tiles[0].rgb.chunks(3).filter(|pixel| *pixel == [122, 116, 104]).count();

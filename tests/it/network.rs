@@ -1,5 +1,5 @@
 //! Tiny random models of every architecture and tensor type against the float64 reference, and the promise that
-//! neither threads, nor the way a prompt was cut, nor neighbours in a batch change a bit.
+//! neither threads, nor the way a prompt was cut, nor neighbors in a batch change a bit.
 
 mod drafts;
 mod jobs;
@@ -179,7 +179,7 @@ fn every_architecture_agrees_with_the_reference() {
 }
 
 #[test]
-fn neither_threads_nor_pieces_nor_neighbours_change_a_bit() {
+fn neither_threads_nor_pieces_nor_neighbors_change_a_bit() {
     for (name, tiny) in architectures(quant::Q4_0).into_iter().chain(architectures(quant::F16)) {
         let (_dir, path, _) = save(&tiny);
         let model = models::load_threads(&path, 1);
@@ -407,7 +407,7 @@ fn layers_with_a_window_keep_only_it_and_survive_any_rewind() {
 }
 
 #[test]
-fn float_checkpoints_can_be_quantised_while_they_load() {
+fn float_checkpoints_can_be_quantized_while_they_load() {
     let (_dir, path, reference) = save(&Tiny::new("llama", quant::BF16));
     let expected = reference();
     let load = |quantize| Model::load(&path, LoadOptions { quantize, device: 1, ..Default::default() }).unwrap();

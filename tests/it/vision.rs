@@ -165,7 +165,7 @@ pub fn tensors(data: &Value, form: &str) -> Vec<(String, Vec<u64>, Vec<f32>)> {
                 let from = |i: usize| (i % 2 * side + i / 2) * width;
                 (0..2 * side).flat_map(|i| values[from(i)..][..width].to_vec()).collect()
             }
-            // Rows of a head from halves to pairs of neighbours.
+            // Rows of a head from halves to pairs of neighbors.
             "pairs" => {
                 let cols = shape[1] as usize;
                 let (rows, head) = (shape[0] as usize, shape[0] as usize / n.parse::<usize>().unwrap());

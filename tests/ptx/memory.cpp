@@ -1,12 +1,12 @@
 // Checks every access to memory by the order that the PTX memory model gives, whatever order the threads really ran in.
 //
-// A *segment* is what a thread does between two points of synchronisation. Each byte of global and of shared memory
+// A *segment* is what a thread does between two points of synchronization. Each byte of global and of shared memory
 // knows the segment that wrote it last and those that have read it since. A write has to be ordered behind all of
 // these, a read behind the write; else it is a race, which is a fault. One access is ordered behind another
 // - of the same thread;
 // - of the same block, if a `bar.sync` lies between, or of the same warp, if a `bar.warp.sync` does (a shuffle or a
 //   matrix product orders no memory);
-// - of another block, if that one, or who had synchronised with it by a barrier, then made a fence and an atomic
+// - of another block, if that one, or who had synchronized with it by a barrier, then made a fence and an atomic
 //   operation behind it, and the thread here an atomic operation on the same address, later, and a fence behind it; or
 //   who made these and then a barrier with the thread here (release and acquire);
 // - of an earlier kernel, if the thread has waited for it. Ahead of `griddepcontrol.wait` only memory may be read that
@@ -208,7 +208,7 @@ static void note(Id* writers, Id* readers, uint32_t size, Kind kind, Id base, At
     const Id mine = my_segment();
     Id writer = ~0u, reader = ~0u, read_by = 0;
     for (uint32_t i = 0; i < size; i++) {
-        // Neighbouring bytes mostly have the same history.
+        // Neighboring bytes mostly have the same history.
         if (writers[i] != writer || readers[i] != reader) {
             writer = writers[i], reader = readers[i];
             if (writer >= base && writer != mine && !ordered(writer)) race(at, kind == kWrite ? "writes" : "reads", "wrote", writer);

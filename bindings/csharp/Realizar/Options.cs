@@ -60,7 +60,7 @@ namespace Realizar
         public float DryMultiplier;
         /// <summary>Base of the penalty of DRY, at least 1; 0: 1.75.</summary>
         public float DryBase;
-        /// <summary>Length from which DRY penalises repetitions; 0: 2.</summary>
+        /// <summary>Length from which DRY penalizes repetitions; 0: 2.</summary>
         public int DryAllowedLength;
         /// <summary>Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0:
         /// all.</summary>

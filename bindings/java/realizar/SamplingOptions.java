@@ -178,7 +178,7 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Length from which DRY penalises repetitions; 0: 2. */
+    /** Length from which DRY penalizes repetitions; 0: 2. */
     public T dryAllowedLength(int dryAllowedLength) {
         this.dryAllowedLength = Native.whole(dryAllowedLength, "dryAllowedLength");
         return sampled();

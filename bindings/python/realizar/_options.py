@@ -139,7 +139,7 @@ class Sampling:
     dry_base: float = 0.0
     """Base of the penalty of DRY, at least 1; 0: 1.75."""
     dry_allowed_length: int = 0
-    """Length from which DRY penalises repetitions; 0: 2."""
+    """Length from which DRY penalizes repetitions; 0: 2."""
     dry_window: int = 0
     """Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all."""
     no_repeat_ngram_size: int = 0

@@ -560,7 +560,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         }
     }
     #[inline(always)]
-    fn swap_neighbours(self, a: Self::F) -> Self::F {
+    fn swap_neighbors(self, a: Self::F) -> Self::F {
         run! {
             [_mm256_permute_ps::<0b10_11_00_01>(a[0]), _mm256_permute_ps::<0b10_11_00_01>(a[1])]
         }

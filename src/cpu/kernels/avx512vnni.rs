@@ -421,7 +421,7 @@ impl<const VBMI: bool> Simd for Avx512Vnni<VBMI> {
         }
     }
     #[inline(always)]
-    fn swap_neighbours(self, a: __m512) -> __m512 {
+    fn swap_neighbors(self, a: __m512) -> __m512 {
         run!(_mm512_permute_ps::<0b10_11_00_01>(a))
     }
     #[inline(always)]

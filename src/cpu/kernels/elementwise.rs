@@ -43,7 +43,7 @@ pub fn layer_norm(isa: Isa, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
 
 #[inline(always)]
 fn layer_norm_lanes<S: Simd>(s: S, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
-    let variance = centre(s, x);
+    let variance = center(s, x);
     times_both(s, x, 1.0 / (variance + eps).sqrt(), weight);
 }
 
@@ -135,14 +135,14 @@ pub fn threshold(isa: Isa, x: &mut [f32], deviations: f32) {
 
 #[inline(always)]
 fn threshold_lanes<S: Simd>(s: S, x: &mut [f32], deviations: f32) {
-    let variance = centre(s, x);
+    let variance = center(s, x);
     map(s, Above(s.splat(deviations * variance.sqrt())), x);
 }
 
 /// Subtracts the mean from each value. Returns the variance, computed from the differences, because the mean may be far
 /// larger.
 #[inline(always)]
-fn centre<S: Simd>(s: S, x: &mut [f32]) -> f32 {
+fn center<S: Simd>(s: S, x: &mut [f32]) -> f32 {
     let mean = sum_of(s, Itself, x) / x.len() as f32;
     map(s, Plus(s.splat(-mean)), x);
     mean_square_lanes(s, x)
@@ -192,7 +192,7 @@ fn rope_adjacent_lanes<S: Simd>(s: S, head: &mut [f32], cos: &[f32], sin: &[f32]
     let n = cos.len();
     for ((x, cos), sin) in head[..n].chunks_mut(LANES).zip(cos.chunks(LANES)).zip(sin.chunks(LANES)) {
         let a = s.load_slice(x);
-        let turned = s.add(s.mul(a, s.load_slice(cos)), s.mul(s.swap_neighbours(a), s.load_slice(sin)));
+        let turned = s.add(s.mul(a, s.load_slice(cos)), s.mul(s.swap_neighbors(a), s.load_slice(sin)));
         s.store_slice(turned, x);
     }
 }

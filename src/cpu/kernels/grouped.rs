@@ -245,7 +245,7 @@ unsafe fn numbers<S: Simd>(s: S, grouped: Grouped, p: *const u8) -> (S::F, S::F)
             Offset::Zero => s.mul(s.load_u8(offset), minus),
             Offset::ZeroNumber => s.mul(load(s, grouped.scale, offset), minus),
             Offset::Bias => load(s, grouped.scale, offset),
-            Offset::CentredBias => s.fma(scale, s.splat(-grouped.centre()), load(s, grouped.scale, offset)),
+            Offset::CenteredBias => s.fma(scale, s.splat(-grouped.center()), load(s, grouped.scale, offset)),
         };
         (scale, min)
     }

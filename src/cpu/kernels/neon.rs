@@ -427,7 +427,7 @@ impl<const EXTENSION: u8> Simd for Neon<EXTENSION> {
         })
     }
     #[inline(always)]
-    fn swap_neighbours(self, a: Self::F) -> Self::F {
+    fn swap_neighbors(self, a: Self::F) -> Self::F {
         four!(i => vrev64q_f32(a[i]))
     }
     #[inline(always)]

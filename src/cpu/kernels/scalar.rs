@@ -246,7 +246,7 @@ impl Simd for Scalar {
         std::array::from_fn(|i| p[i] * f32::from_bits(((n[i] as i32 + 127) << 23) as u32))
     }
     #[inline(never)]
-    fn swap_neighbours(self, a: Self::F) -> Self::F {
+    fn swap_neighbors(self, a: Self::F) -> Self::F {
         std::array::from_fn(|i| a[i ^ 1])
     }
     #[inline(never)]

@@ -1,7 +1,7 @@
 //! The SIMD abstraction in which every kernel is written once for all instruction sets: sixteen lanes of 32 bits. Owns
 //! the trait and the constants that its implementations share; knows no instruction set and no block format.
 //!
-//! Only `sum`, `max_lane`, `max_abs`, `pack_bytes`, `swap_neighbours` and `transpose` cross lanes, in one fixed order.
+//! Only `sum`, `max_lane`, `max_abs`, `pack_bytes`, `swap_neighbors` and `transpose` cross lanes, in one fixed order.
 //! Every result is therefore the same sequence of roundings for any register width, and all instruction sets are
 //! bit-identical.
 #![allow(unsafe_code)]
@@ -188,7 +188,7 @@ pub trait Simd: Copy {
     /// Returns `p * 2^n` for integral n from -127 to 127 and p near 1; 0 at -127.
     fn scale_by_power(self, p: Self::F, n: Self::F) -> Self::F;
     /// Exchanges lanes 0 and 1, 2 and 3, ...
-    fn swap_neighbours(self, a: Self::F) -> Self::F;
+    fn swap_neighbors(self, a: Self::F) -> Self::F;
     /// Returns the sum of all lanes: lane i + lane i + 8, then i + 4, i + 2, i + 1.
     fn sum(self, a: Self::F) -> f32;
     /// Returns the largest lane.

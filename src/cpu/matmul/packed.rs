@@ -93,7 +93,7 @@ impl Fields {
         let offset = match grouped.offset {
             Offset::None => number(0),
             Offset::Zero => Bytes(1),
-            Offset::ZeroNumber | Offset::Bias | Offset::CentredBias => number(1),
+            Offset::ZeroNumber | Offset::Bias | Offset::CenteredBias => number(1),
         };
         Some(Fields::Grouped([number(1), offset, Words(grouped.columns / 32 * grouped.code.bits())]))
     }

@@ -124,7 +124,7 @@ impl ExpertScratch {
                 let expert = by_id.map_or(ranking[i].0, |experts| experts[i] as u32);
                 *chosen = (expert, weights[expert as usize]);
             }
-            if routing.renormalise {
+            if routing.renormalize {
                 // At least the smallest normal 16-bit float.
                 let sum = chosen.iter().map(|(_, weight)| weight).sum::<f32>().max(6.103_515_6e-5);
                 chosen.iter_mut().for_each(|(_, weight)| *weight /= sum);

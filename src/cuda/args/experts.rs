@@ -44,7 +44,7 @@ pub struct RouteArgs {
     /// `RouterScore`.
     pub score: u32,
     /// Boolean: weights are divided by their sum.
-    pub renormalise: u32,
+    pub renormalize: u32,
     /// Number of equally large groups of experts.
     pub groups: u32,
     /// Number of selected groups: those with the largest sums of their two best scores.

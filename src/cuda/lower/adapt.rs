@@ -57,7 +57,7 @@ impl Lowering<'_> {
                 let Some(product) = adapter.beside(beside) else { continue };
                 let x = match input {
                     Some(input) => input,
-                    None => *input.insert(self.normalised(x)?),
+                    None => *input.insert(self.normalized(x)?),
                 };
                 let [a, b] = [product.a, product.b].map(|factor| adapter.factors().matrix_at(factor));
                 let inner = places.inner + 4 * (n * places.stride) as Address;
@@ -93,7 +93,7 @@ impl Lowering<'_> {
 
     /// Returns the address of an input of products. If the products apply a norm themselves, writes the normalized
     /// input to its activation, which is otherwise unused until the last product.
-    fn normalised(&mut self, x: TensorId) -> Result<Address> {
+    fn normalized(&mut self, x: TensorId) -> Result<Address> {
         if let Some((norm, from)) = self.fusions.delayed(x) {
             self.add_norm(from, None, Some((&norm, x)))?;
         }

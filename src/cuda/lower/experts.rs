@@ -36,7 +36,7 @@ impl Lowering<'_> {
                 RouterScore::RootOfSoftplus => args::RouterScore::RootOfSoftplus,
                 RouterScore::SparseMixer => args::RouterScore::SparseMixer,
             } as u32,
-            renormalise: u32::from(routing.renormalise),
+            renormalize: u32::from(routing.renormalize),
             groups: routing.groups as u32,
             groups_used: routing.groups_used as u32,
             scale: routing.scale,

@@ -120,13 +120,13 @@ impl<'a> Vectors<'a> {
 }
 
 /// Appends a vector, normalized if requested and nonzero.
-fn push(values: &mut Vec<f32>, x: &[f64], normalise: bool) {
-    let by = if normalise { length(x.iter().copied()) } else { 1.0 };
+fn push(values: &mut Vec<f32>, x: &[f64], normalize: bool) {
+    let by = if normalize { length(x.iter().copied()) } else { 1.0 };
     values.extend(x.iter().map(|x| (x / by) as f32));
 }
 
 /// Normalizes a vector to length 1, unless its length is 0.
-pub fn normalise(x: &mut [f32]) {
+pub fn normalize(x: &mut [f32]) {
     let by = length(x.iter().map(|x| f64::from(*x)));
     x.iter_mut().for_each(|x| *x = (f64::from(*x) / by) as f32);
 }

@@ -14,7 +14,7 @@ use crate::device::sequence::Sequence;
 use crate::device::{Backend, CPU_DEVICE, Load, StepBudget};
 use crate::engine::cache::{CacheParams, state_spec};
 use crate::engine::cancel::Cancel;
-use crate::engine::embed::vectors::normalise;
+use crate::engine::embed::vectors::normalize;
 use crate::engine::model::{Model, WAY_OUT, in_file};
 use crate::engine::runtime::LogLevel;
 use crate::engine::runtime::Reservation;
@@ -449,7 +449,7 @@ impl Encoding {
         let start = rows.len();
         rows.resize(start + blocks * row_dim, 0.0);
         if encoder.facts.is_pooled {
-            normalise(&mut made);
+            normalize(&mut made);
         }
         for (row, values) in inputs.rows.iter().zip(made.chunks_exact(width)) {
             rows[start + row * row_dim..][..width].copy_from_slice(values);

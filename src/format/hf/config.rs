@@ -10,7 +10,7 @@ use super::family::family;
 use super::members::Members;
 use super::translator::KeyType::{Int, Number};
 use super::translator::{FFN, Facts, HEADS, Key, LAYERS, MAX_WIDTH, Translator, WIDTH};
-use super::{known, quantised, rope};
+use super::{known, quantized, rope};
 use crate::error::{Error, Result};
 use crate::format::json::Json;
 
@@ -83,7 +83,7 @@ pub(super) fn translate<'a>(path: &'a Path, json: &'a Json<'a>) -> Result<Transl
         tied = None;
         t.config.skip(&names);
     }
-    t.config.skip(quantised::KEYS);
+    t.config.skip(quantized::KEYS);
     let heads = t.int(HEADS)?.unwrap_or(0).min(MAX_WIDTH);
     let group = [
         heads.checked_div(kv_heads.unwrap_or(heads)).unwrap_or(0),

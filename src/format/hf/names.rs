@@ -5,7 +5,7 @@ mod tables;
 use std::borrow::Cow;
 use std::path::Path;
 
-use self::tables::Mark::{Ends, EndsQuantised, Starts, StartsIn, StartsUnclassified};
+use self::tables::Mark::{Ends, EndsQuantized, Starts, StartsIn, StartsUnclassified};
 use self::tables::{EFFECTLESS, ENDLESS, LAYER, MIXERS, MTP, Mark, TOP, WITHIN, WRAPPERS};
 use super::family::PLAIN;
 use super::parts;
@@ -74,7 +74,7 @@ pub(super) fn translate(
     let t = &*t;
     let mut read = |(name, _, entry): &Named| {
         let tensor = entry.tensor(path, name.clone())?;
-        match t.facts.quantised && tensor.dtype == quant::F8_E4M3 {
+        match t.facts.quantized && tensor.dtype == quant::F8_E4M3 {
             true => Err(Error::format(path, format!("the tensor {:?} has no scale", entry.name))),
             false => Ok(tensor),
         }
@@ -255,7 +255,7 @@ fn meaning(full: &str, t: &Translator) -> Meaning {
     let is_effectless = |(mark, _): &(Mark, _)| match mark {
         Starts(start) => name.starts_with(start),
         Ends(end) => name.ends_with(end),
-        EndsQuantised(end) => t.facts.quantised && name.ends_with(end),
+        EndsQuantized(end) => t.facts.quantized && name.ends_with(end),
         StartsUnclassified(start) => !t.facts.classifies && name.starts_with(start),
         StartsIn(archs, start) => archs.contains(&t.family.arch) && name.starts_with(start),
     };
@@ -329,7 +329,7 @@ fn translated(name: &str, family: &Family) -> Option<(String, Option<u32>)> {
         // The first checkpoints of BERT.
         "gamma" if part.ends_with("LayerNorm") => "weight",
         "beta" if part.ends_with("LayerNorm") => "bias",
-        // The scale of a product, as named by `quantised`.
+        // The scale of a product, as named by `quantized`.
         "outer_scale" => "scale",
         _ => return None,
     };

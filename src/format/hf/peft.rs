@@ -22,7 +22,7 @@ use crate::format::safetensors;
 const MAX_PATTERNS: usize = 2048;
 
 /// Initializations that leave the base weights unchanged.
-const INITIALISATIONS: &[&str] = &["gaussian", "eva", "orthogonal"];
+const INITIALIZATIONS: &[&str] = &["gaussian", "eva", "orthogonal"];
 
 /// The settings that determine ranks and scales.
 struct Config<'a> {
@@ -139,7 +139,7 @@ impl<'a> Config<'a> {
         let initial = members.find(&["init_lora_weights"]).map(|(_, value)| value);
         let is_plain = |value: &Json| match value {
             Json::Bool(_) => true,
-            value => value.as_str().is_some_and(|name| INITIALISATIONS.contains(&name)),
+            value => value.as_str().is_some_and(|name| INITIALIZATIONS.contains(&name)),
         };
         if let Some(value) = initial.filter(|value| !is_plain(value)) {
             let what = format!("\"init_lora_weights\" with the value {value} (base weights that were changed)");

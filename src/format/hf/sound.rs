@@ -91,7 +91,7 @@ const FRAMES_NEUTRAL: &[(&str, &str, &str)] = &[
     ("hop_length", "160", "frames at another distance"),
     ("n_fft", "400", "windows of another length"),
     ("dither", "0.0", "noise that is added"),
-    ("do_normalize", "false", "samples that are normalised"),
+    ("do_normalize", "false", "samples that are normalized"),
     ("n_window", "50", "chunks of another length"),
 ];
 

@@ -108,7 +108,7 @@ pub(super) struct Facts {
     /// True for tied embeddings; `None` if the configuration does not say.
     pub tied: Option<bool>,
     /// True if matrices are quantized.
-    pub quantised: bool,
+    pub quantized: bool,
     /// True if norm weights are not stored minus 1, unlike in the rest of the family.
     pub whole_norms: bool,
     pub n_layers: u64,

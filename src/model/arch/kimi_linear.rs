@@ -15,7 +15,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let latent = b.latent(RopePairs::Adjacent, None)?.without_rotation();
     let mut moe = b.told_moe(RouterScore::Sigmoid)?;
     if let Some(moe) = &mut moe {
-        moe.routing.renormalise = true;
+        moe.routing.renormalize = true;
     }
     let x = b.embed(1.0)?;
     b.layers(|b, i| {

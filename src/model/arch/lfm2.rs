@@ -27,7 +27,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     ["attention.sliding_window_pattern", "leading_dense_block_count"].into_iter().for_each(|key| b.keys.ignore(key));
     let mut moe = if is_moe { b.told_moe(RouterScore::Softmax)? } else { None };
     if let Some(moe) = &mut moe {
-        (moe.routing.renormalise, moe.routing.scale) = (true, 1.0);
+        (moe.routing.renormalize, moe.routing.scale) = (true, 1.0);
     }
     let x = b.embed(1.0)?;
     b.layers(|b, i| {

@@ -26,7 +26,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         moe.routing.on_input = true;
     }
     // The largest model has no QK norm.
-    let normalises = moe.is_none_or(|moe| moe.n_experts != 128);
+    let normalizes = moe.is_none_or(|moe| moe.n_experts != 128);
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
@@ -38,7 +38,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
                 return Ok(());
             }
             b.rotate(rope, q, k);
-            if normalises {
+            if normalizes {
                 b.bare_norm_groups(Rms, q, heads.head_dim);
                 b.bare_norm_groups(Rms, k, heads.head_dim);
             }

@@ -22,7 +22,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let value_scale = b.keys.float("attention.value_scale")?.unwrap_or(1.0);
     let mut moe = b.told_moe(RouterScore::Sigmoid)?;
     if let Some(moe) = &mut moe {
-        moe.routing.renormalise = true;
+        moe.routing.renormalize = true;
     }
     b.leave_out(&UNUSED);
     let x = b.embed(1.0)?;

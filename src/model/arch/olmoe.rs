@@ -13,7 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let is_minimax = b.hyper.architecture == "minimax-m2";
     let mut moe = if is_minimax { b.told_moe(RouterScore::Sigmoid)? } else { b.moe(false)? };
     if let Some(moe) = &mut moe {
-        moe.routing.renormalise |= is_minimax;
+        moe.routing.renormalize |= is_minimax;
     }
     let x = b.embed(1.0)?;
     b.layers(|b, _| {

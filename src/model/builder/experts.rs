@@ -14,16 +14,16 @@ pub struct Moe {
 }
 
 impl Builder<'_> {
-    /// Returns the experts of a file that has any, with softmax routing over all. `renormalise`: default of weight
+    /// Returns the experts of a file that has any, with softmax routing over all. `renormalize`: default of weight
     /// renormalization, which folders may override.
-    pub fn moe(&self, renormalise: bool) -> Result<Option<Moe>> {
+    pub fn moe(&self, renormalize: bool) -> Result<Option<Moe>> {
         match self.keys.size("expert_gating_func")? {
-            None | Some(1) => self.any_moe(renormalise),
+            None | Some(1) => self.any_moe(renormalize),
             Some(_) => Err(self.keys.unknown("expert_gating_func", &["1 (softmax)"])),
         }
     }
 
-    fn any_moe(&self, renormalise: bool) -> Result<Option<Moe>> {
+    fn any_moe(&self, renormalize: bool) -> Result<Option<Moe>> {
         let keys = &self.keys;
         let Some(n_experts) = keys.size("expert_count")? else { return Ok(None) };
         let n_used = keys.require_size("expert_used_count")?;
@@ -40,8 +40,8 @@ impl Builder<'_> {
         keys.get("expert_shared_feed_forward_length");
         // This key affects folders, and only those GGUF networks that read it.
         let told = keys.flag("expert_weights_norm")?.filter(|_| self.is_folder());
-        let renormalise = told.unwrap_or(renormalise);
-        let routing = Routing::new(RouterScore::Softmax, n_used, renormalise);
+        let renormalize = told.unwrap_or(renormalize);
+        let routing = Routing::new(RouterScore::Softmax, n_used, renormalize);
         Ok(Some(Moe { n_experts, ffn, routing, activation: Activation::Silu }))
     }
 
@@ -59,7 +59,7 @@ impl Builder<'_> {
                 return Err(keys.unknown("expert_gating_func", &known));
             }
         };
-        routing.renormalise = keys.flag("expert_weights_norm")?.unwrap_or(false);
+        routing.renormalize = keys.flag("expert_weights_norm")?.unwrap_or(false);
         routing.scale = keys.float("expert_weights_scale")?.unwrap_or(1.0);
         routing.groups = keys.size("expert_group_count")?.unwrap_or(1);
         routing.groups_used = keys.size("expert_group_used_count")?.unwrap_or(routing.groups);

@@ -35,7 +35,7 @@ pub fn siglip(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
         Some(most) => (Sizing::Filled { patch: e.patch(), most, filter }, Stretch::Antialiased),
         None => (Sizing::Square { side: e.square(1)?, filter }, Stretch::Never),
     };
-    e.colours_last = stretch == Stretch::Antialiased;
+    e.colors_last = stretch == Stretch::Antialiased;
     let activation = e.activation(Gelu)?;
     let x = e.embed()?;
     e.add_places(x, stretch)?;

@@ -109,7 +109,7 @@ pub struct EncoderBuilder<'a> {
     /// True if the class token's position embedding follows those of the patches.
     pub class_is_last: bool,
     /// True if the kernel's columns are in the order row, column, channel.
-    pub colours_last: bool,
+    pub colors_last: bool,
     patches: Option<TensorId>,
     places_input: Option<TensorId>,
     places: Option<Places>,
@@ -226,7 +226,7 @@ impl<'a> EncoderBuilder<'a> {
             is_half: false,
             first_rope_position: 0,
             class_is_last: false,
-            colours_last: false,
+            colors_last: false,
             patches: None,
             places_input: None,
             places: None,

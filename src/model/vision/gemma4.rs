@@ -23,7 +23,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     // The network's colors range from -1 to 1.
     e.mean = std::array::from_fn(|i| e.mean[i] + 0.5 * e.std[i]);
     e.std = e.std.map(|std| 0.5 * std);
-    e.colours_last = e.b.is_folder();
+    e.colors_last = e.b.is_folder();
     let ropes = ropes(&mut e)?;
     let x = e.embed()?;
     e.add_places(x, Stretch::Axes)?;
@@ -43,7 +43,7 @@ pub fn build_unified(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.enlarge_patches(side)?;
     let sizing = sizing(&e, e.patch())?;
     e.activation(Gelu)?;
-    e.colours_last = e.b.is_folder();
+    e.colors_last = e.b.is_folder();
     let x = e.patches();
     let x = norm_of_patches(&mut e, x)?;
     let x = e.embed_patches(x)?;
@@ -150,7 +150,7 @@ fn norm_of_patches(e: &mut EncoderBuilder, x: TensorId) -> Result<TensorId> {
     norm.eps = 1e-5;
     for vector in [norm.weight, norm.bias].into_iter().flatten() {
         let mut values = std::mem::take(&mut e.b.vectors[vector.0 as usize]);
-        e.order_colours(&mut values)?;
+        e.order_colors(&mut values)?;
         e.b.vectors[vector.0 as usize] = values;
     }
     let out = e.b.program.tensor(numbers);

@@ -18,7 +18,7 @@ const TILE: usize = 512;
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("projector.scale_factor", Some(2))?;
     let sizing = sizing(&e, merge)?;
-    e.colours_last = e.b.is_folder();
+    e.colors_last = e.b.is_folder();
     let x = siglip(&mut e, Stretch::Antialiased)?;
     let mut x = e.project_blocks(&[x], merge)?[0];
     if e.b.has("mm.input_norm.weight") {

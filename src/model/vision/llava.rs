@@ -29,7 +29,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
         (None, Some("crop")) => Sizing::ShortestEdge { side, filter },
         (None, Some("stretch")) => Sizing::Square { side, filter },
         (None, None | Some("pad")) => {
-            Sizing::Expanded { side, colour: e.mean.map(|mean| (f64::from(mean) * 255.0) as u8), filter }
+            Sizing::Expanded { side, color: e.mean.map(|mean| (f64::from(mean) * 255.0) as u8), filter }
         }
         (None, Some(_)) => return Err(e.b.keys.unsupported("fit")),
     };

@@ -90,7 +90,7 @@ impl Charsmap {
                 return Err(Error::unsupported(format!("precompiled_charsmap makes a text {GROWTH} times longer")));
             }
             out.try_reserve(with.len())
-                .map_err(|_| Error::OutOfMemory { what: "normalising text", bytes: out.len() as u64 })?;
+                .map_err(|_| Error::OutOfMemory { what: "normalizing text", bytes: out.len() as u64 })?;
             out.push_str(with);
             rest = &rest[len..];
         }

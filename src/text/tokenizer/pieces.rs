@@ -191,7 +191,7 @@ fn append<'t>(whole: &mut String, parts: impl IntoIterator<Item = &'t str>) -> R
     for part in parts {
         whole
             .try_reserve(part.len())
-            .map_err(|_| Error::OutOfMemory { what: "normalising text", bytes: whole.len() as u64 })?;
+            .map_err(|_| Error::OutOfMemory { what: "normalizing text", bytes: whole.len() as u64 })?;
         whole.push_str(part);
     }
     Ok(())

@@ -736,7 +736,7 @@ PUBLISHED = {
 
 
 def turned_by_halves(values, config):
-    """Weights of Hunyuan 4 whose turning rows are neighbours, as its owner and published files have them, for
+    """Weights of Hunyuan 4 whose turning rows are neighbors, as its owner and published files have them, for
     transformers, which turns halves."""
     n = config["qk_rope_head_dim"]
     halves = np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)])

@@ -237,8 +237,8 @@ def tiles():
         p = CLIPImageProcessorPil(size={"shortest_edge": 42}, crop_size={"height": 42, "width": 42}, **raw)
         case({"rule": "shortest_edge", "side": 42, "filter": "bicubic"}, w, h, [hwc(x) for x in p(image)["pixel_values"]])
         p = LlavaImageProcessorPil(size={"shortest_edge": 42}, crop_size={"height": 42, "width": 42}, do_pad=True, **raw)
-        colour = [int(x * 255) for x in p.image_mean]
-        case({"rule": "expanded", "side": 42, "colour": colour, "filter": "bicubic"}, w, h, [hwc(x) for x in p(image)["pixel_values"]])
+        color = [int(x * 255) for x in p.image_mean]
+        case({"rule": "expanded", "side": 42, "color": color, "filter": "bicubic"}, w, h, [hwc(x) for x in p(image)["pixel_values"]])
         p = pixtral.PixtralImageProcessorPil(size={"longest_edge": 90}, patch_size={"height": 16, "width": 16}, **raw)
         case({"rule": "longest_edge", "longest": 90, "grain": 16, "filter": "bicubic"}, w, h, [hwc(x) for x in p([image])["pixel_values"]])
         p = idefics3.Idefics3ImageProcessorPil(size={"longest_edge": 130}, max_image_size={"longest_edge": 64}, do_pad=False, **raw)
@@ -257,7 +257,7 @@ def tiles():
     return out
 
 
-def normalised():
+def normalized():
     """Patches of a tile that needs no resizing, every 97th number."""
     p = Qwen2VLImageProcessorPil(size={"shortest_edge": 3136, "longest_edge": 12845056}, patch_size=14, merge_size=2, temporal_patch_size=2)
     a = np.asarray(p(Image.fromarray(noise(112, 84)))["pixel_values"], np.float32).reshape(-1, 3, 2, 14 * 14)[:, :, 0].reshape(-1)
@@ -270,9 +270,9 @@ def write(name, data):
     open(os.path.join(HERE, name), "wb").write(data)
 
 
-def png(w, h, bits, colour, rows, before=b"", interlaced=False):
+def png(w, h, bits, color, rows, before=b"", interlaced=False):
     chunk = lambda n, d: struct.pack(">I", len(d)) + n + d + struct.pack(">I", zlib.crc32(n + d))
-    head = struct.pack(">IIBBBBB", w, h, bits, colour, 0, 0, int(interlaced))
+    head = struct.pack(">IIBBBBB", w, h, bits, color, 0, 0, int(interlaced))
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + before + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
 
 
@@ -346,15 +346,15 @@ def files():
     alpha = Image.fromarray(np.dstack([a, (a[..., 0] // 2 + 60)]))
     save(n, "rgb.png", format="PNG")
     save(alpha, "rgba.png", format="PNG")
-    save(n.convert("L"), "grey.png", format="PNG")
-    save(alpha.convert("LA"), "grey-alpha.png", format="PNG")
+    save(n.convert("L"), "gray.png", format="PNG")
+    save(alpha.convert("LA"), "gray-alpha.png", format="PNG")
     save(rgb.quantize(60), "palette.png", format="PNG")
     save(rgb.quantize(3), "palette2.png", format="PNG", bits=2)
     save(rgb.quantize(30), "palette-alpha.png", format="PNG", transparency=3)
     save(n.convert("1"), "bits.png", format="PNG")
     wide = noise(11, 7, 6)
     write("rgb16.png", png(11, 7, 16, 2, b"".join(b"\0" + line.tobytes() for line in wide)))
-    write("grey16.png", png(11, 7, 16, 0, b"".join(b"\0" + line.tobytes() for line in wide.reshape(7, 11, 6)[..., :2])))
+    write("gray16.png", png(11, 7, 16, 0, b"".join(b"\0" + line.tobytes() for line in wide.reshape(7, 11, 6)[..., :2])))
     write("interlaced.png", png(13, 9, 8, 2, adam7(noise(13, 9)), interlaced=True))
     save(rgb, "animated.png", format="PNG", save_all=True, append_images=[Image.fromarray(255 - a)])
     for i in range(1, 9):
@@ -379,7 +379,7 @@ def files():
     save(rgb, "420.jpg", format="JPEG", quality=75, subsampling=2)
     save(rgb, "progressive.jpg", format="JPEG", quality=80, progressive=True)
     save(rgb, "restarts.jpg", format="JPEG", quality=80, restart_marker_blocks=2)
-    save(rgb.convert("L"), "grey.jpg", format="JPEG", quality=90)
+    save(rgb.convert("L"), "gray.jpg", format="JPEG", quality=90)
     save(rgb.convert("CMYK"), "cmyk.jpg", format="JPEG", quality=90)
     save(Image.fromarray(smooth(1, 1)), "one.jpg", format="JPEG", quality=90)
     save(rgb, "lossy.webp", format="WEBP", quality=80)
@@ -390,32 +390,32 @@ def files():
     save(rgb, "turned6.webp", format="WEBP", lossless=True, exif=exif(6))
     save(n, "rgb.bmp", format="BMP")
     save(alpha, "rgba.bmp", format="BMP")
-    save(n.convert("L"), "grey.bmp", format="BMP")
+    save(n.convert("L"), "gray.bmp", format="BMP")
     save(n.quantize(20), "palette.bmp", format="BMP")
     save(n.convert("1"), "bits.bmp", format="BMP")
     write("top-down.bmp", bmp(noise(13, 9)[..., ::-1].reshape(9, 39), 24, top_down=True))
-    colours = noise(16, 1, 4).tobytes()
-    write("four-bits.bmp", bmp(noise(7, 9, 1)[..., 0], 4, colours))
+    colors = noise(16, 1, 4).tobytes()
+    write("four-bits.bmp", bmp(noise(7, 9, 1)[..., 0], 4, colors))
     lines = lambda a: b"".join(b"\0" + line.tobytes() for line in a)
     write("rgba16.png", png(9, 7, 16, 6, lines(noise(9, 7, 8))))
-    write("grey-alpha16.png", png(9, 7, 16, 4, lines(noise(9, 7, 4))))
+    write("gray-alpha16.png", png(9, 7, 16, 4, lines(noise(9, 7, 4))))
     chunk = lambda n, d: struct.pack(">I", len(d)) + n + d + struct.pack(">I", zlib.crc32(n + d))
     spotted = noise(13, 9) // 86 * 86
-    write("clear-colour.png", png(13, 9, 8, 2, lines(spotted), chunk(b"tRNS", struct.pack(">HHH", *(int(x) for x in spotted[4, 6])))))
-    write("clear-grey.png", png(13, 9, 8, 0, lines(spotted[..., 0]), chunk(b"tRNS", struct.pack(">H", int(spotted[4, 6, 0])))))
+    write("clear-color.png", png(13, 9, 8, 2, lines(spotted), chunk(b"tRNS", struct.pack(">HHH", *(int(x) for x in spotted[4, 6])))))
+    write("clear-gray.png", png(13, 9, 8, 0, lines(spotted[..., 0]), chunk(b"tRNS", struct.pack(">H", int(spotted[4, 6, 0])))))
     several = b"".join(bytes([i * 9, 255 - i * 7, i * 5 % 256]) for i in range(20))
     write("clear-palette.png", png(13, 9, 8, 3, lines(noise(13, 9, 1)[..., 0] % 20),
                                    chunk(b"PLTE", several) + chunk(b"tRNS", bytes(i * 25 for i in range(10)))))
     save(alpha, "clear.webp", format="WEBP", lossless=True, exact=True)
     write("without-end.png", without_end(png(13, 9, 8, 2, lines(noise(13, 9)))))
     write("short-palette.png", png(13, 9, 8, 3, lines(noise(13, 9, 1)[..., 0] % 30), chunk(b"PLTE", several)))
-    write("short-palette.bmp", bmp(noise(13, 9, 1)[..., 0] % 30, 8, colours))
+    write("short-palette.bmp", bmp(noise(13, 9, 1)[..., 0] % 30, 8, colors))
     write("555.bmp", masked(noise(9, 7, 2).view("<u2")[..., 0], 16, ()))
     write("565.bmp", masked(noise(9, 7, 2).view("<u2")[..., 0], 16, (0xf800, 0x7e0, 0x1f)))
     write("masks.bmp", masked(noise(9, 7, 4).view("<u4")[..., 0], 32, (0xff000000, 0xff0000, 0xff00)))
     write("masks-alpha.bmp", masked(noise(9, 7, 4).view("<u4")[..., 0], 32, (0xff, 0xff00, 0xff0000, 0xff000000), 108))
-    write("runs8.bmp", runs(11, 7, 8, colours, run_codes(8)))
-    write("runs4.bmp", runs(11, 7, 4, colours, run_codes(4)))
+    write("runs8.bmp", runs(11, 7, 8, colors, run_codes(8)))
+    write("runs4.bmp", runs(11, 7, 4, colors, run_codes(4)))
     few = rgb.quantize(60)
     save(few, "palette.gif", format="GIF", interlace=0)
     save(few, "interlaced.gif", format="GIF", interlace=1)
@@ -444,10 +444,10 @@ def decoded():
     for name in sorted(n for n in os.listdir(HERE) if n.endswith((".png", ".jpg", ".webp", ".bmp", ".gif")) and not n.endswith(".jpg.png")):
         image = on_white(ImageOps.exif_transpose(Image.open(os.path.join(HERE, name))))
         a = np.asarray(image)
-        if name == "grey-alpha16.png":                       # which Pillow does not read as such
+        if name == "gray-alpha16.png":                       # which Pillow does not read as such
             image = Image.fromarray(np.ascontiguousarray(noise(9, 7, 4)[..., ::2]), "LA")
             a = np.asarray(on_white(image))
-        if name == "grey16.png":                             # Pillow cuts at 255 here and takes the high byte of all others
+        if name == "gray16.png":                             # Pillow cuts at 255 here and takes the high byte of all others
             a = np.repeat(noise(11, 7, 6)[..., :1], 3, -1)
         if name.endswith(".jpg"):
             save(image, name + ".png", format="PNG", optimize=True)
@@ -457,6 +457,6 @@ def decoded():
 
 files()
 json_text = lambda o: json.dumps(o, separators=(",", ":"))
-parts = {"resized": resized(), "sizes": sizes(), "tiles": tiles(), "normalised": normalised(), "files": decoded()}
+parts = {"resized": resized(), "sizes": sizes(), "tiles": tiles(), "normalized": normalized(), "files": decoded()}
 with open(os.path.join(HERE, "pictures.json"), "w") as f:
     f.write("{\n" + ",\n".join(f'"{k}": {json_text(v)}' for k, v in parts.items()) + "\n}\n")

@@ -1082,7 +1082,7 @@ STATEMENTS = [
     "{%set x=1%}{{x}}{%if x%}y{%endif%}",
     "{% set x = 1 -%}   {{ x }}",
     "{% macro p(x) %}{% if x is mapping %}{{ '{' }}{% for k, v in x|items %}{{ k }}:{{ p(v) }}{% if not loop.last %},{% endif %}{% endfor %}{{ '}' }}{% elif x is string %}'{{ x }}'{% else %}{{ x }}{% endif %}{% endmacro %}{{ p({'a': {'b': 'c'}, 'd': 1}) }}",
-    # Neighbours of what a user has met.
+    # Neighbors of what a user has met.
     "{% raw %}\nx\n{% endraw %}\ny",
     "a\n  {% raw %}\n  {{ x }}\n  {% endraw %}\nb",
     "{%- raw -%}\n x \n{%- endraw -%}\n b",

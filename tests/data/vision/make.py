@@ -331,7 +331,7 @@ CLIP = {"image_mean": [0.48, 0.46, 0.41], "image_std": [0.27, 0.26, 0.28]}
 PIXELS = {"do_convert_rgb": True, "do_normalize": True, "do_rescale": True, "do_resize": True, "rescale_factor": 0.00392156862745098}
 
 
-def normalised(pixels, raw):
+def normalized(pixels, raw):
     """Pixels in 64 bits, channels on axis 0."""
     mean, std = (np.array(pixels[k], np.float32).astype(np.float64)[:, None, None] for k in ("image_mean", "image_std"))
     return (raw.astype(np.float64) / 255 - mean) / std
@@ -391,7 +391,7 @@ class Lfm2(Plain):
             whole = image.resize((tw, th), 2)
             tiles = [whole.crop((32 * x, 32 * y, 32 * x + 32, 32 * y + 32)) for y in range(lines) for x in range(columns)]
         tiles.append(image.resize((W, H), 2))
-        arrays = [torch.from_numpy(normalised(self.pixels, np.asarray(t).transpose(2, 0, 1)))[None] for t in tiles]
+        arrays = [torch.from_numpy(normalized(self.pixels, np.asarray(t).transpose(2, 0, 1)))[None] for t in tiles]
         patches = [convert_image_to_patches(a, 8)[0] for a in arrays]
         most = max(len(a) for a in patches)
         values = torch.stack([torch.cat([a, torch.zeros(most - len(a), a.shape[1])]) for a in patches])
@@ -443,7 +443,7 @@ class LightOnOcr(Plain):
         from transformers.models.pixtral.image_processing_pil_pixtral import get_resize_output_image_size
         H, W = get_resize_output_image_size(np.zeros((3, image.size[1], image.size[0]), np.uint8), 70, 16, "channels_first")
         raw = np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)
-        values = torch.from_numpy(normalised(self.pixels, raw))[None]
+        values = torch.from_numpy(normalized(self.pixels, raw))[None]
         inputs = dict(pixel_values=values, image_sizes=[(H, W)])
         rows = self.model.model.get_image_features(**inputs, return_dict=True).pooler_output[0]
         return rows, [len(rows)], self.logits(len(rows), **inputs) if with_logits else None
@@ -489,7 +489,7 @@ class Glm4v(Plain):
     def run(self, image, with_logits):
         from transformers.models.glm4v.image_processing_pil_glm4v import smart_resize
         H, W = smart_resize(2, image.size[1], image.size[0], 2, 16, 8192, 10240)
-        a, grid = blocks(normalised(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 8, 2)
+        a, grid = blocks(normalized(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 8, 2)
         values = torch.from_numpy(np.stack([a, a], 2).reshape(len(a), -1))
         rows = self.model.model.get_image_features(pixel_values=values, image_grid_thw=grid, return_dict=True).pooler_output[0]
         runs = [ids(self.around[0]), len(rows), ids(self.around[1])]
@@ -514,7 +514,7 @@ class Glm5Next(Glm4v):
         from transformers.models.glm5_next.image_processing_pil_glm5_next import Glm5NextImageProcessorPil
         processor = Glm5NextImageProcessorPil(**self.pixels)
         padded = processor.resize(np.asarray(image).transpose(2, 0, 1), resample=3, factor=16, temporal_factor=2, min_image_tokens=12, max_image_tokens=20)
-        a, grid = blocks(normalised(self.pixels, padded), 8, 2)
+        a, grid = blocks(normalized(self.pixels, padded), 8, 2)
         values = torch.from_numpy(np.stack([a, a], 2).reshape(len(a), -1))
         rows = self.model.model.get_image_features(pixel_values=values, image_grid_thw=grid, return_dict=True).pooler_output[0]
         runs = [ids(self.around[0]), len(rows), ids(self.around[1])]
@@ -558,7 +558,7 @@ class Qwen35(Plain):
     def run(self, image, with_logits):
         from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
         H, W = smart_resize(image.size[1], image.size[0], 32, 4096, 16384)
-        a, grid = blocks(normalised(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 16, 2)
+        a, grid = blocks(normalized(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 16, 2)
         values = torch.from_numpy(np.stack([a, a], 2).reshape(len(a), -1))
         rows = self.model.model.get_image_features(pixel_values=values, image_grid_thw=grid, return_dict=True).pooler_output[0]
         runs = [ids("<|vision_start|>"), len(rows), ids("<|vision_end|>")]
@@ -587,7 +587,7 @@ class PaddleOcr(Plain):
     def run(self, image, with_logits):
         from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import smart_resize
         H, W = smart_resize(image.size[1], image.size[0], 16, 4096, 5120)
-        a, grid = blocks(normalised(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 8, 1)
+        a, grid = blocks(normalized(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 8, 1)
         inputs = dict(pixel_values=torch.from_numpy(a), image_grid_thw=grid)
         rows = self.model.model.get_image_features(**inputs, return_dict=True).pooler_output[0]
         runs = [ids("<|IMAGE_START|>"), len(rows), ids("<|IMAGE_END|>")]
@@ -618,7 +618,7 @@ class Llava16(Plain):
         from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil as P
         p = P(**{k: v for k, v in self.pixels.items() if k != "image_processor_type"})
         got = p(image, do_rescale=False, do_normalize=False, return_tensors="np")
-        values = torch.from_numpy(np.stack([normalised(self.pixels, a) for a in got["pixel_values"][0]]))[None]
+        values = torch.from_numpy(np.stack([normalized(self.pixels, a) for a in got["pixel_values"][0]]))[None]
         inputs = dict(pixel_values=values, image_sizes=torch.tensor([[image.size[1], image.size[0]]]))
         rows = self.model.model.get_image_features(**inputs, return_dict=True).pooler_output[0]
         return rows, [len(rows)], self.logits(len(rows), **inputs) if with_logits else None
@@ -752,7 +752,7 @@ class MiniCpm(Plain):
 
     def run(self, image, with_logits):
         tiles, columns, lines = self.tiles(image)
-        rows = torch.cat([self.rows(normalised(self.pixels, np.asarray(t).transpose(2, 0, 1))) for t in tiles])
+        rows = torch.cat([self.rows(normalized(self.pixels, np.asarray(t).transpose(2, 0, 1))) for t in tiles])
         n, text = len(self.w["resampler.query"]), ids("<image>")
         runs = []
         for i in range(len(tiles)):
@@ -858,7 +858,7 @@ class KimiK25(Plain):
         (h, w), (H, W) = navit_resize(image.size[1], image.size[0], 8, 2, 64, 16)
         padded = Image.new("RGB", (W, H))
         padded.paste(image.resize((w, h), 3), (0, 0))
-        a, grid = blocks(normalised(self.normal, np.asarray(padded).transpose(2, 0, 1)), 8, 1)
+        a, grid = blocks(normalized(self.normal, np.asarray(padded).transpose(2, 0, 1)), 8, 1)
         return dict(pixel_values=torch.from_numpy(a), image_grid_thw=grid)
 
     def run(self, image, with_logits):
@@ -991,7 +991,7 @@ class Dots(Plain):
         from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
         F, w = torch.nn.functional, self.w
         H, W = smart_resize(image.size[1], image.size[0], 16, 4096, 5120)
-        a, grid = blocks(normalised(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 8, 2)
+        a, grid = blocks(normalized(self.pixels, np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 8, 2)
         rms = lambda x, name: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * w[name + ".weight"]
         linear = lambda x, name: x @ w[name + ".weight"].T + w.get(name + ".bias", 0)
         x = rms(torch.from_numpy(a).flatten(1) @ w["v.patch_embd.weight"].flatten(1).T + w["v.patch_embd.bias"], "v.pre_ln")

@@ -97,7 +97,7 @@ def write_tokenizer():
 
 def write_embedding():
     """The model of qwen3.json as Qwen3-VL-Embedding has it: the last hidden state of a prompt with a picture."""
-    from make import blocks, frames, normalised
+    from make import blocks, frames, normalized
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
     data = json.load(open(os.path.join(HERE, "qwen3.json")))
@@ -112,7 +112,7 @@ def write_embedding():
         model.load_state_dict({name: torch.from_numpy(np.array(a, np.float64)) for name, a in tensors.items()})
         image = picture(*data["pictures"][0]["size"])
         H, W = smart_resize(image.size[1], image.size[0], 32, 8192, 4194304)
-        a, grid = blocks(normalised(data["pixels"], np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 16, 2)
+        a, grid = blocks(normalized(data["pixels"], np.asarray(image.resize((W, H), 3)).transpose(2, 0, 1)), 16, 2)
         values = torch.from_numpy(np.stack([a.reshape(len(a), 3, -1)] * 2, 2).reshape(len(a), -1))
         start, n, end = data["pictures"][0]["runs"]
         before, after = [9, 8, 20] + start, end + [7, 2, 11]

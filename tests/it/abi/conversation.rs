@@ -103,7 +103,7 @@ impl Talk {
         (status == RZ_OK).then(|| (kind, index, String::from_utf8(text[..len].to_vec()).expect("UTF-8")))
     }
 
-    /// The parts of a whole reply, neighbours of one kind joined.
+    /// The parts of a whole reply, neighbors of one kind joined.
     pub fn reply(&self, params: rz_reply_params) -> Vec<(u32, u32, String)> {
         self.begin(params);
         let mut parts: Vec<(u32, u32, String)> = Vec::new();

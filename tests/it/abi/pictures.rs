@@ -226,9 +226,9 @@ fn a_picture_is_the_same_in_each_form() {
     }
     let other = seer.pixels(&pixels(RZ_PIXELS_RGBA8, size, &bgra), null());
     assert!(other.info().hash != first.info().hash);
-    let grey: Vec<u8> = (0..60 * 40).map(|i| (i % 251) as u8).collect();
-    let three: Vec<u8> = grey.iter().flat_map(|x| [*x; 3]).collect();
-    let [one, three] = [(RZ_PIXELS_GRAY8, &grey), (RZ_PIXELS_RGB8, &three)]
+    let gray: Vec<u8> = (0..60 * 40).map(|i| (i % 251) as u8).collect();
+    let three: Vec<u8> = gray.iter().flat_map(|x| [*x; 3]).collect();
+    let [one, three] = [(RZ_PIXELS_GRAY8, &gray), (RZ_PIXELS_RGB8, &three)]
         .map(|(format, data)| seer.pixels(&pixels(format, [60, 40], data), null()).info().hash);
     assert_eq!(one, three);
     // A turned file is the upright picture.

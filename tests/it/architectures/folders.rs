@@ -210,7 +210,7 @@ fn folders_give_the_results_of_another_implementation() {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/architectures/{name}.json"));
         let mut data: Value = serde_json::from_slice(&std::fs::read(data).unwrap()).unwrap();
         if name == "kimi-k3" {
-            // Folders normalise the lengths of queries and keys by this epsilon, GGUF files by that of norms.
+            // Folders normalize the lengths of queries and keys by this epsilon, GGUF files by that of norms.
             data["keys"]["kimi-k3.attention.layer_norm_rms_epsilon"] = json!(1e-6);
         }
         let mut file = file_of(&data);

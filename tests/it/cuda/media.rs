@@ -71,7 +71,7 @@ fn ops_on_pictures_agree_with_the_cpu() {
         ("spans", &[Q, KV, KV], &|o, i| vec![attend(o, i, Mask::Causal)]),
         ("spans and windows", &[Q, KV, KV], &|o, i| vec![attend(o, i, Mask::Window(3))]),
         ("chunks without spans", &[Q, KV, KV], &|o, i| vec![attend(o, i, Mask::Chunk(3))]),
-        ("neighbours without spans", &[Q, KV, KV], &|o, i| vec![attend(o, i, Mask::Around(2))]),
+        ("neighbors without spans", &[Q, KV, KV], &|o, i| vec![attend(o, i, Mask::Around(2))]),
         ("spans of wide heads", &[6 * 330, 2 * 330, 2 * 290], &|o, i| {
             vec![o.attend_by(4, i[0], i[1], Some(i[2]), |a| Attend { scale: 0.05, mask: Mask::Window(9), ..a })]
         }),

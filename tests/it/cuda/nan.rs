@@ -55,7 +55,7 @@ fn a_router_score_that_is_nan_spoils_its_own_row_alone() {
         only_its_row_is_nan((&format!("experts by {score:?}"), &[HIDDEN, 8], &by), 8);
     }
     let of =
-        |e: &Experts| Routing { bias: Some(Vector(12)), groups: 4, groups_used: 2, renormalise: true, ..e.routing };
+        |e: &Experts| Routing { bias: Some(Vector(12)), groups: 4, groups_used: 2, renormalize: true, ..e.routing };
     let by = move |o: &Ops, i: &[TensorId]| vec![o.eight(i[0], i[1], |e| Experts { routing: of(&e), ..e })];
     only_its_row_is_nan(("experts by groups", &[HIDDEN, 8], &by), 8);
 }

@@ -43,7 +43,7 @@ pub fn case(
 pub fn qwen_tiny(name: &str) -> Tiny {
     let mut tiny = tiny_of("qwen35");
     if name != "qwen3_5_text" {
-        let moe = Moe { renormalise: true, ..tiny_of("qwen2moe").net.moe.unwrap() };
+        let moe = Moe { renormalize: true, ..tiny_of("qwen2moe").net.moe.unwrap() };
         (tiny.net.moe, tiny.seed) = (Some(moe), 5);
     }
     tiny
@@ -119,7 +119,7 @@ pub fn deepseek(name: &'static str) -> Case {
     let tiny = tiny_of("deepseek2").change(|t| {
         if name == "deepseek_v2" {
             t.moe(|moe| {
-                (moe.score, moe.renormalise) = (Score::Softmax, false);
+                (moe.score, moe.renormalize) = (Score::Softmax, false);
                 (moe.groups, moe.groups_used, moe.choice_bias) = (1, 1, false);
             });
         }
@@ -132,10 +132,10 @@ pub fn deepseek_of(name: &'static str, tiny: &Tiny) -> Case {
     let config = json!({"kv_lora_rank": latent.rank, "q_lora_rank": latent.query_rank, "qk_nope_head_dim": latent.still,
         "qk_rope_head_dim": latent.turning, "v_head_dim": latent.value_dim, "n_routed_experts": moe.n,
         "num_experts_per_tok": moe.used, "moe_intermediate_size": moe.ffn, "n_shared_experts": 1, "n_group": moe.groups,
-        "topk_group": moe.groups_used, "routed_scaling_factor": moe.scale, "norm_topk_prob": moe.renormalise,
+        "topk_group": moe.groups_used, "routed_scaling_factor": moe.scale, "norm_topk_prob": moe.renormalize,
         "first_k_dense_replace": moe.dense, "rope_theta": tiny.rope_base, "num_nextn_predict_layers": 1,
-        "scoring_func": if moe.renormalise { "sigmoid" } else { "softmax" },
-        "topk_method": if moe.renormalise { "noaux_tc" } else { "greedy" }});
+        "scoring_func": if moe.renormalize { "sigmoid" } else { "softmax" },
+        "topk_method": if moe.renormalize { "noaux_tc" } else { "greedy" }});
     let mut case = case(name, tiny, "model.layers.", DEEPSEEK, config);
     undo_latent(&mut case.tensors);
     case

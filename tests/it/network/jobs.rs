@@ -1,4 +1,4 @@
-//! Jobs: whatever the budgets, the neighbours and the moments at which somebody stops, the tokens are those of one
+//! Jobs: whatever the budgets, the neighbors and the moments at which somebody stops, the tokens are those of one
 //! uninterrupted call, and a cache that is given back goes on as if nothing had happened.
 
 use std::collections::HashMap;

@@ -56,7 +56,7 @@ impl Net {
         let part = |name: &str, x: &[f64]| self.linear(w, &format!("{p}{name}"), x);
         let mut q = if w.contains_key(&format!("{p}attn_q_a.weight")) {
             let mut narrow = part("attn_q_a", h);
-            self.normalise(w, &format!("{p}attn_q_a_norm"), &mut narrow, latent.query_rank);
+            self.normalize(w, &format!("{p}attn_q_a_norm"), &mut narrow, latent.query_rank);
             part("attn_q_b", &narrow)
         } else {
             part("attn_q", h)
@@ -64,7 +64,7 @@ impl Net {
         q.chunks_mut(still + turning).for_each(|q| self.apply_rope(l, &mut q[still..], t, turning));
         let mut narrow = part("attn_kv_a_mqa", h);
         let mut turned = narrow.split_off(rank);
-        self.normalise(w, &format!("{p}attn_kv_a_norm"), &mut narrow, rank);
+        self.normalize(w, &format!("{p}attn_kv_a_norm"), &mut narrow, rank);
         self.apply_rope(l, &mut turned, t, turning);
         let (mut k, mut v) = (vec![], vec![]);
         for head in 0..self.heads {
@@ -103,16 +103,16 @@ impl Net {
     pub fn gemma4_ffn(&self, w: &Weights, p: &str, x: &[f64], h: &[f64]) -> Vec<f64> {
         let mut out = self.dense(w, p, "", h);
         let Some(router) = w.get(&format!("{p}ffn_gate_inp.weight")) else { return out };
-        self.normalise(w, &format!("{p}post_ffw_norm_1"), &mut out, self.hidden);
+        self.normalize(w, &format!("{p}post_ffw_norm_1"), &mut out, self.hidden);
         let mut r = x.to_vec();
         rms(&mut r, self.eps);
         let scale = &w[&format!("{p}ffn_gate_inp.scale")];
         r.iter_mut().zip(scale).for_each(|(r, s)| *r *= s / (self.hidden as f64).sqrt());
         let score = router.chunks(r.len()).map(|row| row.iter().zip(&r).map(|(a, b)| a * b).sum()).collect();
         let mut h = x.to_vec();
-        self.normalise(w, &format!("{p}pre_ffw_norm_2"), &mut h, self.hidden);
+        self.normalize(w, &format!("{p}pre_ffw_norm_2"), &mut h, self.hidden);
         let mut y = self.experts(w, p, &h, self.moe.unwrap(), score);
-        self.normalise(w, &format!("{p}post_ffw_norm_2"), &mut y, self.hidden);
+        self.normalize(w, &format!("{p}post_ffw_norm_2"), &mut y, self.hidden);
         out.iter_mut().zip(y).for_each(|(o, y)| *o += y);
         out
     }
@@ -122,7 +122,7 @@ impl Net {
         let all = self.layers * gemma.inputs;
         let mut inputs = self.linear(w, "per_layer_model_proj", x);
         inputs.iter_mut().for_each(|v| *v /= (self.hidden as f64).sqrt());
-        self.normalise(w, "per_layer_proj_norm", &mut inputs, gemma.inputs);
+        self.normalize(w, "per_layer_proj_norm", &mut inputs, gemma.inputs);
         let token = &w["per_layer_token_embd.weight"][id * all..(id + 1) * all];
         let scale = (gemma.inputs as f64).sqrt();
         inputs.iter().zip(token).map(|(v, token)| (v + scale * token) / 2f64.sqrt()).collect()
@@ -133,7 +133,7 @@ impl Net {
         let mut gate = self.linear(w, &format!("{p}inp_gate"), x);
         gate.iter_mut().zip(input).for_each(|(g, v)| *g = self.activate(*g) * v);
         let mut y = self.linear(w, &format!("{p}proj"), &gate);
-        self.normalise(w, &format!("{p}post_norm"), &mut y, self.hidden);
+        self.normalize(w, &format!("{p}post_norm"), &mut y, self.hidden);
         let scale = w.get(&format!("{p}layer_output_scale.weight")).map_or(1.0, |s| s[0]);
         x.iter_mut().zip(y).for_each(|(x, y)| *x = (*x + y) * scale);
     }

@@ -42,14 +42,14 @@ impl Net {
         for known in ids.len() - n..=ids.len() {
             let join = |(state, token): (&Vec<f64>, &u32)| {
                 let (mut e, mut h) = (w["token_embd.weight"][*token as usize * d..][..d].to_vec(), state.clone());
-                self.normalise(w, &format!("{p}enorm"), &mut e, d);
-                self.normalise(w, &format!("{p}hnorm"), &mut h, d);
+                self.normalize(w, &format!("{p}enorm"), &mut e, d);
+                self.normalize(w, &format!("{p}hnorm"), &mut h, d);
                 e.extend(h);
                 self.linear(w, &format!("{p}eh_proj"), &e)
             };
             made = states.iter().zip(&ids[1..known]).map(join).collect();
             self.blocks(w, self.layers..self.layers + 1, &mut made, &vec![vec![]; known]);
-            made.iter_mut().for_each(|x| self.normalise(w, &head_norm, x, d));
+            made.iter_mut().for_each(|x| self.normalize(w, &head_norm, x, d));
             states.extend(made.last().cloned());
         }
         let head = format!("{p}shared_head_head");

@@ -128,7 +128,7 @@ impl Mixer {
                             state.iter_mut().zip(&k).for_each(|(row, k)| row[j] += k * delta);
                             *o = state.iter().zip(&q).map(|(row, q)| row[j] * q).sum::<f64>() / (dim as f64).sqrt();
                         }
-                        net.normalise(w, &format!("{p}ssm_norm"), &mut o, dim);
+                        net.normalize(w, &format!("{p}ssm_norm"), &mut o, dim);
                         out.extend(o.iter().zip(&z[h * dim..]).map(|(o, z)| o * silu(*z)));
                     }
                     linear("ssm_out", &out)

@@ -42,7 +42,7 @@ pub struct Moe {
     pub used: usize,
     pub ffn: usize,
     pub score: Score,
-    pub renormalise: bool,
+    pub renormalize: bool,
     pub groups: usize,
     pub groups_used: usize,
     pub scale: f64,
@@ -158,7 +158,7 @@ fn softmax(x: &mut [f64]) {
 }
 
 impl Net {
-    pub fn normalise(&self, w: &Weights, name: &str, x: &mut [f64], group: usize) {
+    pub fn normalize(&self, w: &Weights, name: &str, x: &mut [f64], group: usize) {
         let weight = w.get(&format!("{name}.weight"));
         assert_eq!(weight.is_none(), self.bare_norms, "{name}");
         let bias = w.get(&format!("{name}.bias"));
@@ -249,7 +249,7 @@ impl Net {
         let mut share: Vec<f64> = order.iter().map(|&e| score[e]).collect();
         if moe.score == Score::SoftmaxOfChosen {
             softmax(&mut share);
-        } else if moe.renormalise {
+        } else if moe.renormalize {
             let sum: f64 = share.iter().sum();
             share.iter_mut().for_each(|s| *s /= sum);
         }
@@ -291,7 +291,7 @@ impl Net {
     fn mix(&self, w: &Weights, layer: usize, p: &str, xs: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let norm = |x: &Vec<f64>| {
             let mut h = x.clone();
-            self.normalise(w, &format!("{p}attn_norm"), &mut h, self.hidden);
+            self.normalize(w, &format!("{p}attn_norm"), &mut h, self.hidden);
             h
         };
         self.mixer(layer).mix(self, w, p, &xs.iter().map(norm).collect::<Vec<_>>())
@@ -330,7 +330,7 @@ impl Net {
                 x.iter_mut().zip(row("position_embd.weight", t)).for_each(|(v, p)| *v += p);
             }
             if self.embedding_norm {
-                self.normalise(w, "token_embd_norm", x, d);
+                self.normalize(w, "token_embd_norm", x, d);
             }
         }
         let inputs: Vec<Vec<f64>> = match self.gemma4 {
@@ -338,7 +338,7 @@ impl Net {
             None => vec![vec![]; xs.len()],
         };
         self.blocks(w, 0..self.layers, &mut xs, &inputs);
-        xs.iter_mut().for_each(|x| self.normalise(w, self.output_norm, x, d));
+        xs.iter_mut().for_each(|x| self.normalize(w, self.output_norm, x, d));
         xs
     }
 
@@ -371,7 +371,7 @@ impl Net {
             for (t, x) in xs.iter().enumerate().filter(|_| is_attention && kv_heads > 0) {
                 let mut h = x.clone();
                 if self.pre_norm {
-                    self.normalise(w, &format!("{p}attn_norm"), &mut h, d);
+                    self.normalize(w, &format!("{p}attn_norm"), &mut h, d);
                 }
                 let [mut q, mut k, mut v] = match (self.latent, self.gemma4) {
                     (Some(latent), _) => self.latent(w, latent, l, t, &h),
@@ -389,23 +389,23 @@ impl Net {
                 }
                 let full = self.qk_norm == QkNorm::Full;
                 let (nq, nk) = if full { (q.len(), k.len()) } else { (hd, hd) };
-                let normalise = |q: &mut [f64], k: &mut [f64]| {
+                let normalize = |q: &mut [f64], k: &mut [f64]| {
                     if self.qk_norm != QkNorm::None {
-                        self.normalise(w, &format!("{p}attn_q_norm"), q, nq);
+                        self.normalize(w, &format!("{p}attn_q_norm"), q, nq);
                         if own {
-                            self.normalise(w, &format!("{p}attn_k_norm"), k, nk);
+                            self.normalize(w, &format!("{p}attn_k_norm"), k, nk);
                         }
                     }
                 };
                 if !self.late_qk_norm {
-                    normalise(&mut q, &mut k);
+                    normalize(&mut q, &mut k);
                 }
                 if !self.learned_positions && self.latent.is_none() {
                     self.apply_rope(l, &mut q, t, hd);
                     self.apply_rope(l, &mut k, t, hd);
                 }
                 if self.late_qk_norm {
-                    normalise(&mut q, &mut k);
+                    normalize(&mut q, &mut k);
                 }
                 if self.norm_after_rope && !self.inv_freq[l].is_empty() {
                     for head in q.chunks_mut(hd).chain(k.chunks_mut(hd)) {
@@ -454,7 +454,7 @@ impl Net {
                 }
                 if is_attention && heads > 0 && kv_heads == 0 {
                     a.clone_from(&h);
-                    self.normalise(w, &format!("{p}attn_norm"), &mut a, d);
+                    self.normalize(w, &format!("{p}attn_norm"), &mut a, d);
                 }
                 let mut o = match mixed.get(t) {
                     Some(mixed) => mixed.clone(),
@@ -462,7 +462,7 @@ impl Net {
                     None => vec![0.0; d],
                 };
                 if self.post_norm {
-                    self.normalise(w, &format!("{p}post_attention_norm"), &mut o, d);
+                    self.normalize(w, &format!("{p}post_attention_norm"), &mut o, d);
                 }
                 x.iter_mut().zip(o).for_each(|(x, o)| *x += self.residual_scale * o);
                 if self.ffn == 0 && self.moe.is_none() {
@@ -472,14 +472,14 @@ impl Net {
                     h.clone_from(x);
                 }
                 if self.pre_norm {
-                    self.normalise(w, &format!("{p}{}", self.ffn_norm), &mut h, d);
+                    self.normalize(w, &format!("{p}{}", self.ffn_norm), &mut h, d);
                 }
                 let mut o = match self.gemma4 {
                     Some(_) => self.gemma4_ffn(w, &p, x, &h),
                     None => self.feed_forward(w, &p, &h),
                 };
                 if self.post_norm {
-                    self.normalise(w, &format!("{p}post_ffw_norm"), &mut o, d);
+                    self.normalize(w, &format!("{p}post_ffw_norm"), &mut o, d);
                 }
                 x.iter_mut().zip(o).for_each(|(x, o)| *x += self.residual_scale * o);
                 if let Some(gemma) = self.gemma4 {

@@ -278,7 +278,7 @@ fn made_by(new: &dyn Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
             used: 2,
             ffn: t.net.hidden,
             score,
-            renormalise: true,
+            renormalize: true,
             groups: 1,
             groups_used: 1,
             scale: 1.0,
@@ -469,7 +469,7 @@ fn made_by(new: &dyn Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
             "qwen2moe",
             new("qwen2moe").change(|t| {
                 experts(t, Score::Softmax);
-                t.moe(|moe| (moe.renormalise, moe.shared, moe.shared_gate) = (false, true, true));
+                t.moe(|moe| (moe.renormalize, moe.shared, moe.shared_gate) = (false, true, true));
                 t.biases = &["attn_q", "attn_k", "attn_v"];
             }),
         ),
@@ -492,7 +492,7 @@ fn made_by(new: &dyn Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
             "olmoe",
             new("olmoe").change(|t| {
                 experts(t, Score::Softmax);
-                t.moe(|moe| moe.renormalise = false);
+                t.moe(|moe| moe.renormalize = false);
                 t.net.qk_norm = QkNorm::Full;
             }),
         ),
@@ -512,7 +512,7 @@ fn made_by(new: &dyn Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
             new("llama4").layers(5).change(|t| {
                 experts(t, Score::Sigmoid);
                 t.moe(|moe| {
-                    (moe.used, moe.renormalise, moe.on_input) = (1, false, true);
+                    (moe.used, moe.renormalize, moe.on_input) = (1, false, true);
                     (moe.dense, moe.shared) = (1, true);
                 });
                 (t.net.adjacent_pairs, t.net.norm_after_rope, t.seed) = (true, true, 5);

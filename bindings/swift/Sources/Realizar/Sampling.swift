@@ -53,7 +53,7 @@ public struct Sampling: Sendable, Equatable {
     public var dryMultiplier: Float = 0
     /// Base of the penalty of DRY, at least 1; 0: 1.75.
     public var dryBase: Float = 0
-    /// Length from which DRY penalises repetitions; 0: 2.
+    /// Length from which DRY penalizes repetitions; 0: 2.
     public var dryAllowedLength = 0
     /// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
     public var dryWindow = 0

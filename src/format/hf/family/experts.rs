@@ -97,7 +97,7 @@ pub const ALL: &[Family] = &[
             {
                 t.expect(name, true)?;
             }
-            renormalised_sigmoid(t)
+            renormalized_sigmoid(t)
         },
         names: &[&[("mlp.router.gate", "ffn_gate_inp"), ("mlp.expert_bias", "exp_probs_b.bias")]],
         ..PLAIN
@@ -154,7 +154,7 @@ pub const ALL: &[Family] = &[
 ];
 
 /// Renormalized weights of the selected experts.
-fn renormalised_sigmoid(t: &mut Translator) -> Result<()> {
+fn renormalized_sigmoid(t: &mut Translator) -> Result<()> {
     sigmoid_router(t, &["sigmoid"])?;
     t.set("expert_weights_norm", Some(true));
     Ok(())
@@ -266,7 +266,7 @@ fn mimo(t: &mut Translator) -> Result<()> {
 }
 
 fn laguna(t: &mut Translator) -> Result<()> {
-    renormalised_sigmoid(t)?;
+    renormalized_sigmoid(t)?;
     t.expect("moe_apply_router_weight_on_input", false)?;
     if t.number(&["moe_router_logit_softcapping"])?.is_some_and(|cap| cap != 0.0) {
         return Err(t.config.unsupported("\"moe_router_logit_softcapping\" other than 0"));

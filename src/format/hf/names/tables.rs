@@ -337,13 +337,13 @@ pub enum Mark {
     Starts(&'static str),
     Ends(&'static str),
     /// `Ends`, in a quantized folder.
-    EndsQuantised(&'static str),
+    EndsQuantized(&'static str),
     /// `Starts`, in a model other than a classifier.
     StartsUnclassified(&'static str),
     /// `Starts`, in models of these architectures.
     StartsIn(&'static [&'static str], &'static str),
 }
-use Mark::{Ends, EndsQuantised, Starts, StartsIn, StartsUnclassified};
+use Mark::{Ends, EndsQuantized, Starts, StartsIn, StartsUnclassified};
 
 /// Text encoders next to vision encoders.
 const TOWERS: &[&str] = &["clip-text", "siglip-text"];
@@ -414,8 +414,8 @@ pub const EFFECTLESS: &[(Mark, &str)] = &[
     (Starts("mm_projector."), "sees pictures"),
     (StartsIn(&["eagle3"], "t2d"), "repeats d2t"),
     (StartsIn(&["eagle3"], "verifier_"), "the model that a head drafts for"),
-    (EndsQuantised(".input_scale"), "how another program rounds activations"),
-    (EndsQuantised(".output_scale"), "how another program rounds activations"),
-    (EndsQuantised(".k_scale"), "how another program rounds keys"),
-    (EndsQuantised(".v_scale"), "how another program rounds values"),
+    (EndsQuantized(".input_scale"), "how another program rounds activations"),
+    (EndsQuantized(".output_scale"), "how another program rounds activations"),
+    (EndsQuantized(".k_scale"), "how another program rounds keys"),
+    (EndsQuantized(".v_scale"), "how another program rounds values"),
 ];

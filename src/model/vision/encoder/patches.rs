@@ -34,7 +34,7 @@ impl EncoderBuilder<'_> {
         if let Some(second) = self.b.tensors.values_if_present(SECOND_FRAME, rows, cols)? {
             values = beside(&values, &second, numbers)?;
         }
-        self.order_colours(&mut values)?;
+        self.order_colors(&mut values)?;
         let kernel = self.b.tensors.made(name, self.frames * numbers, &values)?;
         let weight = self.b.add_matrix(kernel);
         let bias = self.b.tensors.vector_if_present("v.patch_embd.bias", width)?.map(|bias| self.b.vector(bias));
@@ -44,10 +44,10 @@ impl EncoderBuilder<'_> {
     }
 
     /// Reorders columns from (row, column, channel) to the order of patches.
-    pub fn order_colours(&self, values: &mut [f32]) -> Result<()> {
+    pub fn order_colors(&self, values: &mut [f32]) -> Result<()> {
         let spots = self.patch * self.patch;
         let mut ordered = try_filled("a patch", 3 * spots, 0f32)?;
-        for row in values.chunks_exact_mut(3 * spots).filter(|_| self.colours_last) {
+        for row in values.chunks_exact_mut(3 * spots).filter(|_| self.colors_last) {
             row.iter().enumerate().for_each(|(i, value)| ordered[i % 3 * spots + i / 3] = *value);
             row.copy_from_slice(&ordered);
         }
@@ -60,7 +60,7 @@ impl EncoderBuilder<'_> {
         let tensors = &mut self.b.tensors;
         let n = tensors.rows(name)?;
         let mut table = tensors.values(name, n, width)?;
-        if self.colours_last && stretch == Stretch::Axes && self.projector == "gemma4uv" {
+        if self.colors_last && stretch == Stretch::Axes && self.projector == "gemma4uv" {
             table = halves(&table, width)?;
         }
         let class = tensors.vector_if_present("v.class_embd", width)?;

@@ -554,7 +554,7 @@ fn pictures(calls: &mut Calls, f: &Fixture) -> Option<()> {
     let medium = new!(calls, rz_media_free, rz_media_from_pixels(encoder.p, &in_rgb, &steps));
     while call!(calls, rz_media_step(medium.p, 1)) != RZ_DONE {}
     // Large ones have buffers that no reserve serves.
-    let names = ["420.jpg", "grey-alpha.png", "animated.webp", "bits.bmp"];
+    let names = ["420.jpg", "gray-alpha.png", "animated.webp", "bits.bmp"];
     for file in names.iter().map(|name| file(name)).chain([large_bmp()]) {
         let (at, len) = (file.as_ptr().cast(), file.len());
         drop(new!(calls, rz_media_free, rz_media_from_image(encoder.p, at, len, null())));

@@ -5,7 +5,7 @@ use super::fp8;
 use super::set::{Packed, Set};
 use crate::error::Result;
 use crate::format::grouped::{Codes, Nibbles, Offsets, Order, Stream};
-use crate::format::hf::quantised::compressed::signed_bytes;
+use crate::format::hf::quantized::compressed::signed_bytes;
 use crate::format::json::Json;
 use crate::quant::grouped::{Code, Offset};
 

@@ -5,7 +5,7 @@ use super::fp8;
 use super::set::{Packed, Set, number};
 use crate::error::Result;
 use crate::format::grouped::{Codes, Offsets, Order, Stream};
-use crate::format::hf::quantised::compressed::signed_bytes;
+use crate::format::hf::quantized::compressed::signed_bytes;
 use crate::quant::grouped::{Code, Offset};
 
 pub(super) fn gather(set: &mut Set) -> Result<()> {
@@ -41,7 +41,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
                     columns: group,
                     codes: Codes::new(weight.place, 4, Order::Stream(Stream::rows(width))).signed(),
                     scales: scales?,
-                    offset: Offset::CentredBias,
+                    offset: Offset::CenteredBias,
                     offsets: Some(Offsets::Numbers(values?)),
                 };
                 set.put_packed(&name, &[rows, cols], packed)?;

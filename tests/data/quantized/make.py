@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes `folders.json`: a matrix or two in each format of quantised folders, and the values that they are.
+"""Makes `folders.json`: a matrix or two in each format of quantized folders, and the values that they are.
 
     make.py WRITERS FORMS
 

@@ -57,16 +57,16 @@ const FORMATS: &[(Format, &str)] = &[
 pub(super) const KEYS: &[&str] = &["quantization", "quantization_config", "compression_config", "expert_dtype"];
 
 /// The format of a folder, with its configuration.
-pub(super) struct Quantisation<'a> {
+pub(super) struct Quantization<'a> {
     format: &'static Format,
     /// The name of the method, for messages.
     method: &'static str,
     config: &'a Json<'a>,
 }
 
-impl<'a> Quantisation<'a> {
+impl<'a> Quantization<'a> {
     /// Returns the format declared by the configuration, or by one of the files of `beside`.
-    pub fn find(path: &Path, config: &'a Json<'a>, beside: &'a Beside<'a>) -> Result<Option<Quantisation<'a>>> {
+    pub fn find(path: &Path, config: &'a Json<'a>, beside: &'a Beside<'a>) -> Result<Option<Quantization<'a>>> {
         let text_config = config.get("text_config").unwrap_or(&Json::Null);
         let of = |key: &str| config.get(key).or_else(|| text_config.get(key));
         let is_mlx = |json: &&Json| json.get("group_size").is_some() && json.get("bits").is_some();
@@ -88,9 +88,9 @@ impl<'a> Quantisation<'a> {
         let found =
             FORMATS.iter().find_map(|(format, _)| Some((format, *format.methods.iter().find(|m| **m == method)?)));
         let (format, method) = found.ok_or_else(|| {
-            Error::unsupported(format!("{}: the quantisation method {method:?} is not supported", path.display()))
+            Error::unsupported(format!("{}: the quantization method {method:?} is not supported", path.display()))
         })?;
-        Ok(Some(Quantisation { format, method, config }))
+        Ok(Some(Quantization { format, method, config }))
     }
 
     /// Returns the tensors of a folder with assembled matrices. `plain`: true for names of matrices that must be
@@ -103,7 +103,7 @@ impl<'a> Quantisation<'a> {
         plain: fn(&str) -> bool,
     ) -> Result<Vec<Entry>> {
         let tensors = entries.into_iter().map(|entry| (entry.name.clone(), entry)).collect();
-        let Quantisation { format, method, config } = *self;
+        let Quantization { format, method, config } = *self;
         let mut set = Set { path, config, method, files, plain, tensors };
         (format.gather)(&mut set)?;
         let mut entries = try_vec("tensors", set.tensors.len())?;

@@ -1,5 +1,5 @@
-//! Quantised folders: matrices in each format, whose values are those that the reader of the format's owner gives
-//! (`data/quantised/make.py`), and companions that do not fit.
+//! Quantized folders: matrices in each format, whose values are those that the reader of the format's owner gives
+//! (`data/quantized/make.py`), and companions that do not fit.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const ROUNDED: &[&str] = &["bnb-int8", "bnb-nf4", "ct-nvfp4", "modelopt-nvfp4", "bitnet-bitlinear", "hqq"];
 
 fn forms() -> serde_json::Map<String, Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/quantised/folders.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/quantized/folders.json");
     serde_json::from_slice::<Value>(&fs::read(path).unwrap()).unwrap().as_object().unwrap().clone()
 }
 
