@@ -10,7 +10,7 @@ use super::load::{self, PackPlan, PlannedMatrix};
 use super::memory;
 use crate::cpu::matmul::matrix::WeightMatrix;
 use crate::error::{Error, Result, try_vec};
-use crate::graph::weights::{Beside, LowRank, MatrixSource};
+use crate::graph::weights::{AdapterTarget, LowRank, MatrixSource};
 use crate::os::Pages;
 
 /// The factors of an adapter.
@@ -48,9 +48,9 @@ impl CpuBackend {
         }
         let mut sorted = try_vec("the list of factors", products.len())?;
         sorted.extend_from_slice(products);
-        sorted.sort_by_key(|product| product.beside);
-        for LowRank { beside, a, b, factor } in &sorted {
-            beside.hash(&mut hash);
+        sorted.sort_by_key(|product| product.target);
+        for LowRank { target, a, b, factor } in &sorted {
+            target.hash(&mut hash);
             (a, b, factor.to_bits()).hash(&mut hash);
         }
         Ok(CpuAdapter { packed, bytes, matrices, products: sorted, digest: hash.finish() })
@@ -63,9 +63,9 @@ impl CpuAdapter {
     }
 
     /// Returns the low-rank products that are added to a product.
-    pub fn beside(&self, beside: Beside) -> &[LowRank] {
-        let start = self.products.partition_point(|product| product.beside < beside);
-        let n = self.products[start..].partition_point(|product| product.beside == beside);
+    pub fn for_target(&self, target: AdapterTarget) -> &[LowRank] {
+        let start = self.products.partition_point(|product| product.target < target);
+        let n = self.products[start..].partition_point(|product| product.target == target);
         &self.products[start..start + n]
     }
 

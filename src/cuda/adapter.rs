@@ -11,7 +11,7 @@ use super::launch::Context;
 use super::weights::{self, DeviceWeights};
 use crate::error::{Result, try_vec};
 use crate::gpu::{GpuAdapter, wrong_backend};
-use crate::graph::weights::{Beside, LowRank, MatrixSource, Weights};
+use crate::graph::weights::{AdapterTarget, LowRank, MatrixSource, Weights};
 
 /// Matrices A and B of an adapter.
 pub struct CudaAdapter {
@@ -31,7 +31,7 @@ impl CudaAdapter {
         let factors = weights::upload(context, &matrices, &mut |_, _| Ok(()))?;
         let mut sorted = try_vec("the list of factors", products.len())?;
         sorted.extend_from_slice(products);
-        sorted.sort_by_key(|product: &LowRank| product.beside);
+        sorted.sort_by_key(|product: &LowRank| product.target);
         let mut hash = XxHash64::with_seed(factors.digest());
         for LowRank { a, b, factor, .. } in &sorted {
             [*a as u64, *b as u64, factor.to_bits()].iter().for_each(|n| hash.write_u64(*n));
@@ -61,9 +61,9 @@ impl CudaAdapter {
         &self.factors
     }
 
-    /// Returns the adapter's addition to base product `beside`.
-    pub(super) fn beside(&self, beside: Beside) -> Option<&LowRank> {
-        let found = self.products.binary_search_by_key(&beside, |product| product.beside);
+    /// Returns the adapter's addition to base product `target`.
+    pub(super) fn for_target(&self, target: AdapterTarget) -> Option<&LowRank> {
+        let found = self.products.binary_search_by_key(&target, |product| product.target);
         found.ok().map(|i| &self.products[i])
     }
 }

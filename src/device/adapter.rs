@@ -9,7 +9,7 @@ use crate::cpu::adapter::CpuAdapter;
 use crate::error::{Result, try_filled, try_vec};
 use crate::gpu::GpuAdapter;
 use crate::graph::adapter_set::AdapterSet;
-use crate::graph::weights::{Beside, LowRank, MatrixSource};
+use crate::graph::weights::{AdapterTarget, LowRank, MatrixSource};
 
 pub struct Adapter {
     pub(super) cpu: Option<Arc<CpuAdapter>>,
@@ -26,24 +26,24 @@ pub struct Factors<'a> {
 }
 
 impl Factors<'_> {
-    /// Passes the A and B matrices of one part to `load`; `beside` converts a base product's location to the part.
+    /// Passes the A and B matrices of one part to `load`; `target` converts a base product's location to the part.
     pub(super) fn of_part<T>(
         &self,
-        beside: impl Fn(Beside) -> Option<Beside>,
+        target: impl Fn(AdapterTarget) -> Option<AdapterTarget>,
         load: impl FnOnce(&Factors) -> Result<T>,
     ) -> Result<T> {
         let mut sources: Vec<&dyn MatrixSource> = try_vec("factors", 2 * self.products.len())?;
         let mut products: Vec<LowRank> = try_vec("factors", self.products.len())?;
         let mut places = try_filled("factors", self.sources.len(), None)?;
         for product in self.products {
-            let Some(beside) = beside(product.beside) else { continue };
+            let Some(target) = target(product.target) else { continue };
             let [a, b] = [product.a, product.b].map(|factor| {
                 *places[factor].get_or_insert_with(|| {
                     sources.push(self.sources[factor]);
                     sources.len() - 1
                 })
             });
-            products.push(LowRank { beside, a, b, ..*product });
+            products.push(LowRank { target, a, b, ..*product });
         }
         load(&Factors { sources: &sources, products: &products })
     }

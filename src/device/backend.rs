@@ -27,7 +27,7 @@ use crate::graph::load_options::{LoadOptions, Placement};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
-use crate::graph::weights::{Beside, Progress, Weights};
+use crate::graph::weights::{AdapterTarget, Progress, Weights};
 use crate::sampling::{MAX_ENTRIES, SamplingRule};
 
 /// Number of the CPU in `devices()`, from 1.
@@ -315,7 +315,7 @@ impl Backend {
                 &gpu.device(),
                 factors.products.iter().map(|product| {
                     let [a, b] = [product.a, product.b].map(|factor| factors.sources[factor]);
-                    let (types, is_head) = ([a.dtype(), b.dtype()], product.beside == Beside::Logits);
+                    let (types, is_head) = ([a.dtype(), b.dtype()], product.target == AdapterTarget::Logits);
                     Factored { types, cols: a.cols(), rank: a.rows(), is_head }
                 }),
             )?;

@@ -25,7 +25,7 @@ use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::{OpenStep, StepLimits};
 use crate::graph::step_budget::StepBudget;
-use crate::graph::weights::{Beside, Progress, Weights};
+use crate::graph::weights::{AdapterTarget, Progress, Weights};
 
 /// A model in parts, in layer order.
 pub struct Pipeline {
@@ -211,14 +211,16 @@ impl Pipeline {
     }
 
     /// Converts the location of an adapted product to a part; `None` if the part lacks it.
-    pub fn beside(&self, part: usize, beside: Beside) -> Option<Beside> {
+    pub fn beside(&self, part: usize, beside: AdapterTarget) -> Option<AdapterTarget> {
         let part = &self.parts[part];
         match beside {
-            Beside::Project(weight) => {
+            AdapterTarget::Project(weight) => {
                 let place = part.matrices.iter().position(|own| *own == weight)?;
-                Some(Beside::Project(Weight(place as u32)))
+                Some(AdapterTarget::Project(Weight(place as u32)))
             }
-            Beside::Logits => part.program.ops.iter().any(|op| matches!(op, Op::Logits { .. })).then_some(beside),
+            AdapterTarget::Logits => {
+                part.program.ops.iter().any(|op| matches!(op, Op::Logits { .. })).then_some(beside)
+            }
         }
     }
 

@@ -26,7 +26,7 @@ pub trait MatrixSource: Sync {
 /// A LoRA product: `out += factor * B (A x)`, added to a matrix product of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct LowRank {
-    pub beside: Beside,
+    pub target: AdapterTarget,
     /// Indices of the factors `[rank, cols]` and `[rows, rank]` in the adapter's list.
     pub a: usize,
     pub b: usize,
@@ -35,7 +35,7 @@ pub struct LowRank {
 
 /// The matrix product that a LoRA product is added to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Beside {
+pub enum AdapterTarget {
     /// `Project` with a matrix.
     Project(Weight),
     /// `Logits`.

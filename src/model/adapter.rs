@@ -9,7 +9,7 @@ use super::tensors::RowRuns;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{AdapterBase, AdapterFile, FactorPair, TensorInfo};
 use crate::graph::op::{Op, Weight};
-use crate::graph::weights::{Beside, LowRank, MatrixSource, RopePairs};
+use crate::graph::weights::{AdapterTarget, LowRank, MatrixSource, RopePairs};
 use crate::graph::without_matrix;
 use crate::quant;
 use crate::tensor::DType;
@@ -44,7 +44,7 @@ struct Matrix {
 
 /// Part of a tensor's product: the base product, and the rows of the adapter's B for it.
 struct Part {
-    beside: Beside,
+    target: AdapterTarget,
     rows: RowRuns,
     /// True if RoPE applies to the heads of the result.
     turns: bool,
@@ -157,11 +157,11 @@ impl Adaptable {
                 let rows = self.rows(&part, pair, file)?;
                 let b = factors.matrices.len();
                 factors.matrices.push(FactorMatrix { file, info: &pair.b, rows, target: of_b });
-                factors.products.push(LowRank { beside: part.beside, a, b, factor: pair.factor });
+                factors.products.push(LowRank { target: part.target, a, b, factor: pair.factor });
             }
         }
         let mut all = try_vec("factors", factors.products.len())?;
-        all.extend(factors.products.iter().map(|product| product.beside));
+        all.extend(factors.products.iter().map(|product| product.target));
         all.sort_unstable();
         match all.windows(2).any(|two| two[0] == two[1]) {
             true => Err(file.error("an adapter that changes a product twice, under two names")),
@@ -173,7 +173,7 @@ impl Adaptable {
     fn parts(&self, pair: &FactorPair, file: &AdapterFile) -> Result<(Vec<Part>, (usize, usize))> {
         let (name, path) = (pair.name.as_str(), file.path().display());
         if let ("output.weight", Some((rows, cols, dtype))) = (name, self.head) {
-            let head = Part { beside: Beside::Logits, rows: (0..rows).into(), turns: false, dtype };
+            let head = Part { target: AdapterTarget::Logits, rows: (0..rows).into(), turns: false, dtype };
             return Ok((vec![head], (rows, cols)));
         }
         let named = |name: &str| self.named(name);
@@ -186,8 +186,8 @@ impl Adaptable {
                 let what = format!("a low-rank adapter of {name}, which {why} in this network");
                 return Err(Error::unsupported(format!("{what}: {path}")));
             }
-            let (beside, dtype) = (Beside::Project(Weight(i as u32)), self.matrices[i].dtype);
-            parts.push(Part { beside, rows, turns, dtype });
+            let (target, dtype) = (AdapterTarget::Project(Weight(i as u32)), self.matrices[i].dtype);
+            parts.push(Part { target, rows, turns, dtype });
             Ok(())
         };
         if let Some(&first) = named(name).first() {

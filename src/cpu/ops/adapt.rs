@@ -15,7 +15,7 @@ use crate::error::{Result, try_vec};
 use crate::graph::adapter_set::AdapterSet;
 use crate::graph::op::{Op, Projection, TensorId};
 use crate::graph::program::Program;
-use crate::graph::weights::{Beside, LowRank};
+use crate::graph::weights::{AdapterTarget, LowRank};
 
 /// Number of rows that are multiplied at once.
 const ROWS: usize = 128;
@@ -133,16 +133,16 @@ impl Adapted {
         for group in groups {
             for rows in rows[group.rows.clone()].chunks(ROWS) {
                 for (adapter, scale) in set(group.slot).iter() {
-                    let beside = |i: usize| adapter.beside(Beside::Project(projections[i].weight));
+                    let products_of = |i: usize| adapter.for_target(AdapterTarget::Project(projections[i].weight));
                     products.reduce(
                         &mut scratch,
                         adapter,
-                        (0..projections.len()).flat_map(beside),
+                        (0..projections.len()).flat_map(products_of),
                         rows,
                         tensors.get(x).0,
                     )?;
                     for (i, projection) in projections.iter().enumerate() {
-                        for product in beside(i) {
+                        for product in products_of(i) {
                             products.add(&mut scratch, adapter, product, *scale, rows, tensors.get(projection.out));
                         }
                     }
@@ -166,7 +166,7 @@ impl Adapted {
         for group in groups {
             for rows in rows[group.rows.clone()].chunks(at_once) {
                 for (adapter, scale) in set(group.slot).iter() {
-                    for product in adapter.beside(Beside::Logits) {
+                    for product in adapter.for_target(AdapterTarget::Logits) {
                         products.reduce(&mut scratch, adapter, [product].into_iter(), rows, x)?;
                         products.add(&mut scratch, adapter, product, *scale, rows, (&mut *logits, vocab));
                     }

@@ -5,16 +5,16 @@ use crate::cuda::lower::Lowering;
 use crate::error::Result;
 use crate::gpu::Address;
 use crate::graph::op::{Projection, TensorId};
-use crate::graph::weights::Beside;
+use crate::graph::weights::AdapterTarget;
 
 const WARPS: usize = 4;
 
 impl Lowering<'_> {
     /// Adds to the results of at most `MAX_SEGMENTS` projections, times `scale`.
     pub(crate) fn adapt(&mut self, x: TensorId, projections: &[Projection], scale: f32) -> Result<()> {
-        let mut products = [(Beside::Logits, 0); MAX_SEGMENTS];
+        let mut products = [(AdapterTarget::Logits, 0); MAX_SEGMENTS];
         for (product, p) in products.iter_mut().zip(projections) {
-            *product = (Beside::Project(p.weight), self.tensor(p.out));
+            *product = (AdapterTarget::Project(p.weight), self.tensor(p.out));
         }
         self.adapt_each(x, &products[..projections.len()], scale)
     }
@@ -22,7 +22,7 @@ impl Lowering<'_> {
     /// Adds to logits, then applies the scale and softcap that the kernel of the product omitted.
     pub(crate) fn adapt_logits(&mut self, x: TensorId, scale: f32, softcap: f32) -> Result<()> {
         let logits = self.scratch.logits;
-        self.adapt_each(x, &[(Beside::Logits, logits)], 1.0)?;
+        self.adapt_each(x, &[(AdapterTarget::Logits, logits)], 1.0)?;
         if (scale, softcap) == (1.0, 0.0) {
             return Ok(());
         }
@@ -41,10 +41,10 @@ impl Lowering<'_> {
 
     /// True if an adapter of the step adds to the logits.
     pub(crate) fn adapts_logits(&self) -> bool {
-        self.adapted.adapters.iter().any(|adapter| adapter.beside(Beside::Logits).is_some())
+        self.adapted.adapters.iter().any(|adapter| adapter.for_target(AdapterTarget::Logits).is_some())
     }
 
-    fn adapt_each(&mut self, x: TensorId, products: &[(Beside, Address)], scale: f32) -> Result<()> {
+    fn adapt_each(&mut self, x: TensorId, products: &[(AdapterTarget, Address)], scale: f32) -> Result<()> {
         let adapted = self.adapted;
         let places = adapted.places(self.scratch.adapters);
         let (width, n_slots) = (self.program.width(x), self.shape.n_slots);
@@ -53,8 +53,8 @@ impl Lowering<'_> {
             let (mut first, mut second) =
                 ([AdaptSegment::default(); MAX_SEGMENTS], [AdaptSegment::default(); MAX_SEGMENTS]);
             let mut n = 0;
-            for &(beside, out) in products {
-                let Some(product) = adapter.beside(beside) else { continue };
+            for &(target, out) in products {
+                let Some(product) = adapter.for_target(target) else { continue };
                 let x = match input {
                     Some(input) => input,
                     None => *input.insert(self.normalized(x)?),
