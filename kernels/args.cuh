@@ -145,7 +145,7 @@ enum Mask : u32 {
     kAround = 2,  // Positions of the sequence at most `window` away from the token's.
     kSpans = 3,  // Positions of the token's span, or all of the sequence if the span is empty.
     kSource = 4,  // Positions of the token's span, or all up to its own if the span is empty.
-    kBehind = 5,  // Positions after the end of the token's span, up to its own.
+    kAfterSpan = 5,  // Positions after the end of the token's span, up to its own.
 };
 
 // The groups in which keys are selected.

@@ -106,7 +106,7 @@ DEVICE Range seen_by(const AttendArgs& a, u32 token, u32 newest) {
     if (!a.step.spans) return plain;
     const u32 start = a.step.spans[2 * token], end = a.step.spans[2 * token + 1];
     if (a.mask == kNewest) return {plain.first, max_u32(plain.last + 1, end) - 1};
-    if (a.mask == kBehind) return {min_u32(end, position), position};
+    if (a.mask == kAfterSpan) return {min_u32(end, position), position};
     return start < end ? Range{start, end - 1} : plain;
 }
 

@@ -280,7 +280,7 @@ pub enum Mask {
     /// Positions of the token's span, or of `Past` if the span is empty: cross-attention to the rows of a source.
     Source,
     /// Positions of `Past` after the token's span, and the token's own: self-attention of a decoder.
-    Behind,
+    AfterSpan,
 }
 
 impl Mask {
@@ -307,7 +307,7 @@ impl Mask {
     /// Returns the maximum number of positions up to its own that a token attends to; 0: unbounded, or later ones too.
     pub fn span(self) -> usize {
         match self {
-            Mask::Causal | Mask::Past | Mask::All | Mask::Around(_) | Mask::Spans | Mask::Source | Mask::Behind => 0,
+            Mask::Causal | Mask::Past | Mask::All | Mask::Around(_) | Mask::Spans | Mask::Source | Mask::AfterSpan => 0,
             Mask::Window(n) | Mask::Chunk(n) => n as usize,
         }
     }

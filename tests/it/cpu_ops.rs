@@ -411,7 +411,7 @@ fn attended(op: &Attend, layer: KvLayer, t: usize, seen: Range<usize>, q: &[f64]
         Mask::Window(n) => (t + 1).saturating_sub(n as usize),
         Mask::Chunk(n) => seen.start + (t - seen.start) / n as usize * n as usize,
         Mask::All | Mask::Around(_) | Mask::Spans => unreachable!("encoders have tests of their own"),
-        Mask::Source | Mask::Behind => unreachable!("spans have tests of their own"),
+        Mask::Source | Mask::AfterSpan => unreachable!("spans have tests of their own"),
     };
     let seen = seen.start.max(first)..seen.end;
     let heads = q.len() / dim;

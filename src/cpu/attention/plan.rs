@@ -225,7 +225,7 @@ pub(super) fn visible(scoring: &Scoring, t: usize, position: u32, len: usize) ->
         Mask::Causal => 0..end.max(span.end),
         Mask::Source if !span.is_empty() => span,
         Mask::Past | Mask::Source => 0..end,
-        Mask::Behind => span.end.min(position as usize)..end,
+        Mask::AfterSpan => span.end.min(position as usize)..end,
         Mask::Window(n) => end.saturating_sub(n as usize)..end.max(span.end),
         Mask::Spans if !span.is_empty() => span,
         Mask::Chunk(n) => (position / n * n) as usize..end,

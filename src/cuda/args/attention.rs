@@ -66,7 +66,7 @@ pub enum Mask {
     /// Positions of the token's span, or all up to its own if the span is empty.
     Source = 4,
     /// Positions after the end of the token's span, up to its own.
-    Behind = 5,
+    AfterSpan = 5,
 }
 
 /// out = softmax(scale * q k^T + bias) v, head by head, over the KV cache.

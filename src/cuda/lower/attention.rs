@@ -124,7 +124,7 @@ impl Lowering<'_> {
             Mask::All => (args::Mask::Around, u32::MAX),
             Mask::Spans => (args::Mask::Spans, 0),
             Mask::Source => (args::Mask::Source, 0),
-            Mask::Behind => (args::Mask::Behind, 0),
+            Mask::AfterSpan => (args::Mask::AfterSpan, 0),
             Mask::Around(n) => (args::Mask::Around, n),
         };
         let Tiling { address: tiles, n } = self.step.tilings[tiling];

@@ -46,7 +46,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         Ok(b.store(k, v, cross))
     })?;
     let x = b.embed(1.0)?;
-    stack(b, x, Mask::Behind, |b, i| {
+    stack(b, x, Mask::AfterSpan, |b, i| {
         let h = b.rms_norm(x, "cross_attn_norm")?;
         let q = b.project(h, "cross_attn_q", heads.n_heads * heads.head_dim)?;
         // An unused table of some files.

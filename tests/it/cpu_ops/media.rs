@@ -229,7 +229,7 @@ fn tokens_see_their_spans() {
         ([2, 1, 16], Mask::Spans, false, 1),
         ([4, 2, 32], Mask::Source, false, 400),
         ([3, 3, 16], Mask::Source, true, 90),
-        ([2, 2, 48], Mask::Behind, true, 333),
+        ([2, 2, 48], Mask::AfterSpan, true, 333),
     ] {
         let [heads, kv, dim] = shape;
         let mut model = Model::new(KvLayer::new(kv, dim, 0));
@@ -281,8 +281,8 @@ fn tokens_see_their_spans() {
                     Mask::Spans => own.is_none() || together,
                     Mask::All => true,
                     Mask::Source if own.is_some() => together,
-                    Mask::Behind if own.is_some() => s == t,
-                    Mask::Source | Mask::Behind => !later,
+                    Mask::AfterSpan if own.is_some() => s == t,
+                    Mask::Source | Mask::AfterSpan => !later,
                     _ => !later || together,
                 }
         };

@@ -301,7 +301,7 @@ fn reader() -> Arc<Program> {
     let x = o.embed(0, Index::Id, 1.5);
     let [q, k, v] = o.qkv(o.norm(norm(0), x));
     let [q, k] = [q, k].map(|heads| o.norm_in_place(norm(2), heads));
-    let a = o.attend_by(1, q, k, Some(v), |a| Attend { mask: Mask::Behind, ..a });
+    let a = o.attend_by(1, q, k, Some(v), |a| Attend { mask: Mask::AfterSpan, ..a });
     o.add(x, o.project(a, [(12, None)])[0], 1.0);
     let ([q], a) = (o.project(o.norm(norm(0), x), [(2, Some(3))]), o.tensor(Q));
     o.norm_in_place(norm(2), q);
