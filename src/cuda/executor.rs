@@ -353,7 +353,7 @@ impl GpuExecutor for CudaExecutor {
         } else {
             let follows = inputs.ids.contains(&CHOSEN_BEFORE);
             if follows && (!inputs.rules.is_empty() || self.step.shape.needs != Needs::default()) {
-                return Err(Error::invalid("rules of a step ahead that is not the one behind the last"));
+                return Err(Error::invalid("rules of a step ahead that does not follow the last"));
             }
             let padding = padded.map(|rows| (Padded::new(inputs), rows));
             let sent = padding.as_ref().map_or(*inputs, |(padding, rows)| padding.inputs(*rows, inputs));

@@ -97,8 +97,8 @@ impl PieceStream for CudaPieceStream {
         }
         let (mut rest, mut end) = (pinned.bytes_mut(), 0);
         for (offset, row) in &layout.planes {
-            let (plane, behind) = rest.split_at_mut(offset - end).1.split_at_mut(n * row);
-            (rest, end) = (behind, offset + n * row);
+            let (plane, later) = rest.split_at_mut(offset - end).1.split_at_mut(n * row);
+            (rest, end) = (later, offset + n * row);
             shares.iter_mut().zip(plane.chunks_mut(most * row)).for_each(|(share, rows)| share.planes.push(rows));
         }
         let shares: Vec<Mutex<Share>> = shares.into_iter().map(Mutex::new).collect();

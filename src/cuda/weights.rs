@@ -126,9 +126,9 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
             current.synchronize(stream)?;
             let (mut rest, mut planes) = (pinned.bytes_mut(), Vec::with_capacity(matrix.planes.len()));
             for (_, row) in &matrix.planes {
-                let (plane, behind) = rest.split_at_mut(n * row);
+                let (plane, later) = rest.split_at_mut(n * row);
                 planes.push(plane);
-                rest = behind;
+                rest = later;
             }
             matrix.split(&raw, n, &mut planes);
             let mut from = 0;
@@ -152,9 +152,9 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         hash.write(&bytes);
         let mut rest = &bytes[..];
         current.upload_now(stream, buffer.at(*offset), bytes.len(), pinned, &mut |piece| {
-            let (now, behind) = rest.split_at(piece.len());
+            let (now, later) = rest.split_at(piece.len());
             piece.copy_from_slice(now);
-            rest = behind;
+            rest = later;
             Ok(())
         })?;
     }

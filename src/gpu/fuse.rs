@@ -207,8 +207,8 @@ impl Chooser<'_> {
         heads: &HeadOps,
         is_of_heads: impl Fn(&Attend) -> bool,
     ) -> Option<Fusion> {
-        let behind = &self.program.ops[at + heads.taken..end];
-        let (attend, moves, between) = match behind {
+        let later = &self.program.ops[at + heads.taken..end];
+        let (attend, moves, between) = match later {
             [Op::Attend(attend), ..] => (attend, &[][..], 0),
             [Op::KeepOutputs { moves }, Op::Attend(attend), ..] => (attend, &moves[..], 1),
             _ => return None,

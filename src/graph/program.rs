@@ -187,9 +187,9 @@ impl ProgramBuilder {
             return;
         }
         let at = self.ops.iter().rposition(Op::is_by_token).map_or(head, |last| last + 1);
-        let (before, behind) = (named(&self.ops[..at]), named(&self.ops[at..]));
+        let (before, later) = (named(&self.ops[..at]), named(&self.ops[at..]));
         let mut moves = Vec::new();
-        for from in behind.into_iter().filter(|tensor| before.contains(tensor) || kept.contains(tensor)) {
+        for from in later.into_iter().filter(|tensor| before.contains(tensor) || kept.contains(tensor)) {
             moves.push([from, self.tensor(self.width(from))]);
         }
         let moved = |tensor| moves.iter().find(|[from, _]| *from == tensor).map_or(tensor, |[_, to]| *to);
@@ -254,8 +254,8 @@ impl Program {
 
     /// Activations named both before op `at` and from it on.
     pub fn live(&self, at: usize) -> Vec<TensorId> {
-        let behind = named(&self.ops[at..]);
-        named(&self.ops[..at]).into_iter().filter(|tensor| behind.binary_search(tensor).is_ok()).collect()
+        let later = named(&self.ops[at..]);
+        named(&self.ops[..at]).into_iter().filter(|tensor| later.binary_search(tensor).is_ok()).collect()
     }
 
     /// True for a matrix that is only looked up, never multiplied.

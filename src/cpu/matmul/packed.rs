@@ -265,8 +265,8 @@ impl PackedLayout {
         for panel in rows.start / PANEL_ROWS..rows.end.div_ceil(PANEL_ROWS) {
             let first = rows.start.max(panel * PANEL_ROWS);
             let n = rows.end.min((panel + 1) * PANEL_ROWS) - first;
-            let (out, behind) = left.split_at_mut(n * self.row_bytes);
-            left = behind;
+            let (out, later) = left.split_at_mut(n * self.row_bytes);
+            left = later;
             let packed = &bytes[panel * self.panel_bytes()..][..self.panel_bytes()];
             for (i, packed) in packed.chunks_exact(unit).enumerate() {
                 for (r, row) in (first % PANEL_ROWS..).zip(out.chunks_exact_mut(self.row_bytes)) {

@@ -408,10 +408,10 @@ fn add_by_distance(scores: &mut [f32], first: f32, table: &[f32]) {
     let start = (-first - (table.len() / 2) as f32).clamp(0.0, scores.len() as f32) as usize;
     let skipped = (first + (table.len() / 2) as f32).clamp(0.0, table.len() as f32) as usize;
     let (before, within) = scores.split_at_mut(start);
-    let (within, behind) = within.split_at_mut(within.len().min(table.len() - skipped));
+    let (within, later) = within.split_at_mut(within.len().min(table.len() - skipped));
     before.iter_mut().for_each(|score| *score += LOG2_E * least);
     within.iter_mut().zip(&table[skipped..]).for_each(|(score, x)| *score += LOG2_E * x);
-    behind.iter_mut().for_each(|score| *score += LOG2_E * most);
+    later.iter_mut().for_each(|score| *score += LOG2_E * most);
 }
 
 /// Replaces the scores of a row by weights relative to their peak. Returns the sum of the weights.
