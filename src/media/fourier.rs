@@ -35,7 +35,7 @@ impl Complex {
 
 pub struct Transform {
     /// The `HALF`-th roots of unity, clockwise.
-    turns: Vec<[f64; 2]>,
+    twiddles: Vec<[f64; 2]>,
     /// The first `FREQUENCIES` of the `WINDOW`-th roots of unity, clockwise.
     fine: Vec<[f64; 2]>,
     x: Vec<Complex>,
@@ -44,13 +44,13 @@ pub struct Transform {
 
 impl Transform {
     pub fn new() -> Transform {
-        let turn = |i: usize, n: usize| {
+        let root = |i: usize, n: usize| {
             let angle = 2.0 * PI * i as f64 / n as f64;
             [libm::cos(angle), -libm::sin(angle)]
         };
         Transform {
-            turns: (0..HALF).map(|i| turn(i, HALF)).collect(),
-            fine: (0..FREQUENCIES).map(|i| turn(i, WINDOW)).collect(),
+            twiddles: (0..HALF).map(|i| root(i, HALF)).collect(),
+            fine: (0..FREQUENCIES).map(|i| root(i, WINDOW)).collect(),
             x: vec![ZERO; HALF],
             y: vec![ZERO; HALF],
         }
@@ -88,12 +88,12 @@ impl Transform {
             for k in 0..radix {
                 let mut sum = ZERO;
                 for j in 0..radix {
-                    let turn = self.turns[j * k % radix * (HALF / radix)];
-                    sum.add(&self.x[lane + stride * (group + groups * j)], turn);
+                    let twiddle = self.twiddles[j * k % radix * (HALF / radix)];
+                    sum.add(&self.x[lane + stride * (group + groups * j)], twiddle);
                 }
                 let out = &mut self.y[lane + stride * (radix * group + k)];
                 *out = ZERO;
-                out.add(&sum, self.turns[group * k * stride % HALF]);
+                out.add(&sum, self.twiddles[group * k * stride % HALF]);
             }
         }
         std::mem::swap(&mut self.x, &mut self.y);

@@ -138,15 +138,15 @@ impl Picture {
             return Ok(self);
         }
         let (w, h) = (self.width, self.height);
-        let turned = orientation >= 5;
-        let (width, height) = if turned { (h, w) } else { (w, h) };
+        let is_turned = orientation >= 5;
+        let (width, height) = if is_turned { (h, w) } else { (w, h) };
         let mut rgb = try_vec("pixels", self.rgb.len())?;
         for y in 0..height {
             if stops() {
                 return Err(Error::Cancelled);
             }
             for x in 0..width {
-                let (from_x, from_y) = if turned { (y, x) } else { (x, y) };
+                let (from_x, from_y) = if is_turned { (y, x) } else { (x, y) };
                 let from_x = if [2, 3, 7, 8].contains(&orientation) { w - 1 - from_x } else { from_x };
                 let from_y = if [3, 4, 6, 7].contains(&orientation) { h - 1 - from_y } else { from_y };
                 rgb.extend_from_slice(&self.rgb[3 * (from_y * w + from_x)..][..3]);

@@ -33,8 +33,8 @@ pub struct Spectrogram {
 
 impl LogMel {
     pub fn new(bins: usize) -> LogMel {
-        let turn = |i: usize| 2.0 * PI * i as f64 / WINDOW as f64;
-        LogMel { window: (0..WINDOW).map(|i| 0.5 - 0.5 * libm::cos(turn(i))).collect(), filters: filters(bins) }
+        let angle = |i: usize| 2.0 * PI * i as f64 / WINDOW as f64;
+        LogMel { window: (0..WINDOW).map(|i| 0.5 - 0.5 * libm::cos(angle(i))).collect(), filters: filters(bins) }
     }
 
     /// Returns the spectrogram of audio followed by silence, up to `padded` samples and mirrored past them: `[padded /

@@ -47,7 +47,7 @@ struct Part {
     target: AdapterTarget,
     rows: RowRuns,
     /// True if RoPE applies to the heads of the result.
-    turns: bool,
+    has_rope: bool,
     /// Type of the weights.
     dtype: DType,
 }
@@ -173,26 +173,26 @@ impl Adaptable {
     fn parts(&self, pair: &FactorPair, file: &AdapterFile) -> Result<(Vec<Part>, (usize, usize))> {
         let (name, path) = (pair.name.as_str(), file.path().display());
         if let ("output.weight", Some((rows, cols, dtype))) = (name, self.head) {
-            let head = Part { target: AdapterTarget::Logits, rows: (0..rows).into(), turns: false, dtype };
+            let head = Part { target: AdapterTarget::Logits, rows: (0..rows).into(), has_rope: false, dtype };
             return Ok((vec![head], (rows, cols)));
         }
         let named = |name: &str| self.named(name);
         let (layer, part) = name.strip_suffix(".weight").and_then(|n| n.rsplit_once('.')).unwrap_or(("", name));
         let one_of_three = ["attn_q", "attn_k", "attn_v"];
-        let turns = |part: &str| part == "attn_q" || part == "attn_k";
+        let has_rope = |part: &str| part == "attn_q" || part == "attn_k";
         let mut parts = Vec::new();
-        let mut add = |i: usize, rows: RowRuns, turns: bool| -> Result<()> {
+        let mut add = |i: usize, rows: RowRuns, has_rope: bool| -> Result<()> {
             if let Some(why) = self.matrices[i].refused {
                 let what = format!("a low-rank adapter of {name}, which {why} in this network");
                 return Err(Error::unsupported(format!("{what}: {path}")));
             }
             let (target, dtype) = (AdapterTarget::Project(Weight(i as u32)), self.matrices[i].dtype);
-            parts.push(Part { target, rows, turns, dtype });
+            parts.push(Part { target, rows, has_rope, dtype });
             Ok(())
         };
         if let Some(&first) = named(name).first() {
             for &i in named(name) {
-                add(i, self.matrices[i].runs, turns(part))?;
+                add(i, self.matrices[i].runs, has_rope(part))?;
             }
             if part == "attn_qkv" && self.pairs_of(file).is_some_and(|[from, to]| from != to) {
                 let what = format!("an adapter of {name} with rows in another order than the model's");
@@ -209,14 +209,14 @@ impl Adaptable {
                 let (mut first, cols) = (0, self.matrices[q].cols);
                 for (i, part) in [q, k, v].into_iter().zip(one_of_three) {
                     let rows = self.matrices[i].of;
-                    add(i, (first..first + rows).into(), turns(part))?;
+                    add(i, (first..first + rows).into(), has_rope(part))?;
                     first += rows;
                 }
                 Ok((parts, (first, cols)))
             }
             (_, _, Some(at)) if fused.len() == 3 => {
                 let rows = self.matrices[fused[at]].runs.len();
-                add(fused[at], (0..rows).into(), turns(part))?;
+                add(fused[at], (0..rows).into(), has_rope(part))?;
                 Ok((parts, (rows, self.matrices[fused[at]].cols)))
             }
             _ => Err(Error::Mismatch(format!(
@@ -243,22 +243,22 @@ impl Adaptable {
     fn rows(&self, part: &Part, pair: &FactorPair, file: &AdapterFile) -> Result<Option<Vec<usize>>> {
         let (width, half) = (self.heads.head_dim, self.heads.head_dim / 2);
         // Maps a row of a head in the network to the row in the adapter.
-        let turned: Option<fn(usize, usize) -> usize> = match self.pairs_of(file).filter(|_| part.turns) {
+        let reordered: Option<fn(usize, usize) -> usize> = match self.pairs_of(file).filter(|_| part.has_rope) {
             Some([RopePairs::Halves, RopePairs::Adjacent]) => Some(|i, half| i % 2 * half + i / 2),
             Some([RopePairs::Adjacent, RopePairs::Halves]) => Some(|i, half| i % half * 2 + i / half),
             _ => None,
         };
         let RowRuns { run, stride, .. } = part.rows;
-        if turned.is_some() && (half == 0 || !run.is_multiple_of(width) || !stride.is_multiple_of(width)) {
+        if reordered.is_some() && (half == 0 || !run.is_multiple_of(width) || !stride.is_multiple_of(width)) {
             let what = format!("an adapter of {} with heads that are not of {width}", pair.name);
             return Err(Error::unsupported(format!("{what}: {}", file.path().display())));
         }
-        if turned.is_none() && part.rows == (0..pair.b.shape.rows() as usize).into() {
+        if reordered.is_none() && part.rows == (0..pair.b.shape.rows() as usize).into() {
             return Ok(None);
         }
         let mut rows = try_vec("rows of a factor", part.rows.len())?;
         for range in part.rows.ranges() {
-            let within = |i: usize| turned.map_or(i, |turned| i / width * width + turned(i % width, half));
+            let within = |i: usize| reordered.map_or(i, |reordered| i / width * width + reordered(i % width, half));
             rows.extend((0..range.len()).map(|i| range.start + within(i)));
         }
         Ok(Some(rows))

@@ -152,16 +152,16 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
             let (factor, low, high) = (f64::from(*factor), f64::from(*low), f64::from(*high));
             for f in &mut inv_freq {
                 // Frequencies with many rotations over the trained context are kept; those with few are divided.
-                let turns = f64::from(*original_context) * *f / std::f64::consts::TAU;
-                let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+                let revolutions = f64::from(*original_context) * *f / std::f64::consts::TAU;
+                let smooth = ((revolutions - low) / (high - low)).clamp(0.0, 1.0);
                 *f = *f * smooth + *f / factor * (1.0 - smooth);
             }
         }
         RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context, truncate } => {
             // Index of the pair that rotates `beta` times over the trained context.
             let pair = |beta: f32| {
-                let turns = f64::from(*original_context) / (f64::from(beta) * std::f64::consts::TAU);
-                n as f64 * libm::log(turns) / (2.0 * libm::log(base))
+                let revolutions = f64::from(*original_context) / (f64::from(beta) * std::f64::consts::TAU);
+                n as f64 * libm::log(revolutions) / (2.0 * libm::log(base))
             };
             let (low, high) = (pair(*beta_fast), pair(*beta_slow));
             let (low, high) = if *truncate { (low.floor(), high.ceil()) } else { (low, high) };

@@ -192,8 +192,8 @@ fn rope_adjacent_lanes<S: Simd>(s: S, head: &mut [f32], cos: &[f32], sin: &[f32]
     let n = cos.len();
     for ((x, cos), sin) in head[..n].chunks_mut(LANES).zip(cos.chunks(LANES)).zip(sin.chunks(LANES)) {
         let a = s.load_slice(x);
-        let turned = s.add(s.mul(a, s.load_slice(cos)), s.mul(s.swap_neighbors(a), s.load_slice(sin)));
-        s.store_slice(turned, x);
+        let rotated = s.add(s.mul(a, s.load_slice(cos)), s.mul(s.swap_neighbors(a), s.load_slice(sin)));
+        s.store_slice(rotated, x);
     }
 }
 
@@ -460,7 +460,7 @@ pub(super) mod tests {
             let x = values(head_dim, 6);
             let angles: Vec<f64> = (0..n).map(|i| 0.37 * i as f64).collect();
             let (cos, sin): (Vec<f32>, Vec<f32>) = angles.iter().map(|a| (a.cos() as f32, a.sin() as f32)).unzip();
-            let turn = |first: &dyn Fn(usize) -> usize, second: &dyn Fn(usize) -> usize| {
+            let rotate = |first: &dyn Fn(usize) -> usize, second: &dyn Fn(usize) -> usize| {
                 let mut expected = wide(&x);
                 for (i, a) in angles.iter().enumerate() {
                     let (p, q) = (f64::from(x[first(i)]), f64::from(x[second(i)]));
@@ -469,11 +469,11 @@ pub(super) mod tests {
                 }
                 expected
             };
-            let expected = turn(&|i| i, &|i| i + n);
+            let expected = rotate(&|i| i, &|i| i + n);
             check(&expected, 1e-6, |isa| apply(x.clone(), |x| rope_halves(isa, x, &cos, &sin)));
             let twice: Vec<f32> = cos.iter().flat_map(|&c| [c, c]).collect();
             let signed: Vec<f32> = sin.iter().flat_map(|&s| [-s, s]).collect();
-            let expected = turn(&|i| 2 * i, &|i| 2 * i + 1);
+            let expected = rotate(&|i| 2 * i, &|i| 2 * i + 1);
             check(&expected, 1e-6, |isa| apply(x.clone(), |x| rope_adjacent(isa, x, &twice, &signed)));
         }
     }

@@ -76,9 +76,9 @@ pub fn sinkhorn(x: &mut [f32], eps: f32, rounds: u32) {
             x[i..].iter_mut().step_by(n).for_each(|x| *x /= sum + eps);
         }
     }
-    let mut turned = [0.0; MAX_STREAMS * MAX_STREAMS];
+    let mut transposed = [0.0; MAX_STREAMS * MAX_STREAMS];
     for (i, x) in x.iter().enumerate() {
-        turned[i % n * n + i / n] = *x;
+        transposed[i % n * n + i / n] = *x;
     }
-    x.copy_from_slice(&turned[..n * n]);
+    x.copy_from_slice(&transposed[..n * n]);
 }

@@ -39,7 +39,7 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
         set.number(&[name]).map(|in_set| in_set.or(beside))
     };
     let base = number(&full, "rope_theta")?.or(t.number(&["rotary_emb_base"])?);
-    let beside = t.number(t.family.turning_part)?;
+    let beside = t.number(t.family.rotary_part)?;
     let [partial, local] = [&full, &windowed].map(|set| set.number(&["partial_rotary_factor"]));
     let (partial, local) = (partial?.or(beside), local?);
     let trained = number(&full, "original_max_position_embeddings")?;

@@ -69,7 +69,7 @@ pub(super) struct Family {
     /// Sets RoPE.
     pub rope: fn(&mut Translator) -> Result<()>,
     /// Names, next to the RoPE parameters, of the rotated part of a head.
-    pub turning_part: &'static [&'static str],
+    pub rotary_part: &'static [&'static str],
     /// True if layers with a window may have a RoPE base of their own.
     pub windowed_base: bool,
     /// True if layers with a window may rotate another part of a head.

@@ -21,7 +21,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         None => b.windows_if_told()?,
     };
     let n_dense = if is_mixture { b.keys.size("leading_dense_block_count")?.unwrap_or(0) } else { 0 };
-    let all_turn = !is_mixture && windows.iter().all(|window| *window == 0);
+    let all_have_rope = !is_mixture && windows.iter().all(|window| *window == 0);
     let moe = if is_mixture { b.told_moe(RouterScore::Sigmoid)? } else { None };
     let is_rms = is_mixture && b.keys.float("attention.layer_norm_rms_epsilon")?.is_some();
     let kind = if is_rms { NormKind::Rms } else { NormKind::Layer };
@@ -29,9 +29,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.normed(kind, x, "attn_norm")?;
-        let turns = windows[i] > 0 || i < n_dense || all_turn;
+        let has_rope = windows[i] > 0 || i < n_dense || all_have_rope;
         let o = b.attention(h, Attention::windowed(heads, windows[i]), |b, q, k| {
-            if turns {
+            if has_rope {
                 b.rotate(rope, q, k);
             }
             Ok(())

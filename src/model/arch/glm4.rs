@@ -10,8 +10,8 @@ use crate::model::rope::sections;
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
     let sections = sections(&b.keys, false)?;
-    let is_turned = sections.is_some() && !b.is_folder();
-    let pairs = if is_turned { RopePairs::Halves } else { RopePairs::Adjacent };
+    let is_rotated = sections.is_some() && !b.is_folder();
+    let pairs = if is_rotated { RopePairs::Halves } else { RopePairs::Adjacent };
     let mut config = b.rope_config(pairs)?;
     config.sections = sections;
     let rope = b.rope(&config)?;

@@ -11,10 +11,11 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let (heads, hidden) = (b.hyper.heads, b.hyper.hidden);
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    let [depth, cycles, turns] = [b.width("hrm.layers_per_stack")?, b.width("hrm.h_cycles")?, b.width("hrm.l_cycles")?];
-    let n_layers = depth.saturating_mul(cycles).saturating_mul(turns + 1);
+    let [depth, cycles, low_cycles] =
+        [b.width("hrm.layers_per_stack")?, b.width("hrm.h_cycles")?, b.width("hrm.l_cycles")?];
+    let n_layers = depth.saturating_mul(cycles).saturating_mul(low_cycles + 1);
     if n_layers != b.hyper.n_layers {
-        let what = format!("{} layers of {cycles} times {turns} and one stacks of {depth}", b.hyper.n_layers);
+        let what = format!("{} layers of {cycles} times {low_cycles} and one stacks of {depth}", b.hyper.n_layers);
         return Err(Error::unsupported(what));
     }
     // Bidirectional attention within a prompt needs a mark by the caller, which does not exist here.
@@ -26,8 +27,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.fill(low, start);
     let mut x = low;
     b.layers(|b, i| {
-        let (turn, at) = (i / depth, i % depth);
-        let is_high = turn % (turns + 1) == turns;
+        let (iteration, at) = (i / depth, i % depth);
+        let is_high = iteration % (low_cycles + 1) == low_cycles;
         b.take_block(at + if is_high { depth } else { 0 });
         if at == 0 {
             x = b.copy(high, hidden);

@@ -12,14 +12,14 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
     let rope = b.rope_config(RopePairs::Adjacent)?;
     let rope = b.rope(&rope)?;
-    let turns = b.keys.size("num_loops")?.unwrap_or(1);
-    if turns.saturating_mul(b.hyper.n_layers) > MAX_LAYERS {
+    let loops = b.keys.size("num_loops")?.unwrap_or(1);
+    if loops.saturating_mul(b.hyper.n_layers) > MAX_LAYERS {
         return Err(b.keys.unsupported("num_loops"));
     }
     let skips_norm = b.keys.flag("skip_loop_final_norm")?.unwrap_or(false);
     let x = b.embed(1.0)?;
-    for turn in 0..turns {
-        if turn > 0 && !skips_norm {
+    for iteration in 0..loops {
+        if iteration > 0 && !skips_norm {
             b.rms_norm_groups(x, "output_norm", b.hyper.hidden)?;
         }
         b.layers(|b, _| {

@@ -16,7 +16,7 @@ pub struct Compressed {
     query_rank: usize,
     window: usize,
     /// Number of key values with RoPE, the last ones.
-    turning: usize,
+    rope_dims: usize,
     /// Number of head groups, each with its own output projection, and the rank of these projections.
     groups: usize,
     output_rank: usize,
@@ -25,7 +25,7 @@ pub struct Compressed {
     /// Heads, width and number of selected keys of the indexer.
     indexer: [usize; 3],
     /// RoPE of layers without and with compressed keys, and the inverse rotations.
-    turns: [RopeChoice; 2],
+    ropes: [RopeChoice; 2],
     back: [RopeChoice; 2],
     /// RoPE of compressed keys, by group size.
     by_size: Vec<(usize, RopeChoice)>,
@@ -38,7 +38,7 @@ struct KeyGroups {
     size: usize,
     rope: RopeChoice,
     /// Number of key values with RoPE, the last ones.
-    turning: usize,
+    rope_dims: usize,
 }
 
 impl Builder<'_> {
@@ -72,29 +72,30 @@ impl Builder<'_> {
         let (window, query_rank) = (of_attention("sliding_window")?, of_attention("q_lora_rank")?);
         let output_rank = of_attention("output_lora_rank")?;
         let config = rope::config(keys, head_dim, self.hyper.context_length, RopePairs::Adjacent)?;
-        let turning = config.n_dims;
+        let rope_dims = config.n_dims;
         let base = keys.float("attention.compress_rope_freq_base")?.unwrap_or(config.base);
-        let indexer = if sizes.contains(&OVERLAPPING) { self.indexer_sizes(turning)? } else { self.without_indexer() };
+        let indexer =
+            if sizes.contains(&OVERLAPPING) { self.indexer_sizes(rope_dims)? } else { self.without_indexer() };
         let plain = rope::table(&RopeConfig { scaling: RopeScaling::None, ..config.clone() }, None)?;
         let stretched = rope::table(&RopeConfig { base, ..config }, None)?;
         // YaRN scales angles here, but not scores.
-        let turns = [plain, stretched].map(|rope| Rope { magnitude: 1.0, ..rope });
-        let back = turns.clone().map(|rope| {
+        let ropes = [plain, stretched].map(|rope| Rope { magnitude: 1.0, ..rope });
+        let back = ropes.clone().map(|rope| {
             let inv_freq = rope.inv_freq.iter().map(|f| -f).collect();
             self.add_rope(Rope { inv_freq, ..rope })
         });
-        let turns = turns.map(|rope| self.add_rope(rope));
-        let by_size = self.ropes_by_size(turns[1], &sizes);
-        Ok(Compressed { query_rank, window, turning, groups, output_rank, sizes, indexer, turns, back, by_size })
+        let ropes = ropes.map(|rope| self.add_rope(rope));
+        let by_size = self.ropes_by_size(ropes[1], &sizes);
+        Ok(Compressed { query_rank, window, rope_dims, groups, output_rank, sizes, indexer, ropes, back, by_size })
     }
 
-    fn rotate_last(&mut self, rope: RopeChoice, head_dim: usize, turning: usize, x: TensorId) {
-        self.program.push(Op::Rope { rope, head_dim, first: head_dim - turning, q: x, k: None });
+    fn rotate_last(&mut self, rope: RopeChoice, head_dim: usize, rope_dims: usize, x: TensorId) {
+        self.program.push(Op::Rope { rope, head_dim, first: head_dim - rope_dims, q: x, k: None });
     }
 
     /// Stores the compressed keys of groups, `width` values each.
     fn compressed_keys(&mut self, x: TensorId, part: &str, width: usize, of: KeyGroups) -> Result<KvLayerId> {
-        let KeyGroups { size, rope, turning } = of;
+        let KeyGroups { size, rope, rope_dims } = of;
         let groups = if size == OVERLAPPING { 2 } else { 1 };
         let all = groups * width;
         let mut product = |which: &str| self.part(&format!("{part}_{which}"), all, 0..all, x);
@@ -103,7 +104,7 @@ impl Builder<'_> {
         let bias = self.all_values(&format!("{part}_ape.weight"), size * all)?;
         let k = self.pool(pair, bias, size, groups);
         self.rms_norm_groups(k, &format!("{part}_norm"), width)?;
-        self.rotate_last(rope, width, turning, k);
+        self.rotate_last(rope, width, rope_dims, k);
         Ok(self.store_shared(k, width, 0, size))
     }
 
@@ -116,7 +117,7 @@ impl Builder<'_> {
         size: usize,
     ) -> Result<Option<(KvLayerId, Option<TensorId>)>> {
         let Some((_, rope)) = c.by_size.iter().find(|(of, _)| *of == size) else { return Ok(None) };
-        let groups = KeyGroups { size, rope: *rope, turning: c.turning };
+        let groups = KeyGroups { size, rope: *rope, rope_dims: c.rope_dims };
         let keys = self.compressed_keys(x, "attn_compressor", self.hyper.heads.head_dim, groups)?;
         if size != OVERLAPPING {
             return Ok(Some((keys, None)));
@@ -124,7 +125,7 @@ impl Builder<'_> {
         let [heads, width, top] = c.indexer;
         let layer = self.compressed_keys(x, "indexer_compressor", width, groups)?;
         let q = self.project(narrow, "indexer.attn_q_b", heads * width)?;
-        self.rotate_last(c.turns[1], width, c.turning, q);
+        self.rotate_last(c.ropes[1], width, c.rope_dims, q);
         let weights = self.project(x, "indexer.proj", heads)?;
         let out = self.program.tensor(top);
         self.program.push(Op::Select(Select { layer, q, weights, out, groups: Groups::One }));
@@ -134,16 +135,16 @@ impl Builder<'_> {
     /// The attention of a layer from its input to its output projection.
     pub fn compressed_attention(&mut self, x: TensorId, c: &Compressed, layer: usize) -> Result<TensorId> {
         let HeadShape { n_heads, head_dim, .. } = self.hyper.heads;
-        let (turning, size) = (c.turning, c.sizes[layer]);
+        let (rope_dims, size) = (c.rope_dims, c.sizes[layer]);
         let kind = usize::from(size > 0);
         let narrow = self.project(x, "attn_q_a", c.query_rank)?;
         self.rms_norm_groups(narrow, "attn_q_a_norm", c.query_rank)?;
         let q = self.project(narrow, "attn_q_b", n_heads * head_dim)?;
         self.bare_norm_groups(NormKind::Rms, q, head_dim);
-        self.rotate_last(c.turns[kind], head_dim, turning, q);
+        self.rotate_last(c.ropes[kind], head_dim, rope_dims, q);
         let k = self.project(x, "attn_kv", head_dim)?;
         self.rms_norm_groups(k, "attn_kv_a_norm", head_dim)?;
-        self.rotate_last(c.turns[kind], head_dim, turning, k);
+        self.rotate_last(c.ropes[kind], head_dim, rope_dims, k);
         let near = self.store_shared(k, head_dim, c.window, 1);
         let sinks = self.numbers("attn_sinks.weight", n_heads)?;
         let out = self.program.tensor(n_heads * head_dim);
@@ -158,7 +159,7 @@ impl Builder<'_> {
             }
             None => self.program.push(Op::Attend(near)),
         }
-        self.rotate_last(c.back[kind], head_dim, turning, out);
+        self.rotate_last(c.back[kind], head_dim, rope_dims, out);
         let rows = c.groups.checked_mul(c.output_rank).filter(|rows| *rows <= 1 << 24);
         let rows =
             rows.ok_or_else(|| Error::unsupported(format!("{} groups of outputs are not supported", c.groups)))?;

@@ -26,7 +26,7 @@ pub struct Latent {
     rank: usize,
     query_rank: usize,
     /// Number of key values with RoPE, the last ones.
-    turning: usize,
+    rope_dims: usize,
     rope: Option<RopeChoice>,
     scale: f32,
     /// Epsilon of the norms of latent vectors.
@@ -120,9 +120,10 @@ impl Builder<'_> {
             }
             factor = config.magnitude * growth(1.0, stretch) * growth(multiplier, stretch);
         }
-        let turning = if rotates { config.n_dims } else { keys.size("rope.dimension_count")?.unwrap_or(0) };
-        if turning >= head_dim || rank > 1 << 16 || head_dim.max(value_dim) > 1 << 12 || query_rank > 1 << 20 {
-            let what = format!("latent attention of rank {rank} with keys of {head_dim}, of which {turning} turn");
+        let rope_dims = if rotates { config.n_dims } else { keys.size("rope.dimension_count")?.unwrap_or(0) };
+        if rope_dims >= head_dim || rank > 1 << 16 || head_dim.max(value_dim) > 1 << 12 || query_rank > 1 << 20 {
+            let what =
+                format!("latent attention of rank {rank} with keys of {head_dim}, of which {rope_dims} have RoPE");
             return Err(Error::unsupported(what));
         }
         let scale = factor * factor / (head_dim as f32).sqrt();
@@ -134,15 +135,26 @@ impl Builder<'_> {
         };
         // GGUF files use the common norm epsilon, most checkpoints a constant.
         let eps = if self.is_folder() { 1e-6 } else { self.rms_eps };
-        Ok(Latent { heads, rank, query_rank, turning, rope, scale, eps, growth: growth_of_queries, period, window: 0 })
+        Ok(Latent {
+            heads,
+            rank,
+            query_rank,
+            rope_dims,
+            rope,
+            scale,
+            eps,
+            growth: growth_of_queries,
+            period,
+            window: 0,
+        })
     }
 
-    /// Heads, width and number of selected positions of the file's indexer; `turning` values of its keys have RoPE.
-    pub fn indexer_sizes(&self, turning: usize) -> Result<[usize; 3]> {
+    /// Heads, width and number of selected positions of the file's indexer; `rope_dims` values of its keys have RoPE.
+    pub fn indexer_sizes(&self, rope_dims: usize) -> Result<[usize; 3]> {
         let heads = self.keys.require_size("attention.indexer.head_count")?;
         let width = self.keys.require_size("attention.indexer.key_length")?;
         let top = self.keys.require_size("attention.indexer.top_k")?;
-        match self.most_groups(top, 1).filter(|_| heads <= 1024 && (turning..=1024).contains(&width)) {
+        match self.most_groups(top, 1).filter(|_| heads <= 1024 && (rope_dims..=1024).contains(&width)) {
             Some(top) => Ok([heads, width, top]),
             None => {
                 let what = format!("an indexer of {heads} heads of {width} that chooses {top} positions");
@@ -167,7 +179,7 @@ impl Builder<'_> {
 
     /// Returns the file's lightning indexer, with the RoPE of latent attention but its own order of pairs.
     pub fn indexer(&mut self, latent: Latent, pairs: RopePairs) -> Result<Indexer> {
-        let [heads, width, top] = self.indexer_sizes(latent.turning)?;
+        let [heads, width, top] = self.indexer_sizes(latent.rope_dims)?;
         let rope = latent.rope.map(|rope| {
             let rope = self.ropes[rope.table.0 as usize].clone();
             (self.add_rope(Rope { pairs, ..rope }), 0)
@@ -178,7 +190,7 @@ impl Builder<'_> {
     /// Like `indexer`, with RoPE on the last values, and the common epsilon.
     pub fn indexer_of_last(&mut self, latent: Latent, pairs: RopePairs) -> Result<Indexer> {
         let indexer = self.indexer(latent, pairs)?;
-        let rope = indexer.rope.map(|(rope, _)| (rope, indexer.width - latent.turning));
+        let rope = indexer.rope.map(|(rope, _)| (rope, indexer.width - latent.rope_dims));
         Ok(Indexer { rope, eps: self.rms_eps, ..indexer })
     }
 
@@ -303,9 +315,9 @@ impl Builder<'_> {
         indexer: Option<Indexer>,
         among: &mut Option<TensorId>,
     ) -> Result<TensorId> {
-        let Latent { heads, rank, query_rank, turning, rope, scale, eps, growth, period, window } = latent;
+        let Latent { heads, rank, query_rank, rope_dims, rope, scale, eps, growth, period, window } = latent;
         let HeadShape { n_heads, head_dim, value_dim, .. } = heads;
-        let still = head_dim - turning;
+        let still = head_dim - rope_dims;
         let mut input = x;
         let q = if self.has("attn_q_a.weight") {
             input = self.project(x, "attn_q_a", query_rank)?;
@@ -315,23 +327,23 @@ impl Builder<'_> {
             self.project(x, "attn_q", n_heads * head_dim)?
         };
         let select = indexer.map(|indexer| self.index(x, input, indexer)).transpose()?;
-        let mut part = |rows| self.part("attn_kv_a_mqa", rank + turning, rows, x);
-        let (narrow, turned) = if turning > 0 {
-            let parts = [part(0..rank)?, part(rank..rank + turning)?];
-            let [narrow, turned] = self.push_projections(x, parts);
-            (narrow, Some(turned))
+        let mut part = |rows| self.part("attn_kv_a_mqa", rank + rope_dims, rows, x);
+        let (narrow, rotated) = if rope_dims > 0 {
+            let parts = [part(0..rank)?, part(rank..rank + rope_dims)?];
+            let [narrow, rotated] = self.push_projections(x, parts);
+            (narrow, Some(rotated))
         } else {
             let parts = [part(0..rank)?];
             (self.push_projections(x, parts)[0], None)
         };
         self.rms_norm_with_eps(narrow, "attn_kv_a_norm", eps)?;
-        if let Some(turned) = turned {
+        if let Some(rotated) = rotated {
             if self.has("attn_k_norm.weight") {
-                self.rms_norm_groups(turned, "attn_k_norm", turning)?;
+                self.rms_norm_groups(rotated, "attn_k_norm", rope_dims)?;
             }
             if let Some(rope) = rope {
                 self.program.push(Op::Rope { rope, head_dim, first: still, q, k: None });
-                self.program.push(Op::Rope { rope, head_dim: turning, first: 0, q: turned, k: None });
+                self.program.push(Op::Rope { rope, head_dim: rope_dims, first: 0, q: rotated, k: None });
             }
         }
         self.scale_by_position(q, growth, period, 0);
@@ -351,11 +363,11 @@ impl Builder<'_> {
                 Ok::<_, Error>(self.product(narrow, weight))
             };
             let (k, v) = (product(0..still)?, product(still..still + value_dim)?);
-            let keys = self.with_tails(k, turned, n_heads);
+            let keys = self.with_tails(k, rotated, n_heads);
             self.attend([q, keys, v], Attention { scale, ..Attention::new(heads) })?
         } else {
-            let key = self.with_tails(narrow, turned, 1);
-            let head_dim = rank + turning;
+            let key = self.with_tails(narrow, rotated, 1);
+            let head_dim = rank + rope_dims;
             let layer = self.store_shared(key, rank, window, 1);
             if let Some(select) = select {
                 self.program.push(Op::Select(select));

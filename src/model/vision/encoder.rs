@@ -446,13 +446,13 @@ impl<'a> EncoderBuilder<'a> {
     pub fn kernel(&mut self, part: &str, [outputs, inputs]: [usize; 2], spots: usize) -> Result<Kernel> {
         let (name, cols) = (format!("{part}.weight"), inputs * spots);
         let values = self.b.tensors.values(&name, outputs * cols / 3, 3)?;
-        let mut turned = try_filled("a matrix", values.len(), 0f32)?;
-        for (values, turned) in values.chunks_exact(cols).zip(turned.chunks_exact_mut(cols)) {
+        let mut transposed = try_filled("a matrix", values.len(), 0f32)?;
+        for (values, transposed) in values.chunks_exact(cols).zip(transposed.chunks_exact_mut(cols)) {
             for (i, value) in values.iter().enumerate() {
-                turned[i % spots * inputs + i / spots] = *value;
+                transposed[i % spots * inputs + i / spots] = *value;
             }
         }
-        let matrix = self.b.tensors.made(&name, cols, &turned)?;
+        let matrix = self.b.tensors.made(&name, cols, &transposed)?;
         let bias = self.b.tensors.vector_if_present(&format!("{part}.bias"), outputs)?;
         Ok(Kernel { weight: self.b.add_matrix(matrix), bias: bias.map(|bias| self.b.vector(bias)) })
     }

@@ -65,8 +65,8 @@ fn sizing(e: &EncoderBuilder, grain: usize) -> Result<Sizing> {
 fn ropes(e: &mut EncoderBuilder) -> Result<[RopeChoice; 2]> {
     let base = e.b.keys.float("rope.freq_base")?.unwrap_or(100.0);
     let half = e.rotary_dim()? / 2;
-    let turn: Vec<f64> = (0..half / 2).map(|i| libm::pow(base.into(), -((2 * i) as f64) / half as f64)).collect();
-    Ok([e.rope(RopePairs::Halves, Vec::new(), turn.clone()), e.rope(RopePairs::Halves, turn, Vec::new())])
+    let inv_freq: Vec<f64> = (0..half / 2).map(|i| libm::pow(base.into(), -((2 * i) as f64) / half as f64)).collect();
+    Ok([e.rope(RopePairs::Halves, Vec::new(), inv_freq.clone()), e.rope(RopePairs::Halves, inv_freq, Vec::new())])
 }
 
 fn layers(e: &mut EncoderBuilder, x: TensorId, ropes: [RopeChoice; 2]) -> Result<()> {

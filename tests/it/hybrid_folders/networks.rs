@@ -130,7 +130,7 @@ pub fn deepseek(name: &'static str) -> Case {
 pub fn deepseek_of(name: &'static str, tiny: &Tiny) -> Case {
     let (latent, moe) = (tiny.net.latent.unwrap(), tiny.net.moe.unwrap());
     let config = json!({"kv_lora_rank": latent.rank, "q_lora_rank": latent.query_rank, "qk_nope_head_dim": latent.still,
-        "qk_rope_head_dim": latent.turning, "v_head_dim": latent.value_dim, "n_routed_experts": moe.n,
+        "qk_rope_head_dim": latent.rope_dims, "v_head_dim": latent.value_dim, "n_routed_experts": moe.n,
         "num_experts_per_tok": moe.used, "moe_intermediate_size": moe.ffn, "n_shared_experts": 1, "n_group": moe.groups,
         "topk_group": moe.groups_used, "routed_scaling_factor": moe.scale, "norm_topk_prob": moe.renormalize,
         "first_k_dense_replace": moe.dense, "rope_theta": tiny.rope_base, "num_nextn_predict_layers": 1,
@@ -155,7 +155,7 @@ pub fn minicpm() -> Case {
     let tiny = tiny_of("minicpm3");
     let latent = tiny.net.latent.unwrap();
     let config = json!({"kv_lora_rank": latent.rank, "q_lora_rank": latent.query_rank, "qk_nope_head_dim": latent.still,
-        "qk_rope_head_dim": latent.turning, "rope_theta": tiny.rope_base, "scale_emb": 12, "scale_depth": 1.4,
+        "qk_rope_head_dim": latent.rope_dims, "rope_theta": tiny.rope_base, "scale_emb": 12, "scale_depth": 1.4,
         "dim_model_base": 256});
     case("minicpm3", &tiny, "model.layers.", DEEPSEEK, config)
 }
@@ -163,8 +163,8 @@ pub fn minicpm() -> Case {
 pub fn gemma() -> Case {
     let tiny = tiny_of("gemma4").change(|t| {
         let pairs = t.net.head_dim / 2;
-        let turning = |pair: usize| if pair < pairs / 4 { 1.0 } else { 0.0 };
-        let full: Vec<f64> = inv_freq(1e6, 2 * pairs).iter().enumerate().map(|(i, f)| f * turning(i)).collect();
+        let rope_dims = |pair: usize| if pair < pairs / 4 { 1.0 } else { 0.0 };
+        let full: Vec<f64> = inv_freq(1e6, 2 * pairs).iter().enumerate().map(|(i, f)| f * rope_dims(i)).collect();
         let windows = t.net.window.clone();
         t.net
             .inv_freq

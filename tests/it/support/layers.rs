@@ -22,7 +22,7 @@ pub struct Latent {
     /// 0: queries are one product.
     pub query_rank: usize,
     /// Number of dimensions of a key with RoPE, and without.
-    pub turning: usize,
+    pub rope_dims: usize,
     pub still: usize,
     pub value_dim: usize,
     /// True if both products of keys and values are in one tensor.
@@ -51,7 +51,7 @@ impl Net {
 
     /// Returns keys (after RoPE) and values of all heads, which the engine never computes.
     pub fn latent(&self, w: &Weights, latent: Latent, l: usize, t: usize, h: &[f64]) -> [Vec<f64>; 3] {
-        let Latent { rank, turning, still, value_dim, joined, .. } = latent;
+        let Latent { rank, rope_dims, still, value_dim, joined, .. } = latent;
         let p = format!("blk.{l}.");
         let part = |name: &str, x: &[f64]| self.linear(w, &format!("{p}{name}"), x);
         let mut q = if w.contains_key(&format!("{p}attn_q_a.weight")) {
@@ -61,11 +61,11 @@ impl Net {
         } else {
             part("attn_q", h)
         };
-        q.chunks_mut(still + turning).for_each(|q| self.apply_rope(l, &mut q[still..], t, turning));
+        q.chunks_mut(still + rope_dims).for_each(|q| self.apply_rope(l, &mut q[still..], t, rope_dims));
         let mut narrow = part("attn_kv_a_mqa", h);
         let mut turned = narrow.split_off(rank);
         self.normalize(w, &format!("{p}attn_kv_a_norm"), &mut narrow, rank);
-        self.apply_rope(l, &mut turned, t, turning);
+        self.apply_rope(l, &mut turned, t, rope_dims);
         let (mut k, mut v) = (vec![], vec![]);
         for head in 0..self.heads {
             let dot = |row: &[f64]| row.iter().zip(&narrow).map(|(a, b)| a * b).sum::<f64>();
@@ -142,16 +142,16 @@ impl Net {
 impl Writer<'_> {
     pub fn latent(&mut self, p: &str, latent: Latent) {
         let (d, heads) = (self.tiny.net.hidden, self.tiny.net.heads);
-        let Latent { rank, query_rank, turning, still, value_dim, joined } = latent;
+        let Latent { rank, query_rank, rope_dims, still, value_dim, joined } = latent;
         let name = |part: &str| format!("{p}{part}");
         if query_rank > 0 {
             self.matrix(&name("attn_q_a"), query_rank, d);
             self.norm(&name("attn_q_a_norm"), query_rank);
-            self.matrix(&name("attn_q_b"), heads * (still + turning), query_rank);
+            self.matrix(&name("attn_q_b"), heads * (still + rope_dims), query_rank);
         } else {
-            self.matrix(&name("attn_q"), heads * (still + turning), d);
+            self.matrix(&name("attn_q"), heads * (still + rope_dims), d);
         }
-        self.matrix(&name("attn_kv_a_mqa"), rank + turning, d);
+        self.matrix(&name("attn_kv_a_mqa"), rank + rope_dims, d);
         self.norm(&name("attn_kv_a_norm"), rank);
         if joined {
             self.matrix(&name("attn_kv_b"), heads * (still + value_dim), rank);
@@ -201,11 +201,11 @@ pub fn architectures(
         // Whole blocks of 32.
         let still = t.net.head_dim.max(32);
         let (rank, query_rank) = (2 * still, if joined { 0 } else { t.net.hidden });
-        let latent = Latent { rank, query_rank, turning: still / 2, still, value_dim: still, joined };
+        let latent = Latent { rank, query_rank, rope_dims: still / 2, still, value_dim: still, joined };
         (t.net.latent, t.net.adjacent_pairs, t.net.kv_heads) = (Some(latent), true, t.net.heads);
-        t.net.attention_scale = 1.0 / ((still + latent.turning) as f64).sqrt();
-        t.net.inv_freq = vec![inv_freq(t.rope_base, latent.turning); t.net.layers];
-        t.ints = vec![("attention.kv_lora_rank", rank as u32), ("rope.dimension_count", latent.turning as u32)];
+        t.net.attention_scale = 1.0 / ((still + latent.rope_dims) as f64).sqrt();
+        t.net.inv_freq = vec![inv_freq(t.rope_base, latent.rope_dims); t.net.layers];
+        t.ints = vec![("attention.kv_lora_rank", rank as u32), ("rope.dimension_count", latent.rope_dims as u32)];
         if query_rank > 0 {
             t.ints.push(("attention.q_lora_rank", query_rank as u32));
         }

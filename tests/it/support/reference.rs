@@ -363,7 +363,7 @@ impl Net {
             if ffn == 0 && !self.shapes.is_empty() {
                 continue;
             }
-            let (hd, vd) = self.latent.map_or((hd, hd), |latent| (latent.still + latent.turning, latent.value_dim));
+            let (hd, vd) = self.latent.map_or((hd, hd), |latent| (latent.still + latent.rope_dims, latent.value_dim));
             let own = self.gemma4.is_none_or(|gemma| l < gemma.own);
             let (mut qs, mut ks, mut vs, mut gates) = (vec![], vec![], vec![], vec![]);
             let is_attention = self.mixer(l) == Mixer::Attention;

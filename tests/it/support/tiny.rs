@@ -195,8 +195,8 @@ impl Tiny {
         let tokens: Vec<String> = (0..n.vocab).map(|i| format!("t{i}")).collect();
         let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
         let (key_length, value_length) = match n.latent {
-            Some(latent) if latent.joined => (latent.still + latent.turning, latent.value_dim),
-            Some(latent) => (latent.rank + latent.turning, latent.rank),
+            Some(latent) if latent.joined => (latent.still + latent.rope_dims, latent.value_dim),
+            Some(latent) => (latent.rank + latent.rope_dims, latent.rank),
             None => (n.head_dim, n.head_dim),
         };
         let mut f = Gguf::new()
@@ -231,7 +231,7 @@ impl Tiny {
         sizes("attention.head_count", &|_, shape| shape.heads);
         sizes("attention.head_count_kv", &|layer, shape| if is_attention(layer) { shape.kv_heads } else { 0 });
         if let Some(latent) = n.latent.filter(|latent| !latent.joined) {
-            f = f.key(&key("attention.key_length_mla"), (latent.still + latent.turning) as u32);
+            f = f.key(&key("attention.key_length_mla"), (latent.still + latent.rope_dims) as u32);
             f = f.key(&key("attention.value_length_mla"), latent.value_dim as u32);
         }
         f = match n.norm {

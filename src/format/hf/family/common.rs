@@ -17,7 +17,7 @@ pub const PLAIN: Family = Family {
     extras: |_| Ok(()),
     windows: window::translate,
     rope: rope::translate,
-    turning_part: &["partial_rotary_factor"],
+    rotary_part: &["partial_rotary_factor"],
     windowed_base: false,
     windowed_part: false,
     sections: |_, _, _| Ok(false),

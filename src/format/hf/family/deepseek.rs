@@ -377,8 +377,8 @@ fn minimax_3(t: &mut Translator) -> Result<()> {
     t.expect("use_gemma_norm", true)?;
     t.set("expert_weights_norm", Some(true));
     let width = t.size("head_dim")? as f64;
-    let turning = t.number(&["partial_rotary_factor"])?.map(|part| part * width);
-    if turning.is_some_and(|turning| whole(turning) != t.int(&["rotary_dim"]).ok().flatten()) {
+    let rope_dims = t.number(&["partial_rotary_factor"])?.map(|part| part * width);
+    if rope_dims.is_some_and(|rope_dims| whole(rope_dims) != t.int(&["rotary_dim"]).ok().flatten()) {
         return Err(t.config.unsupported("a \"partial_rotary_factor\" other than \"rotary_dim\" / \"head_dim\""));
     }
     let width = t.size("intermediate_size")?;
@@ -423,8 +423,8 @@ fn predicting_layers(t: &mut Translator) -> Result<()> {
 /// `latent_attention` for configurations some of which repeat head widths under other names.
 fn attention(t: &mut Translator) -> Result<()> {
     latent_attention(t)?;
-    let [still, turning] = [t.size("qk_nope_head_dim")?, t.size("qk_rope_head_dim")?];
-    for (name, width) in [("head_dim", turning), ("qk_head_dim", still + turning)] {
+    let [still, rope_dims] = [t.size("qk_nope_head_dim")?, t.size("qk_rope_head_dim")?];
+    for (name, width) in [("head_dim", rope_dims), ("qk_head_dim", still + rope_dims)] {
         if let Some(told) = t.config.int(&[name])?
             && told != width
         {
@@ -438,7 +438,7 @@ fn attention(t: &mut Translator) -> Result<()> {
 pub fn latent_attention(t: &mut Translator) -> Result<()> {
     let rank = t.size("kv_lora_rank")?;
     // A network without RoPE may have no rotated part.
-    let turning = match t.int(&["qk_rope_head_dim"])? {
+    let rope_dims = match t.int(&["qk_rope_head_dim"])? {
         Some(0) => 0,
         _ => t.size("qk_rope_head_dim")?,
     };
@@ -451,13 +451,13 @@ pub fn latent_attention(t: &mut Translator) -> Result<()> {
     t.facts.latent = [still, value_dim];
     t.set("attention.kv_lora_rank", Some(rank));
     t.set("attention.q_lora_rank", t.config.int(&["q_lora_rank"])?);
-    t.set("attention.key_length_mla", Some(still + turning));
+    t.set("attention.key_length_mla", Some(still + rope_dims));
     t.set("attention.value_length_mla", Some(value_dim));
     // Widths and heads as stored in the KV cache.
-    t.replace("attention.key_length", Some(rank + turning));
+    t.replace("attention.key_length", Some(rank + rope_dims));
     t.replace("attention.value_length", Some(rank));
     t.replace("attention.head_count_kv", Some(1u64));
-    t.set("rope.dimension_count", Some(turning));
+    t.set("rope.dimension_count", Some(rope_dims));
     if t.config.bool(&["rope_interleave"])? == Some(false) {
         t.keys.retain(|(key, _)| key != "realizar.rope_halves");
         t.keys.push(("realizar.rope_halves".into(), true.into()));
@@ -529,11 +529,11 @@ fn dots_note(t: &mut Translator) -> Result<()> {
     let (rank, still, values) = (own("kv_lora_rank", 1024)?, own("qk_nope_head_dim", 192)?, own("v_head_dim", 128)?);
     let (width, heads) = (own("head_dim", 256)?, own("num_attention_heads", 64)?);
     let kv_heads = own("num_key_value_heads", heads)?;
-    let turning = own("qk_rope_head_dim", width.saturating_sub(still))?;
+    let rope_dims = own("qk_rope_head_dim", width.saturating_sub(still))?;
     let (query_rank, common_query) = (own("q_lora_rank", 1024)?, t.int(&["q_lora_rank"])?.unwrap_or(1024));
     let common_rank = t.int(&["kv_lora_rank"])?;
     known::check(&set, "", &t.passed)?;
-    let is_known = Some(turning) == t.int(&["qk_rope_head_dim"])? && query_rank == common_query && kv_heads == heads;
+    let is_known = Some(rope_dims) == t.int(&["qk_rope_head_dim"])? && query_rank == common_query && kv_heads == heads;
     if !is_known || Some(rank) == common_rank && t.facts.latent != [still, values] {
         return Err(t.config.unsupported("widths of layers with a window, of what turns or of narrow vectors,"));
     }
@@ -543,7 +543,7 @@ fn dots_note(t: &mut Translator) -> Result<()> {
     t.facts.windowed_latent = [rank, still, values];
     t.replace("attention.head_count", Some(list));
     t.set("attention.kv_lora_rank_swa", Some(rank));
-    t.set("attention.key_length_mla_swa", Some(still + turning));
+    t.set("attention.key_length_mla_swa", Some(still + rope_dims));
     t.set("attention.value_length_mla_swa", Some(values));
     t.set("attention.sliding_window", t.int(&["sliding_window", "sliding_window_size"])?.or(Some(512)));
     t.set("attention.sliding_window_pattern", Some(Value::Bools(windowed)));

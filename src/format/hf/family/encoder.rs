@@ -23,7 +23,7 @@ const MODERN_NAMES: &[(&str, &str)] = &[
 ];
 
 /// Encoders of Nomic and Jina, with RoPE.
-const TURNING_NAMES: &[(&str, &str)] = &[
+const ROTARY_NAMES: &[(&str, &str)] = &[
     ("emb_ln", "token_embd_norm"),
     ("mixer.Wqkv", "attn_qkv"),
     ("mixer.out_proj", "attn_output"),
@@ -177,9 +177,9 @@ pub const ALL: &[Family] = &[
                      max_trained_positions mlp_fc1_bias mlp_fc2_bias moe_every_n_layers moe_impl moe_resid_pdrop \
                      pad_vocab_size_multiple parallel_block_tied_norm qkv_proj_bias use_xentropy",
         extras: nomic,
-        turning_part: &["partial_rotary_factor", "rotary_emb_fraction"],
+        rotary_part: &["partial_rotary_factor", "rotary_emb_fraction"],
         transposed: &["ffn_down_exps.weight"],
-        names: &[TURNING_NAMES, EXPERT_NAMES],
+        names: &[ROTARY_NAMES, EXPERT_NAMES],
         ..BERT
     },
     Family {
@@ -198,7 +198,7 @@ pub const ALL: &[Family] = &[
             }
             Ok(())
         },
-        names: &[TURNING_NAMES],
+        names: &[ROTARY_NAMES],
         ..BERT
     },
     Family { model_types: &["eurobert"], arch: "eurobert", extras: eurobert, names: &[&[("dense", "cls")]], ..PLAIN },

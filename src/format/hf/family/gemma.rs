@@ -296,9 +296,9 @@ fn rotations(t: &mut Translator) -> Result<()> {
     let layers = windowed_layers(t)?;
     let pairs = full_heads(t, &layers)?[0] / 2;
     if kind == "proportional" && (0.0..1.0).contains(&part) {
-        let turning = (part * (2 * pairs) as f64 / 2.0).floor();
+        let rope_dims = (part * (2 * pairs) as f64 / 2.0).floor();
         let mut divisors = try_vec("rotary divisors", usize::try_from(pairs).unwrap_or(0))?;
-        divisors.extend((0..pairs).map(|i| if (i as f64) < turning { 1.0 } else { 1e30 }));
+        divisors.extend((0..pairs).map(|i| if (i as f64) < rope_dims { 1.0 } else { 1e30 }));
         t.made.push(rope::tensor_of("rope_freqs.weight", &divisors)?);
     } else if part != 1.0 {
         return Err(t

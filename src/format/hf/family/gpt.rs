@@ -79,7 +79,7 @@ pub const ALL: &[Family] = &[
         arch: "gptneox",
         keys: &[&[("use_parallel_residual", Bool, &["use_parallel_residual"])]],
         defaults: "rotary_emb_base=1e4 rotary_pct=0.25",
-        turning_part: &["partial_rotary_factor", "rotary_pct"],
+        rotary_part: &["partial_rotary_factor", "rotary_pct"],
         ..EXACT_GELU
     },
     Family {

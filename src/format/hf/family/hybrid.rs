@@ -26,7 +26,7 @@ const GRANITE_SWA: Family = Family {
     arch: "granite_swa",
     keys: &[FACTORS],
     defaults: "rope_theta=1e4 attention_multiplier=1 sliding_window=128",
-    extras: turning_layers,
+    extras: rope_layers,
     ..PLAIN
 };
 
@@ -332,8 +332,8 @@ fn granite(t: &mut Translator) -> Result<()> {
     attending_layers(t, kinds.unwrap_or_default().into_iter().map(|kind| kind < 2))?;
     t.expect_text("position_embedding_type", &["rope", "nope"])?;
     t.expect_text("normalization_function", &["rmsnorm"])?;
-    let turns = t.config.text(&["position_embedding_type"])? == Some("rope");
-    t.set("rope.scaling.finetuned", Some(turns));
+    let has_rope = t.config.text(&["position_embedding_type"])? == Some("rope");
+    t.set("rope.scaling.finetuned", Some(has_rope));
     t.facts.is_dense = t.int(&["num_local_experts"])? == Some(0);
     if t.facts.is_dense {
         let width = t.size("shared_intermediate_size")?;
@@ -384,7 +384,7 @@ fn delta_nets(t: &mut Translator) -> Result<()> {
 }
 
 /// Granite with windows: layers whose RoPE base is 0 or absent have no RoPE.
-fn turning_layers(t: &mut Translator) -> Result<()> {
+fn rope_layers(t: &mut Translator) -> Result<()> {
     let Some(list) = t.config.list(&["layer_rope_theta"])? else { return Ok(()) };
     let base = t.part("rope_parameters").number(&["rope_theta"])?.or(t.number(&["rope_theta"])?);
     let bases = list.iter().map(|base| base.as_f64().filter(|base| *base != 0.0));

@@ -140,8 +140,8 @@ fn proportional(t: &mut Translator, set: &Members, kind: &str) -> Result<bool> {
     }
     let part = set.number(&["partial_rotary_factor"])?.unwrap_or(1.0);
     let pairs = rope::head_dim(t)?.min(MAX_WIDTH) / 2;
-    let turning = (part * pairs as f64).floor();
-    let divisors: Vec<f32> = (0..pairs).map(|i| if (i as f64) < turning { 1.0 } else { 1e30 }).collect();
+    let rope_dims = (part * pairs as f64).floor();
+    let divisors: Vec<f32> = (0..pairs).map(|i| if (i as f64) < rope_dims { 1.0 } else { 1e30 }).collect();
     t.replace("rope.dimension_count", None::<u64>);
     t.made.push(rope::tensor_of("rope_freqs.weight", &divisors)?);
     Ok(true)

@@ -290,7 +290,7 @@ pub const ALL: &[Family] = &[
         arch: "hrm_text",
         epsilon: 1e-6,
         effectless: "prefix_lm L_bp_cycles",
-        extras: turns_of_stacks,
+        extras: cycles_of_stacks,
         names: &[&[
             ("z_L_init", "hrm.z_l_init"),
             ("attn.gqkv_proj", "attn_gqkv"),
@@ -303,7 +303,7 @@ pub const ALL: &[Family] = &[
 
 /// HRM: two alternating stacks of layers. Text is causal; bidirectional masks of prompts, as in training, are only for
 /// other kinds of inputs.
-fn turns_of_stacks(t: &mut Translator) -> Result<()> {
+fn cycles_of_stacks(t: &mut Translator) -> Result<()> {
     let (high, low) = (t.size("H_cycles")?, t.size("L_cycles")?);
     let told = t.n_layers()?;
     let depth = match t.int(&["num_layers_per_stack"])? {
@@ -333,7 +333,7 @@ fn baichuan(t: &mut Translator) -> Result<()> {
 fn rotating_layers(t: &mut Translator) -> Result<()> {
     let interval = t.int(&["no_rope_layer_interval"])?;
     if let Some(list) = t.config.list(&["no_rope_layers"])?.filter(|list| !list.is_empty()) {
-        let fourth = |(i, turns): (usize, &Json)| turns.as_u64() == Some(u64::from(!(i + 1).is_multiple_of(4)));
+        let fourth = |(i, has_rope): (usize, &Json)| has_rope.as_u64() == Some(u64::from(!(i + 1).is_multiple_of(4)));
         if !list.iter().enumerate().all(fourth) {
             return Err(t.config.unsupported("\"no_rope_layers\" other than each fourth"));
         }

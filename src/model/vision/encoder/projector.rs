@@ -81,11 +81,11 @@ impl EncoderBuilder<'_> {
         let rows = self.b.tensors.cols(name)?;
         self.check_width(rows)?;
         let values = self.b.tensors.matrix_values(name, cols, rows)?;
-        let mut turned = try_filled("a matrix", values.len(), 0f32)?;
+        let mut transposed = try_filled("a matrix", values.len(), 0f32)?;
         for (col, values) in values.chunks_exact(rows).enumerate() {
-            values.iter().enumerate().for_each(|(row, value)| turned[row * cols + col] = *value);
+            values.iter().enumerate().for_each(|(row, value)| transposed[row * cols + col] = *value);
         }
-        self.project_made(x, name, &turned)
+        self.project_made(x, name, &transposed)
     }
 
     /// A product of blocks with a matrix or kernel of `rows` rows, whose columns are channel by channel over all
@@ -98,13 +98,13 @@ impl EncoderBuilder<'_> {
             runs if runs > 1 && runs * run == cols => self.b.tensors.values(name, rows * runs, run)?,
             _ => self.b.tensors.matrix_values(name, rows, cols)?,
         };
-        let mut turned = try_filled("a matrix", values.len(), 0f32)?;
-        for (values, turned) in values.chunks_exact(cols).zip(turned.chunks_exact_mut(cols)) {
+        let mut transposed = try_filled("a matrix", values.len(), 0f32)?;
+        for (values, transposed) in values.chunks_exact(cols).zip(transposed.chunks_exact_mut(cols)) {
             for (i, value) in values.iter().enumerate() {
-                turned[i % patches * (cols / patches) + i / patches] = *value;
+                transposed[i % patches * (cols / patches) + i / patches] = *value;
             }
         }
-        self.project_made(x, name, &turned)
+        self.project_made(x, name, &transposed)
     }
 
     fn project_made(&mut self, x: TensorId, name: &str, values: &[f32]) -> Result<TensorId> {
