@@ -11,6 +11,8 @@ mod cpp;
 mod cuda;
 #[path = "generators/header.rs"]
 mod header;
+#[path = "generators/js.rs"]
+mod js;
 #[path = "generators/options.rs"]
 mod options;
 #[path = "generators/print.rs"]
@@ -142,6 +144,9 @@ fn main() {
         generated(&root, file, &write(&statuses), &out);
     }
     generated(&root, cpp::FILE, &cpp::cpp(&bound), &out);
+    for (file, write) in js::FILES {
+        generated(&root, file, &write(&bound), &out);
+    }
     let options = options::groups(&bound);
     for (file, write) in options::FILES {
         generated(&root, file, &write(&options), &out);

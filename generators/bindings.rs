@@ -53,7 +53,7 @@ pub struct Constant<'a> {
 pub struct Header<'a> {
     pub constants: Vec<Constant<'a>>,
     /// Structs without fields, which callers know by pointers alone.
-    handles: BTreeSet<&'a str>,
+    pub handles: BTreeSet<&'a str>,
     pub structs: Vec<(&'a str, &'a [Value])>,
     /// Comments of the structs.
     docs: Vec<(&'a str, &'a str)>,
@@ -111,8 +111,13 @@ impl<'a> Header<'a> {
     }
 
     /// Whether the value points to what callers know by pointers alone.
-    fn is_handle(&self, value: &Value) -> bool {
+    pub fn is_handle(&self, value: &Value) -> bool {
         self.handles.contains(value.base.as_str())
+    }
+
+    /// Names of the structs that callers know by pointers alone.
+    pub fn handles(&self) -> Vec<&'a str> {
+        self.handles.iter().copied().collect()
     }
 }
 

@@ -133,7 +133,7 @@ impl Signature {
 
     /// "out" for memory that is written: a pointer to what is neither const, nor a handle, nor what a callback is
     /// handed back. "new" for the place of a handle that the caller has to free.
-    fn direction(&self, i: usize, handles: &[&str]) -> &'static str {
+    pub fn direction(&self, i: usize, handles: &[&str]) -> &'static str {
         let value = &self.parameters[i];
         match (value.pointers, handles.contains(&value.base.as_str())) {
             (0, _) | (1, true) => "in",
@@ -145,7 +145,7 @@ impl Signature {
 
     /// The parameter that counts the elements of an array: the first number after arrays, or a number before an array
     /// whose name is a plural. A text without a count ends with a NUL; comments give the sizes of other memory.
-    fn count(&self, i: usize, handles: &[&str]) -> Option<&str> {
+    pub fn count(&self, i: usize, handles: &[&str]) -> Option<&str> {
         let value = &self.parameters[i];
         let is_handle = handles.contains(&value.base.as_str()) && (value.pointers == 1 || !value.is_const());
         if value.pointers == 0 || value.is_user() || is_handle {

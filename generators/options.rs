@@ -21,10 +21,8 @@ use super::header::Value;
 type Writer = fn(&[Group]) -> String;
 
 /// Paths of the generated files, below the root.
-pub const FILES: [(&str, Writer); 9] = [
+pub const FILES: [(&str, Writer); 7] = [
     ("bindings/python/realizar/_options.py", python::python),
-    ("bindings/js/src/options.c", js::js_c),
-    ("bindings/js/src/options.h", js::js_h),
     ("bindings/js/options.js", js::js),
     ("bindings/js/options.d.ts", js::js_types),
     ("bindings/java/realizar/SamplingOptions.java", java::java),
@@ -60,7 +58,7 @@ const DERIVED: [(&str, &str); 8] = [
 ];
 
 /// Fields whose values are names: the ends of constants that begin so.
-const CHOICES: [(&str, &str); 6] = [
+pub const CHOICES: [(&str, &str); 6] = [
     ("quantize", TYPES),
     ("k_type", CACHE_TYPES),
     ("v_type", CACHE_TYPES),
@@ -88,7 +86,7 @@ pub const FLAGS: [(&str, &str); 4] = [
 const SIGNED: [&str; 2] = ["presence_penalty", "frequency_penalty"];
 
 /// Options that JavaScript has no result for: times of steps, and probabilities of texts outside of conversations.
-const NOT_IN_JS: [(&str, &str); 2] = [("rz_model_params", "profile"), ("rz_job_params", "logprobs")];
+pub const NOT_IN_JS: [(&str, &str); 2] = [("rz_model_params", "profile"), ("rz_job_params", "logprobs")];
 
 /// Comments in place of the header's, whose terms are those of C; of a field of all structs or of `STRUCT.FIELD`.
 const DOCS: [(&str, &str); 28] = [

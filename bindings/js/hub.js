@@ -35,7 +35,7 @@ const sizeOf = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(1)} GB` : `${(n / 1e6).to
 /** Parses a model's name and, given a listing in JSON, chooses its files. `isCached`: the listing is of files in the
  * cache. */
 const choose = (model, listing, free = 0, isCached = false) =>
-  JSON.parse(native.hubChoose(model, listing, Math.min(free, Number.MAX_SAFE_INTEGER), isCached));
+  JSON.parse(native.hubChoose(model, listing, Math.min(free, Number.MAX_SAFE_INTEGER), { isCached }));
 
 /** The proxy that the environment names for an address. */
 function proxyOf({ protocol, hostname, port }) {

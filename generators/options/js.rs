@@ -1,57 +1,6 @@
-//! The options in JavaScript: tables of the addon and types of TypeScript.
+//! The options in JavaScript: their names and types of TypeScript.
 
 use super::{Group, Kind, camel, choice_groups, literal, wrapped};
-
-pub fn js_c(groups: &[Group]) -> String {
-    let mut text = "/* The options of structs of realizar.h. The build writes this file: make header. */\n\n#include \
-        \"internal.h\"\n"
-        .to_owned();
-    for begin in choice_groups() {
-        text += &format!("\nconst choice {begin}NAMES[] = {{\n");
-        for (name, constant) in groups[0].choices(begin) {
-            text += &format!("    {{\"{}\", {constant}}},\n", js_choice(begin, &name));
-        }
-        text += "    {NULL, 0},\n};\n";
-    }
-    for group in groups {
-        let structure = group.structure;
-        text += &format!("\nvoid set_{structure}(task *t, napi_value options, {structure} *params) {{\n");
-        text += "    params->struct_size = sizeof *params;\n";
-        for setting in group.of_js() {
-            let name = &setting.name;
-            text += &match setting.kind {
-                Kind::Whole if setting.value.base == "int32_t" => {
-                    format!("    params->{name} = int_member(t, options, \"{name}\");\n")
-                }
-                Kind::Whole if setting.value.base == "uint32_t" => format!("    U32(t, options, params, {name});\n"),
-                Kind::Whole => format!("    U64(t, options, params, {name});\n"),
-                Kind::OrNone => format!("    params->{name} = or_none_member(t, options, \"{name}\");\n"),
-                Kind::Real => format!("    F32(t, options, params, {name});\n"),
-                Kind::Choice(begin) => {
-                    format!("    params->{name} = choice_member(t, options, \"{name}\", {begin}NAMES);\n")
-                }
-                Kind::Flag(constant) => {
-                    format!("    if (bool_member(t, options, \"{name}\")) params->flags |= {constant};\n")
-                }
-                Kind::Sequences | Kind::Biases | Kind::Choices(_) => continue,
-            };
-        }
-        text += "}\n";
-    }
-    text
-}
-
-pub fn js_h(groups: &[Group]) -> String {
-    let mut text = "/* The options of structs of realizar.h. The build writes this file: make header. */\n".to_owned();
-    for begin in choice_groups() {
-        text += &format!("extern const choice {begin}NAMES[];\n");
-    }
-    for group in groups {
-        let structure = group.structure;
-        text += &format!("void set_{structure}(task *t, napi_value options, {structure} *params);\n");
-    }
-    text
-}
 
 /// The names of filters are those of options.
 fn js_choice(begin: &str, name: &str) -> String {

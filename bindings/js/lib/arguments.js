@@ -14,7 +14,7 @@ const CONVERSATION = ["system", "messages", ...MEMBERS, "overflow", "cache", "st
 const GENERATE = [...known.job, "sampling", "grammar", "stops", "draft", "signal"];
 const REPLY = [...new Set([...GENERATE, ...known.reply, ...MEMBERS])];
 const READ = [...MEMBERS, "reasoning", "priority", "signal"];
-const GRAMMAR = ["jsonSchema", "json", "regex", "lark", "gbnf", "choices", "tools", "whitespace"];
+const GRAMMAR = ["jsonSchema", "regex", "lark", "gbnf", "json", "choices", "tools", "whitespace"];
 
 /** A copy of the options, or {} if there are none. Throws unless they are an object with known names only. */
 function check(options, names, what = "options") {

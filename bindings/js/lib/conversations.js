@@ -4,13 +4,16 @@
 const known = require("../options.js");
 const { CONVERSATION, GENERATE, READ, REPLY, check, idsOf } = require("./arguments.js");
 const { failed, located, native, wrong } = require("./errors.js");
-const { Handle, handleOf, isA, made, nativeOf, newFlag, own, reasonOf, whileOpen } = require("./handles.js");
-const { adaptersOf, opened } = require("./loading.js");
-const { MEDIA_TOKEN, Media } = require("./media.js");
+const { Handle, bytesOf, handleOf, isA, nativeOf, newFlag, own, reasonOf, whileOpen } = require("./handles.js");
+const { adaptersOf, bytesOfCache, opened } = require("./loading.js");
+const { MEDIA_TOKEN, medium } = require("./media.js");
 const { grammarOf, membersOf, messagesOf, numbered } = require("./messages.js");
 
 /** Microseconds of a slice of a prompt. Decode steps generate one token each. */
 const SLICE = 5_000;
+
+/** The status of a step of what has ended: RZ_DONE. */
+const DONE = 2;
 
 /** Options of a reply or a generation as the addon takes them. */
 function replyOptions({ draft, grammar, tools, toolChoice, parallelToolCalls, variables, sampling, ...rest }) {
@@ -22,7 +25,7 @@ function replyOptions({ draft, grammar, tools, toolChoice, parallelToolCalls, va
     draft: isModel ? "model" : draft,
     draftModel: isModel ? nativeOf(draft) : undefined,
     json: Object.values(members).some((value) => value !== undefined) ? numbered(members).json : undefined,
-    grammar: grammarOf(grammar),
+    ...grammarOf(grammar),
   };
 }
 
@@ -62,7 +65,7 @@ class Turn {
     turn.hasEnded = true;
     turn.error = error;
     if (turn.isIdle) turn.leave();
-    else native.fire(turn.cancel);
+    else native.cancelFire(turn.cancel);
   }
 }
 
@@ -73,15 +76,71 @@ function quietly(call) {
   } catch {}
 }
 
+/** The budget of a step: a slice for prompts, no limit for tokens, because a step ends with one then. */
+function budgetOf(steppers, info) {
+  for (const one of steppers) one.isDecoding ||= info(one.handle).state === "tokens";
+  return steppers.some(({ isDecoding }) => isDecoding) ? undefined : SLICE;
+}
+
+/** Steps replies in common. Resolves to {more, parts, error} of each. */
+async function stepped(replies) {
+  const budget = budgetOf(replies, native.conversationInfo);
+  const handles = replies.map(({ handle }) => handle);
+  const step = handles.length === 1 ? native.conversationStep(handles[0], budget) : native.conversationsStep(handles, budget);
+  const [result] = await Promise.allSettled([step]);
+  return Promise.all(handles.map((handle) => outcomeOf(handle, result.reason, handles.length === 1 ? result.value : undefined)));
+}
+
+/** What a step has made of one reply. `error`: of the step, which another reply may have had; `status`: of a step of
+ * this reply alone. */
+async function outcomeOf(handle, error, status) {
+  const parts = [];
+  let more = true;
+  try {
+    for (let part; (part = native.conversationNext(handle));)
+      parts.push({ kind: part.kind, text: part.out, call: part.index, unparsed: part.flags.includes("unparsed") });
+    if (status !== undefined) return { more: status !== DONE, parts };
+    const { state, end, stopped } = native.conversationInfo(handle);
+    more = state === "prompt" || state === "tokens";
+    // One reply that is asked to stop ends the step of all.
+    if (error?.code === "RZ_ERR_CANCELLED" || error?.code === "RZ_ERR_DEADLINE") error = undefined;
+    if (!error && (end === "failed" || stopped)) await native.conversationStep(handle, 0); // fails as it did before
+  } catch (thrown) {
+    error = thrown;
+  }
+  return { more, parts, error };
+}
+
+/** Makes a job with a grammar and a sampler of its own. */
+async function jobOf(session, model, { grammarKind, whitespace, grammar, sampling, ...options }) {
+  const made = [];
+  try {
+    if (grammarKind) made.push((grammar = await native.grammarNew(model, grammarKind, { whitespace }, grammar)));
+    const sampler = sampling && native.samplerNew(sampling);
+    if (sampler) made.push(sampler);
+    return await native.jobNew(session, { ...options, grammar, sampler });
+  } finally {
+    made.forEach(native.close); // the job keeps them
+  }
+}
+
+/** Steps a job. Resolves to {more, text}. Text that came before a failure is first: the next step fails again. */
+async function jobStepped(job) {
+  const [{ value, reason }] = await Promise.allSettled([native.jobStep(job.handle, budgetOf([job], native.jobInfo))]);
+  const text = native.jobText(job.handle);
+  if (reason && !text) throw reason;
+  return { more: value !== DONE, text };
+}
+
 /** Steps the replies of one model: one thread makes the requested steps as a batch. */
 class Steps {
   #waiting = [];
   #isRunning = false;
 
-  /** Steps a reply. Resolves to {more, parts, error}. */
-  step(handle) {
+  /** Steps a reply, {handle, isDecoding}. Resolves to {more, parts, error}. */
+  step(reply) {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ handle, resolve, reject });
+      this.#waiting.push({ reply, resolve, reject });
       if (!this.#isRunning) void this.#run();
     });
   }
@@ -94,15 +153,12 @@ class Steps {
       // All of them, because a prompt that was paused goes on only with those that took part in it.
       const taken = this.#waiting.splice(0);
       try {
-        const made = await native.step(
-          taken.map((one) => one.handle),
-          SLICE,
-        );
+        const made = await stepped(taken.map(({ reply }) => reply));
         taken.forEach((one, i) => one.resolve(made[i]));
       } catch (error) {
         // Where one is closed the others go on.
-        const alone = async ({ handle }) =>
-          taken.length === 1 ? Promise.reject(error) : (await native.step([handle], SLICE))[0];
+        const alone = async ({ reply }) =>
+          taken.length === 1 ? Promise.reject(error) : (await stepped([reply]))[0];
         for (const one of taken) await alone(one).then(one.resolve, one.reject);
       }
     }
@@ -123,106 +179,108 @@ class Conversation extends Handle {
   #turn = new Turn();
   #row = 1;
 
-  /** `handle`: the native object of a conversation that exists already. */
-  constructor(model, given = {}, handle) {
+  /** `handle`: the native object of a conversation that exists already; `weight`: bytes that it keeps. */
+  constructor(model, given = {}, handle, weight) {
     super();
     const { system, messages, tools, toolChoice, parallelToolCalls, variables, ...options } = check(given, CONVERSATION);
     this.model = model;
-    if (handle) return void own(this, "conversation", handle, model);
     const pointer = handleOf(model, "model");
+    const bytes = weight ?? bytesOfCache(model, options.cache);
+    if (handle) return void own(this, "conversation", handle, model, bytes);
     if (system !== undefined && system !== null && typeof system !== "string") throw wrong(system, "system", "a string");
     const first = typeof system === "string" ? [{ role: "system", content: system }] : [];
     const begun = [...first, ...messagesOf(messages ?? [])];
     const { json, media } = numbered(begun);
     const rest = { messages: media.length ? [] : begun, ...membersOf({ tools, toolChoice, parallelToolCalls, variables }) };
-    own(this, "conversation", native.conversation(pointer, { ...opened(model, options), json: numbered(rest).json }), model);
-    if (media.length) native.add(nativeOf(this), json, media); // media come with messages that are added
+    own(this, "conversation", native.conversationNew(pointer, { ...opened(options), json: numbered(rest).json }), model, bytes);
+    if (media.length) native.conversationAdd(nativeOf(this), json, media); // media come with messages that are added
   }
 
   /** Reads the conversation that `save` has written. */
   static async load(model, bytes, options = {}) {
     const known = check(options, ["cache", "store"]);
-    const handle = await native.restoreConversation(handleOf(model, "model"), bytes, opened(model, known));
-    return new Conversation(model, {}, handle);
+    const handle = await native.conversationLoad(handleOf(model, "model"), opened(known), bytes);
+    return new Conversation(model, known, handle);
   }
 
   /** Appends a text of a role, a message, or a list of them, whose content may have parts with media: {type: "image",
    * media}. Computes nothing. */
   add(messages, role = "user") {
     this.#turn.check("conversation");
-    if (typeof messages === "string") return native.addText(nativeOf(this), role, messages);
+    if (typeof messages === "string") return native.conversationAddText(nativeOf(this), role, messages);
     if (!Array.isArray(messages) && (typeof messages !== "object" || messages === null))
       throw wrong(messages, "messages", "a string, a message or an array of messages");
     const { json, media } = numbered(Array.isArray(messages) ? messagesOf(messages) : messages);
-    native.add(nativeOf(this), json, media);
+    native.conversationAdd(nativeOf(this), json, media);
   }
 
   /** The media of the messages, by the numbers in their parts. */
   get media() {
-    return Array.from({ length: this.info.nMedia }, (_, i) => made(Media, "media", native.mediaOf(nativeOf(this), i)));
+    return Array.from({ length: this.info.nMedia }, (_, i) => medium(native.conversationMedia(nativeOf(this), i)));
   }
 
   /** The messages from number `first` on. An unfinished reply is not among them. */
   messages(first = 0) {
-    return JSON.parse(native.messages(nativeOf(this), first));
+    return JSON.parse(native.conversationJson(nativeOf(this), first));
   }
 
   /** Removes the messages after the first `count`. */
   rewind(count) {
     this.#turn.check("conversation");
-    native.rewind(nativeOf(this), count);
+    native.conversationRewind(nativeOf(this), count);
   }
 
   /** Frees the KV cache and keeps the messages. The next reply computes the KV cache again. */
   release() {
     this.#turn.check("conversation");
-    native.release(nativeOf(this));
+    native.conversationRelease(nativeOf(this));
   }
 
   /** Sets the context length in tokens; 0: the model's, at most 8192. The next reply computes the KV cache
    * again. */
   setCapacity(tokens) {
     this.#turn.check("conversation");
-    native.setCapacity(nativeOf(this), tokens);
+    native.conversationCapacitySet(nativeOf(this), tokens);
   }
 
   /** Sets what later replies do if messages exceed the context: "fail" or "forget". */
   setOverflow(overflow) {
     this.#turn.check("conversation");
-    native.setOverflow(nativeOf(this), overflow);
+    native.conversationOverflowSet(nativeOf(this), overflow);
   }
 
   /** Sets the LoRA adapters of later replies. The next reply computes the KV cache again. */
   setAdapters(adapters) {
     this.#turn.check("conversation");
-    native.setAdapters(nativeOf(this), adaptersOf(adapters));
+    const given = adaptersOf(adapters);
+    native.conversationAdaptersSet(nativeOf(this), given.adapters, given.scales);
   }
 
   /** Sets the store of later replies; null: none. */
   setStore(store) {
     this.#turn.check("conversation");
-    native.setStore(nativeOf(this), store === undefined || store === null ? undefined : handleOf(store, "store"));
+    native.conversationStoreSet(nativeOf(this), store === undefined || store === null ? undefined : handleOf(store, "store"));
   }
 
   /** A second conversation with the same messages, which shares their KV cache (copy-on-write). */
   fork() {
     this.#turn.check("conversation");
-    return new Conversation(this.model, {}, native.fork(nativeOf(this)));
+    return new Conversation(this.model, {}, native.conversationFork(nativeOf(this)), bytesOf(this));
   }
 
   /** A Uint8Array of the conversation and its KV cache. */
   async save() {
     this.#turn.check("conversation");
-    return native.save(nativeOf(this));
+    return native.conversationSave(nativeOf(this));
   }
 
   get info() {
-    return native.info(nativeOf(this));
+    return native.conversationInfo(nativeOf(this));
   }
 
   /** The tokens of the content since the last call with their log probabilities, of a reply with `logprobs`. */
   logprobs() {
-    const { tokens, logprobs } = native.logprobs(nativeOf(this));
+    const { tokens, logprobs } = native.conversationLogprobs(nativeOf(this));
     const entries = Array.from(tokens, (token, i) => ({ token, logprob: logprobs[i] }));
     const rows = [];
     for (let at = 0; at < entries.length; at += this.#row) {
@@ -249,17 +307,17 @@ class Conversation extends Handle {
   async read(given = {}) {
     const { signal, ...options } = check(given, READ);
     const turn = this.#turn.take("conversation", signal, this);
-    for await (const part of this.#parts(turn, signal, options, native.read)) void part; // there are none
+    for await (const part of this.#parts(turn, signal, options, native.conversationRead)) void part; // there are none
   }
 
-  async *#parts(turn, signal, options, begin = native.reply) {
-    const handle = nativeOf(this);
+  async *#parts(turn, signal, options, begin = native.conversationReply) {
+    const handle = nativeOf(this), reply = { handle, isDecoding: false };
     try {
-      await begin(handle, replyOptions(options), turn.cancel);
-      turn.cleanUp = () => quietly(() => native.add(handle, "[]"));
+      await begin(handle, { ...replyOptions(options), cancel: turn.cancel });
+      turn.cleanUp = () => quietly(() => native.conversationAdd(handle, "[]"));
       this.#row = Math.min(options.logprobs ?? 0, this.model.info.vocabSize) + 1;
       while (turn.cleanUp && !turn.hasEnded) {
-        const step = await stepsOf(this.model).step(handle);
+        const step = await stepsOf(this.model).step(reply);
         if (!step.more) turn.cleanUp = undefined;
         for (const [i, part] of step.parts.entries()) {
           if (turn.hasEnded) break;
@@ -288,9 +346,9 @@ class Conversation extends Handle {
     const handle = nativeOf(this);
     let count;
     try {
-      native.add(handle, "[]");
+      native.conversationAdd(handle, "[]");
       count = this.info.nMessages;
-      native.addText(handle, "user", text);
+      native.conversationAddText(handle, "user", text);
     } catch (error) {
       turn.leave();
       throw error;
@@ -300,56 +358,64 @@ class Conversation extends Handle {
         if (part.kind === "content" && part.text) yield part.text;
       }
     } catch (error) {
-      if (!signal?.aborted) quietly(() => native.rewind(handle, count));
+      if (!signal?.aborted) quietly(() => native.conversationRewind(handle, count));
       throw error;
     }
   }
+}
+
+/** The native handle of an empty session. */
+function newSession(model, options) {
+  const { cache, adapters, scales } = opened(options);
+  const handle = native.cacheNew(handleOf(model, "model"), cache);
+  if (adapters.length) native.cacheAdaptersSet(handle, adapters, scales);
+  return handle;
 }
 
 /** The tokens of a text with their KV cache, for texts that are no conversations. */
 class Session extends Handle {
   #turn = new Turn();
 
-  constructor(model, options = {}, handle) {
+  constructor(model, options = {}, handle, bytes) {
     super();
     const known = check(options, ["cache", "adapters"]);
     this.model = model;
-    own(this, "session", handle ?? native.session(handleOf(model, "model"), opened(model, known)), model);
+    own(this, "session", handle ?? newSession(model, known), model, bytes ?? bytesOfCache(model, known.cache));
   }
 
   /** Reads the session that `save` has written. */
   static async load(model, bytes, options = {}) {
     const known = check(options, ["cache"]);
-    return new Session(model, {}, await native.restoreSession(handleOf(model, "model"), bytes, opened(model, known)));
+    return new Session(model, known, await native.cacheLoad(handleOf(model, "model"), opened(known).cache, bytes));
   }
 
   get length() {
-    return native.info(nativeOf(this)).len;
+    return native.cacheLen(nativeOf(this));
   }
 
   get capacity() {
-    return native.info(nativeOf(this)).capacity;
+    return native.cacheCapacity(nativeOf(this));
   }
 
   /** The tokens of the session. */
   get tokens() {
-    return native.tokens(nativeOf(this));
+    return native.cacheTokens(nativeOf(this));
   }
 
   /** Keeps the first `length` tokens and removes the others. */
   truncate(length) {
     this.#turn.check("session");
-    native.truncate(nativeOf(this), length);
+    native.cacheTruncate(nativeOf(this), length);
   }
 
   fork() {
     this.#turn.check("session");
-    return new Session(this.model, {}, native.fork(nativeOf(this)));
+    return new Session(this.model, {}, native.cacheFork(nativeOf(this)), bytesOf(this));
   }
 
   async save() {
     this.#turn.check("session");
-    return native.save(nativeOf(this));
+    return native.cacheSave(nativeOf(this));
   }
 
   /** Continues a text, tokens or a prompt, piece by piece. Leading tokens that the KV cache holds already are not
@@ -362,24 +428,20 @@ class Session extends Handle {
       const media = isA(prompt, "prompt") ? nativeOf(prompt) : undefined;
       if (typeof prompt === "string") prompt = this.model.tokenize(prompt);
       const tokens = media ? prompt.tokens : idsOf(prompt);
-      let kept = media ? native.matchPrompt(handle, media) : native.match(handle, tokens);
+      let kept = media ? native.cacheMatchPrompt(handle, media) : native.cacheMatch(handle, tokens);
       // The last token of a prompt is always computed, because the answer starts from its logits; rows at its end are
       // as a whole, because they may see each other.
       if (kept === tokens.length) {
         kept = Math.max(kept - 1, 0);
         while (kept && tokens[kept] === MEDIA_TOKEN) kept--;
       }
-      native.truncate(handle, kept);
-      const job = await native.job(
-        handle,
-        nativeOf(this.model),
-        media ? undefined : tokens.subarray(kept),
-        { ...replyOptions(options), prompt: media, promptFirst: media ? kept : 0 },
-        turn.cancel,
-      );
+      native.cacheTruncate(handle, kept);
+      const given = media ? { prompt: media, promptFirst: kept } : { tokens: tokens.subarray(kept) };
+      const job = await jobOf(handle, nativeOf(this.model), { ...replyOptions(options), ...given, cancel: turn.cancel });
+      const stepper = { handle: job, isDecoding: false };
       turn.cleanUp = () => native.close(job);
       for (let more = true; more && !turn.hasEnded;) {
-        const step = await native.jobStep(job, SLICE);
+        const step = await jobStepped(stepper);
         more = step.more;
         if (step.text && !turn.hasEnded) {
           turn.isIdle = true;

@@ -8,14 +8,18 @@ const { functionOf } = require("./arguments.js");
  * of calls under way. */
 const records = new WeakMap();
 
-/** Makes an object stand for a native handle. `owner`: the object that it was made of, which closes it too. */
-function own(object, kind, handle, owner) {
-  records.set(object, { handle, kind, owner, isClosed: false, ends: new Set() });
+/** Makes an object stand for a native handle. `owner`: the object that it was made of, which closes it too. `bytes`:
+ * memory that the handle keeps, for the garbage collector. */
+function own(object, kind, handle, owner, bytes = 0) {
+  records.set(object, { handle, kind, owner, bytes, isClosed: false, ends: new Set() });
+  if (bytes) native.weigh(handle, bytes);
   return object;
 }
 
+const bytesOf = (object) => records.get(object).bytes;
+
 /** An object of a class, past the constructor. */
-const made = (type, kind, handle, owner) => own(Object.create(type.prototype), kind, handle, owner);
+const made = (type, kind, ...rest) => own(Object.create(type.prototype), kind, ...rest);
 
 const isA = (object, kind) => records.get(object)?.kind === kind;
 
@@ -86,8 +90,8 @@ process.once("exit", () => native.fireAll());
 function newFlag(signal, object) {
   if (signal !== undefined && signal !== null && !(signal instanceof AbortSignal)) throw wrong(signal, "signal", "an AbortSignal");
   signal?.throwIfAborted();
-  const cancel = native.cancel();
-  const fire = () => native.fire(cancel);
+  const cancel = native.cancelNew();
+  const fire = () => native.cancelFire(cancel);
   signal?.addEventListener("abort", fire, { once: true });
   const flag = { cancel, closed: undefined, release: undefined };
   const forget = object && whileOpen(object, (error) => {
@@ -127,7 +131,7 @@ async function watched({ signal, progress }, object, work) {
         if (total) progress(done, total);
       } catch (error) {
         failed ??= { error };
-        native.fire(cancel);
+        native.cancelFire(cancel);
       }
     };
     const timer = progress && setInterval(tell, 50);
@@ -151,4 +155,4 @@ function reasonOf(signal, error) {
   return signal?.aborted && error?.code === "RZ_ERR_CANCELLED" ? signal.reason : error;
 }
 
-module.exports = { Handle, cancellable, handleOf, isA, made, nativeOf, newFlag, own, reasonOf, watched, whileOpen };
+module.exports = { Handle, bytesOf, cancellable, handleOf, isA, made, nativeOf, newFlag, own, reasonOf, watched, whileOpen };

@@ -9,7 +9,7 @@ const { handleOf } = require("./handles.js");
 
 /** Devices that models can be loaded to, and those that cannot be used, with the reason. */
 function devices() {
-  return native.devices();
+  return Array.from({ length: native.deviceCount() }, (_, i) => native.deviceInfo(i + 1));
 }
 
 const isOfHub = (name) => typeof name === "string" && name.startsWith("hf:");
@@ -31,9 +31,10 @@ async function fetchModel(model, options = {}) {
 
 /** The memory, in bytes, that a load and `sessions` sessions will take. Reads no weights. */
 function plan(source, options = {}) {
-  const { sessions = 1, cache, ...load } = check(options, [...LOAD, "sessions", "cache"]);
+  const { sessions = 1, cache, threads, memoryLimit, ...load } = check(options, [...LOAD, "sessions", "cache"]);
   checkSource(source, "source");
-  return native.plan(source, { ...load, ...check(cache, known.cache, "cache"), sessions });
+  const [path, bytes] = typeof source === "string" ? [source] : [undefined, source];
+  return native.modelPlan(path, bytes, load, check(cache, known.cache, "cache"), sessions);
 }
 
 /** Throws unless a source of a model or an encoder is a path or bytes. */
@@ -42,18 +43,21 @@ function checkSource(source, name) {
   throw wrong(source, name, 'a string, which is a path or "hf:owner/name", or the bytes of a file, a Uint8Array');
 }
 
-/** Options of a KV cache as the addon takes them, with its bytes for the garbage collector. */
-function opened(model, { cache, adapters, store, ...rest }) {
-  cache = check(cache, known.cache, "cache");
-  const info = model.info;
-  const capacity = cache.capacity || Math.min(info.contextLength, 8192);
+/** Options of a conversation or a session as the addon takes them. */
+function opened({ cache, adapters, store, ...rest }) {
   return {
     ...rest,
-    ...cache,
-    bytes: Math.min(4 * info.nLayers * info.nKvHeads * info.headDim * capacity, Number.MAX_SAFE_INTEGER) || 0,
+    cache: check(cache, known.cache, "cache"),
     ...adaptersOf(adapters),
     store: store === undefined || store === null ? undefined : handleOf(store, "store"),
   };
+}
+
+/** Bytes of a KV cache with these options, about. */
+function bytesOfCache(model, cache) {
+  const { nLayers, nKvHeads, headDim, contextLength } = model.info;
+  const capacity = cache?.capacity || Math.min(contextLength, 8192);
+  return Math.min(4 * nLayers * nKvHeads * headDim * capacity, Number.MAX_SAFE_INTEGER) || 0;
 }
 
 /** Adapters, or pairs of an adapter and its scale, as the addon takes them. */
@@ -61,8 +65,11 @@ function adaptersOf(adapters) {
   const pairs = arrayOf(adapters ?? [], "adapters", "adapters").map((adapter) => (Array.isArray(adapter) ? adapter : [adapter, 1]));
   return {
     adapters: pairs.map(([adapter], i) => handleOf(adapter, "adapter", `adapters[${i}]`)),
-    scales: pairs.map(([, scale = 1]) => scale),
+    scales: pairs.map(([, scale = 1], i) => {
+      if (typeof scale !== "number" || Number.isNaN(scale)) throw wrong(scale, `the scale of adapters[${i}]`, "a number");
+      return scale;
+    }),
   };
 }
 
-module.exports = { adaptersOf, checkSource, devices, fetchModel, isOfHub, opened, plan };
+module.exports = { adaptersOf, bytesOfCache, checkSource, devices, fetchModel, isOfHub, opened, plan };

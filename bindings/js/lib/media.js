@@ -8,6 +8,9 @@ const { Handle, handleOf, isA, made, nativeOf, own, watched } = require("./handl
 const { checkSource, fetchModel, isOfHub } = require("./loading.js");
 const { membersOf, messagesOf, numbered } = require("./messages.js");
 
+/** The status of a step after which more is to be computed: RZ_AGAIN. */
+const AGAIN = 1;
+
 /** The times of frames in seconds. */
 function secondsOf(times) {
   if (times === null || typeof times !== "object" || !Number.isInteger(times.length)) throw wrong(times, "times", "an array of numbers");
@@ -30,7 +33,10 @@ class Encoder extends Handle {
     const { signal, progress, ...options } = check(given, [...ENCODER, ...WATCHED]);
     const handle = handleOf(model, "model");
     if (isOfHub(file)) file = await fetchModel(hub.choose(file).encoder, { signal, progress });
-    return watched({ signal, progress }, model, async (cancel) => made(Encoder, "encoder", await native.encoder(handle, file, options, cancel), model));
+    return watched({ signal, progress }, model, async (cancel) => {
+      const load = typeof file === "string" ? native.encoderLoad : native.encoderLoadFrom;
+      return made(Encoder, "encoder", await load(handle, file, { ...options, cancel }), model);
+    });
   }
 
   /** The memory, in bytes, that an encoder will take. Reads no weights. */
@@ -39,23 +45,24 @@ class Encoder extends Handle {
     const options = check(given, ENCODER);
     const handle = handleOf(model, "model");
     if (isOfHub(file)) file = await fetchModel(hub.choose(file).encoder);
-    return native.encoderPlan(handle, file, options);
+    const [path, bytes] = typeof file === "string" ? [file] : [undefined, file];
+    return native.encoderPlan(handle, path, bytes, options);
   }
 
   get info() {
-    return native.info(nativeOf(this));
+    const info = native.encoderInfo(nativeOf(this));
+    return { ...info, hears: info.kinds.includes("audio") };
   }
 
   /** Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file, or from pixels, {data, width, height,
    * format, stride}, such as an ImageData. */
   async encode(image, given = {}) {
     const { signal, progress, ...options } = check(given, [...MEDIA, ...WATCHED]);
-    const isFile = ArrayBuffer.isView(image);
+    const handle = nativeOf(this), isFile = ArrayBuffer.isView(image);
     const bytes = isFile ? bytesOf(image) : bytesOf(image?.data, image && typeof image === "object" ? "image.data" : "image", "the bytes of a file, or {data, width, height} with a typed array");
     const { width, height, stride, format = "rgba8" } = image;
-    const pixels = isFile ? undefined : { width, height, stride, format };
-    return watched({ signal, progress }, this, async (cancel) =>
-      made(Media, "media", await native.encode(nativeOf(this), bytes, pixels, options, cancel)),
+    return encoded(this, { signal, progress }, options, (params) =>
+      isFile ? native.mediaFromImage(handle, bytes, params) : native.mediaFromPixels(handle, { width, height, stride, format, data: bytes }, params),
     );
   }
 
@@ -64,28 +71,38 @@ class Encoder extends Handle {
   async encodeVideo(frames, times, given = {}) {
     const { signal, progress, ...options } = check(given, [...MEDIA, ...WATCHED]);
     const { width, height, format = "rgba8" } = frames ?? {};
-    const bytes = bytesOf(frames?.data, "frames.data"), seconds = bytesOf(secondsOf(times));
-    return watched({ signal, progress }, this, async (cancel) =>
-      made(Media, "media", await native.encodeVideo(nativeOf(this), bytes, seconds, { width, height, format }, options, cancel)),
-    );
+    const handle = nativeOf(this), bytes = bytesOf(frames?.data, "frames.data"), seconds = secondsOf(times);
+    const size = width * height * ({ rgb8: 3, gray8: 1 }[format] ?? 4);
+    if (Number.isInteger(size) && bytes.length !== size * seconds.length)
+      throw invalid(`${bytes.length} bytes are no ${seconds.length} frames of ${width} x ${height}`);
+    const each = Array.from(seconds, (_, i) => ({ width, height, format, data: bytes.subarray(i * size, (i + 1) * size) }));
+    return encoded(this, { signal, progress }, options, (params) => native.mediaFromFrames(handle, each, seconds, params));
   }
 
   /** Encodes sound from the bytes of a WAV, MP3, FLAC or Ogg file, or from samples, a Float32Array. Samples of several
    * `channels` are interleaved; `rate` is samples per second of each channel. */
   async encodeSound(sound, given = {}) {
-    const { signal, progress, channels = 1, ...others } = check(given, ["channels", "rate", "maxRows", "inSteps", ...WATCHED]);
-    const bytes = bytesOf(sound, "sound", "the bytes of a file, or samples, a Float32Array"), options = { channels, ...others };
-    if (sound instanceof Float32Array !== Boolean(options.rate)) throw invalid(sound instanceof Float32Array ? "rate is absent; it must be given with samples" : "rate is given with a file; it must be absent");
-    return watched({ signal, progress }, this, async (cancel) =>
-      made(Media, "media", await native.encodeSound(nativeOf(this), bytes, options, cancel)),
+    const { signal, progress, channels = 1, rate, ...options } = check(given, ["channels", "rate", "maxRows", "inSteps", ...WATCHED]);
+    const handle = nativeOf(this), bytes = bytesOf(sound, "sound", "the bytes of a file, or samples, a Float32Array");
+    if (sound instanceof Float32Array !== Boolean(rate)) throw invalid(sound instanceof Float32Array ? "rate is absent; it must be given with samples" : "rate is given with a file; it must be absent");
+    return encoded(this, { signal, progress }, options, (params) =>
+      rate ? native.mediaFromSamples(handle, sound, channels, rate, params) : native.mediaFromAudio(handle, bytes, params),
     );
   }
 
   /** The info of an image of this size, without the image. For sound, `width` is the number of samples per channel at
    * the rate of the encoder. Time and hash are zero. */
   measure(width, height = 0, options = {}) {
-    return native.measure(nativeOf(this), width, height, check(options, MEDIA));
+    return native.mediaMeasure(nativeOf(this), width, height, check(options, MEDIA));
   }
+}
+
+/** A medium of a native handle. */
+const medium = (handle) => made(Media, "media", handle, undefined, native.mediaInfo(handle).bytes);
+
+/** Makes a medium. Steps, which come later, have neither a cancel nor progress. */
+function encoded(encoder, watch, options, make) {
+  return watched(watch, encoder, async (cancel) => medium(await make({ ...options, cancel: options.inSteps ? undefined : cancel })));
 }
 
 /** The encoded rows of an image, a video or a sound, which take the place of tokens in any number of prompts. */
@@ -99,21 +116,20 @@ class Media extends Handle {
     const { rowDim, kind = "image", columns = 0, lines = 0 } = check(options, ["rowDim", "kind", "columns", "lines"]);
     if (!(rows instanceof Float32Array)) throw wrong(rows, "rows", "a Float32Array");
     if (!Number.isInteger(rowDim) || rowDim < 1 || rowDim > 0xffffffff) throw wrong(rowDim, "rowDim", "a whole number from 1 to 4294967295");
-    const shape = { rowDim, kind, columns, lines };
-    return made(Media, "media", native.mediaOfRows(handleOf(model, "model"), bytesOf(rows, "rows"), shape));
+    return medium(native.mediaFromRows(handleOf(model, "model"), kind, rows, rowDim, columns, lines));
   }
 
   /** Reads the medium that `save` has written. No encoder is needed. */
   static async load(model, bytes) {
-    return made(Media, "media", await native.restoreMedia(handleOf(model, "model"), bytes));
+    return medium(await native.mediaLoad(handleOf(model, "model"), bytes));
   }
 
   async save() {
-    return native.save(nativeOf(this));
+    return native.mediaSave(nativeOf(this));
   }
 
   get info() {
-    return native.info(nativeOf(this));
+    return native.mediaInfo(nativeOf(this));
   }
 
   /** 32 bytes that are the same for the same pixels, options and encoder: a key for caches. */
@@ -126,12 +142,12 @@ class Media extends Handle {
   async step(milliseconds = Infinity) {
     if (typeof milliseconds !== "number" || Number.isNaN(milliseconds)) throw wrong(milliseconds, "milliseconds", "a number");
     const whole = Math.min(Math.ceil(milliseconds * 1000), Number.MAX_SAFE_INTEGER);
-    return native.stepMedia(nativeOf(this), Math.max(whole, 0));
+    return (await native.mediaStep(nativeOf(this), Math.max(whole, 0))) === AGAIN;
   }
 
   /** The rows one after the other, each of `info.rowDim` numbers. */
   rows() {
-    return native.rowsOf(nativeOf(this));
+    return native.mediaRows(nativeOf(this));
   }
 }
 
@@ -147,17 +163,17 @@ class Prompt extends Handle {
     const { bare = false } = check(options, ["bare"]);
     const handle = handleOf(model, "model");
     const taken = arrayOf(parts, "parts", "texts, tokens and media").map((part, i) => {
-      if (typeof part === "string") return model.tokenize(part, { special: i === 0 });
-      return isA(part, "media") ? nativeOf(part) : idsOf(part, `parts[${i}]`);
+      if (typeof part === "string") return { tokens: model.tokenize(part, { special: i === 0 }) };
+      return isA(part, "media") ? { media: nativeOf(part) } : { tokens: idsOf(part, `parts[${i}]`) };
     });
-    own(this, "prompt", native.prompt(handle, taken, { bare }));
+    own(this, "prompt", native.promptNew(handle, taken, { bare }));
   }
 
   /** A prompt of messages, up to where the reply begins. Their content may have parts with media: {type: "image",
    * media}. `rest`: tools and variables, as in a conversation. */
   static ofChat(model, messages, rest = {}) {
     const { json, media } = numbered({ messages: messagesOf(messages), ...membersOf(check(rest, MEMBERS)) });
-    return made(Prompt, "prompt", native.chatPrompt(handleOf(model, "model"), json, media));
+    return made(Prompt, "prompt", native.promptFromChat(handleOf(model, "model"), json, media));
   }
 
   get length() {
@@ -170,4 +186,4 @@ class Prompt extends Handle {
   }
 }
 
-module.exports = { Encoder, MEDIA_TOKEN, Media, Prompt };
+module.exports = { Encoder, MEDIA_TOKEN, Media, Prompt, medium };

@@ -53,15 +53,19 @@ function membersOf({ tools, toolChoice, parallelToolCalls, variables }) {
   };
 }
 
-/** A grammar as the addon takes it, a text for its kind, or undefined. */
+/** A grammar as the addon takes it: its kind, its text, and whether JSON may contain whitespace. */
 function grammarOf(grammar) {
-  if (grammar === undefined || grammar === null) return undefined;
-  const given = check(grammar, GRAMMAR, "grammar");
-  return Object.fromEntries(Object.entries(given).map(([kind, value]) => [kind, grammarText(kind, value)]));
+  if (grammar === undefined || grammar === null) return {};
+  const { whitespace, ...given } = check(grammar, GRAMMAR, "grammar");
+  const texts = Object.entries(given).map(([kind, value]) => [kind, grammarText(kind, value)]);
+  const kinds = texts.filter(([, text]) => text !== undefined && text !== null);
+  if (kinds.length > 1) throw invalid("grammar is of several kinds; it must be of one");
+  if (!kinds.length) throw invalid(`grammar is of no kind; it must be of one of ${GRAMMAR.slice(0, -1).join(", ")}`);
+  return { grammarKind: kinds[0][0], grammar: kinds[0][1], whitespace };
 }
 
 function grammarText(kind, value) {
-  if (kind === "whitespace" || value === undefined || value === null) return value;
+  if (value === undefined || value === null) return value;
   if (kind === "json") return value === true ? "" : refuse(value, "grammar.json", "true");
   if (kind === "choices") arrayOf(value, "grammar.choices", "strings").forEach((one, i) => typeof one === "string" || refuse(one, `grammar.choices[${i}]`, "a string"));
   const isText = typeof value === "string" && kind !== "choices";

@@ -11,6 +11,37 @@ const { Prompt } = require("./media.js");
 /** Texts that are embedded in one slice. */
 const TEXTS = 16;
 
+/** Loads a model, with threads of its own if their number or a ceiling on memory is given. */
+async function loaded(source, { threads, memoryLimit, ...options }) {
+  const isOwn = [threads, memoryLimit].some((value) => value !== undefined && value !== null && value !== 0);
+  const runtime = isOwn ? native.runtimeNew({ threads, memoryLimit }) : undefined;
+  try {
+    return await native[typeof source === "string" ? "modelLoad" : "modelLoadFrom"](source, { ...options, runtime });
+  } finally {
+    if (runtime) native.close(runtime); // the model keeps its threads
+  }
+}
+
+/** The vectors of some texts, lists of tokens and prompts. */
+async function embedded(model, texts, options, cancel) {
+  const handle = nativeOf(model);
+  let lengths, floats;
+  if (texts.some((text) => isA(text, "prompt"))) {
+    const prompts = texts.map((text) => nativeOf(isA(text, "prompt") ? text : new Prompt(model, [text])));
+    lengths = prompts.map((prompt) => native.promptLen(prompt));
+    floats = await native.embedPrompts(handle, options, prompts, cancel);
+  } else {
+    const tokens = texts.map((text, i) => (typeof text === "string" ? native.tokenizeLater(handle, text, { special: true }) : text));
+    const lists = await Promise.all(tokens);
+    lengths = lists.map((list) => list?.length);
+    floats = await native.embed(handle, options, lists, cancel);
+  }
+  const isEach = options.pooling === "none";
+  const width = floats.length / (isEach ? lengths.reduce((sum, length) => sum + length, 0) : texts.length);
+  let end = 0;
+  return lengths.map((length) => floats.slice(end, (end += width * (isEach ? length : 1))));
+}
+
 /** A loaded model. Any number of calls and conversations may use it at once. */
 class Model extends Handle {
   constructor() {
@@ -23,21 +54,24 @@ class Model extends Handle {
     checkSource(source, "source");
     const { signal, progress, ...options } = check(given, [...LOAD, ...WATCHED]);
     if (isOfHub(source)) source = await fetchModel(source, { signal, progress });
-    return watched({ signal, progress }, undefined, async (cancel) => made(Model, "model", await native.load(source, options, cancel)));
+    return watched({ signal, progress }, undefined, async (cancel) => made(Model, "model", await loaded(source, { ...options, cancel })));
   }
 
   get info() {
-    return native.info(nativeOf(this));
+    const handle = nativeOf(this);
+    const { nDevices, ...info } = native.modelInfo(handle);
+    return { ...info, devices: Array.from({ length: nDevices }, (_, i) => native.modelDevice(handle, i)) };
   }
 
   /** A value of the metadata as text. */
   meta(key) {
-    return native.meta(nativeOf(this), key);
+    return native.modelMeta(nativeOf(this), key);
   }
 
   /** The sampling that the authors of the model advise, or undefined. */
   get advisedSampling() {
-    return native.advised(nativeOf(this));
+    const { advised, ...sampling } = native.modelSampling(nativeOf(this));
+    return advised.length ? Object.fromEntries(advised.map((name) => [name, sampling[name]])) : undefined;
   }
 
   /** The tokens of a text. `special`: adds the tokens that begin and end a text. `parse`: names of control tokens in
@@ -60,9 +94,7 @@ class Model extends Handle {
       const vectors = [];
       for (let at = 0; at < texts.length; at += TEXTS) {
         const slice = texts.slice(at, at + TEXTS);
-        const asPrompt = (text) => nativeOf(isA(text, "prompt") ? text : new Prompt(this, [text]));
-        const prompts = slice.some((text) => isA(text, "prompt")) ? slice.map(asPrompt) : undefined;
-        vectors.push(...(await native.embed(nativeOf(this), prompts ? [] : slice, options, cancel, prompts)));
+        vectors.push(...(await embedded(this, slice, options, cancel)));
       }
       return vectors;
     });
@@ -70,7 +102,7 @@ class Model extends Handle {
 
   /** Loads a LoRA adapter of this model. */
   async adapter(file) {
-    return made(Adapter, "adapter", await native.adapter(nativeOf(this), file), this);
+    return made(Adapter, "adapter", await native.adapterLoad(nativeOf(this), file), this);
   }
 }
 
@@ -89,16 +121,16 @@ class Store extends Handle {
 
   /** `path`: a folder for files that outlive the process, which other processes may share. */
   static async open(model, options = {}) {
-    return made(Store, "store", await native.store(handleOf(model, "model"), check(options, [...known.store, "path"])), model);
+    return made(Store, "store", await native.storeNew(handleOf(model, "model"), check(options, [...known.store, "path"])), model);
   }
 
   get info() {
-    return native.info(nativeOf(this));
+    return native.storeInfo(nativeOf(this));
   }
 
   /** Removes all prefixes, and the files of the model in the folder. */
   clear() {
-    return native.clear(nativeOf(this));
+    return native.storeClear(nativeOf(this));
   }
 }
 

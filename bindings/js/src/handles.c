@@ -10,31 +10,8 @@
 
 static const napi_type_tag TAG = {0x8f1d5c2ab77e4f10, 0xa3c4d09be1276855};
 
-static const char *kind_name(kind k) {
-    static const char *const names[] = {"object",  "model",        "cancel",  "store",
-                                        "adapter", "conversation", "session", "job",
-                                        "encoder", "medium",       "prompt"};
-    return names[k];
-}
-
 void instance_release(instance *instance) {
     if (--instance->users == 0) free(instance);
-}
-
-static void free_pointer(const library *lib, kind k, void *pointer) {
-    switch (k) {
-    case MODEL: lib->rz_model_free(pointer); break;
-    case CANCEL: lib->rz_cancel_free(pointer); break;
-    case STORE: lib->rz_store_free(pointer); break;
-    case ADAPTER: lib->rz_adapter_free(pointer); break;
-    case CONVERSATION: lib->rz_conversation_free(pointer); break;
-    case SESSION: lib->rz_cache_free(pointer); break;
-    case JOB: lib->rz_job_free(pointer); break;
-    case ENCODER: lib->rz_encoder_free(pointer); break;
-    case MEDIA: lib->rz_media_free(pointer); break;
-    case PROMPT: lib->rz_prompt_free(pointer); break;
-    case NONE: break;
-    }
 }
 
 /* Something to be freed on the pool. */
@@ -68,7 +45,7 @@ static void handle_free(napi_env env, handle *h) {
     int64_t now;
     if (h->external && !h->instance->ending) napi_adjust_external_memory(env, -h->external, &now);
     h->external = 0;
-    bool is_quick = h->kind == CANCEL || h->kind == JOB || h->kind == PROMPT;
+    bool is_quick = h->kind == CANCEL || h->kind == JOB || h->kind == PROMPT || h->kind == SAMPLER;
     freeing *f = is_quick || h->instance->ending ? NULL : calloc(1, sizeof *f);
     napi_value name;
     if (f) {
@@ -108,7 +85,7 @@ static handle *handle_of(napi_env env, napi_value value) {
 
 void *task_use(task *t, napi_value value, kind wanted) {
     handle *h = handle_of(t->env, value);
-    if (!h || (wanted != NONE && h->kind != wanted)) {
+    if (!h || h->kind != wanted) {
         task_fail(t, RZ_ERR_INVALID_ARGUMENT, "an argument is no %s", kind_name(wanted));
         return NULL;
     }
@@ -117,7 +94,7 @@ void *task_use(task *t, napi_value value, kind wanted) {
         return NULL;
     }
     /* Without this a call here could make one on the pool fail. */
-    if (h->tasks > 0 && (h->kind == CONVERSATION || h->kind == SESSION || h->kind == JOB)) {
+    if (h->tasks > 0 && (h->kind == CONVERSATION || h->kind == CACHE || h->kind == JOB)) {
         task_fail(t, RZ_ERR_BUSY, "the %s is in use by another call", kind_name(h->kind));
         return NULL;
     }
@@ -143,6 +120,15 @@ void *task_use_optional(task *t, napi_value value, kind wanted) {
     return is_given(t->env, value) ? task_use(t, value, wanted) : NULL;
 }
 
+void *handles_of(task *t, napi_value value, const char *name, kind wanted, size_t *n) {
+    uint32_t count = count_of(t, value, name);
+    void **pointers = task_alloc(t, count * sizeof *pointers);
+    for (uint32_t i = 0; pointers && i < count && t->status >= 0; i++)
+        pointers[i] = task_use(t, element_of(t, value, i), wanted);
+    *n = count;
+    return pointers;
+}
+
 static void task_end(task *t) {
     if (t->made) free_pointer(t->lib, t->made_kind, t->made);
     t->made = NULL;
@@ -161,7 +147,7 @@ static void task_end(task *t) {
     }
 }
 
-napi_value error_value(task *t, rz_status status, const rz_error *told) {
+static napi_value error_value(task *t, rz_status status, const rz_error *told) {
     const char *code = t->instance->opened ? t->lib->rz_status_name(status) : "RZ_ERR_IO";
     napi_env env = t->env;
     napi_value make, undefined, error;
@@ -186,6 +172,11 @@ napi_value task_return(task *t, napi_value result) {
     return result;
 }
 
+napi_value task_now(task *t, void (*run)(task *), napi_value (*finish)(task *)) {
+    if (t->status >= 0) run(t);
+    return task_return(t, t->status < 0 ? NULL : finish(t));
+}
+
 static void run_task(napi_env env, void *data) {
     (void)env;
     task *t = data;
@@ -196,10 +187,7 @@ static void end_task(napi_env env, napi_status status, void *data) {
     task *t = data;
     if (status == napi_cancelled) task_fail(t, RZ_ERR_CANCELLED, "the call was cancelled");
     napi_value result = NULL;
-    if (t->status >= 0) {
-        if (t->finish) result = t->finish(t);
-        else napi_get_undefined(env, &result);
-    }
+    if (t->status >= 0) result = t->finish(t);
     /* Without a result an exception is pending: there was no memory, or the environment ends. */
     napi_value exception;
     bool is_pending = false;
@@ -257,9 +245,6 @@ napi_value task_made(task *t) {
     h->kind = t->made_kind;
     h->pointer = t->made;
     h->users = 1;
-    int64_t now;
-    if (t->made_bytes > 0 && napi_adjust_external_memory(t->env, t->made_bytes, &now) == napi_ok)
-        h->external = t->made_bytes;
     t->made = NULL;
     napi_type_tag_object(t->env, object, &TAG);
     return object;
@@ -277,15 +262,65 @@ task task_begin(napi_env env, napi_callback_info info, napi_value arguments[MAX_
     return t;
 }
 
-void handle_close(napi_env env, napi_value value) {
-    handle *h = handle_of(env, value);
-    if (!h || h->closed) return;
-    h->closed = true;
-    if (h->tasks == 0) handle_free(env, h);
-}
-
 void export_function(napi_env env, napi_value exports, const char *name, napi_callback function) {
     napi_value value;
     if (napi_create_function(env, name, NAPI_AUTO_LENGTH, function, NULL, &value) == napi_ok)
         napi_set_named_property(env, exports, name, value);
+}
+
+/* close(handle): frees it now, or with the last task that uses it. */
+static napi_value call_close(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    handle *h = handle_of(env, arguments[0]);
+    if (h && !h->closed) {
+        h->closed = true;
+        if (h->tasks == 0) handle_free(env, h);
+    }
+    return task_return(&t, NULL);
+}
+
+/* weigh(handle, bytes): tells the garbage collector how much memory it keeps. */
+static napi_value call_weigh(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    handle *h = handle_of(env, arguments[0]);
+    int64_t bytes = (int64_t)uint_of(&t, arguments[1], "bytes", MOST), now;
+    if (h && h->pointer && t.status >= 0 && napi_adjust_external_memory(env, bytes - h->external, &now) == napi_ok)
+        h->external = bytes;
+    return task_return(&t, NULL);
+}
+
+/* fireAll(): ends all calls of the environment. */
+static napi_value call_fire_all(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    for (handle *h = t.instance->first; h; h = h->next)
+        if (h->kind == CANCEL && h->pointer) t.lib->rz_cancel_fire(h->pointer);
+    return task_return(&t, NULL);
+}
+
+int32_t on_progress(uint64_t done, uint64_t total, void *user) {
+    handle *cancel = user;
+    atomic_store(&cancel->done, done);
+    atomic_store(&cancel->total, total);
+    return 0;
+}
+
+/* progress(cancel): how much of its load is done, and all of it, in bytes. */
+static napi_value call_progress(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS], pair = NULL;
+    task t = task_begin(env, info, arguments);
+    if (task_use(&t, arguments[0], CANCEL) && napi_create_array(env, &pair) == napi_ok) {
+        napi_set_element(env, pair, 0, number_value(env, (double)atomic_load(&t.uses[0].handle->done)));
+        napi_set_element(env, pair, 1, number_value(env, (double)atomic_load(&t.uses[0].handle->total)));
+    }
+    return task_return(&t, pair);
+}
+
+void export_handles(napi_env env, napi_value exports) {
+    export_function(env, exports, "close", call_close);
+    export_function(env, exports, "weigh", call_weigh);
+    export_function(env, exports, "fireAll", call_fire_all);
+    export_function(env, exports, "progress", call_progress);
 }

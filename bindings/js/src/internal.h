@@ -12,10 +12,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "interface.h"
+
 /* The functions of the library, which is opened at run time. */
 typedef struct library {
 #define FUNCTION(name) __typeof__(&name) name;
-#include "functions.inc"
+    FUNCTIONS(FUNCTION)
 #undef FUNCTION
 } library;
 
@@ -33,7 +35,9 @@ typedef struct instance {
     bool ending; /* The environment ends: no work can be queued any more. */
 } instance;
 
-typedef enum kind { NONE, MODEL, CANCEL, STORE, ADAPTER, CONVERSATION, SESSION, JOB, ENCODER, MEDIA, PROMPT } kind;
+/* What messages call handles of a kind. */
+const char *kind_name(kind k);
+void free_pointer(const library *lib, kind k, void *pointer);
 
 /* The handle of the library that a JavaScript object stands for. */
 typedef struct handle {
@@ -73,17 +77,14 @@ typedef struct task {
     napi_deferred deferred;
     void (*run)(struct task *);
     napi_value (*finish)(struct task *);
-    void *data; /* Of the function that made it. */
-    void *made; /* Handle of the library that came of it. */
+    void *data; /* What the function keeps that made it. */
+    void *made; /* The handle that the call created. */
     kind made_kind;
-    int64_t made_bytes;
-    char name[64]; /* Of the member that was read last. */
+    char name[64]; /* Of the element that was read last, "stops[1]". */
 } task;
 
 /* Releases the environment's or a handle's use of the instance, which is freed with the last. */
 void instance_release(instance *instance);
-/* Frees what an object stands for: now, or with the last task that uses it. */
-void handle_close(napi_env env, napi_value value);
 
 /* Memory that lasts as long as the task, zeroed; NULL fails the task. */
 void *task_alloc(task *t, size_t bytes);
@@ -97,92 +98,113 @@ void *task_use(task *t, napi_value value, kind wanted);
 /* task_use where there is an object, else NULL. */
 void *task_use_optional(task *t, napi_value value, kind wanted);
 
-napi_value error_value(task *t, rz_status status, const rz_error *error);
 /* Ends a call on this thread: its result, or an exception. */
 napi_value task_return(task *t, napi_value result);
-/* Has another thread run the task, a copy of which lasts until then: the result is a promise. */
+/* Runs the task on this thread. */
+napi_value task_now(task *t, void (*run)(task *), napi_value (*finish)(task *));
+/* Runs a copy of the task on a thread of the pool: the result is a promise. */
 napi_value task_start(task *t, void (*run)(task *), napi_value (*finish)(task *));
 /* An object for t->made. */
 napi_value task_made(task *t);
 
-/* Values of JavaScript. Members have the names of fields, "maxTokens" of max_tokens; what is wrong fails the task. */
+/* Values of JavaScript. A member that is undefined or null is zero, the default of the library. A value of another type
+ * or out of range fails the task. */
 bool is_given(napi_env env, napi_value value);
-napi_value member_of(task *t, napi_value object, const char *field);
+/* NULL unless the member is given. */
+napi_value member_of(task *t, napi_value object, const char *name);
+uint64_t uint_of(task *t, napi_value value, const char *name, uint64_t most);
+uint64_t uint_member(task *t, napi_value object, const char *name, uint64_t most);
+uint32_t or_none_member(task *t, napi_value object, const char *name);
+int32_t int_member(task *t, napi_value object, const char *name);
+float float_of(task *t, napi_value value, const char *name);
+float float_member(task *t, napi_value object, const char *name);
+bool bool_member(task *t, napi_value object, const char *name);
+char *string_of(task *t, napi_value value, const char *name, size_t *len);
+char *string_member(task *t, napi_value object, const char *name, size_t *len);
+/* A string that contains no NUL. */
+char *terminated_of(task *t, napi_value value, const char *name);
+char *terminated_member(task *t, napi_value object, const char *name);
+
 /* Fails the task: "NAME is VALUE; it must be WANTED". */
 void fail_value(task *t, napi_value value, const char *name, const char *wanted);
-uint64_t uint_of(task *t, napi_value value, const char *name, uint64_t most);
-uint64_t uint_member(task *t, napi_value object, const char *field, uint64_t most);
-uint32_t or_none_member(task *t, napi_value object, const char *field);
-int32_t int_member(task *t, napi_value object, const char *field);
-float float_of(task *t, napi_value value, const char *name);
-float float_member(task *t, napi_value object, const char *field);
-bool bool_member(task *t, napi_value object, const char *field);
-char *string_of(task *t, napi_value value, const char *name, size_t *len);
-char *string_member(task *t, napi_value object, const char *field, size_t *len);
-/* A string without a NUL in it. */
-char *terminated_of(task *t, napi_value value, const char *name);
-char *terminated_member(task *t, napi_value object, const char *field);
-uint32_t count_of(task *t, napi_value array, const char *name);
-/* The name of an element in messages, "stops[1]". */
-const char *element_name(task *t, const char *name, uint32_t i);
-napi_value element_of(task *t, napi_value array, uint32_t i);
-/* The numbers of a Uint32Array, or of an array. */
-uint32_t *tokens_of(task *t, napi_value value, const char *name, size_t *n);
-/* The first `n` numbers of an array. */
-float *floats_of(task *t, napi_value array, const char *name, uint32_t n);
-/* The bytes of a Uint8Array. */
-void *bytes_of(task *t, napi_value value, const char *name, size_t *n);
+/* The greatest whole number that JavaScript can tell from the next one. */
+#define MOST ((1ull << 53) - 1)
 
 typedef struct choice {
     const char *name;
     uint32_t number;
 } choice;
 uint32_t choice_of(task *t, napi_value value, const char *name, const choice *choices);
-/* The number of the name that a member has; 0 where it is absent. */
-uint32_t choice_member(task *t, napi_value object, const char *field, const choice *choices);
+uint32_t choice_member(task *t, napi_value object, const char *name, const choice *choices);
 const char *choice_name(const choice *choices, uint32_t number);
 
-#define U32(t, object, params, field) (params)->field = (uint32_t)uint_member(t, object, #field, UINT32_MAX)
-#define U64(t, object, params, field) (params)->field = uint_member(t, object, #field, (1ull << 53) - 1)
-#define F32(t, object, params, field) (params)->field = float_member(t, object, #field)
+uint32_t count_of(task *t, napi_value array, const char *name);
+/* The name of an element in messages, "stops[1]". */
+const char *element_name(task *t, const char *name, uint32_t i);
+napi_value element_of(task *t, napi_value array, uint32_t i);
+/* Arrays, which are copied: NULL with `*n` 0 if they are not given. A Uint32Array serves for an array of token ids, and
+ * a Float32Array for an array of floats. */
+void *tokens_of(task *t, napi_value value, const char *name, size_t *n);
+void *floats_of(task *t, napi_value value, const char *name, size_t *n);
+void *choices_of(task *t, napi_value value, const char *name, const choice *choices, size_t *n);
+void *texts_of(task *t, napi_value value, const char *name, size_t *n);
+void *handles_of(task *t, napi_value value, const char *name, kind wanted, size_t *n);
+/* The bytes of a Uint8Array, and the numbers of a Float64Array. */
+void *bytes_of(task *t, napi_value value, const char *name, size_t *n);
+void *doubles_of(task *t, napi_value value, const char *name, size_t *n);
+/* Lists of token ids, and the length of each. */
+void *token_lists_of(task *t, napi_value value, const char *name, const size_t **lengths, size_t *n);
+/* Structs out of objects: one, and those of an array. */
+typedef void setter(task *t, napi_value options, void *at);
+void *struct_of(task *t, napi_value value, size_t size, setter *set);
+void *structs_of(task *t, napi_value value, const char *name, size_t size, setter *set, size_t *n);
+setter set_rz_logit_bias, set_rz_token_sequence;
+#include "options.h"
+/* Fails the task if a list that is given has not one element for each of another list. */
+void check_count(task *t, const void *list, const char *name, size_t n, size_t wanted, const char *other);
 
+/* A file in memory, from a Uint8Array; NULL with `*n` 0 if it is not given. */
+void *source_of(task *t, napi_value value, const char *name, size_t *n);
+/* Fails the task unless `n` bytes suffice for the pixels. */
+void check_pixels(task *t, const rz_pixels *pixels, size_t n);
+/* The number of rows of `dim` that `n` numbers are. */
+size_t rows_of(task *t, size_t n, uint32_t dim);
+
+/* Results. */
+napi_value undefined_value(napi_env env);
 napi_value number_value(napi_env env, double number);
+napi_value bool_value(napi_env env, bool is_it);
+/* null if `text` is NULL. */
 napi_value string_value(napi_env env, const char *text, size_t len);
 napi_value tokens_value(napi_env env, const uint32_t *tokens, size_t n);
 napi_value floats_value(napi_env env, const float *floats, size_t n);
-void set_member(napi_env env, napi_value object, const char *field, napi_value value);
-void drop_member(napi_env env, napi_value object, const char *field);
-napi_value bool_value(napi_env env, bool is_it);
+napi_value bytes_value(napi_env env, const void *bytes, size_t n);
 /* The names of the bits that are set. */
 napi_value names_value(napi_env env, const choice *choices, uint32_t bits);
-/* Adds the numbers and texts of a struct to an object, or to a new one where it is NULL. */
-napi_value fields_value(napi_env env, napi_value object, const char *structure, const void *data);
+napi_value list_value(napi_env env, const void *structs, size_t n, size_t size, napi_value (*value)(napi_env, const void *));
+napi_value object_value(napi_env env);
+void set_member(napi_env env, napi_value object, const char *name, napi_value value);
 
-/* Parameters out of options. */
-rz_cache_params cache_params(task *t, napi_value options);
-/* NULL where nothing is given. */
-rz_sampler_params *sampler_params(task *t, napi_value sampling);
-uint32_t grammar_params(task *t, napi_value grammar, uint32_t *flags, const char **text, size_t *len);
-const char *const *stop_params(task *t, napi_value options, size_t *n);
-/* Adapters, which the task uses, and the scale of each. */
-rz_adapter *const *adapter_params(task *t, napi_value options, const float **scales, size_t *n);
-extern const choice DRAFTS[];
-#include "options.h"
+/* What callbacks of the library read and write. */
+typedef struct reader {
+    const char *bytes;
+    size_t len, at;
+} reader;
+typedef struct writer {
+    char *data;
+    size_t len, capacity;
+} writer;
+int32_t on_read(void *out, size_t n, void *user);
+int32_t on_write(const void *data, size_t n, void *user);
+void writer_free(writer *w);
+/* A Uint8Array of what was written, which takes over the memory. */
+napi_value writer_value(napi_env env, writer *w);
+/* Stores the progress of a call in the handle of its cancel, `user`. */
+int32_t on_progress(uint64_t done, uint64_t total, void *user);
 
-uint32_t *tokenize(task *t, const rz_model *model, const char *text, size_t len, uint32_t flags, size_t *n);
-
-/* Tells a cancel, a handle, how far a call is. */
-int32_t on_progress(uint64_t done, uint64_t total, void *cancel);
-
-/* The members that describe an object. */
-void encoder_info(task *t, napi_value object, const void *encoder);
-void media_info(task *t, napi_value object, const void *media);
-
-/* The functions that JavaScript calls, by groups. */
-void export_models(napi_env env, napi_value exports);
-void export_texts(napi_env env, napi_value exports);
-void export_conversations(napi_env env, napi_value exports);
-void export_media(napi_env env, napi_value exports);
+/* The functions that JavaScript calls. */
+void export_calls(napi_env env, napi_value exports);
+void export_handles(napi_env env, napi_value exports);
 void export_lock(napi_env env, napi_value exports);
 void export_function(napi_env env, napi_value exports, const char *name, napi_callback function);
 

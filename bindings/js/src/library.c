@@ -28,40 +28,13 @@ static void *look_up(void *file, const char *name) { return dlsym(file, name); }
 typedef struct place {
     const char *structure, *field;
     size_t offset, size;
-    enum { OTHER, U32, U64, I32, F32, TEXT } type;
 } place;
 
-#define TYPE(field) \
-    _Generic(field, uint32_t: U32, uint64_t: U64, int32_t: I32, float: F32, char *: TEXT, default: OTHER)
-static const place PLACES[] = {
-#define STRUCT(structure) {#structure, "", 0, sizeof(structure), OTHER},
+#define STRUCT(structure) {#structure, "", 0, sizeof(structure)},
 #define FIELD(structure, field)                                                                                        \
-    {#structure, #field, offsetof(structure, field), sizeof(((structure *)0)->field), TYPE(((structure *)0)->field)},
-#include "layouts.inc"
-};
+    {#structure, #field, offsetof(structure, field), sizeof(((structure *)0)->field)},
+static const place PLACES[] = {STRUCTS(STRUCT, FIELD)};
 enum { N_PLACES = sizeof PLACES / sizeof *PLACES };
-
-static napi_value field_value(napi_env env, const place *place, const void *at) {
-    switch (place->type) {
-    case U32: return number_value(env, *(const uint32_t *)at);
-    case U64: return number_value(env, (double)*(const uint64_t *)at);
-    case I32: return number_value(env, *(const int32_t *)at);
-    case F32: return number_value(env, *(const float *)at);
-    case TEXT: return string_value(env, at, NAPI_AUTO_LENGTH);
-    case OTHER: break;
-    }
-    return NULL;
-}
-
-napi_value fields_value(napi_env env, napi_value object, const char *structure, const void *data) {
-    if (!object && napi_create_object(env, &object) != napi_ok) return NULL;
-    for (const place *one = PLACES; one < PLACES + N_PLACES; one++) {
-        bool is_told = strcmp(one->structure, structure) == 0 && strcmp(one->field, "struct_size") != 0;
-        if (is_told && strcmp(one->field, "reserved") != 0)
-            set_member(env, object, one->field, field_value(env, one, (const char *)data + one->offset));
-    }
-    return object;
-}
 
 static bool check_layouts(const library *lib, const char *path, char *why, size_t capacity) {
     bool found[N_PLACES] = {false};
@@ -109,7 +82,7 @@ bool library_open(library *lib, const char *path, char *why, size_t capacity) {
                  RZ_ABI_VERSION);
         return false;
     }
-#include "functions.inc"
+    FUNCTIONS(FUNCTION)
 #undef FUNCTION
     return check_layouts(lib, path, why, capacity);
 }

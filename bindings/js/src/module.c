@@ -1,16 +1,7 @@
-/* The addon itself: what an environment gets when it loads it, and the functions that open the library and close
- * handles. */
+/* The addon itself: what an environment gets when it loads it, and the function that opens the library. */
 
 #include "internal.h"
 #include <stdlib.h>
-
-/* close(handle): frees it now, or with the last task that uses it. */
-static napi_value call_close(napi_env env, napi_callback_info info) {
-    napi_value arguments[MAX_ARGUMENTS];
-    task t = task_begin(env, info, arguments);
-    handle_close(env, arguments[0]);
-    return task_return(&t, NULL);
-}
 
 /* open(path, makeError): opens the library, once; its version. */
 static napi_value call_open(napi_env env, napi_callback_info info) {
@@ -48,11 +39,8 @@ NAPI_MODULE_INIT() {
     made->users = 1;
     napi_add_env_cleanup_hook(env, end_environment, made);
     export_function(env, exports, "open", call_open);
-    export_function(env, exports, "close", call_close);
-    export_models(env, exports);
-    export_texts(env, exports);
-    export_conversations(env, exports);
-    export_media(env, exports);
+    export_calls(env, exports);
+    export_handles(env, exports);
     export_lock(env, exports);
     return exports;
 }

@@ -13,26 +13,11 @@ bool is_given(napi_env env, napi_value value) {
     return value && napi_typeof(env, value, &type) == napi_ok && type != napi_undefined && type != napi_null;
 }
 
-/* "max_tokens" as "maxTokens". */
-static void camel(const char *field, char name[64]) {
-    size_t n = 0;
-    for (; *field && n < 63; field++) {
-        if (*field != '_') {
-            name[n++] = *field;
-        } else if (field[1]) {
-            field++;
-            name[n++] = (char)(*field >= 'a' && *field <= 'z' ? *field - 'a' + 'A' : *field);
-        }
-    }
-    name[n] = 0;
-}
-
-napi_value member_of(task *t, napi_value object, const char *field) {
+napi_value member_of(task *t, napi_value object, const char *name) {
     napi_value value = NULL;
-    camel(field, t->name);
     if (t->status < 0 || !is_given(t->env, object)) return NULL;
-    if (napi_get_named_property(t->env, object, t->name, &value) != napi_ok)
-        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s cannot be read", t->name);
+    if (napi_get_named_property(t->env, object, name, &value) != napi_ok)
+        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s cannot be read", name);
     return is_given(t->env, value) ? value : NULL;
 }
 
@@ -83,24 +68,24 @@ uint64_t uint_of(task *t, napi_value value, const char *name, uint64_t most) {
     return 0;
 }
 
-uint64_t uint_member(task *t, napi_value object, const char *field, uint64_t most) {
-    napi_value value = member_of(t, object, field);
-    return value ? uint_of(t, value, t->name, most) : 0;
+uint64_t uint_member(task *t, napi_value object, const char *name, uint64_t most) {
+    napi_value value = member_of(t, object, name);
+    return value ? uint_of(t, value, name, most) : 0;
 }
 
 /* A number, 0 said as RZ_NONE; absent: the default. */
-uint32_t or_none_member(task *t, napi_value object, const char *field) {
-    napi_value value = member_of(t, object, field);
-    uint32_t number = value ? (uint32_t)uint_of(t, value, t->name, UINT32_MAX) : 0;
+uint32_t or_none_member(task *t, napi_value object, const char *name) {
+    napi_value value = member_of(t, object, name);
+    uint32_t number = value ? (uint32_t)uint_of(t, value, name, UINT32_MAX) : 0;
     return value && number == 0 ? RZ_NONE : number;
 }
 
-int32_t int_member(task *t, napi_value object, const char *field) {
-    napi_value value = member_of(t, object, field);
+int32_t int_member(task *t, napi_value object, const char *name) {
+    napi_value value = member_of(t, object, name);
     const char *wanted = "a whole number from -2147483648 to 2147483647";
-    double number = value ? double_of(t, value, t->name, wanted) : 0;
+    double number = value ? double_of(t, value, name, wanted) : 0;
     if (number >= INT32_MIN && number <= INT32_MAX && floor(number) == number) return (int32_t)number;
-    fail_value(t, value, t->name, wanted);
+    fail_value(t, value, name, wanted);
     return 0;
 }
 
@@ -111,16 +96,16 @@ float float_of(task *t, napi_value value, const char *name) {
     return (float)number;
 }
 
-float float_member(task *t, napi_value object, const char *field) {
-    napi_value value = member_of(t, object, field);
-    return value ? float_of(t, value, t->name) : 0;
+float float_member(task *t, napi_value object, const char *name) {
+    napi_value value = member_of(t, object, name);
+    return value ? float_of(t, value, name) : 0;
 }
 
-bool bool_member(task *t, napi_value object, const char *field) {
-    napi_value value = member_of(t, object, field);
+bool bool_member(task *t, napi_value object, const char *name) {
+    napi_value value = member_of(t, object, name);
     bool is_set = false;
     if (value && napi_get_value_bool(t->env, value, &is_set) != napi_ok)
-        fail_value(t, value, t->name, "true or false");
+        fail_value(t, value, name, "true or false");
     return is_set;
 }
 
@@ -154,10 +139,10 @@ char *string_of(task *t, napi_value value, const char *name, size_t *len) {
     return text;
 }
 
-char *string_member(task *t, napi_value object, const char *field, size_t *len) {
-    napi_value value = member_of(t, object, field);
+char *string_member(task *t, napi_value object, const char *name, size_t *len) {
+    napi_value value = member_of(t, object, name);
     *len = 0;
-    return value ? string_of(t, value, t->name, len) : NULL;
+    return value ? string_of(t, value, name, len) : NULL;
 }
 
 char *terminated_of(task *t, napi_value value, const char *name) {
@@ -168,14 +153,14 @@ char *terminated_of(task *t, napi_value value, const char *name) {
     return text;
 }
 
-char *terminated_member(task *t, napi_value object, const char *field) {
-    napi_value value = member_of(t, object, field);
-    return value ? terminated_of(t, value, t->name) : NULL;
+char *terminated_member(task *t, napi_value object, const char *name) {
+    napi_value value = member_of(t, object, name);
+    return value ? terminated_of(t, value, name) : NULL;
 }
 
 uint32_t count_of(task *t, napi_value array, const char *name) {
     uint32_t n = 0;
-    if (array && t->status >= 0 && napi_get_array_length(t->env, array, &n) != napi_ok)
+    if (is_given(t->env, array) && t->status >= 0 && napi_get_array_length(t->env, array, &n) != napi_ok)
         fail_value(t, array, name, "an array");
     return n;
 }
@@ -193,39 +178,128 @@ napi_value element_of(task *t, napi_value array, uint32_t i) {
     return value;
 }
 
-/* Whether a value is a typed array of this type, which is copied: its owner may change or transfer it meanwhile. */
+/* Returns true if a value is a typed array of this type, and copies it: its owner may change or transfer it during the
+ * call. */
 static bool is_copied(task *t, napi_value value, napi_typedarray_type wanted, size_t width, void **copy, size_t *n) {
     bool is_typed = false;
     napi_typedarray_type type;
     void *data;
-    if (napi_is_typedarray(t->env, value, &is_typed) != napi_ok || !is_typed ||
-        napi_get_typedarray_info(t->env, value, &type, n, &data, NULL, NULL) != napi_ok || type != wanted)
+    if (!value || napi_is_typedarray(t->env, value, &is_typed) != napi_ok || !is_typed ||
+        napi_get_typedarray_info(t->env, value, &type, n, &data, NULL, NULL) != napi_ok || type != wanted) {
+        *n = 0;
         return false;
+    }
     *copy = task_alloc(t, *n * width);
     if (*copy && *n) memcpy(*copy, data, *n * width);
     return true;
 }
 
-uint32_t *tokens_of(task *t, napi_value value, const char *name, size_t *n) {
-    void *copy = NULL;
-    *n = 0;
-    if (t->status < 0 || is_copied(t, value, napi_uint32_array, sizeof(uint32_t), &copy, n)) return copy;
+/* Reads an array whose elements take `width` bytes each: `read` sets one. */
+typedef void element_reader(task *t, napi_value element, const char *name, const void *with, void *at);
+static void *array_of(task *t, napi_value array, const char *name, size_t width, element_reader *read, const void *with, size_t *n) {
     char list[40];
-    snprintf(list, sizeof list, "%.39s", name); /* `name` may be that of the member that is read. */
-    *n = count_of(t, value, name);
-    uint32_t *tokens = task_alloc(t, *n * sizeof *tokens);
-    for (uint32_t i = 0; tokens && i < *n; i++) {
-        napi_value element = element_of(t, value, i);
+    snprintf(list, sizeof list, "%.39s", name); /* `name` may be t->name, which changes. */
+    uint32_t count = count_of(t, array, list);
+    *n = count;
+    char *elements = is_given(t->env, array) ? task_alloc(t, count * width) : NULL;
+    for (uint32_t i = 0; elements && i < count; i++) {
+        napi_value element = element_of(t, array, i);
         if (t->status < 0) break;
-        tokens[i] = (uint32_t)uint_of(t, element, element_name(t, list, i), UINT32_MAX);
+        read(t, element, element_name(t, list, i), with, elements + i * width);
     }
-    return tokens;
+    return elements;
 }
 
-float *floats_of(task *t, napi_value array, const char *name, uint32_t n) {
-    float *floats = task_alloc(t, n * sizeof *floats);
-    for (uint32_t i = 0; i < n && t->status >= 0; i++) floats[i] = float_of(t, element_of(t, array, i), element_name(t, name, i));
-    return floats;
+static void read_token(task *t, napi_value element, const char *name, const void *with, void *at) {
+    (void)with;
+    *(uint32_t *)at = (uint32_t)uint_of(t, element, name, UINT32_MAX);
+}
+
+void *tokens_of(task *t, napi_value value, const char *name, size_t *n) {
+    void *copy = NULL;
+    if (t->status >= 0 && is_copied(t, value, napi_uint32_array, sizeof(uint32_t), &copy, n)) return copy;
+    return array_of(t, value, name, sizeof(uint32_t), read_token, NULL, n);
+}
+
+static void read_float(task *t, napi_value element, const char *name, const void *with, void *at) {
+    (void)with;
+    *(float *)at = float_of(t, element, name);
+}
+
+void *floats_of(task *t, napi_value value, const char *name, size_t *n) {
+    void *copy = NULL;
+    if (t->status >= 0 && is_copied(t, value, napi_float32_array, sizeof(float), &copy, n)) return copy;
+    return array_of(t, value, name, sizeof(float), read_float, NULL, n);
+}
+
+static void read_choice(task *t, napi_value element, const char *name, const void *with, void *at) {
+    *(uint32_t *)at = choice_of(t, element, name, with);
+}
+
+void *choices_of(task *t, napi_value value, const char *name, const choice *choices, size_t *n) {
+    return array_of(t, value, name, sizeof(uint32_t), read_choice, choices, n);
+}
+
+static void read_text(task *t, napi_value element, const char *name, const void *with, void *at) {
+    (void)with;
+    *(char **)at = terminated_of(t, element, name);
+}
+
+void *texts_of(task *t, napi_value value, const char *name, size_t *n) {
+    return array_of(t, value, name, sizeof(char *), read_text, NULL, n);
+}
+
+void set_rz_token_sequence(task *t, napi_value value, void *at) {
+    rz_token_sequence *sequence = at;
+    sequence->tokens = tokens_of(t, value, t->name, &sequence->n_tokens);
+}
+
+static void read_sequence(task *t, napi_value element, const char *name, const void *with, void *at) {
+    (void)with;
+    if (!is_given(t->env, element)) fail_value(t, element, name, "an array");
+    set_rz_token_sequence(t, element, at);
+}
+
+void *token_lists_of(task *t, napi_value value, const char *name, const size_t **lengths, size_t *n) {
+    rz_token_sequence *sequences = array_of(t, value, name, sizeof *sequences, read_sequence, NULL, n);
+    const uint32_t **lists = task_alloc(t, *n * sizeof *lists);
+    size_t *counts = task_alloc(t, *n * sizeof *counts);
+    for (size_t i = 0; sequences && lists && counts && i < *n; i++) {
+        lists[i] = sequences[i].tokens;
+        counts[i] = sequences[i].n_tokens;
+    }
+    *lengths = counts;
+    return lists;
+}
+
+void set_rz_logit_bias(task *t, napi_value pair, void *at) {
+    rz_logit_bias *bias = at;
+    bias->token = (uint32_t)uint_of(t, element_of(t, pair, 0), "a token of biases", UINT32_MAX);
+    bias->bias = float_of(t, element_of(t, pair, 1), "a bias of biases");
+}
+
+void *struct_of(task *t, napi_value value, size_t size, setter *set) {
+    void *at = is_given(t->env, value) ? task_alloc(t, size) : NULL;
+    if (at) set(t, value, at);
+    return at;
+}
+
+static void read_struct(task *t, napi_value element, const char *name, const void *with, void *at) {
+    setter *set = *(setter *const *)with;
+    bool is_list = set == set_rz_token_sequence || set == set_rz_logit_bias;
+    napi_valuetype type = napi_undefined;
+    napi_typeof(t->env, element, &type);
+    if (type != napi_object) fail_value(t, element, name, is_list ? "an array" : "an object");
+    else set(t, element, at);
+}
+
+void *structs_of(task *t, napi_value value, const char *name, size_t size, setter *set, size_t *n) {
+    return array_of(t, value, name, size, read_struct, &set, n);
+}
+
+void check_count(task *t, const void *list, const char *name, size_t n, size_t wanted, const char *other) {
+    if (list && n != wanted)
+        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s has %zu numbers; it must have one for each of %zu %s", name, n, wanted, other);
 }
 
 void *bytes_of(task *t, napi_value value, const char *name, size_t *n) {
@@ -233,6 +307,14 @@ void *bytes_of(task *t, napi_value value, const char *name, size_t *n) {
     *n = 0;
     if (t->status >= 0 && !is_copied(t, value, napi_uint8_array, 1, &copy, n))
         fail_value(t, value, name, "a Uint8Array");
+    return copy;
+}
+
+void *doubles_of(task *t, napi_value value, const char *name, size_t *n) {
+    void *copy = NULL;
+    *n = 0;
+    if (t->status >= 0 && !is_copied(t, value, napi_float64_array, sizeof(double), &copy, n))
+        fail_value(t, value, name, "a Float64Array");
     return copy;
 }
 
@@ -252,9 +334,9 @@ uint32_t choice_of(task *t, napi_value value, const char *name, const choice *ch
     return 0;
 }
 
-uint32_t choice_member(task *t, napi_value object, const char *field, const choice *choices) {
-    napi_value value = member_of(t, object, field);
-    return value ? choice_of(t, value, t->name, choices) : 0;
+uint32_t choice_member(task *t, napi_value object, const char *name, const choice *choices) {
+    napi_value value = member_of(t, object, name);
+    return value ? choice_of(t, value, name, choices) : 0;
 }
 
 const char *choice_name(const choice *choices, uint32_t number) {
@@ -293,9 +375,21 @@ napi_value floats_value(napi_env env, const float *floats, size_t n) {
     return array_value(env, napi_float32_array, floats, n);
 }
 
+napi_value bytes_value(napi_env env, const void *bytes, size_t n) {
+    napi_value value = NULL;
+    napi_create_buffer_copy(env, n, bytes, NULL, &value);
+    return value;
+}
+
 napi_value bool_value(napi_env env, bool is_it) {
     napi_value value = NULL;
     napi_get_boolean(env, is_it, &value);
+    return value;
+}
+
+napi_value undefined_value(napi_env env) {
+    napi_value value = NULL;
+    napi_get_undefined(env, &value);
     return value;
 }
 
@@ -308,15 +402,20 @@ napi_value names_value(napi_env env, const choice *choices, uint32_t bits) {
     return list;
 }
 
-void drop_member(napi_env env, napi_value object, const char *field) {
-    char name[64];
-    napi_value key;
-    camel(field, name);
-    if (napi_create_string_utf8(env, name, NAPI_AUTO_LENGTH, &key) == napi_ok) napi_delete_property(env, object, key, NULL);
+napi_value list_value(napi_env env, const void *structs, size_t n, size_t size, napi_value (*value)(napi_env, const void *)) {
+    napi_value list = NULL;
+    if (napi_create_array(env, &list) != napi_ok) return NULL;
+    for (size_t i = 0; i < n; i++)
+        napi_set_element(env, list, (uint32_t)i, value(env, (const char *)structs + i * size));
+    return list;
 }
 
-void set_member(napi_env env, napi_value object, const char *field, napi_value value) {
-    char name[64];
-    camel(field, name);
+napi_value object_value(napi_env env) {
+    napi_value object = NULL;
+    napi_create_object(env, &object);
+    return object;
+}
+
+void set_member(napi_env env, napi_value object, const char *name, napi_value value) {
     if (object && value) napi_set_named_property(env, object, name, value);
 }
