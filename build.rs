@@ -148,7 +148,7 @@ fn main() {
         generated(&root, file, &write(&bound), &out);
     }
     let options = options::groups(&bound);
-    for (file, write) in options::FILES {
+    for &(file, write) in options::FILES {
         generated(&root, file, &write(&options), &out);
     }
 

@@ -21,11 +21,16 @@ use super::header::Value;
 type Writer = fn(&[Group]) -> String;
 
 /// Paths of the generated files, below the root.
-pub const FILES: [(&str, Writer); 7] = [
+pub const FILES: &[(&str, Writer)] = &[
     ("bindings/python/realizar/_options.py", python::python),
     ("bindings/js/options.js", js::js),
     ("bindings/js/options.d.ts", js::js_types),
-    ("bindings/java/realizar/SamplingOptions.java", java::java),
+    ("bindings/java/realizar/SamplingOptions.java", |groups| java::java(groups, "SamplingOptions")),
+    ("bindings/java/realizar/TextOptions.java", |groups| java::java(groups, "TextOptions")),
+    ("bindings/java/realizar/LoadOptions.java", |groups| java::java(groups, "LoadOptions")),
+    ("bindings/java/realizar/EncoderOptions.java", |groups| java::java(groups, "EncoderOptions")),
+    ("bindings/java/realizar/MediaOptions.java", |groups| java::java(groups, "MediaOptions")),
+    ("bindings/java/realizar/StoreOptions.java", |groups| java::java(groups, "StoreOptions")),
     ("bindings/csharp/Realizar/Options.cs", csharp::csharp),
     ("bindings/go/options.go", go::go),
     ("bindings/swift/Sources/Realizar/Sampling.swift", swift::swift),

@@ -1,79 +1,191 @@
 //! The options in Java.
 
-use super::{Group, Kind, camel, longer, sampling, wrapped};
+use super::{Group, Kind, Setting, TYPES, camel, literal, longer, wrapped};
 
-pub fn java(groups: &[Group]) -> String {
-    let group = sampling(groups);
-    let (mut fields, mut setters, mut sets, mut flags) = (String::new(), String::new(), String::new(), Vec::new());
+/// A class that others extend: its group of options, its name, the class that it extends itself, the groups of the
+/// structs that it is written into, and its comment.
+struct Class {
+    group: &'static str,
+    name: &'static str,
+    parent: Option<&'static str>,
+    writes: &'static [&'static str],
+    doc: &'static str,
+}
+
+const CLASSES: [Class; 6] = [
+    Class {
+        group: "Sampling",
+        name: "SamplingOptions",
+        parent: None,
+        writes: &["Sampling"],
+        doc: "How tokens are chosen. Zero switches a part off, so that all zeros choose the most likely token.",
+    },
+    Class {
+        group: "Reply",
+        name: "TextOptions",
+        parent: Some("SamplingOptions"),
+        writes: &["Job", "Reply"],
+        doc: "Options of a text that is generated.",
+    },
+    Class { group: "Load", name: "LoadOptions", parent: None, writes: &["Load"], doc: "Options of a load." },
+    Class {
+        group: "Encoder",
+        name: "EncoderOptions",
+        parent: None,
+        writes: &["Encoder"],
+        doc: "Options of a load of an encoder.",
+    },
+    Class { group: "Media", name: "MediaOptions", parent: None, writes: &["Media"], doc: "Options of a medium." },
+    Class { group: "Store", name: "StoreOptions", parent: None, writes: &["Store"], doc: "Options of a store." },
+];
+
+/// Options that a method written by hand sets together with others, or under another name.
+const BY_HAND: [&str; 2] = ["draft_max", "background"];
+
+/// The options of the class.
+pub fn java(groups: &[Group], name: &str) -> String {
+    let class = CLASSES.iter().find(|class| class.name == name).expect(name);
+    let of = |name: &str| groups.iter().find(|group| group.name == name).expect("a group");
+    let group = of(class.group);
+    let is_sampling = class.group == "Sampling";
+    let returns = if is_sampling { "sampled()" } else { "self()" };
+    let (mut fields, mut setters) = (String::new(), String::new());
     for setting in &group.settings {
-        let (field, name) = (&setting.name, longer(&camel(&setting.name)));
-        let is_long = setting.value.base == "uint64_t";
-        let (kind, default, parameter, value) = match setting.kind {
-            Kind::Whole | Kind::OrNone if is_long => ("long", "", "long", name.clone()),
-            Kind::Whole | Kind::OrNone | Kind::Choice(_) => {
-                ("int", "", "int", format!("Native.whole({name}, \"{name}\")"))
-            }
-            Kind::Real => ("float", "", "double", format!("Native.finite((float) {name}, \"{name}\")")),
-            Kind::Flag(_) => ("boolean", "", "boolean", name.clone()),
-            Kind::Sequences => {
-                ("List<int[]>", " = List.of()", "int[]...", format!("Native.sequences({name}, \"{name}\")"))
-            }
-            Kind::Biases => (
-                "Map<Integer, Float>",
-                " = Map.of()",
-                "Map<Integer, Float>",
-                format!("Native.biases({name}, \"{name}\")"),
-            ),
-            Kind::Choices(_) => {
-                ("List<Filter>", " = List.of()", "Filter...", format!("Native.all(\"{name}\", {name})"))
-            }
-        };
-        fields += &format!("    {kind} {name}{default};\n");
-        let doc = group.doc(setting, camel);
+        let member = Member::of(group, setting, is_sampling);
+        if let Some((kind, default)) = member.field {
+            fields += &format!("    {kind} {}{default};\n", member.name);
+        }
+        if BY_HAND.contains(&setting.name.as_str()) {
+            continue;
+        }
+        let doc = group
+            .doc(setting, camel)
+            .replace("absent:", "not set:")
+            .replace("\"model\"", "MODEL")
+            .replace('&', "&amp;")
+            .replace('<', "&lt;");
         if !doc.is_empty() {
             setters += &format!("\n    /** {} */", wrapped(&doc, "     * ").join("\n").trim_start_matches("     * "));
         }
-        setters += &format!(
-            "\n    public T {name}({parameter} {name}) {{\n        this.{name} = {value};\n        return sampled();\n    }}\n"
-        );
-        match setting.kind {
-            Kind::Whole | Kind::OrNone | Kind::Real | Kind::Choice(_) => {
-                sets += &format!("        Native.set(params, Header.{}, \"{field}\", {name});\n", group.structure);
-            }
-            Kind::Flag(constant) => {
-                flags.push(format!("({name} ? Header.{constant} : 0)"));
-            }
-            Kind::Sequences | Kind::Biases | Kind::Choices(_) => {}
-        }
+        let (name, parameter, sets) = (&member.name, member.parameter, member.sets);
+        setters +=
+            &format!("\n    public T {name}({parameter}) {{\n        {sets};\n        return {returns};\n    }}\n");
     }
-    if !flags.is_empty() {
-        sets += &format!("        Native.set(params, Header.{}, \"flags\", {});\n", group.structure, flags.join(" | "));
+    if !is_sampling && group.settings.iter().any(|setting| matches!(setting.kind, Kind::Flag(_))) {
+        fields += "    int flags;\n";
     }
+    let writes = class.writes.iter().map(|write| {
+        let method = if class.writes.len() > 1 { format!("set{write}") } else { "set".to_owned() };
+        let sets = sets(of(write), is_sampling);
+        format!("\n    /** Writes the numbers of the struct. */\n    void {method}(Memory params) {{\n{sets}    }}\n")
+    });
+    let writes = writes.collect::<String>();
+    let mut head =
+        format!("{} Each method sets one and returns the object; a number that does not fit is refused", class.doc);
+    head += ", with an IllegalArgumentException that names it. The build writes this file: make header.";
+    let head = wrapped(&head, " * ").join("\n");
+    let extends = class.parent.map_or_else(String::new, |parent| format!(" extends {parent}<T>"));
+    let imports = ["java.util.List", "java.util.Map", "org.jspecify.annotations.Nullable"];
+    let is_used = |import: &&&str| {
+        let name = import.rsplit('.').next().expect("a name");
+        fields.contains(&format!("{name} ")) || fields.contains(&format!("{name}<"))
+    };
+    let imports = imports.iter().filter(is_used).map(|import| format!("import {import};\n")).collect::<String>();
+    let imports = if imports.is_empty() { imports } else { format!("{imports}\n") };
+    let own = match (class.parent, is_sampling) {
+        (Some(_), _) => String::new(),
+        (None, true) => SELF.to_owned() + SAMPLED,
+        (None, false) => SELF.to_owned(),
+    };
+    let sampled = if is_sampling { "    /** Whether one of them was given. */\n    boolean isSampled;\n" } else { "" };
     format!(
-        "{JAVA_HEAD}{fields}{JAVA_CHECKS}{setters}\n    /** Sets the numbers of a sampler. */\n    void set(Memory params) {{\n{sets}    }}\n}}\n"
+        "package realizar;\n\n{imports}/** {} */\npublic abstract class {name}<T extends {name}<T>>{extends} \
+        {{\n{sampled}{fields}\n    {name}() {{}}\n{own}{setters}{writes}}}\n",
+        head.trim_start_matches(" * ")
     )
 }
 
-const JAVA_HEAD: &str = "\
-package realizar;
+/// An option as a field and a method that sets it.
+struct Member {
+    name: String,
+    /// The type and the value that it begins with; none for a switch that is a bit of a field.
+    field: Option<(String, String)>,
+    parameter: String,
+    sets: String,
+}
 
-import java.util.List;
-import java.util.Map;
+impl Member {
+    fn of(group: &Group, setting: &Setting, is_sampling: bool) -> Self {
+        let name = longer(&camel(&setting.name)).replace("continue", "continuing");
+        let checked = |check: &str| format!("Native.{check}({name}, \"{name}\")");
+        let is_long = setting.value.base == "uint64_t";
+        let (kind, default, parameter, value) = match setting.kind {
+            Kind::Whole if is_long && setting.name == "seed" => ("long", String::new(), "long", name.clone()),
+            Kind::Whole if is_long => ("long", String::new(), "long", checked("whole")),
+            Kind::Whole if setting.value.base == "int32_t" => ("int", String::new(), "int", name.clone()),
+            Kind::Whole => ("int", String::new(), "int", checked("whole")),
+            Kind::OrNone => ("@Nullable Integer", String::new(), "int", checked("whole")),
+            Kind::Real => ("float", String::new(), "double", format!("Native.finite((float) {name}, \"{name}\")")),
+            Kind::Flag(constant) if !is_sampling => {
+                let sets = format!("flags |= Header.{constant}");
+                return Self { name, field: None, parameter: String::new(), sets };
+            }
+            Kind::Flag(_) => ("boolean", String::new(), "boolean", name.clone()),
+            Kind::Sequences => ("List<int[]>", " = List.of()".to_owned(), "int[]...", checked("sequences")),
+            Kind::Biases => ("Map<Integer, Float>", " = Map.of()".to_owned(), "Map<Integer, Float>", checked("biases")),
+            Kind::Choices(_) => {
+                ("List<Filter>", " = List.of()".to_owned(), "Filter...", format!("Native.all(\"{name}\", {name})"))
+            }
+            Kind::Choice(begin) => {
+                let kind = if begin == TYPES { literal(begin) } else { format!("Options.{}", literal(begin)) };
+                let (first, _) = group.choices(begin).next().expect("a choice");
+                let (default, sets) = (format!(" = {kind}.{}", first.to_uppercase()), checked("given"));
+                let (parameter, sets) = (format!("{kind} {name}"), format!("this.{name} = {sets}"));
+                return Self { name, field: Some((kind, default)), parameter, sets };
+            }
+        };
+        let (parameter, sets) = (format!("{parameter} {name}"), format!("this.{name} = {value}"));
+        Self { name, field: Some((kind.to_owned(), default)), parameter, sets }
+    }
+}
 
-/** How tokens are chosen. Zero switches a part off, so that all zeros choose the most likely token. A number that does
- * not fit is refused by its setter, with an IllegalArgumentException that names it. The build writes this file: make
- * header. */
-public abstract class SamplingOptions<T extends SamplingOptions<T>> {
-    /** Whether one of them was given. */
-    boolean isSampled;
+/// The lines that write the numbers of a group into its struct.
+fn sets(group: &Group, is_sampling: bool) -> String {
+    let (mut text, mut flags) = (String::new(), Vec::new());
+    let line = |set: &str, field: &str, value: &str| {
+        format!("        Native.{set}(params, Header.{}, \"{field}\", {value});\n", group.structure)
+    };
+    for setting in &group.settings {
+        let (field, name) = (&setting.name, longer(&camel(&setting.name)));
+        text += &match setting.kind {
+            Kind::Whole if setting.value.base == "size_t" => line("set", field, &format!("(long) {name}")),
+            Kind::OrNone => line("setOrNone", field, &name),
+            Kind::Whole | Kind::Real => line("set", field, &name),
+            Kind::Choice(TYPES) => line("set", field, &format!("{name}.number")),
+            Kind::Choice(_) => line("set", field, &format!("{name}.ordinal()")),
+            Kind::Flag(constant) => {
+                flags.push(format!("({name} ? Header.{constant} : 0)"));
+                String::new()
+            }
+            Kind::Sequences | Kind::Biases | Kind::Choices(_) => String::new(),
+        };
+    }
+    if flags.is_empty() {
+        return text;
+    }
+    text + &line("set", "flags", &if is_sampling { flags.join(" | ") } else { "flags".to_owned() })
+}
+
+const SELF: &str = "
+    @SuppressWarnings(\"unchecked\")
+    final T self() {
+        return (T) this;
+    }
 ";
 
-const JAVA_CHECKS: &str = "
-    SamplingOptions() {}
-
-    @SuppressWarnings(\"unchecked\")
+const SAMPLED: &str = "
     private T sampled() {
         isSampled = true;
-        return (T) this;
+        return self();
     }
 ";

@@ -281,24 +281,19 @@ public final class Conversation extends Handle {
     private void begin(Options options, int flags, Cancel stop, Beginning beginning) {
         call((arena, conversation) -> {
             var params = Native.sized(arena, Header.rz_reply_params);
+            options.setReply(params);
             boolean compiles = options.grammar == null;
             Memory grammar = Native.bytes(arena, compiles ? options.grammarText : "", "grammar");
-            Native.set(params, Header.rz_reply_params, "max_tokens", options.maxTokens);
             var sampler = options.isSampled ? Sampler.params(arena, options) : Memory.NULL;
             Native.set(params, Header.rz_reply_params, "sampler", sampler);
             Native.set(params, Header.rz_reply_params, "grammar_kind", compiles ? options.grammarKind : 0);
             Native.set(params, Header.rz_reply_params, "grammar_flags", compiles ? options.grammarFlags : 0);
             Native.set(params, Header.rz_reply_params, "grammar", grammar);
             Native.set(params, Header.rz_reply_params, "grammar_len", grammar.size);
-            Native.set(params, Header.rz_reply_params, "flags", options.replyFlags | flags);
+            Native.set(params, Header.rz_reply_params, "flags", options.flags | flags);
             Native.set(params, Header.rz_reply_params, "stops", Native.texts(arena, options.stops, "stops"));
             Native.set(params, Header.rz_reply_params, "n_stops", (long) options.stops.size());
-            Native.set(params, Header.rz_reply_params, "reasoning", options.reasoning.ordinal());
-            Native.set(params, Header.rz_reply_params, "reasoning_tokens", options.reasoningTokens);
             Native.set(params, Header.rz_reply_params, "draft", options.draft.ordinal());
-            Native.set(params, Header.rz_reply_params, "draft_max", options.draftMax);
-            Native.setOrNone(params, Header.rz_reply_params, "logprobs", options.logprobs);
-            Native.set(params, Header.rz_reply_params, "priority", options.priority);
             Memory json = options.transcript == null ? Memory.NULL : Native.bytes(arena, options.transcript.replyJson(), "tools");
             Native.set(params, Header.rz_reply_params, "json", json);
             Native.set(params, Header.rz_reply_params, "json_len", json.size);

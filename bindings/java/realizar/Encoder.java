@@ -10,32 +10,13 @@ import org.jspecify.annotations.Nullable;
 public final class Encoder extends Handle {
 
     /** Options of a load, all of which are optional. Each method sets one and returns the object. */
-    public static final class Load {
-        private int device, maxRows, flags;
-        private ElementType quantize = ElementType.DEFAULT;
+    public static final class Load extends EncoderOptions<Load> {
+        private int flags;
         private @Nullable Cancel cancel;
         private Model.Load.@Nullable Progress progress;
 
         /** All options are the default. */
         public Load() {}
-
-        /** Index of a device: 0 or 1, both of which are the CPU. */
-        public Load device(int device) {
-            this.device = Native.whole(device, "device");
-            return this;
-        }
-
-        /** Type to which float matrices are quantized; by default none is. */
-        public Load quantize(ElementType type) {
-            quantize = Native.given(type, "type");
-            return this;
-        }
-
-        /** Maximum number of rows of an image or a sound; 0: what the files allow, at most 4096. */
-        public Load maxRows(int rows) {
-            maxRows = Native.whole(rows, "rows");
-            return this;
-        }
 
         /** Which encoder of a file to load, if the file has both; by default the vision encoder. */
         public Load kind(Media.Kind kind) {
@@ -63,37 +44,13 @@ public final class Encoder extends Handle {
     }
 
     /** Options of an image, all of which are optional. Each method sets one and returns the object. */
-    public static final class Choices {
-        private int minRows, maxRows, maxTiles, maxPixels, flags, background;
+    public static final class Choices extends MediaOptions<Choices> {
+        private int flags;
         private @Nullable Cancel cancel;
         private Model.Load.@Nullable Progress progress;
 
         /** All options are the default. */
         public Choices() {}
-
-        /** Minimum number of rows, for models that take images of any size: smaller images are enlarged. */
-        public Choices minRows(int rows) {
-            minRows = Native.whole(rows, "rows");
-            return this;
-        }
-
-        /** Maximum number of rows: larger images are shrunk, or cut into fewer tiles. */
-        public Choices maxRows(int rows) {
-            maxRows = Native.whole(rows, "rows");
-            return this;
-        }
-
-        /** Maximum number of tiles, not counting an overview; 1: the whole image only. */
-        public Choices maxTiles(int tiles) {
-            maxTiles = Native.whole(tiles, "tiles");
-            return this;
-        }
-
-        /** Maximum number of pixels of an image file; 0: 64 million. */
-        public Choices maxPixels(int pixels) {
-            maxPixels = Native.whole(pixels, "pixels");
-            return this;
-        }
 
         /** The background color of transparent pixels, 0xffRRGGBB; 0: white. */
         public Choices background(int colour) {
@@ -121,12 +78,8 @@ public final class Encoder extends Handle {
 
         private Memory params(Arena arena) {
             var params = Native.sized(arena, Header.rz_media_params);
+            set(params);
             Native.set(params, Header.rz_media_params, "flags", flags);
-            Native.set(params, Header.rz_media_params, "min_rows", minRows);
-            Native.set(params, Header.rz_media_params, "max_rows", maxRows);
-            Native.set(params, Header.rz_media_params, "max_tiles", maxTiles);
-            Native.set(params, Header.rz_media_params, "max_pixels", maxPixels);
-            Native.set(params, Header.rz_media_params, "background", background);
             return params;
         }
     }
@@ -233,10 +186,8 @@ public final class Encoder extends Handle {
         Native.given(load, "load");
         Memory name = Native.terminated(arena, Native.given(path, "path").toString(), "path");
         var params = Native.sized(arena, Header.rz_encoder_params);
+        load.set(params);
         Native.set(params, Header.rz_encoder_params, "flags", load.flags);
-        Native.set(params, Header.rz_encoder_params, "device", load.device);
-        Native.set(params, Header.rz_encoder_params, "quantize", load.quantize.number);
-        Native.set(params, Header.rz_encoder_params, "max_rows", load.maxRows);
         model.use(pointer -> Reported.call(arena, params, Header.rz_encoder_params, load.progress, load.cancel, () ->
             Native.check(arena, e -> call.apply(pointer, name, params, e))));
     }

@@ -56,16 +56,13 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         try (Arena arena = new Arena(); Sampler chooser = options.isSampled ? new Sampler(options) : null;
             Grammar own = compiles ? model.grammar(options.grammarKind, options.grammarFlags, options.grammarText) : null) {
             var params = Native.sized(arena, Header.rz_job_params);
-            Native.set(params, Header.rz_job_params, "max_tokens", options.maxTokens);
             int[] missing = prompt == null ? Arrays.copyOfRange(tokens, held, tokens.length) : tokens;
             Native.set(params, Header.rz_job_params, "tokens", Native.ints(arena, missing, "tokens"));
             Native.set(params, Header.rz_job_params, "n_tokens", (long) missing.length);
             Native.set(params, Header.rz_job_params, "stops", Native.texts(arena, options.stops, "stops"));
             Native.set(params, Header.rz_job_params, "n_stops", (long) options.stops.size());
-            Native.setOrNone(params, Header.rz_job_params, "logprobs", options.logprobs);
-            Native.set(params, Header.rz_job_params, "priority", options.priority);
+            options.setJob(params);
             Native.set(params, Header.rz_job_params, "draft", options.draft.ordinal());
-            Native.set(params, Header.rz_job_params, "draft_max", options.draftMax);
             Native.set(params, Header.rz_job_params, "prompt_first", prompt == null ? 0L : held);
             return cancel.use(fired -> use(chooser, sampler -> use(compiles ? own : options.grammar, grammar -> use(options.draftModel, draft -> use(prompt, media -> {
                 Native.set(params, Header.rz_job_params, "prompt", media);

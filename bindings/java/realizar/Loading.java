@@ -36,12 +36,7 @@ final class Loading {
         // A model keeps its runtime alive.
         try (RealizarRuntime own = load.runtime == null ? new RealizarRuntime(load.threads) : null) {
             var params = Native.sized(arena, Header.rz_model_params);
-            Native.set(params, Header.rz_model_params, "device", load.device);
-            Native.setOrNone(params, Header.rz_model_params, "gpu_layers", load.gpuLayers);
-            Native.setOrNone(params, Header.rz_model_params, "experts_copied_from", load.expertsCopiedFrom);
-            Native.set(params, Header.rz_model_params, "quantize", load.quantize.number);
-            Native.set(params, Header.rz_model_params, "mixed_prefill_tokens", load.mixedPrefillTokens);
-            Native.set(params, Header.rz_model_params, "flags", load.flags);
+            load.set(params);
             Native.set(params, Header.rz_model_params, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray(), "devices"));
             Native.set(params, Header.rz_model_params, "n_devices", (long) load.devices.size());
             if (!load.shares.isEmpty()) {

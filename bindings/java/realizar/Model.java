@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
 public final class Model extends Handle {
 
     /** Options of a load, all of which are optional. Each method sets one and returns the object. */
-    public static final class Load {
+    public static final class Load extends LoadOptions<Load> {
 
         /** Receives the number of bytes loaded so far and in total, on the thread that loads; false stops the load. */
         @FunctionalInterface
@@ -29,9 +29,7 @@ public final class Model extends Handle {
             boolean told(long done, long total);
         }
 
-        int threads, device, mixedPrefillTokens, flags;
-        @Nullable Integer gpuLayers, expertsCopiedFrom;
-        ElementType quantize = ElementType.DEFAULT;
+        int threads;
         List<Integer> devices = List.of();
         List<Float> shares = List.of();
         @Nullable String chatTemplate;
@@ -56,12 +54,6 @@ public final class Model extends Handle {
             return this;
         }
 
-        /** Index of a device; 0: the best one. */
-        public Load device(int device) {
-            this.device = Native.whole(device, "device");
-            return this;
-        }
-
         /** GPUs among which the layers are divided, in this order. {@code shares}: relative sizes of their parts;
          * empty: in proportion to free memory. */
         public Load devices(List<Integer> devices, List<Float> shares) {
@@ -78,35 +70,9 @@ public final class Model extends Handle {
             return this;
         }
 
-        /** Number of layers to offload to the GPU; by default as many as fit. */
-        public Load gpuLayers(int layers) {
-            gpuLayers = Native.whole(layers, "layers");
-            return this;
-        }
-
         /** Expert offload; none: experts are where their layer is. */
         public Load placements(List<Placement> placements) {
             this.placements = Native.all(placements, "placements");
-            return this;
-        }
-
-        /** Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: never; by
-         * default measured at load. */
-        public Load expertsCopiedFrom(int tokens) {
-            expertsCopiedFrom = Native.whole(tokens, "tokens");
-            return this;
-        }
-
-        /** Type to which float matrices are quantized; by default none is. */
-        public Load quantize(ElementType type) {
-            quantize = Native.given(type, "type");
-            return this;
-        }
-
-        /** Maximum number of prompt tokens that a batch step computes together with generated tokens; 0: 64. A larger
-         * number shortens the time to first token and lengthens the time between other tokens. */
-        public Load mixedPrefillTokens(int tokens) {
-            mixedPrefillTokens = Native.whole(tokens, "tokens");
             return this;
         }
 
@@ -125,46 +91,6 @@ public final class Model extends Handle {
         /** A chat template in Jinja, in place of the model's own. */
         public Load chatTemplate(@Nullable String template) {
             chatTemplate = template;
-            return this;
-        }
-
-        /** Makes results on GPUs bit-identical however a prompt is divided into calls. */
-        public Load deterministic() {
-            return flag(Header.RZ_MODEL_DETERMINISTIC);
-        }
-
-        /** Computes with the weights in the mapped file itself, which is several times slower. */
-        public Load mmap() {
-            return flag(Header.RZ_MODEL_MMAP);
-        }
-
-        /** Loads the tokenizer and the chat template only. */
-        public Load textOnly() {
-            return flag(Header.RZ_MODEL_TEXT_ONLY);
-        }
-
-        /** Measures the parts of each step on GPUs, which makes steps slower. */
-        public Load profile() {
-            return flag(Header.RZ_MODEL_PROFILE);
-        }
-
-        /** Loads the multi-token prediction (MTP) head too, for {@link Options#draftMtp}. */
-        public Load mtp() {
-            return flag(Header.RZ_MODEL_MTP);
-        }
-
-        /** Ignores unknown keys and tensors; {@link Info#unknown} counts them. */
-        public Load allowUnknown() {
-            return flag(Header.RZ_MODEL_ALLOW_UNKNOWN);
-        }
-
-        /** Computes matrix products on the CPU in BF16 if that is faster for prompts, which changes the results. */
-        public Load bf16Products() {
-            return flag(Header.RZ_MODEL_BF16_PRODUCTS);
-        }
-
-        private Load flag(int flag) {
-            flags |= flag;
             return this;
         }
 

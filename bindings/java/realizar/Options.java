@@ -5,7 +5,7 @@ import org.jspecify.annotations.Nullable;
 
 /** Options of a generation or a reply. Zero in a number stands for the default: the most likely token, and as many
  * tokens as fit into the context. A reply without sampling options is sampled as the authors of the model advise. */
-public final class Options extends SamplingOptions<Options> implements Cloneable {
+public final class Options extends TextOptions<Options> implements Cloneable {
     /** The sources of draft tokens, in the order of the library's numbers from 0. */
     enum Draft { NONE, LOOKUP, MODEL, MTP }
 
@@ -19,36 +19,20 @@ public final class Options extends SamplingOptions<Options> implements Cloneable
         ON
     }
 
-    int maxTokens, draftMax, priority;
-    @Nullable Integer logprobs;
     List<String> stops = List.of();
     Draft draft = Draft.NONE;
-    Reasoning reasoning = Reasoning.MODEL;
     @Nullable Grammar grammar;
     String grammarText = "";
     @Nullable Transcript transcript;
-    int grammarKind, grammarFlags, reasoningTokens, replyFlags;
+    int grammarKind, grammarFlags;
     @Nullable Model draftModel;
 
     /** All options are the default. */
     public Options() {}
 
-    /** Maximum number of tokens; 0: as many as fit into the context. */
-    public Options maxTokens(int maxTokens) {
-        this.maxTokens = Native.whole(maxTokens, "maxTokens");
-        return this;
-    }
-
     /** Stop sequences: the text ends before the first of them. In a reply they apply to the content. */
     public Options stops(String... stops) {
         this.stops = Native.all("stops", stops);
-        return this;
-    }
-
-    /** Number of most likely tokens, at most 32, that {@link Generation#logprobs} and {@link Reply#logprobs} return for
-     * each token; 0: the tokens alone. */
-    public Options logprobs(int likeliest) {
-        logprobs = Native.whole(likeliest, "likeliest");
         return this;
     }
 
@@ -76,12 +60,6 @@ public final class Options extends SamplingOptions<Options> implements Cloneable
         return this;
     }
 
-    /** Priority among the generations of one batch step: higher ones go first; 0 by default. */
-    public Options priority(int priority) {
-        this.priority = priority;
-        return this;
-    }
-
     /** Grammar of the text, or of the content of a reply (constrained decoding). */
     public Options grammar(Grammar grammar) {
         this.grammar = Native.given(grammar, "grammar");
@@ -105,34 +83,10 @@ public final class Options extends SamplingOptions<Options> implements Cloneable
         return grammar(Grammar.Kind.JSON_SCHEMA, Native.given(schema, "schema"));
     }
 
-    /** Whether a reply begins with reasoning. */
-    public Options reasoning(Reasoning reasoning) {
-        this.reasoning = Native.given(reasoning, "reasoning");
-        return this;
-    }
-
-    /** Maximum number of reasoning tokens, after which the content begins; 0: no limit. */
-    public Options reasoningTokens(int most) {
-        reasoningTokens = Native.whole(most, "most");
-        return this;
-    }
-
     /** Tools, the choice among them and variables of this reply alone, as a transcript without messages. Its
      * tools and choice replace the conversation's; its variables are set in addition to the conversation's. */
     public Options tools(@Nullable Transcript transcript) {
         this.transcript = transcript;
-        return this;
-    }
-
-    /** The text of a reply that is given up becomes a message, which may be continued. */
-    public Options keep() {
-        replyFlags |= Header.RZ_REPLY_KEEP;
-        return this;
-    }
-
-    /** The reply continues the last message, a reply that was cut. */
-    public Options continuing() {
-        replyFlags |= Header.RZ_REPLY_CONTINUE;
         return this;
     }
 

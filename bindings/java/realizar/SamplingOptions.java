@@ -3,9 +3,9 @@ package realizar;
 import java.util.List;
 import java.util.Map;
 
-/** How tokens are chosen. Zero switches a part off, so that all zeros choose the most likely token. A number that does
- * not fit is refused by its setter, with an IllegalArgumentException that names it. The build writes this file: make
- * header. */
+/** How tokens are chosen. Zero switches a part off, so that all zeros choose the most likely token. Each method
+ * sets one and returns the object; a number that does not fit is refused, with an IllegalArgumentException that
+ * names it. The build writes this file: make header. */
 public abstract class SamplingOptions<T extends SamplingOptions<T>> {
     /** Whether one of them was given. */
     boolean isSampled;
@@ -40,9 +40,13 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
     SamplingOptions() {}
 
     @SuppressWarnings("unchecked")
+    final T self() {
+        return (T) this;
+    }
+
     private T sampled() {
         isSampled = true;
-        return (T) this;
+        return self();
     }
 
     /** Divides the logits; 0: always the most likely token. */
@@ -215,7 +219,7 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Sets the numbers of a sampler. */
+    /** Writes the numbers of the struct. */
     void set(Memory params) {
         Native.set(params, Header.rz_sampler_params, "temperature", temperature);
         Native.set(params, Header.rz_sampler_params, "top_k", topK);

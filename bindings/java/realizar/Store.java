@@ -7,41 +7,15 @@ import org.jspecify.annotations.Nullable;
  * tokens. With a folder, other processes share it. Any number of threads may use it at once. */
 public final class Store extends Handle {
     /** Options of a store, all of which are optional. Each method sets one and returns the object. */
-    public static final class Setup {
-        private int minTokens, maxEntries;
-        private long memoryLimit, diskLimit;
+    public static final class Setup extends StoreOptions<Setup> {
         private @Nullable Path path;
 
         /** All options are the default. */
         public Setup() {}
 
-        /** Minimum length of a prefix in tokens; 0: 64. */
-        public Setup minTokens(int tokens) {
-            minTokens = Native.whole(tokens, "tokens");
-            return this;
-        }
-
-        /** Maximum bytes of prefixes in memory; 0: a tenth of what is free, at most 1 GiB. */
-        public Setup memoryLimit(long bytes) {
-            memoryLimit = Native.whole(bytes, "bytes");
-            return this;
-        }
-
-        /** Maximum number of prefixes in memory; 0: 1024. */
-        public Setup maxEntries(int prefixes) {
-            maxEntries = Native.whole(prefixes, "prefixes");
-            return this;
-        }
-
         /** A folder for files that outlive the process; it is created if it is missing. Null: no files. */
         public Setup path(@Nullable Path folder) {
             path = folder;
-            return this;
-        }
-
-        /** Maximum bytes of files in the folder; 0: a tenth of what is free, at most 16 GiB. */
-        public Setup diskLimit(long bytes) {
-            diskLimit = Native.whole(bytes, "bytes");
             return this;
         }
     }
@@ -68,10 +42,7 @@ public final class Store extends Handle {
         Native.given(setup, "setup");
         return Native.given(model, "model").call((arena, pointer) -> {
             var params = Native.sized(arena, Header.rz_store_params);
-            Native.set(params, Header.rz_store_params, "min_tokens", setup.minTokens);
-            Native.set(params, Header.rz_store_params, "memory_limit", setup.memoryLimit);
-            Native.set(params, Header.rz_store_params, "max_entries", (long) setup.maxEntries);
-            Native.set(params, Header.rz_store_params, "disk_limit", setup.diskLimit);
+            setup.set(params);
             if (setup.path != null) {
                 Native.set(params, Header.rz_store_params, "path", Native.terminated(arena, setup.path.toString(), "path"));
             }

@@ -168,6 +168,7 @@ class ArgumentTests {
                 String name = file.getFileName().toString().replace(".class", "");
                 if (name.endsWith("Tests") || name.contains("Tests$") || name.equals("package-info") || name.equals("Main")) continue;
                 Class<?> type = Class.forName("realizar." + name);
+                if (Modifier.isAbstract(type.getModifiers()) && !type.isEnum()) continue; // its methods are those of what extends it
                 if (!Modifier.isPublic(type.getModifiers()) || type.isInterface() || type.isEnum() && type.getDeclaredMethods().length == 0) continue;
                 boolean isRecord = type.isRecord() && type != Placement.class; // which the library fills
                 if (!isRecord && type != Placement.class) for (var made : type.getConstructors()) test(made, null, faults);
@@ -181,7 +182,6 @@ class ArgumentTests {
                 }
             }
         }
-        untried.remove("SamplingOptions"); // whose methods are methods of Options
         if (arguments.length < 3) untried.remove("Encoder");
         if (!untried.isEmpty()) faults.add("untried: " + untried);
         if (!faults.isEmpty()) throw new AssertionError(String.join("\n", faults));

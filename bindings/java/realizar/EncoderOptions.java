@@ -1,0 +1,41 @@
+package realizar;
+
+/** Options of a load of an encoder. Each method sets one and returns the object; a number that does not fit is
+ * refused, with an IllegalArgumentException that names it. The build writes this file: make header. */
+public abstract class EncoderOptions<T extends EncoderOptions<T>> {
+    int device;
+    ElementType quantize = ElementType.DEFAULT;
+    int maxRows;
+
+    EncoderOptions() {}
+
+    @SuppressWarnings("unchecked")
+    final T self() {
+        return (T) this;
+    }
+
+    /** 0 or 1: the CPU, on which encoders run. */
+    public T device(int device) {
+        this.device = Native.whole(device, "device");
+        return self();
+    }
+
+    /** Element type to which float matrices are quantized during the load. */
+    public T quantize(ElementType quantize) {
+        this.quantize = Native.given(quantize, "quantize");
+        return self();
+    }
+
+    /** Maximum number of rows of an image or an audio clip; 0: the maximum in the files, but at most 4096. */
+    public T maxRows(int maxRows) {
+        this.maxRows = Native.whole(maxRows, "maxRows");
+        return self();
+    }
+
+    /** Writes the numbers of the struct. */
+    void set(Memory params) {
+        Native.set(params, Header.rz_encoder_params, "device", device);
+        Native.set(params, Header.rz_encoder_params, "quantize", quantize.number);
+        Native.set(params, Header.rz_encoder_params, "max_rows", maxRows);
+    }
+}
