@@ -554,7 +554,25 @@ package realizar
 const (
 ";
 
-/// Constants and structs, which both ways of calling share.
+/// The types of Go that hold handles, and their fields.
+const GO_HOLDERS: [(&str, &str, &str); 14] = [
+    ("rz_adapter", "Adapter", "adapter"),
+    ("rz_cache", "Session", "cache"),
+    ("rz_chat_parser", "ChatParser", "parser"),
+    ("rz_conversation", "Conversation", "conversation"),
+    ("rz_encoder", "Encoder", "encoder"),
+    ("rz_grammar", "Grammar", "grammar"),
+    ("rz_job", "Job", "job"),
+    ("rz_media", "Media", "media"),
+    ("rz_model", "Model", "model"),
+    ("rz_prompt", "Prompt", "prompt"),
+    ("rz_runtime", "Runtime", "runtime"),
+    ("rz_sampler", "Sampler", "sampler"),
+    ("rz_store", "Store", "store"),
+    ("rz_textstream", "TextStream", "stream"),
+];
+
+/// Constants, structs and the objects of handles, which both ways of calling share.
 fn go(header: &Header) -> String {
     let mut text = GO_HEAD.to_owned() + GO_CONSTANTS;
     let constants = header
@@ -573,7 +591,12 @@ fn go(header: &Header) -> String {
         text += &format!("\ntype {name} struct {{\n{}}}\n", go_columns(fields.collect()));
     }
     let values = header.structs.iter().map(|(name, _)| format!("\t{name}{{}},\n")).collect::<String>();
-    text + &format!("\n// structs is one of each struct.\nvar structs = []any{{\n{values}}}\n")
+    text += &format!("\n// structs is one of each struct.\nvar structs = []any{{\n{values}}}\n");
+    for (handle, name, field) in GO_HOLDERS {
+        let body = format!("\tif o == nil {{\n\t\treturn nil\n\t}}\n\treturn o.{field}\n");
+        text += &format!("\nfunc (o *{name}) held() *owned[*{handle}] {{\n{body}}}\n");
+    }
+    text
 }
 
 /// The functions without cgo: a table that is filled in when the library is opened.

@@ -5,6 +5,8 @@
 mod csharp;
 #[path = "results/java.rs"]
 mod java;
+#[path = "results/records.rs"]
+mod records;
 
 use super::bindings::{Constant, Header};
 use super::options::plain;
@@ -13,10 +15,12 @@ use super::options::plain;
 type Writer = fn(&Header) -> String;
 
 /// Paths of the generated files, below the root.
-pub const FILES: [(&str, Writer); 3] = [
+pub const FILES: [(&str, Writer); 5] = [
     ("bindings/csharp/Realizar/Enums.cs", csharp::enums),
     ("bindings/csharp/Realizar/Results.cs", csharp::results),
     ("bindings/java/realizar/Filter.java", java::filter),
+    ("bindings/go/results.go", records::go),
+    ("bindings/swift/Sources/Realizar/Results.swift", records::swift),
 ];
 
 /// An enum: the name, the comment, what the constants begin with, and the comment of a 0 that none of them is.

@@ -1,7 +1,9 @@
-//! Writes the element types that options take in the languages of bindings that have an enum for them.
+//! Writes the element types that options take in the languages of bindings that have an enum for them, and all enums of
+//! Go.
 
 use super::bindings::Header;
-use super::options::{CACHE_TYPES, TYPES, choices_of, wrapped};
+use super::options::go::{Field, HEAD as GO_HEAD, declared, pascal};
+use super::options::{CACHE_TYPES, TYPES, choices_of, plain, wrapped};
 
 /// What writes the types in a language.
 type Writer = fn(&[Enum]) -> String;
@@ -10,15 +12,17 @@ type Writer = fn(&[Enum]) -> String;
 pub const FILES: [(&str, Writer); 5] = [
     ("bindings/java/realizar/ElementType.java", |enums| java(&enums[0])),
     ("bindings/java/realizar/CacheType.java", |enums| java(&enums[1])),
-    ("bindings/csharp/Realizar/Types.cs", csharp),
-    ("bindings/swift/Sources/Realizar/Types.swift", swift),
+    ("bindings/csharp/Realizar/Types.cs", |enums| csharp(&enums[..2])),
+    ("bindings/swift/Sources/Realizar/Types.swift", |enums| swift(&enums[..2])),
     ("bindings/go/types.go", go),
 ];
 
-/// An enum of element types.
+/// An enum of element types, or one that only Go needs.
 pub struct Enum {
     name: &'static str,
     doc: &'static str,
+    /// The type of the constants of Go, and what their names begin with.
+    go: (&'static str, &'static str),
     types: Vec<Type>,
 }
 
@@ -60,18 +64,103 @@ pub fn all(header: &Header) -> Vec<Enum> {
             let value = header.constants[at].value.to_owned();
             Type { name: end, constant: constant.to_owned(), value, doc }
         });
-        Enum { name, doc, types: types.collect() }
+        let go = if begin == TYPES { "Type" } else { "Cache" };
+        Enum { name, doc, go: ("uint32", go), types: types.collect() }
     };
-    vec![
+    let mut enums = vec![
         of("ElementType", "A type that a load can quantize float matrices to.", TYPES),
         of("CacheType", "The element type of the keys or the values of a KV cache.", CACHE_TYPES),
-    ]
+    ];
+    enums.extend(GO_ENUMS.iter().map(|named| go_enum(header, named)));
+    enums
+}
+
+/// An enum of Go: its name and type, a comment, what its constants begin with in C, and in Go.
+struct GoEnum(&'static str, &'static str, &'static str, &'static str, &'static str);
+
+const GO_ENUMS: [GoEnum; 15] = [
+    GoEnum("LogLevel", "int32", "The level of a log message.", "RZ_LOG_", "Log"),
+    GoEnum("DeviceKind", "uint32", "The kind of a device.", "RZ_DEVICE_", ""),
+    GoEnum("Place", "uint32", "A memory location for a part of a model.", "RZ_PLACE_", "Place"),
+    GoEnum(
+        "Capabilities",
+        "uint32",
+        "A set of bits for features of a model and its conversations: info.Capabilities&CanTools != 0.",
+        "RZ_CAN_",
+        "Can",
+    ),
+    GoEnum(
+        "Filter",
+        "uint32",
+        "A filter of tokens, by the option of [Sampling], or the temperature.",
+        "RZ_FILTER_",
+        "Filter",
+    ),
+    GoEnum("GrammarFlags", "uint32", "A set of bits that change a grammar.", "RZ_GRAMMAR_FLAG_", "Grammar"),
+    GoEnum("GrammarKind", "uint32", "The language in which a grammar is written.", "RZ_GRAMMAR_", "Grammar"),
+    GoEnum("PartKind", "uint32", "The kind of a part of a reply.", "RZ_CHAT_EVENT_", "Part"),
+    GoEnum("PixelFormat", "uint32", "The order of the bytes of a pixel.", "RZ_PIXELS_", "Pixels"),
+    GoEnum("MediaKind", "uint32", "The kind of media that rows represent.", "RZ_MEDIA_", ""),
+    GoEnum("Draft", "uint32", "A source of draft tokens for speculative decoding.", "RZ_DRAFT_", "Draft"),
+    GoEnum("EndReason", "uint32", "Why a job or a reply has ended.", "RZ_END_", "End"),
+    GoEnum("Overflow", "uint32", "What happens if messages and a reply do not fit.", "RZ_OVERFLOW_", "Overflow"),
+    GoEnum("Reasoning", "uint32", "Whether a model reasons before its answer.", "RZ_REASONING_", "Reasoning"),
+    GoEnum("Pooling", "uint32", "How the vectors of a text's tokens become one embedding.", "RZ_POOLING_", "Pooling"),
+];
+
+/// Comments of constants in place of the header's, whose terms are those of C.
+const GO_DOCS: [(&str, &str); 15] = [
+    ("RZ_LOG_ERROR", "A call failed with ErrPanic or ErrDeviceLost."),
+    ("RZ_FILTER_TOP_N_SIGMA", ""),
+    ("RZ_CAN_SWITCH_REASONING", "ReasoningOn and ReasoningOff work."),
+    ("RZ_GRAMMAR_GBNF", "A GBNF grammar, as in llama.cpp."),
+    ("RZ_GRAMMAR_TOOLS", "The reply to a [Transcript] in JSON: text, or tool calls."),
+    ("RZ_PIXELS_RGBA8", "Four bytes, red first, then alpha."),
+    ("RZ_GRAMMAR_FLAG_BEST_EFFORT", "Ignores and logs keywords of a GrammarJSONSchema that cannot be compiled."),
+    ("RZ_MEDIA_VIDEO", "Frames of a video."),
+    ("RZ_DRAFT_MODEL", "A draft model: a small model with the same vocabulary, or a draft head."),
+    ("RZ_END_FAILED", "Its own error: Job.Err, Conversation.Err."),
+    ("RZ_OVERFLOW_FORGET", "Whole turns are left out of its prompt, the oldest first."),
+    ("RZ_DRAFT_MTP", "The model's multi-token prediction (MTP) head, loaded with LoadOptions.MTP."),
+    ("RZ_END_LENGTH", "The maximum number of tokens."),
+    ("RZ_END_CANCELLED", "Conversation.Stop, or given up with ReplyOptions.Keep."),
+    ("RZ_OVERFLOW_FAIL", "The reply fails with ErrContextFull."),
+];
+
+fn go_enum(header: &Header, &GoEnum(name, kind, doc, begin, go): &GoEnum) -> Enum {
+    let of_group = |name: &str| {
+        let end = name.strip_prefix(begin)?;
+        // A group whose name begins like that of another one.
+        (!end.starts_with("FLAG_")).then(|| end.to_lowercase())
+    };
+    let types = header.constants.iter().filter_map(|one| {
+        let end = of_group(one.name)?;
+        let own = GO_DOCS.iter().find(|(name, _)| *name == one.name);
+        let doc = own.map_or_else(|| what(one.doc), |(_, doc)| (*doc).to_owned());
+        let is_told = one.doc.is_empty() || own.is_some() || !doc.is_empty();
+        assert!(is_told, "{} needs a comment in GO_DOCS of generators/types.rs", one.name);
+        Some(Type { name: end, constant: one.name.to_owned(), value: one.value.to_owned(), doc })
+    });
+    Enum { name, doc, go: (kind, go), types: types.collect() }
+}
+
+/// The comment of a constant without the kind that it begins with: "End reason: a stop sequence.".
+fn what(doc: &str) -> String {
+    let is_kind = |kind: &str| !kind.contains(". ") && !kind.contains("peculati") && !kind.contains("decoding");
+    let text = doc.split_once(": ").filter(|(kind, _)| is_kind(kind)).map_or(doc, |(_, text)| text);
+    let text = plain(text);
+    text.get(..1).map_or(String::new(), |first| first.to_uppercase() + &text[1..])
 }
 
 impl Type {
     /// `default` as `Default`, and other names in capitals.
     fn pascal(&self) -> String {
         if self.name == "default" { "Default".to_owned() } else { self.name.to_uppercase() }
+    }
+
+    /// Element types have names in capitals, other constants words.
+    fn go(&self) -> String {
+        if self.constant.starts_with(TYPES) { self.pascal() } else { pascal(&self.name) }
     }
 }
 
@@ -119,18 +208,17 @@ fn swift(enums: &[Enum]) -> String {
 }
 
 fn go(enums: &[Enum]) -> String {
-    let mut text =
-        "// Code generated from realizar.h by the build, as make header does. DO NOT EDIT.\n\npackage realizar\n"
-            .to_owned();
+    let mut text = GO_HEAD.to_owned();
     for of in enums {
         let (name, doc) = (of.name, of.doc[..1].to_lowercase() + &of.doc[1..]);
-        let begin = name.replace("ElementType", "Type").replace("CacheType", "Cache");
-        text += &format!("\n// {name} is {doc}\ntype {name} uint32\n\n// The values of {name}.\nconst (\n");
-        for one in &of.types {
-            text += &wrapped(&one.doc, "\t// ").join("\n");
-            let constant = one.constant.replacen("RZ_", "rz_", 1);
-            text += &format!("\n\t{begin}{} {name} = {constant}\n", one.pascal());
-        }
+        let (kind, begin) = of.go;
+        text += &format!("\n// {name} is {doc}\ntype {name} {kind}\n\n// The values of {name}.\nconst (\n");
+        let values = of.types.iter().map(|one| Field {
+            doc: one.doc.clone(),
+            name: format!("{begin}{}", one.go()),
+            kind: format!("{name} = {}", one.constant.replacen("RZ_", "rz_", 1)),
+        });
+        text += &declared(values.collect());
         text += ")\n";
     }
     text

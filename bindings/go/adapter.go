@@ -49,11 +49,4 @@ func acquireAdapters(adapters []ScaledAdapter) (handles []*rz_adapter, scales []
 	return handles, scales, release, err
 }
 
-func (a *Adapter) held() *owned[*rz_adapter] {
-	if a == nil {
-		return nil
-	}
-	return a.adapter
-}
-
 func (a ScaledAdapter) held() *owned[*rz_adapter] { return a.Adapter.held() }

@@ -32,14 +32,6 @@ type begun struct {
 	width    int               // entries per row of log probabilities
 }
 
-// Overflow is what happens if messages and a reply do not fit into the KV cache.
-type Overflow uint32
-
-const (
-	OverflowFail   Overflow = rz_OVERFLOW_FAIL   // the reply fails with ErrContextFull
-	OverflowForget Overflow = rz_OVERFLOW_FORGET // whole turns are left out of its prompt, the oldest first
-)
-
 // ConversationOptions are optional; the zero value means the defaults.
 type ConversationOptions struct {
 	Transcript                 // messages, tools and variables at the beginning
@@ -101,7 +93,7 @@ func (m *Model) conversation(options *ConversationOptions,
 		overflow: uint32(options.Overflow), json: pinned(&pinner, text), json_len: uintptr(len(text)),
 		adapters: pinned(&pinner, adapters), scales: pinned(&pinner, scales), n_adapters: uintptr(len(adapters)), cache: &cache, store: store,
 	}
-	params.struct_size = uint32(unsafe.Sizeof(params))
+	sizedStruct(&params)
 	pinner.Pin(&cache)
 	model, err := m.held().acquire()
 	if err != nil {
@@ -141,13 +133,6 @@ func makeConversation(handle *rz_conversation, scope *owned[context.Context]) *C
 	})}
 	runtime.AddCleanup(c, (*owned[*rz_conversation]).drop, c.conversation)
 	return c
-}
-
-func (c *Conversation) held() *owned[*rz_conversation] {
-	if c == nil {
-		return nil
-	}
-	return c.conversation
 }
 
 // Close frees the conversation, at any moment, and ends a running reply early. Closing twice is fine.
@@ -210,15 +195,6 @@ func (c *Conversation) Rewind(n int) error {
 		return lib.rz_conversation_rewind(handle, messages, e)
 	})
 }
-
-// Reasoning is whether a model reasons before its answer.
-type Reasoning uint32
-
-const (
-	ReasoningModel Reasoning = rz_REASONING_MODEL // the default of its chat template
-	ReasoningOff   Reasoning = rz_REASONING_OFF   // it does not
-	ReasoningOn    Reasoning = rz_REASONING_ON    // it does
-)
 
 // Begin begins a reply, for [Conversation.Step]. An unfinished one is given up first. The context ends its steps.
 func (c *Conversation) Begin(ctx context.Context, options *ReplyOptions) error {
@@ -483,37 +459,12 @@ func (c *Conversation) Fork() (*Conversation, error) {
 	return makeConversation(fork, c.scope), nil
 }
 
-// ConversationInfo is the state of a conversation and of its last reply.
-type ConversationInfo struct {
-	Messages, FirstInPrompt int  // number of messages; index of the first one in prompts, > 0 after OverflowForget
-	MediaCount              int  // number of media in messages
-	Unfinished              bool // true during a reply
-	End                     EndReason
-	Stopped                 error // context error that stopped an unfinished reply; else nil
-
-	Prompt, Reused, PromptDone         int // prompt tokens: all, reused from the KV cache, computed so far
-	Tokens, ReasoningTokens            int // generated tokens, and the reasoning tokens among them
-	Drafted, Accepted                  int // draft tokens that were verified, and accepted ones
-	Len, Capacity                      int // tokens in the KV cache, and its capacity
-	PromptTime, TokensTime, FirstToken time.Duration
-}
-
 // Info returns the state of the conversation and of its last reply.
 func (c *Conversation) Info() (ConversationInfo, error) {
-	var info rz_conversation_info
-	info.struct_size = uint32(unsafe.Sizeof(info))
-	if err := use(c, func(handle *rz_conversation, e *rz_error) int32 {
-		return lib.rz_conversation_info_get(handle, &info, e)
-	}); err != nil {
-		return ConversationInfo{}, err
-	}
-	unfinished := info.state == rz_STATE_PROMPT || info.state == rz_STATE_TOKENS
-	return ConversationInfo{
-		Messages: int(info.n_messages), FirstInPrompt: int(info.first_in_prompt), MediaCount: int(info.n_media),
-		Unfinished: unfinished, End: EndReason(info.end_reason), Stopped: stopped(c, unfinished, info.stopped),
-		Prompt: int(info.prompt_tokens), Reused: int(info.reused_tokens), PromptDone: int(info.prompt_done),
-		Tokens: int(info.n_tokens), ReasoningTokens: int(info.reasoning_tokens), Drafted: int(info.drafted), Accepted: int(info.accepted),
-		Len: int(info.cache_len), Capacity: int(info.cache_capacity), PromptTime: time.Duration(info.prompt_ns),
-		TokensTime: time.Duration(info.tokens_ns), FirstToken: time.Duration(info.first_token_ns),
-	}, nil
+	return described(c, lib.rz_conversation_info_get, func(raw *rz_conversation_info) ConversationInfo {
+		info := raw.value()
+		info.Unfinished = raw.state == rz_STATE_PROMPT || raw.state == rz_STATE_TOKENS
+		info.Stopped = stopped(c, info.Unfinished, raw.stopped)
+		return info
+	})
 }

@@ -52,7 +52,7 @@ func (c *Conversation) beginRead(ctx context.Context, handle *rz_conversation, o
 		reasoning: uint32(options.Reasoning), priority: options.Priority,
 		json: pinned(&pinner, text), json_len: uintptr(len(text)),
 	}
-	params.struct_size = uint32(unsafe.Sizeof(params))
+	sizedStruct(&params)
 	cancel, stop, err := c.held().watch(ctx)
 	if err != nil {
 		return err

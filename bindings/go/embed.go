@@ -6,18 +6,6 @@ import (
 	"unsafe"
 )
 
-// Pooling is how the vectors of a text's tokens become one embedding.
-type Pooling uint32
-
-const (
-	PoolingModel Pooling = rz_POOLING_MODEL // the model's own
-	PoolingNone  Pooling = rz_POOLING_NONE  // a vector per token
-	PoolingMean  Pooling = rz_POOLING_MEAN  // the mean of the vectors
-	PoolingCLS   Pooling = rz_POOLING_CLS   // the vector of the first token
-	PoolingLast  Pooling = rz_POOLING_LAST  // the vector of the last token
-	PoolingRank  Pooling = rz_POOLING_RANK  // the scores of a reranker
-)
-
 // Embed returns an embedding per text, or with [PoolingNone] a vector per token of all texts. It adds BOS and EOS as
 // [Model.Tokenize] does. It stops early when the context ends.
 func (m *Model) Embed(ctx context.Context, texts []string, options *EmbedOptions) ([][]float32, error) {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"unsafe"
 )
 
 // owned is a reference-counted object of the library. Its owner (until Close), running calls and objects made from it
@@ -209,6 +210,21 @@ func use[H any](of holder[H], f func(handle H, e *rz_error) int32) error {
 	defer object.release()
 	var e rz_error
 	return check(f(handle, &e), &e)
+}
+
+// sizedStruct fills in the size that a struct of the library begins with.
+func sizedStruct[C any](c *C) *C {
+	*(*uint32)(unsafe.Pointer(c)) = uint32(unsafe.Sizeof(*c))
+	return c
+}
+
+// described returns what get fills in about an object.
+func described[H, C, T any](of holder[H], get func(handle H, out *C, e *rz_error) int32, value func(*C) T) (T, error) {
+	var c C
+	if err := use(of, func(handle H, e *rz_error) int32 { return get(handle, sizedStruct(&c), e) }); err != nil {
+		return *new(T), err
+	}
+	return value(&c), nil
 }
 
 // made wraps a new object, which f makes from another one and free frees.

@@ -737,3 +737,101 @@ var structs = []any{
 	rz_backend_metrics{},
 	rz_layout{},
 }
+
+func (o *Adapter) held() *owned[*rz_adapter] {
+	if o == nil {
+		return nil
+	}
+	return o.adapter
+}
+
+func (o *Session) held() *owned[*rz_cache] {
+	if o == nil {
+		return nil
+	}
+	return o.cache
+}
+
+func (o *ChatParser) held() *owned[*rz_chat_parser] {
+	if o == nil {
+		return nil
+	}
+	return o.parser
+}
+
+func (o *Conversation) held() *owned[*rz_conversation] {
+	if o == nil {
+		return nil
+	}
+	return o.conversation
+}
+
+func (o *Encoder) held() *owned[*rz_encoder] {
+	if o == nil {
+		return nil
+	}
+	return o.encoder
+}
+
+func (o *Grammar) held() *owned[*rz_grammar] {
+	if o == nil {
+		return nil
+	}
+	return o.grammar
+}
+
+func (o *Job) held() *owned[*rz_job] {
+	if o == nil {
+		return nil
+	}
+	return o.job
+}
+
+func (o *Media) held() *owned[*rz_media] {
+	if o == nil {
+		return nil
+	}
+	return o.media
+}
+
+func (o *Model) held() *owned[*rz_model] {
+	if o == nil {
+		return nil
+	}
+	return o.model
+}
+
+func (o *Prompt) held() *owned[*rz_prompt] {
+	if o == nil {
+		return nil
+	}
+	return o.prompt
+}
+
+func (o *Runtime) held() *owned[*rz_runtime] {
+	if o == nil {
+		return nil
+	}
+	return o.runtime
+}
+
+func (o *Sampler) held() *owned[*rz_sampler] {
+	if o == nil {
+		return nil
+	}
+	return o.sampler
+}
+
+func (o *Store) held() *owned[*rz_store] {
+	if o == nil {
+		return nil
+	}
+	return o.store
+}
+
+func (o *TextStream) held() *owned[*rz_textstream] {
+	if o == nil {
+		return nil
+	}
+	return o.stream
+}

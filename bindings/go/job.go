@@ -19,16 +19,6 @@ type Job struct {
 	width int // entries per row of log probabilities
 }
 
-// Draft is a source of draft tokens for speculative decoding.
-type Draft uint32
-
-const (
-	DraftNone   Draft = rz_DRAFT_NONE   // only tokens that a grammar forces
-	DraftLookup Draft = rz_DRAFT_LOOKUP // prompt lookup (n-grams of the text)
-	DraftModel  Draft = rz_DRAFT_MODEL  // a draft model
-	DraftMTP    Draft = rz_DRAFT_MTP    // the model's MTP head, loaded with LoadOptions.MTP
-)
-
 // checkDraft rejects a draft model that would have no effect.
 func checkDraft(draft Draft, model *Model) error {
 	if model != nil && draft != DraftModel {
@@ -37,28 +27,8 @@ func checkDraft(draft Draft, model *Model) error {
 	return nil
 }
 
-// EndReason is why a job has ended.
-type EndReason uint32
-
-const (
-	EndNone      EndReason = 0                // not ended
-	EndToken     EndReason = rz_END_TOKEN     // a token that ends a turn or a text
-	EndLength    EndReason = rz_END_LENGTH    // MaxTokens reached
-	EndStop      EndReason = rz_END_STOP      // a stop sequence
-	EndContext   EndReason = rz_END_CONTEXT   // the KV cache is full
-	EndGrammar   EndReason = rz_END_GRAMMAR   // the grammar is complete
-	EndFailed    EndReason = rz_END_FAILED    // its own error: Job.Err, Conversation.Err
-	EndCancelled EndReason = rz_END_CANCELLED // Conversation.Stop, or given up with ReplyOptions.Keep
-)
-
-// JobInfo is the state of a job.
-type JobInfo struct {
-	End                                EndReason
-	Stopped                            error // context error that stopped an unfinished job; else nil
-	Prompt, PromptDone, Tokens         int
-	Drafted, Accepted                  int // draft tokens that were verified, and accepted ones
-	PromptTime, TokensTime, FirstToken time.Duration
-}
+// EndNone means that a job or a reply has not ended.
+const EndNone EndReason = 0
 
 // NewJob creates a job that appends a prompt to the session and generates. It computes nothing yet. The context ends
 // its steps; [StepJobs] skips the job from then on, and [Job.Err] returns the reason.
@@ -144,13 +114,6 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	}, cancel)}
 	runtime.AddCleanup(j, (*owned[*rz_job]).drop, j.job)
 	return j, nil
-}
-
-func (j *Job) held() *owned[*rz_job] {
-	if j == nil {
-		return nil
-	}
-	return j.job
 }
 
 // cStops returns stop sequences for C, pinned until pinner.Unpin.
@@ -333,17 +296,11 @@ func logprobsOf[H any](object holder[H], width int,
 
 // Info returns the state of the job.
 func (j *Job) Info() (JobInfo, error) {
-	var info rz_job_info
-	info.struct_size = uint32(unsafe.Sizeof(info))
-	if err := use(j, func(handle *rz_job, e *rz_error) int32 { return lib.rz_job_info_get(handle, &info, e) }); err != nil {
-		return JobInfo{}, err
-	}
-	return JobInfo{
-		Stopped: stopped(j, info.state != rz_STATE_ENDED, info.stopped), End: EndReason(info.end_reason), Prompt: int(info.prompt_total), PromptDone: int(info.prompt_done), Tokens: int(info.n_tokens),
-		Drafted: int(info.drafted), Accepted: int(info.accepted),
-		PromptTime: time.Duration(info.prompt_ns), TokensTime: time.Duration(info.tokens_ns),
-		FirstToken: time.Duration(info.first_token_ns),
-	}, nil
+	return described(j, lib.rz_job_info_get, func(c *rz_job_info) JobInfo {
+		info := c.value()
+		info.Stopped = stopped(j, c.state != rz_STATE_ENDED, c.stopped)
+		return info
+	})
 }
 
 // stopped returns the error that paused an unfinished object; else nil.

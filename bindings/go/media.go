@@ -28,16 +28,6 @@ type Media struct {
 // Prompt is a sequence of tokens and media. It may be used by any number of goroutines at once.
 type Prompt struct{ prompt *owned[*rz_prompt] }
 
-// PixelFormat is the order of the bytes of a pixel.
-type PixelFormat uint32
-
-const (
-	PixelsRGB8  PixelFormat = rz_PIXELS_RGB8  // three bytes, red first
-	PixelsRGBA8 PixelFormat = rz_PIXELS_RGBA8 // four bytes, the fourth of which is alpha
-	PixelsBGRA8 PixelFormat = rz_PIXELS_BGRA8 // four bytes, blue first
-	PixelsGray8 PixelFormat = rz_PIXELS_GRAY8 // one byte
-)
-
 // Pixels are an image in memory, row by row from the top.
 type Pixels struct {
 	Format        PixelFormat
@@ -78,62 +68,8 @@ func (p *Pixels) check() error {
 	return nil
 }
 
-// EncoderInfo describes an encoder.
-type EncoderInfo struct {
-	Projector                 string
-	Mutual                    bool // image rows attend to each other: one step computes them all
-	RowDim, NLayers           int
-	TileSide                  int // pixels of a tile's side; 0: an image is one tile of any size
-	Grain                     int // pixels; the sides of tiles are multiples of it
-	MinRows, MaxRows          int
-	WeightBytes, ScratchBytes uint64
-	Kinds                     []MediaKind // kinds of media that it encodes
-	SampleRate                int         // samples per second that audio is resampled to; 0 for vision
-}
-
-// EncoderPlan is the memory that an encoder takes in addition to its model's, in bytes.
-type EncoderPlan struct {
-	MaxRows                       int // rows of the largest image
-	WeightsHost, ScratchHost, Row uint64
-}
-
-// MediaKind is the kind of media that rows represent.
-type MediaKind uint32
-
-const (
-	Image  MediaKind = rz_MEDIA_IMAGE  // an image
-	Audio  MediaKind = rz_MEDIA_AUDIO  // audio
-	Text   MediaKind = rz_MEDIA_TEXT   // the source text of an encoder-decoder model
-	Vector MediaKind = rz_MEDIA_VECTOR // the embedding of an image, to be compared with embeddings of texts
-	Video  MediaKind = rz_MEDIA_VIDEO  // frames of a video
-)
-
 // TokenMedia is the placeholder for a row of media in the tokens of sessions and prompts.
 const TokenMedia uint32 = rz_TOKEN_MEDIA
-
-// MediaInfo describes media.
-type MediaInfo struct {
-	Kind                   MediaKind
-	Rows                   int // each occupies a token position in a session
-	Tokens                 int // in a prompt: the rows, and the model's tokens around and between them
-	RowDim                 int
-	Columns, Lines         int // rows per line, and lines; per tile if there are several, per pair of frames
-	Pairs                  int // pairs of frames of a video
-	TileColumns, TileLines int // 0 if the image is one tile
-	Overview               bool
-	Width, Height          int // pixels of the image, turned upright; for audio the samples, and 0
-	SeenWidth, SeenHeight  int // pixels after resizing, to map coordinates in replies back
-	Bytes                  uint64
-	EncodeTime             time.Duration
-	Hash                   [32]byte // equal for equal pixels, options and encoder: a cache key
-}
-
-func (e *Encoder) held() *owned[*rz_encoder] {
-	if e == nil {
-		return nil
-	}
-	return e.encoder
-}
 
 // LoadEncoder loads the model's encoder: the .gguf file with the projector ("mmproj-..."), a folder with a config.json
 // (the model's own if it contains both), or "hf:owner/name" of the Hub. It stops early when the context ends.
@@ -149,13 +85,12 @@ func (m *Model) LoadEncoder(ctx context.Context, path string, options *EncoderOp
 // PlanEncoder returns the memory that [Model.LoadEncoder] will take, before a weight is read.
 func (m *Model) PlanEncoder(ctx context.Context, path string, options *EncoderOptions) (EncoderPlan, error) {
 	var p rz_encoder_plan
-	p.struct_size = uint32(unsafe.Sizeof(p))
 	_, err := m.withEncoder(ctx, path, options, func(name *byte, params *rz_encoder_params) (*Encoder, error) {
 		return nil, use(m, func(model *rz_model, e *rz_error) int32 {
-			return lib.rz_encoder_plan_get(model, name, nil, 0, params, &p, e)
+			return lib.rz_encoder_plan_get(model, name, nil, 0, params, sizedStruct(&p), e)
 		})
 	})
-	return EncoderPlan{int(p.max_rows), p.weights_host, p.scratch_host, p.row}, err
+	return p.value(), err
 }
 
 // withEncoder calls f with the options as the library takes them.
@@ -207,15 +142,7 @@ func (e *Encoder) Close() error {
 
 // Info returns the description of the encoder.
 func (e *Encoder) Info() (EncoderInfo, error) {
-	var c rz_encoder_info
-	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(e, func(encoder *rz_encoder, e *rz_error) int32 { return lib.rz_encoder_info_get(encoder, &c, e) })
-	return EncoderInfo{
-		Projector: stringOf(c.projector[:]), Mutual: c.is_mutual != 0, RowDim: int(c.row_dim), NLayers: int(c.n_layers),
-		TileSide: int(c.tile_side), Grain: int(c.grain), MinRows: int(c.min_rows), MaxRows: int(c.max_rows),
-		WeightBytes: c.weight_bytes, ScratchBytes: c.scratch_bytes,
-		Kinds: kinds(c.kinds), SampleRate: int(c.sample_rate),
-	}, err
+	return described(e, lib.rz_encoder_info_get, (*rz_encoder_info).value)
 }
 
 // EncodeImage encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file.
@@ -265,7 +192,7 @@ func (p *Pixels) pinned(pinner *runtime.Pinner) (c rz_pixels, err error) {
 			format: uint32(p.Format), width: uint32(p.Width), height: uint32(p.Height),
 			stride: uintptr(p.Stride), data: pinned(pinner, p.Data),
 		}
-		c.struct_size = uint32(unsafe.Sizeof(c))
+		sizedStruct(&c)
 	}
 	return c, err
 }
@@ -368,9 +295,9 @@ func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, 
 	if err != nil {
 		return MediaInfo{}, err
 	}
-	return mediaInfo(e, func(encoder *rz_encoder, out *rz_media_info, e *rz_error) int32 {
+	return described(e, func(encoder *rz_encoder, out *rz_media_info, e *rz_error) int32 {
 		return lib.rz_media_measure(encoder, w, h, &params, out, e)
-	})
+	}, (*rz_media_info).value)
 }
 
 // MediaFromRows makes media from embeddings of the caller's own encoder, rows of rowDim numbers. columns * lines must
@@ -413,13 +340,6 @@ func (m *Model) LoadMedia(r io.Reader) (*Media, error) {
 	})
 }
 
-func (m *Media) held() *owned[*rz_media] {
-	if m == nil {
-		return nil
-	}
-	return m.media
-}
-
 // Save writes the media to w, for [Model.LoadMedia].
 func (m *Media) Save(w io.Writer) error {
 	return save(m, w, lib.rz_media_save)
@@ -447,19 +367,7 @@ func (m *Media) Rows() ([]float32, error) {
 
 // Info returns the description of the media.
 func (m *Media) Info() (MediaInfo, error) {
-	return mediaInfo(m, lib.rz_media_info_get)
-}
-
-func mediaInfo[H any](of holder[H], f func(of H, out *rz_media_info, e *rz_error) int32) (MediaInfo, error) {
-	var c rz_media_info
-	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(of, func(of H, e *rz_error) int32 { return f(of, &c, e) })
-	return MediaInfo{
-		Kind: MediaKind(c.kind), Rows: int(c.n_rows), Tokens: int(c.n_tokens), RowDim: int(c.row_dim), Columns: int(c.columns),
-		Lines: int(c.lines), TileColumns: int(c.tile_columns), TileLines: int(c.tile_lines), Overview: c.has_overview != 0,
-		Width: int(c.width), Height: int(c.height), SeenWidth: int(c.seen_width), SeenHeight: int(c.seen_height),
-		Pairs: int(c.pairs), Bytes: c.bytes, EncodeTime: time.Duration(c.encode_ns), Hash: c.hash,
-	}, err
+	return described(m, lib.rz_media_info_get, (*rz_media_info).value)
 }
 
 // PromptPart is either tokens or media.
@@ -529,13 +437,6 @@ func (p *Prompt) Len() (n int) {
 // Tokens returns the tokens, with [TokenMedia] for each row of media.
 func (p *Prompt) Tokens() ([]uint32, error) {
 	return sized(p, 0, lib.rz_prompt_tokens_into)
-}
-
-func (p *Prompt) held() *owned[*rz_prompt] {
-	if p == nil {
-		return nil
-	}
-	return p.prompt
 }
 
 // MatchPrompt returns the length of the prompt's prefix that is already in the session's KV cache.

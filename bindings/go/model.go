@@ -17,15 +17,6 @@ type Model struct{ model *owned[*rz_model] }
 // None is an explicit 0, for options whose comment names None and whose 0 means a default.
 const None = -1
 
-// Place is a memory location for a part of a model.
-type Place uint32
-
-const (
-	PlaceAuto Place = rz_PLACE_AUTO // as many as fit on GPUs, starting with the last layer
-	PlaceCPU  Place = rz_PLACE_CPU  // on the CPU
-	PlaceGPU  Place = rz_PLACE_GPU  // on GPUs, starting with the last layer, up to Bytes in total
-)
-
 // Placement places the MoE experts of layers that are on GPUs (expert offload).
 type Placement struct {
 	Place      Place
@@ -137,7 +128,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 			what: rz_PLACED_EXPERTS, place: uint32(p.Place), first_layer: counts.of(p.FirstLayer, "FirstLayer"),
 			n_layers: counts.of(p.Layers, "Layers"), bytes: p.Bytes,
 		}
-		placements[i].struct_size = uint32(unsafe.Sizeof(placements[i]))
+		sizedStruct(&placements[i])
 	}
 	if counts.err != nil {
 		return nil, counts.err
@@ -195,81 +186,35 @@ func (m *Model) Close() error {
 	return m.held().close()
 }
 
-// Capabilities are bits for features of a model and its conversations: info.Capabilities&CanTools != 0.
-type Capabilities uint32
-
-const (
-	CanGenerate        Capabilities = rz_CAN_GENERATE         // it generates tokens, unlike an embedding model
-	CanSystem          Capabilities = rz_CAN_SYSTEM           // its chat template supports system messages
-	CanTools           Capabilities = rz_CAN_TOOLS            // tool calling
-	CanReason          Capabilities = rz_CAN_REASON           // replies may begin with reasoning
-	CanSwitchReasoning Capabilities = rz_CAN_SWITCH_REASONING // ReasoningOn and ReasoningOff work
-	CanImages          Capabilities = rz_CAN_IMAGES           // user messages may contain images; needs an encoder
-	CanAudio           Capabilities = rz_CAN_AUDIO            // the same for audio
-	CanVideo           Capabilities = rz_CAN_VIDEO            // the same for video
-)
-
-// Info describes a model.
-type Info struct {
-	Architecture, Name                                    string
-	NLayers, HiddenDim, FFNDim, NHeads, NKVHeads, HeadDim int
-	VocabSize, ContextLength                              int
-	NParams, WeightBytes                                  uint64
-	Device                                                uint32
-	GPULayers                                             int
-	Devices                                               []uint32 // GPUs that have layers, in layer order
-	DeviceLayers                                          []int    // number of layers on each of Devices
-	BOS, EOS                                              uint32   // NoToken if there is none
-	HasTemplate                                           bool     // RenderChat works
-	TemplateWritesBOS                                     bool     // so tokenize its output without BOS
-	Unknown                                               int      // keys and tensors that were ignored
-	ReadsSource                                           bool     // encoder-decoder model: MediaFromTokens
-	ISA                                                   string   // of CPU matrix products; "": there are none
-	Capabilities                                          Capabilities
-	EmbeddingDim                                          int     // embedding dimension; 0: not an embedding model
-	Pooling                                               Pooling // PoolingModel: EmbedOptions must set one
-	NScores                                               int     // classifier outputs (PoolingRank); 0: no classifier
-}
-
 // NoToken is the value of a special token that the model lacks.
 const NoToken uint32 = rz_TOKEN_NONE
 
 // Info returns the description of the model.
 func (m *Model) Info() (Info, error) {
-	var c rz_model_info
-	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(m, func(handle *rz_model, e *rz_error) int32 { return lib.rz_model_info_get(handle, &c, e) })
-	var devices []uint32
-	var layers []int
-	for i := uint32(0); i < c.n_devices && err == nil; i++ {
-		var device rz_model_device
-		device.struct_size = uint32(unsafe.Sizeof(device))
-		err = use(m, func(handle *rz_model, e *rz_error) int32 {
-			return lib.rz_model_device_get(handle, i, &device, e)
-		})
-		devices, layers = append(devices, device.device), append(layers, int(device.n_layers))
-	}
-	return Info{
-		Devices: devices, DeviceLayers: layers,
-		Architecture: stringOf(c.architecture[:]), Name: stringOf(c.name[:]),
-		NLayers: int(c.n_layers), HiddenDim: int(c.hidden_dim), FFNDim: int(c.ffn_dim),
-		NHeads: int(c.n_heads), NKVHeads: int(c.n_kv_heads), HeadDim: int(c.head_dim),
-		VocabSize: int(c.vocab_size), ContextLength: int(c.context_length),
-		NParams: c.n_params, WeightBytes: c.weight_bytes,
-		Device: c.device, GPULayers: int(c.gpu_layers),
-		HasTemplate: c.chat_template&rz_TEMPLATE_PRESENT != 0, BOS: c.bos_token, EOS: c.eos_token,
-		TemplateWritesBOS: c.chat_template&rz_TEMPLATE_WRITES_BOS != 0, Unknown: int(c.n_unknown),
-		ReadsSource: c.reads_source != 0, ISA: stringOf(c.isa[:]), Capabilities: Capabilities(c.capabilities),
-		EmbeddingDim: int(c.embedding_dim), Pooling: Pooling(c.pooling), NScores: int(c.n_scores),
-	}, err
+	info := Info{}
+	err := use(m, func(handle *rz_model, e *rz_error) int32 {
+		var c rz_model_info
+		status := lib.rz_model_info_get(handle, sizedStruct(&c), e)
+		info = c.value()
+		info.HasTemplate = c.chat_template&rz_TEMPLATE_PRESENT != 0
+		info.TemplateWritesBOS = c.chat_template&rz_TEMPLATE_WRITES_BOS != 0
+		for i := uint32(0); i < c.n_devices && status == rz_OK; i++ {
+			var device rz_model_device
+			status = lib.rz_model_device_get(handle, i, sizedStruct(&device), e)
+			info.Devices, info.DeviceLayers = append(info.Devices, device.device), append(info.DeviceLayers, int(device.n_layers))
+		}
+		return status
+	})
+	return info, err
 }
 
 // AdvisedSampling returns the model's recommended sampling parameters, or nil. Only replies without a sampler use them
 // by default.
 func (m *Model) AdvisedSampling() (*Sampling, error) {
 	var c rz_model_sampling
-	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(m, func(handle *rz_model, e *rz_error) int32 { return lib.rz_model_sampling_get(handle, &c, e) })
+	err := use(m, func(handle *rz_model, e *rz_error) int32 {
+		return lib.rz_model_sampling_get(handle, sizedStruct(&c), e)
+	})
 	if err != nil || c.advised == 0 {
 		return nil, err
 	}
@@ -434,13 +379,6 @@ func (c *counts) of(n int, name string) uint32 {
 		c.err = wrong("%s is %d; it must be a whole number from 0 to %d", name, n, uint32(math.MaxUint32))
 	}
 	return 0
-}
-
-func (m *Model) held() *owned[*rz_model] {
-	if m == nil {
-		return nil
-	}
-	return m.model
 }
 
 // noNUL rejects a text with a NUL, at which C would end it.

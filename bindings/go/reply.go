@@ -2,18 +2,6 @@ package realizar
 
 import "unsafe"
 
-// PartKind is the kind of a part of a reply.
-type PartKind uint32
-
-const (
-	PartReasoning     PartKind = rz_CHAT_EVENT_REASONING      // a piece of the reasoning
-	PartContent       PartKind = rz_CHAT_EVENT_CONTENT        // a piece of the content
-	PartToolID        PartKind = rz_CHAT_EVENT_TOOL_ID        // whole; first part of a call, also in its message
-	PartToolName      PartKind = rz_CHAT_EVENT_TOOL_NAME      // whole
-	PartToolArguments PartKind = rz_CHAT_EVENT_TOOL_ARGUMENTS // a piece of a JSON object
-	PartEnd           PartKind = rz_CHAT_EVENT_END            // last part, without text
-)
-
 // Part is a part of a reply.
 type Part struct {
 	Kind     PartKind
@@ -24,13 +12,6 @@ type Part struct {
 
 // ChatParser parses a reply token by token. One call at a time.
 type ChatParser struct{ parser *owned[*rz_chat_parser] }
-
-func (p *ChatParser) held() *owned[*rz_chat_parser] {
-	if p == nil {
-		return nil
-	}
-	return p.parser
-}
 
 // NewChatParser creates a parser for the reply to a transcript.
 func (m *Model) NewChatParser(transcript *Transcript) (*ChatParser, error) {

@@ -2,16 +2,6 @@ package realizar
 
 import (
 	"runtime"
-	"unsafe"
-)
-
-// LogLevel is the level of a log message.
-type LogLevel int32
-
-const (
-	LogError   LogLevel = rz_LOG_ERROR   // something failed
-	LogWarning LogLevel = rz_LOG_WARNING // something is done differently than requested
-	LogInfo    LogLevel = rz_LOG_INFO    // what was loaded, and how
 )
 
 // Runtime has the threads, the memory limit and the log that several models may share.
@@ -52,13 +42,6 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 	return r, nil
 }
 
-func (r *Runtime) held() *owned[*rz_runtime] {
-	if r == nil {
-		return nil
-	}
-	return r.runtime
-}
-
 // SetThreads sets the number of compute threads, from the next step on; 0: as in RuntimeOptions.
 func (r *Runtime) SetThreads(n int) error {
 	threads, err := whole(n, "n")
@@ -77,22 +60,9 @@ func (r *Runtime) SetMemoryLimit(bytes uint64) error {
 	})
 }
 
-// RuntimeInfo is the state of a runtime.
-type RuntimeInfo struct {
-	Threads     int    // compute threads, including the calling one
-	MemoryUsed  uint64 // bytes of weights, caches and scratch memory
-	MemoryPeak  uint64 // peak of MemoryUsed
-	MemoryLimit uint64 // 0: none
-}
-
 // Info returns the number of threads and the memory in use.
 func (r *Runtime) Info() (RuntimeInfo, error) {
-	var c rz_runtime_info
-	c.struct_size = uint32(unsafe.Sizeof(c))
-	err := use(r, func(handle *rz_runtime, e *rz_error) int32 {
-		return lib.rz_runtime_info_get(handle, &c, e)
-	})
-	return RuntimeInfo{int(c.threads), c.memory_used, c.memory_peak, c.memory_limit}, err
+	return described(r, lib.rz_runtime_info_get, (*rz_runtime_info).value)
 }
 
 // Close frees the runtime once the models that were loaded with it are closed too. It never waits. Closing twice is
@@ -101,17 +71,7 @@ func (r *Runtime) Close() error {
 	return r.held().close()
 }
 
-// Device is a CPU or GPU; its index is its position in [Devices], from 1.
-type Device struct {
-	Name, ISA               string
-	ID                      string // equal in every process: "cpu", or the UUID of a GPU; "": unknown
-	Kind                    DeviceKind
-	MemoryTotal, MemoryFree uint64
-	Available               bool
-	Unavailable             string // the reason why it cannot be used; "": it can
-}
-
-// Devices returns the devices, the CPU first; none if the library cannot be loaded.
+// Devices returns the devices, the CPU first, with the indices 1, 2, ...; none if the library cannot be loaded.
 func Devices() []Device {
 	if Open("") != nil {
 		return nil
@@ -119,13 +79,8 @@ func Devices() []Device {
 	devices := make([]Device, 0, lib.rz_device_count())
 	for i := range cap(devices) {
 		var c rz_device_info
-		c.struct_size = uint32(unsafe.Sizeof(c))
-		lib.rz_device_info_get(uint32(i+1), &c, nil)
-		devices = append(devices, Device{
-			Name: stringOf(c.name[:]), ISA: stringOf(c.isa[:]), ID: stringOf(c.id[:]), Kind: DeviceKind(c.kind),
-			MemoryTotal: c.memory_total, MemoryFree: c.memory_free,
-			Available: c.available != 0, Unavailable: stringOf(c.unavailable[:]),
-		})
+		lib.rz_device_info_get(uint32(i+1), sizedStruct(&c), nil)
+		devices = append(devices, c.value())
 	}
 	return devices
 }

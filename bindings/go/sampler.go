@@ -4,19 +4,6 @@ import (
 	"runtime"
 )
 
-// Filter is a filter of tokens, or the temperature.
-type Filter uint32
-
-const (
-	FilterTopNSigma   Filter = rz_FILTER_TOP_N_SIGMA // Sampling.TopNSigma
-	FilterTopK        Filter = rz_FILTER_TOP_K       // Sampling.TopK
-	FilterTypicalP    Filter = rz_FILTER_TYPICAL_P   // Sampling.TypicalP
-	FilterTopP        Filter = rz_FILTER_TOP_P       // Sampling.TopP
-	FilterMinP        Filter = rz_FILTER_MIN_P       // Sampling.MinP
-	FilterXTC         Filter = rz_FILTER_XTC         // Sampling.XTCProbability
-	FilterTemperature Filter = rz_FILTER_TEMPERATURE // Sampling.Temperature
-)
-
 // Sampler samples tokens, for sessions of any model, one call at a time. A nil *Sampler means greedy decoding.
 type Sampler struct{ sampler *owned[*rz_sampler] }
 
@@ -70,11 +57,4 @@ func sequences(pinner *runtime.Pinner, all [][]uint32) (*rz_token_sequence, uint
 // Close frees the sampler once no call uses it. Closing twice is fine.
 func (s *Sampler) Close() error {
 	return s.held().close()
-}
-
-func (s *Sampler) held() *owned[*rz_sampler] {
-	if s == nil {
-		return nil
-	}
-	return s.sampler
 }

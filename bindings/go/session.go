@@ -25,13 +25,6 @@ func (m *Model) NewSession(options *SessionOptions) (*Session, error) {
 	})
 }
 
-func (s *Session) held() *owned[*rz_cache] {
-	if s == nil {
-		return nil
-	}
-	return s.cache
-}
-
 // makeSession makes a session of a model.
 func makeSession(model holder[*rz_model],
 	f func(model *rz_model, cache **rz_cache, e *rz_error) int32) (*Session, error) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"runtime"
-	"unsafe"
 )
 
 // Source is one file of a model.
@@ -51,7 +50,7 @@ func withSources(sources []Source, f func(raw *rz_source, n uintptr) error) erro
 		user, forget := keep(&transfers[i])
 		defer forget()
 		raw[i] = rz_source{kind: rz_SOURCE_READER, size: uint64(source.Size), read: readAtCallback(), user: user}
-		raw[i].struct_size = uint32(unsafe.Sizeof(raw[i]))
+		sizedStruct(&raw[i])
 		if source.Name != "" {
 			raw[i].name = cString(source.Name)
 			pinner.Pin(raw[i].name)

@@ -73,36 +73,13 @@ func (s *Store) Clear() error {
 	return use(s, lib.rz_store_clear)
 }
 
-// StoreInfo is the state of a store.
-type StoreInfo struct {
-	Entries, Files         int    // prefixes in memory, and in files of the model
-	MemoryBytes, DiskBytes uint64 // bytes of these prefixes and files
-	Hits, Misses           uint64 // lookups with and without a result
-	ReusedTokens           uint64 // tokens reused from prefixes
-	Unwritten              int    // prefixes dropped because they could not be written, as on a full disk
-}
-
 // Info returns the state of the store.
 func (s *Store) Info() (StoreInfo, error) {
-	var info rz_store_info
-	info.struct_size = uint32(unsafe.Sizeof(info))
-	err := use(s, func(store *rz_store, e *rz_error) int32 { return lib.rz_store_info_get(store, &info, e) })
-	return StoreInfo{
-		Entries: int(info.n_entries), Files: int(info.n_files), MemoryBytes: info.memory_bytes, DiskBytes: info.disk_bytes,
-		Hits: info.hits, Misses: info.misses, ReusedTokens: info.reused_tokens,
-		Unwritten: int(info.n_unwritten),
-	}, err
+	return described(s, lib.rz_store_info_get, (*rz_store_info).value)
 }
 
 // Close frees the store once no conversation uses it; if it has a folder, its prefixes in memory are written there
 // first. Closing twice is fine.
 func (s *Store) Close() error {
 	return s.held().close()
-}
-
-func (s *Store) held() *owned[*rz_store] {
-	if s == nil {
-		return nil
-	}
-	return s.store
 }

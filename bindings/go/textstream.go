@@ -5,13 +5,6 @@ import "unsafe"
 // TextStream converts tokens to text; it holds back the bytes of an incomplete character. One call at a time.
 type TextStream struct{ stream *owned[*rz_textstream] }
 
-func (t *TextStream) held() *owned[*rz_textstream] {
-	if t == nil {
-		return nil
-	}
-	return t.stream
-}
-
 // NewTextStream creates a stream at the beginning of a text.
 func (m *Model) NewTextStream() (*TextStream, error) {
 	return made(m, lib.rz_textstream_new, lib.rz_textstream_free, func(o *owned[*rz_textstream]) *TextStream { return &TextStream{o} })

@@ -3,12 +3,10 @@
 use super::{Group, Kind, Setting, literal, wrapped};
 use crate::bindings::go_columns;
 
-const HEAD: &str = "\
+pub const HEAD: &str = "\
 // Code generated from realizar.h by the build, as make header does. DO NOT EDIT.
 
 package realizar
-
-import \"unsafe\"
 ";
 
 const SAMPLING: &str =
@@ -18,7 +16,7 @@ const SAMPLING: &str =
 const TYPES: [(&str, &str); 2] = [("Sampling", "Sampling"), ("Cache", "SessionOptions")];
 
 /// Words that names have in capitals, and the way in which they have them.
-const INITIALS: [(&str, &str); 18] = [
+const INITIALS: [(&str, &str); 20] = [
     ("bf16", "BF16"),
     ("bos", "BOS"),
     ("cls", "CLS"),
@@ -35,6 +33,8 @@ const INITIALS: [(&str, &str); 18] = [
     ("kv", "KV"),
     ("mtp", "MTP"),
     ("rgb8", "RGB8"),
+    ("rgba8", "RGBA8"),
+    ("bgra8", "BGRA8"),
     ("xtc", "XTC"),
     ("biases", "LogitBias"),
 ];
@@ -132,7 +132,7 @@ pub fn pascal(name: &str) -> String {
 }
 
 pub fn go(groups: &[Group]) -> String {
-    HEAD.to_owned() + &groups.iter().map(options).collect::<String>()
+    HEAD.to_owned() + "\nimport \"unsafe\"\n" + &groups.iter().map(options).collect::<String>()
 }
 
 /// The struct of a group, and what converts its numbers.

@@ -50,7 +50,6 @@ pub fn swift(groups: &[Group]) -> String {
     }
     let structure = group.structure;
     format!(
-        "{text}{SWIFT_INIT}    func numbers() throws -> {structure} {{\n        var params = sizedStruct({structure}(), \
-        \\.struct_size)\n{sets}        return params\n    }}\n}}\n"
+        "{text}{SWIFT_INIT}    func numbers() throws -> {structure} {{\n        var params = sizedStruct({structure}())\n{sets}        return params\n    }}\n}}\n"
     )
 }

@@ -62,6 +62,8 @@ const OPTIONS: &[(&str, &str)] = &[
     ("bindings/csharp/Realizar/Results.cs", include_str!(concat!(env!("OUT_DIR"), "/Results.cs"))),
     ("bindings/csharp/Realizar/Options.cs", include_str!(concat!(env!("OUT_DIR"), "/Options.cs"))),
     ("bindings/go/options.go", include_str!(concat!(env!("OUT_DIR"), "/options.go"))),
+    ("bindings/go/results.go", include_str!(concat!(env!("OUT_DIR"), "/results.go"))),
+    ("bindings/swift/Sources/Realizar/Results.swift", include_str!(concat!(env!("OUT_DIR"), "/Results.swift"))),
     ("bindings/swift/Sources/Realizar/Sampling.swift", include_str!(concat!(env!("OUT_DIR"), "/Sampling.swift"))),
 ];
 

@@ -27,13 +27,13 @@ public final class ChatParser: Sendable {
 
     /// Adds a token and returns the parts that it completes, often none.
     public func push(_ token: UInt32) throws -> [ReplyPart] {
-        try handle.use { parser in try call { rz_chat_parser_push(parser, token, $0) } }
+        try handle.call { rz_chat_parser_push($0, token, $1) }
         return try parts()
     }
 
     /// Ends the reply and returns the rest.
     public func end() throws -> [ReplyPart] {
-        try handle.use { parser in try call { rz_chat_parser_end(parser, $0) } }
+        try handle.call { rz_chat_parser_end($0, $1) }
         return try parts()
     }
 

@@ -27,7 +27,7 @@ public struct ConversationOptions: Sendable {
 
     /// Calls `body` with the parameters of a conversation that begins with this JSON.
     func with<R>(_ json: String?, _ body: (UnsafePointer<rz_conversation_params>) throws -> R) throws -> R {
-        var params = sizedStruct(rz_conversation_params(), \.struct_size)
+        var params = sizedStruct(rz_conversation_params())
         params.overflow = overflow.rawValue
         params.n_adapters = adapters.count
         return try withPins { pins in
@@ -41,28 +41,9 @@ public struct ConversationOptions: Sendable {
     }
 }
 
-/// The state of a conversation and of its last reply.
-public struct ConversationInfo: Sendable {
+extension ConversationInfo {
     /// `none`: no reply yet, or it was given up.
     public enum State: UInt32, Sendable { case none = 0, prompt, tokens, ended }
-
-    /// Number of messages; index of the first one in prompts, > 0 after turns were left out.
-    public let messages, firstInPrompt: Int
-    public let state: State
-    public let end: Job.End?
-    /// `.cancelled` or `.deadline` if that stopped the reply.
-    public let stopped: RealizarError.Code?
-    /// Prompt tokens: all, reused from the KV cache, computed so far.
-    public let promptTokens, reusedTokens, promptDone: Int
-    /// Generated tokens, and the reasoning tokens among them.
-    public let tokens, reasoningTokens: Int
-    /// Draft tokens that were verified, and accepted ones.
-    public let drafted, accepted: Int
-    public let cacheCount, cacheCapacity: Int
-    /// Number of media in messages.
-    public let media: Int
-    /// Nanoseconds of prefill, of decode, and to the first token (TTFT).
-    public let promptTime, tokensTime, firstToken: UInt64
 }
 
 /// Messages with a model, their KV cache, and the current reply. A reply computes only what is new since the last one.
@@ -86,9 +67,7 @@ public final class Conversation: @unchecked Sendable {
     /// Begins with JSON of messages, tools and variables, in OpenAI's format.
     public convenience init(_ model: Model, json: String, options: ConversationOptions = ConversationOptions()) throws {
         let handle = try options.with(json) { params in
-            try Handle(free: { rz_conversation_free($0) }) { out, error in
-                model.handle.use { rz_conversation_new($0, params, out, error) }
-            }
+            try Handle(of: model.handle, free: { rz_conversation_free($0) }) { rz_conversation_new($0, params, $1, $2) }
         }
         self.init(model, handle)
     }
@@ -127,7 +106,7 @@ public final class Conversation: @unchecked Sendable {
     /// Returns media by index in content parts, below `info().media`.
     public func media(_ number: Int) throws -> Media {
         let number = try whole(number, "number")
-        return try Media.made { out, error in handle.use { rz_conversation_media($0, number, out, error) } }
+        return try Media.made(of: handle) { rz_conversation_media($0, number, $1, $2) }
     }
 
     /// Removes the messages after the first `count`.
@@ -140,7 +119,7 @@ public final class Conversation: @unchecked Sendable {
     private func change(_ body: (OpaquePointer, UnsafeMutablePointer<rz_error>) throws -> rz_status) throws -> Int {
         guard changing.try() else { throw RealizarError(.busy, "the conversation is in use by another call") }
         defer { changing.unlock() }
-        try handle.use { conversation in try call { try body(conversation, $0) } }
+        try handle.call { try body($0, $1) }
         return passed()
     }
 
@@ -204,42 +183,36 @@ public final class Conversation: @unchecked Sendable {
     /// Frees the KV cache and keeps the messages; the next reply computes it again. Fails with `.busy` while a reply is
     /// unfinished, as do `setCapacity`, `setAdapters` and `setCancel`.
     public func release() throws {
-        try handle.use { conversation in try call { rz_conversation_release(conversation, $0) } }
+        try handle.call { rz_conversation_release($0, $1) }
     }
 
     /// Sets the context length in tokens; 0: the model's, at most 8192. Clears the KV cache.
     public func setCapacity(_ capacity: Int) throws {
         let capacity = try whole(capacity, "capacity")
-        try handle.use { conversation in try call { rz_conversation_capacity_set(conversation, capacity, $0) } }
+        try handle.call { rz_conversation_capacity_set($0, capacity, $1) }
     }
 
     /// Sets what later replies do if messages do not fit.
     public func setOverflow(_ overflow: Overflow) throws {
-        try handle.use { conversation in try call { rz_conversation_overflow_set(conversation, overflow.rawValue, $0) } }
+        try handle.call { rz_conversation_overflow_set($0, overflow.rawValue, $1) }
     }
 
     /// Sets the LoRA adapters (with scales) for later replies, or none. Clears the KV cache.
     public func setAdapters(_ adapters: [(Adapter, scale: Float)]) throws {
         let scales = adapters.map(\.scale)
         try useAll(adapters.map { $0.0.handle }) { adapters in
-            try handle.use { conversation in
-                try call { rz_conversation_adapters_set(conversation, adapters, scales, adapters.count, $0) }
-            }
+            try handle.call { rz_conversation_adapters_set($0, adapters, scales, adapters.count, $1) }
         }
     }
 
     /// Sets the prefix cache for later replies; nil: none.
     public func setStore(_ store: Store?) throws {
-        try useAll([store?.handle]) { store in
-            try handle.use { conversation in try call { rz_conversation_store_set(conversation, store[0], $0) } }
-        }
+        try handle.call(with: store?.handle) { rz_conversation_store_set($0, $1, $2) }
     }
 
     /// Sets the `Cancel` for later computing calls, instead of `ConversationOptions.cancel`; nil: none.
     public func setCancel(_ cancel: Cancel?) throws {
-        try useAll([cancel?.handle]) { cancel in
-            try handle.use { conversation in try call { rz_conversation_cancel_set(conversation, cancel[0], $0) } }
-        }
+        try handle.call(with: cancel?.handle) { rz_conversation_cancel_set($0, $1, $2) }
     }
 
     /// Returns the handle for a reply, which must be the current one.
@@ -309,7 +282,7 @@ public final class Conversation: @unchecked Sendable {
             try reply.stop()
             throw error
         } catch let error as RealizarError {
-            try handle.use { conversation in try call { rz_conversation_rewind(conversation, UInt32(before), $0) } }
+            try handle.call { rz_conversation_rewind($0, UInt32(before), $1) }
             passed()
             throw error
         }
@@ -335,20 +308,10 @@ public final class Conversation: @unchecked Sendable {
 
     /// Returns a copy of the conversation, which shares the KV cache copy-on-write.
     public func fork() throws -> Conversation {
-        Conversation(model, try Handle(free: { rz_conversation_free($0) }) { out, error in
-            handle.use { rz_conversation_fork($0, out, error) }
-        })
+        Conversation(model, try Handle(of: handle, free: { rz_conversation_free($0) }) { rz_conversation_fork($0, $1, $2) })
     }
 
     public func info() throws -> ConversationInfo {
-        var c = sizedStruct(rz_conversation_info(), \.struct_size)
-        try handle.use { conversation in try call { rz_conversation_info_get(conversation, &c, $0) } }
-        return ConversationInfo(
-            messages: Int(c.n_messages), firstInPrompt: Int(c.first_in_prompt),
-            state: .init(rawValue: c.state) ?? .none, end: Job.End(rawValue: c.end_reason), stopped: .init(stopped: c.stopped),
-            promptTokens: Int(c.prompt_tokens), reusedTokens: Int(c.reused_tokens), promptDone: Int(c.prompt_done),
-            tokens: Int(c.n_tokens), reasoningTokens: Int(c.reasoning_tokens), drafted: Int(c.drafted),
-            accepted: Int(c.accepted), cacheCount: Int(c.cache_len), cacheCapacity: Int(c.cache_capacity), media: Int(c.n_media),
-            promptTime: c.prompt_ns, tokensTime: c.tokens_ns, firstToken: c.first_token_ns)
+        ConversationInfo(try handle.filled(rz_conversation_info()) { rz_conversation_info_get($0, $1, $2) })
     }
 }

@@ -17,7 +17,7 @@ public final class Job: Sendable {
         // Without a sampler, a GPU need not copy logits to the host.
         let sampler = try options.sampling.flatMap { $0.isDefault ? nil : try $0.sampler() }
         let grammar = try options.grammar.map { try $0.handle ?? session.model.grammar($0) }
-        var params = sizedStruct(rz_job_params(), \.struct_size)
+        var params = sizedStruct(rz_job_params())
         params.max_tokens = try whole(options.maxTokens, "maxTokens")
         params.n_tokens = prompt.count
         params.draft_max = try whole(options.draftMax, "draftMax")
@@ -34,7 +34,7 @@ public final class Job: Sendable {
             params.tokens = pins.of(prompt)
             params.stops = try pins.of(options.stops, "stops")
             params.n_stops = options.stops.count
-            return try Handle(free: { rz_job_free($0) }) { out, error in session.handle.use { rz_job_new($0, &params, out, error) } }
+            return try Handle(of: session.handle, free: { rz_job_free($0) }) { rz_job_new($0, &params, $1, $2) }
         }
         self.cancelling = cancelling
         self.session = session
@@ -44,7 +44,7 @@ public final class Job: Sendable {
     /// Computes for about this many microseconds (negative: 0); nil: until it has generated a token. True: there is
     /// more to do.
     public func step(microseconds: Int64? = nil) throws -> Bool {
-        try handle.use { job in try call { rz_job_step(job, limit(microseconds), $0) } } != RZ_DONE.rawValue
+        try handle.call { rz_job_step($0, limit(microseconds), $1) } != RZ_DONE.rawValue
     }
 
     /// Steps several jobs of one model (continuous batching). True: there is more to do. A failed job ends alone:
@@ -103,7 +103,7 @@ public final class Job: Sendable {
         get throws {
             guard try end == .failed else { return nil }
             do {
-                try handle.use { job in try call { rz_job_error(job, $0) } }
+                try handle.call { rz_job_error($0, $1) }
                 return nil
             } catch let error as RealizarError {
                 return error
@@ -128,8 +128,6 @@ public final class Job: Sendable {
     }
 
     private func info() throws -> rz_job_info {
-        var info = sizedStruct(rz_job_info(), \.struct_size)
-        try handle.use { job in try call { rz_job_info_get(job, &info, $0) } }
-        return info
+        try handle.filled(rz_job_info()) { rz_job_info_get($0, $1, $2) }
     }
 }

@@ -23,7 +23,7 @@ public struct EncoderOptions: Sendable {
     /// The choices as the library takes them, for the time of a call.
     func with<R>(_ path: String, _ cancel: Cancel?, _ body: ([CChar], UnsafePointer<rz_encoder_params>) throws -> R) throws -> R {
         let name = try terminated(path, "path")
-        var params = sizedStruct(rz_encoder_params(), \.struct_size)
+        var params = sizedStruct(rz_encoder_params())
         params.flags = allowUnknown ? UInt32(RZ_MODEL_ALLOW_UNKNOWN) : 0
         if let kind, kind != .image && kind != .audio {
             throw RealizarError(.invalidArgument, "kind is \(kind); it must be image or audio")
@@ -64,7 +64,7 @@ public struct MediaOptions: Sendable {
 
     /// The choices as the library takes them, for the time of a call.
     func with<R>(_ cancel: Cancel?, _ body: (UnsafePointer<rz_media_params>) throws -> R) throws -> R {
-        var params = sizedStruct(rz_media_params(), \.struct_size)
+        var params = sizedStruct(rz_media_params())
         params.min_rows = try whole(minRows, "minRows")
         params.max_rows = try whole(maxRows, "maxRows")
         params.max_tiles = try whole(maxTiles, "maxTiles")
@@ -115,31 +115,6 @@ private func side(_ value: Int, _ name: String) throws -> Int {
     return value
 }
 
-/// The description of an encoder.
-public struct EncoderInfo: Sendable {
-    public let projector: String
-    /// True if the rows of an image attend to each other, so that one step must compute them all.
-    public let isMutual: Bool
-    public let rowDim, layers: Int
-    /// Pixels of a tile's side; 0: an image is one tile of any size.
-    public let tileSide: Int
-    /// Pixels; the sides of tiles are multiples of it.
-    public let grain: Int
-    public let minRows, maxRows: Int
-    public let weightBytes, scratchBytes: UInt64
-    /// The kinds of media that it encodes.
-    public let kinds: [MediaKind]
-    /// Samples per second that audio is resampled to; 0 for vision.
-    public let sampleRate: Int
-}
-
-/// Memory that an encoder takes in addition to its model's, in bytes.
-public struct EncoderPlan: Sendable {
-    /// Rows of the largest image.
-    public let maxRows: Int
-    public let weightsHost, scratchHost, row: UInt64
-}
-
 /// A vision or audio encoder with its projector. Any number of threads may use it at once.
 public final class Encoder: Sendable {
     let handle: Handle
@@ -152,9 +127,7 @@ public final class Encoder: Sendable {
     ) throws {
         try self.init(
             options.with(path, cancel) { name, params in
-                try Handle(free: { rz_encoder_free($0) }) { out, error in
-                    model.handle.use { rz_encoder_load($0, name, params, out, error) }
-                }
+                try Handle(of: model.handle, free: { rz_encoder_free($0) }) { rz_encoder_load($0, name, params, $1, $2) }
             })
     }
 
@@ -165,38 +138,33 @@ public final class Encoder: Sendable {
         try self.init(
             options.with("", cancel) { _, params in
                 try Model.withSources(Array(files)[...]) { sources in
-                    try Handle(free: { rz_encoder_free($0) }) { out, error in
-                        model.handle.use { rz_encoder_load_from($0, sources, sources.count, params, out, error) }
-                    }
+                    try Handle(of: model.handle, free: { rz_encoder_free($0) }) { rz_encoder_load_from($0, sources, sources.count, params, $1, $2) }
                 }
             })
     }
 
     private init(_ handle: Handle) throws {
-        var c = sizedStruct(rz_encoder_info(), \.struct_size)
-        try handle.use { encoder in try call { rz_encoder_info_get(encoder, &c, $0) } }
         self.handle = handle
-        info = EncoderInfo(
-            projector: text(c.projector), isMutual: c.is_mutual != 0, rowDim: Int(c.row_dim), layers: Int(c.n_layers),
-            tileSide: Int(c.tile_side), grain: Int(c.grain), minRows: Int(c.min_rows), maxRows: Int(c.max_rows),
-            weightBytes: c.weight_bytes, scratchBytes: c.scratch_bytes,
-            kinds: MediaKind.allCases.filter { c.kinds & $0.rawValue != 0 }, sampleRate: Int(c.sample_rate))
+        info = EncoderInfo(try handle.filled(rz_encoder_info()) { rz_encoder_info_get($0, $1, $2) })
     }
 
     /// Returns the memory that an encoder will take, before a weight is read.
     public static func plan(_ model: Model, _ path: String, options: EncoderOptions = EncoderOptions()) throws -> EncoderPlan {
-        var c = sizedStruct(rz_encoder_plan(), \.struct_size)
-        _ = try options.with(path, nil) { name, params in
-            try model.handle.use { model in try call { rz_encoder_plan_get(model, name, nil, 0, params, &c, $0) } }
+        try options.with(path, nil) { name, params in
+            EncoderPlan(try model.handle.filled(rz_encoder_plan()) { rz_encoder_plan_get($0, name, nil, 0, params, $1, $2) })
         }
-        return EncoderPlan(maxRows: Int(c.max_rows), weightsHost: c.weights_host, scratchHost: c.scratch_host, row: c.row)
     }
 
     /// Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file.
     public func encode(file: [UInt8], options: MediaOptions = MediaOptions(), cancel: Cancel? = nil) throws -> Media {
-        try options.with(cancel) { params in
-            try Media.made { out, error in handle.use { rz_media_from_image($0, file, file.count, params, out, error) } }
-        }
+        try made(options, cancel) { rz_media_from_image($0, file, file.count, $1, $2, $3) }
+    }
+
+    private func made(
+        _ options: MediaOptions, _ cancel: Cancel?,
+        _ make: (OpaquePointer, UnsafePointer<rz_media_params>, UnsafeMutablePointer<OpaquePointer?>, UnsafeMutablePointer<rz_error>) throws -> rz_status
+    ) throws -> Media {
+        try options.with(cancel) { params in try Media.made(of: handle) { try make($0, params, $1, $2) } }
     }
 
     /// Encodes an image in memory, row by row from the top. `stride`: bytes from one row to the next; 0: contiguous.
@@ -212,15 +180,13 @@ public final class Encoder: Sendable {
             throw RealizarError(.invalidArgument, "\(pixels.count) bytes are no \(width) x \(height) pixels")
         }
         return try pixels.withUnsafeBytes { data in
-            var picture = sizedStruct(rz_pixels(), \.struct_size)
+            var picture = sizedStruct(rz_pixels())
             picture.format = format.rawValue
             picture.width = UInt32(width)
             picture.height = UInt32(height)
             picture.stride = step
             picture.data = data.baseAddress
-            return try options.with(cancel) { params in
-                try Media.made { out, error in handle.use { rz_media_from_pixels($0, &picture, params, out, error) } }
-            }
+            return try made(options, cancel) { rz_media_from_pixels($0, &picture, $1, $2, $3) }
         }
     }
 
@@ -237,18 +203,14 @@ public final class Encoder: Sendable {
         }
         return try frames.withUnsafeBytes { data in
             let list = times.indices.map { i in
-                var frame = sizedStruct(rz_pixels(), \.struct_size)
+                var frame = sizedStruct(rz_pixels())
                 frame.format = format.rawValue
                 frame.width = UInt32(width)
                 frame.height = UInt32(height)
                 frame.data = data.baseAddress.map { $0 + size * i }
                 return frame
             }
-            return try options.with(cancel) { params in
-                try Media.made { out, error in
-                    handle.use { rz_media_from_frames($0, list, times, times.count, params, out, error) }
-                }
-            }
+            return try made(options, cancel) { rz_media_from_frames($0, list, times, times.count, $1, $2, $3) }
         }
     }
 
@@ -258,71 +220,26 @@ public final class Encoder: Sendable {
         samples: [Float], channels: Int = 1, rate: Int, options: MediaOptions = MediaOptions(), cancel: Cancel? = nil
     ) throws -> Media {
         let (channels, rate) = (try whole(channels, "channels"), try whole(rate, "rate"))
-        return try options.with(cancel) { params in
-            try Media.made { out, error in
-                handle.use { rz_media_from_samples($0, samples, samples.count, channels, rate, params, out, error) }
-            }
-        }
+        return try made(options, cancel) { rz_media_from_samples($0, samples, samples.count, channels, rate, $1, $2, $3) }
     }
 
     /// Encodes audio from the bytes of a WAV, MP3, FLAC or Ogg file.
     public func encode(audio: [UInt8], options: MediaOptions = MediaOptions(), cancel: Cancel? = nil) throws -> Media {
-        try options.with(cancel) { params in
-            try Media.made { out, error in handle.use { rz_media_from_audio($0, audio, audio.count, params, out, error) } }
-        }
+        try made(options, cancel) { rz_media_from_audio($0, audio, audio.count, $1, $2, $3) }
     }
 
     /// Returns the info of an image of this size, or of audio with `width` samples per channel at the encoder's rate
     /// and height 0, without encoding; time and hash are zero.
     public func measure(width: Int, height: Int, options: MediaOptions = MediaOptions()) throws -> MediaInfo {
         let (width, height) = (try whole(width, "width"), try whole(height, "height"))
-        var c = sizedStruct(rz_media_info(), \.struct_size)
-        _ = try options.with(nil) { params in
-            try handle.use { encoder in
-                try call { rz_media_measure(encoder, width, height, params, &c, $0) }
-            }
+        return try options.with(nil) { params in
+            MediaInfo(try handle.filled(rz_media_info()) { rz_media_measure($0, width, height, params, $1, $2) })
         }
-        return MediaInfo(c)
     }
 }
 
 /// The kind of media that rows represent.
 public enum MediaKind: UInt32, Sendable, CaseIterable { case image = 1, audio, vector = 8, video = 16 }
-
-/// The description of media.
-public struct MediaInfo: Sendable {
-    public let kind: MediaKind
-    /// Rows; each occupies a token position in a session.
-    public let rows: Int
-    /// Tokens in a prompt: the rows, and the model's tokens around and between them.
-    public let tokens: Int
-    public let rowDim: Int
-    /// Rows per line, and lines; per tile if there are several, per pair of frames.
-    public let columns, lines: Int
-    /// Pairs of frames of a video.
-    public let pairs: Int
-    /// Columns and lines of tiles; 0 if the image is one tile.
-    public let tileColumns, tileLines: Int
-    public let hasOverview: Bool
-    /// Pixels of the image, turned upright; 0 for rows of the caller.
-    public let width, height: Int
-    /// Pixels after resizing, to map coordinates in replies back.
-    public let seenWidth, seenHeight: Int
-    public let bytes, encodeNanoseconds: UInt64
-    /// 32 bytes, equal for equal pixels, options and encoder: a cache key.
-    public let hash: [UInt8]
-
-    init(_ c: rz_media_info) {
-        kind = MediaKind(rawValue: c.kind) ?? .image
-        (rows, tokens, rowDim) = (Int(c.n_rows), Int(c.n_tokens), Int(c.row_dim))
-        (columns, lines, pairs) = (Int(c.columns), Int(c.lines), Int(c.pairs))
-        (tileColumns, tileLines, hasOverview) = (Int(c.tile_columns), Int(c.tile_lines), c.has_overview != 0)
-        (width, height) = (Int(c.width), Int(c.height))
-        (seenWidth, seenHeight) = (Int(c.seen_width), Int(c.seen_height))
-        (bytes, encodeNanoseconds) = (c.bytes, c.encode_ns)
-        hash = numbers(c.hash, UInt8.self)
-    }
-}
 
 /// Embeddings of an image, a video or audio, one row per token position, for any number of prompts. Any number of
 /// threads may use them at once.
@@ -333,16 +250,14 @@ public final class Media: Sendable {
     public var hash: [UInt8] { info.hash }
 
     private init(_ handle: Handle) throws {
-        var c = sizedStruct(rz_media_info(), \.struct_size)
-        try handle.use { media in try call { rz_media_info_get(media, &c, $0) } }
         self.handle = handle
-        info = MediaInfo(c)
+        info = MediaInfo(try handle.filled(rz_media_info()) { rz_media_info_get($0, $1, $2) })
     }
 
     static func made(
-        _ make: (UnsafeMutablePointer<OpaquePointer?>, UnsafeMutablePointer<rz_error>) throws -> rz_status
+        of handle: Handle, _ make: (OpaquePointer, UnsafeMutablePointer<OpaquePointer?>, UnsafeMutablePointer<rz_error>) throws -> rz_status
     ) throws -> Media {
-        try Media(Handle(free: { rz_media_free($0) }, make: make))
+        try Media(Handle(of: handle, free: { rz_media_free($0) }, make: make))
     }
 
     /// Creates media from concatenated embeddings of the caller's own encoder. `columns` * `lines` must be the number
@@ -356,37 +271,25 @@ public final class Media: Sendable {
         }
         let (columns, lines) = (try whole(columns, "columns"), try whole(lines, "lines"))
         try self.init(
-            Handle(free: { rz_media_free($0) }) { out, error in
-                model.handle.use { model in
-                    rz_media_from_rows(model, kind.rawValue, rows, rows.count / rowDim, width, columns, lines, out, error)
-                }
-            })
+            Handle(of: model.handle, free: { rz_media_free($0) }) { rz_media_from_rows($0, kind.rawValue, rows, rows.count / rowDim, width, columns, lines, $1, $2) })
     }
 
     /// Loads media that `save` wrote: `read` must fill each buffer completely, or throw. Needs no encoder.
     public static func load(_ model: Model, read: @escaping (UnsafeMutableRawBufferPointer) throws -> Void) throws -> Media {
         try Transfer(read).call { user in
-            try made { out, error in
-                model.handle.use { rz_media_load($0, { Transfer.move($0, $1, $2) }, user, nil, out, error) }
-            }
+            try made(of: model.handle) { rz_media_load($0, { Transfer.move($0, $1, $2) }, user, nil, $1, $2) }
         }
     }
 
     /// Passes the media to `write`, as `Session.save` does.
     public func save(_ write: @escaping (UnsafeRawBufferPointer) throws -> Void) throws {
-        try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
-            try handle.use { media in
-                try Realizar.call { error in
-                    rz_media_save(media, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, nil, error)
-                }
-            }
-        }
+        try handle.save(write) { rz_media_save($0, $1, $2, nil, $3) }
     }
 
     /// Encodes media of `MediaOptions.inSteps` for about this many microseconds; negative: 0; nil: to the end. Returns
     /// true while there is more to do; until then, prompts reject the media.
     public func step(microseconds: Int64? = nil) throws -> Bool {
-        try handle.use { media in try call { rz_media_step(media, limit(microseconds), $0) } } == RZ_AGAIN.rawValue
+        try handle.call { rz_media_step($0, limit(microseconds), $1) } == RZ_AGAIN.rawValue
     }
 
     /// The concatenated rows, each of `info.rowDim` numbers.
@@ -421,9 +324,7 @@ public final class Prompt: Sendable {
                     defer { next = next.map { $0 + list.count } }
                     return rz_part(tokens: list.isEmpty ? nil : next, n_tokens: list.count, media: medium)
                 }
-                return try Handle(free: { rz_prompt_free($0) }) { out, error in
-                    model.handle.use { rz_prompt_new($0, raw, raw.count, flags, out, error) }
-                }
+                return try Handle(of: model.handle, free: { rz_prompt_free($0) }) { rz_prompt_new($0, raw, raw.count, flags, $1, $2) }
             }
         }
     }
@@ -455,9 +356,7 @@ extension Session {
     /// Returns the length of the prompt's prefix that is already in the KV cache.
     public func match(_ prompt: Prompt) throws -> Int {
         var common: UInt32 = 0
-        try handle.use { cache in
-            try prompt.handle.use { prompt in try call { rz_cache_match_prompt(cache, prompt, &common, $0) } }
-        }
+        try prompt.handle.use { prompt in try handle.call { rz_cache_match_prompt($0, prompt, &common, $1) } }
         return Int(common)
     }
 
@@ -465,10 +364,8 @@ extension Session {
     /// truncating the session to it.
     public func prefill(_ prompt: Prompt, first: Int = 0, cancel: Cancel? = nil) throws {
         let first = Int(try whole(first, "first"))
-        try handle.use { cache in
-            try prompt.handle.use { prompt in
-                try use(cancel?.handle) { cancel in try call { rz_prefill_prompt(cache, prompt, first, cancel, $0) } }
-            }
+        try prompt.handle.use { prompt in
+            try handle.call(with: cancel?.handle) { rz_prefill_prompt($0, prompt, first, $1, $2) }
         }
     }
 

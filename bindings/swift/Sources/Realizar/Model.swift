@@ -39,7 +39,7 @@ public final class Runtime: Sendable {
     public init(
         threads: Int = 0, memoryLimit: UInt64 = 0, processors: [Int] = [], log: (@Sendable (LogLevel, String) -> Void)? = nil
     ) throws {
-        var params = sizedStruct(rz_runtime_params(), \.struct_size)
+        var params = sizedStruct(rz_runtime_params())
         params.threads = try whole(threads, "threads")
         params.memory_limit = memoryLimit
         if let log {
@@ -61,7 +61,7 @@ public final class Runtime: Sendable {
     /// Sets the number of compute threads, from the next step on; 0: as for a new runtime.
     public func setThreads(_ threads: Int) throws {
         let threads = try whole(threads, "threads")
-        try handle.use { runtime in try call { rz_runtime_threads_set(runtime, threads, $0) } }
+        try handle.call { rz_runtime_threads_set($0, threads, $1) }
     }
 }
 
@@ -75,7 +75,7 @@ public final class Cancel: Sendable {
     public func fire() { handle.use { rz_cancel_fire($0) } }
     /// Sets a deadline, at once if it is not positive; calls then end with the code `.deadline`. Nil removes it.
     public func deadline(microseconds: Int64?) throws {
-        try handle.use { cancel in try call { rz_cancel_deadline(cancel, limit(microseconds), $0) } }
+        try handle.call { rz_cancel_deadline($0, limit(microseconds), $1) }
     }
     /// Resets it for reuse, without a deadline.
     public func reset() { handle.use { rz_cancel_reset($0) } }
@@ -152,30 +152,6 @@ public struct Capabilities: OptionSet, Sendable, Hashable {
     public static let video = Capabilities(rawValue: UInt32(RZ_CAN_VIDEO))
 }
 
-/// The description of a model.
-public struct ModelInfo: Sendable {
-    public let capabilities: Capabilities
-    /// Floats of an embedding; 0: the model computes none.
-    public let embeddingDim: Int
-    /// Pooling of embeddings; `.model`: the file names none, so that `embed` needs one.
-    public let pooling: Pooling
-    /// Scores of a reranker (`.rank`); 0: it is none.
-    public let scores: Int
-    public let architecture, name: String
-    public let layers, hiddenDim, vocabSize, contextLength: Int
-    public let parameters, weightBytes: UInt64
-    public let bosToken, eosToken: UInt32?
-    public let hasChatTemplate: Bool
-    /// The device of the model; of several GPUs the first.
-    public let device: Int
-    /// GPUs that have layers, in layer order.
-    public let devices: [Int]
-    /// Number of layers on each of `devices`.
-    public let deviceLayers: [Int]
-    /// Number of keys and tensors that `LoadOptions.allowUnknown` ignored.
-    public let unknown: Int
-}
-
 /// How the vectors of a text's tokens become one embedding.
 /// `none`: a vector for each token of all texts; `rank`: the scores of a reranker.
 public enum Pooling: UInt32, Sendable { case model = 0, none, mean, cls, last, rank }
@@ -239,8 +215,8 @@ public final class Model: Sendable {
         ) -> rz_status
     ) throws -> Plan {
         var cache = try cacheParams(capacity, keys, values)
-        var out = sizedStruct(rz_model_plan(), \.struct_size)
-        var parts = Array(repeating: sizedStruct(rz_model_plan_device(), \.struct_size), count: Int(RZ_DEVICES_MAX.rawValue))
+        var out = sizedStruct(rz_model_plan())
+        var parts = Array(repeating: sizedStruct(rz_model_plan_device()), count: Int(RZ_DEVICES_MAX.rawValue))
         var count = 0
         if let problem = Library.problem { throw problem }
         _ = try with(options, nil) { params in
@@ -257,7 +233,7 @@ public final class Model: Sendable {
     }
 
     static func cacheParams(_ capacity: Int, _ keys: CacheType, _ values: CacheType) throws -> rz_cache_params {
-        var params = sizedStruct(rz_cache_params(), \.struct_size)
+        var params = sizedStruct(rz_cache_params())
         params.capacity = try whole(capacity, "capacity")
         params.k_type = keys.rawValue
         params.v_type = values.rawValue
@@ -271,7 +247,7 @@ public final class Model: Sendable {
         guard let file = files.first else { return try body(sources) }
         return try terminated(file.key, "files").withUnsafeBufferPointer { name in
             try file.value.withUnsafeBytes { data in
-                var source = sizedStruct(rz_source(), \.struct_size)
+                var source = sizedStruct(rz_source())
                 source.kind = UInt32(RZ_SOURCE_MEMORY)
                 source.name = name.baseAddress
                 source.data = data.baseAddress
@@ -283,7 +259,7 @@ public final class Model: Sendable {
 
     /// Calls a function with the load parameters.
     private static func with<R>(_ options: LoadOptions, _ cancel: Cancel?, _ body: (UnsafeMutablePointer<rz_model_params>) throws -> R) throws -> R {
-        var params = sizedStruct(rz_model_params(), \.struct_size)
+        var params = sizedStruct(rz_model_params())
         params.device = try whole(options.device, "device")
         params.gpu_layers = try orNone(options.gpuLayers, "gpuLayers")
         params.experts_copied_from = try orNone(options.expertsCopiedFrom, "expertsCopiedFrom")
@@ -303,7 +279,7 @@ public final class Model: Sendable {
             throw RealizarError(.invalidArgument, "shares has \(options.shares.count) elements; it must have one for each of the \(options.devices.count) devices")
         }
         let placements = try options.placements.map { part in
-            var c = sizedStruct(rz_placement(), \.struct_size)
+            var c = sizedStruct(rz_placement())
             c.what = UInt32(RZ_PLACED_EXPERTS)
             c.place = part.place.rawValue
             c.first_layer = try whole(part.firstLayer, "firstLayer")
@@ -335,23 +311,14 @@ public final class Model: Sendable {
 
     private init(_ handle: Handle) throws {
         self.handle = handle
-        var c = sizedStruct(rz_model_info(), \.struct_size)
-        try handle.use { model in try call { rz_model_info_get(model, &c, $0) } }
-        let token = { (id: UInt32) in id == UInt32.max ? nil : id }
-        var devices: [rz_model_device] = []
-        for i in 0..<c.n_devices {
-            var device = sizedStruct(rz_model_device(), \.struct_size)
-            try handle.use { model in try call { rz_model_device_get(model, i, &device, $0) } }
-            devices.append(device)
+        let c = try handle.filled(rz_model_info()) { rz_model_info_get($0, $1, $2) }
+        let devices = try (0..<c.n_devices).map { i in
+            try handle.filled(rz_model_device()) { rz_model_device_get($0, i, $1, $2) }
         }
-        info = ModelInfo(
-            capabilities: Capabilities(rawValue: c.capabilities), embeddingDim: Int(c.embedding_dim), pooling: Pooling(rawValue: c.pooling) ?? .model,
-            scores: Int(c.n_scores),
-            architecture: text(c.architecture), name: text(c.name), layers: Int(c.n_layers), hiddenDim: Int(c.hidden_dim),
-            vocabSize: Int(c.vocab_size), contextLength: Int(c.context_length), parameters: c.n_params, weightBytes: c.weight_bytes,
-            bosToken: token(c.bos_token), eosToken: token(c.eos_token),
-            hasChatTemplate: c.chat_template & UInt32(RZ_TEMPLATE_PRESENT) != 0, device: Int(c.device), devices: devices.map { Int($0.device) },
-            deviceLayers: devices.map { Int($0.n_layers) }, unknown: Int(c.n_unknown))
+        var info = ModelInfo(c)
+        info.devices = devices.map { Int($0.device) }
+        info.deviceLayers = devices.map { Int($0.n_layers) }
+        self.info = info
     }
 
     /// Loads a model on another thread; cancelling the task stops the load.
@@ -392,8 +359,8 @@ public final class Model: Sendable {
 
     /// Returns the recommended sampling parameters, or nil. Only replies without `sampling` use them by default.
     public func advisedSampling() throws -> Sampling? {
-        var c = sizedStruct(rz_model_sampling(), \.struct_size)
-        try handle.use { model in try call { rz_model_sampling_get(model, &c, $0) } }
+        var c = sizedStruct(rz_model_sampling())
+        try handle.call { rz_model_sampling_get($0, &c, $1) }
         if c.advised == 0 { return nil }
         var sampling = Sampling(temperature: c.temperature, topP: c.top_p)
         sampling.topK = Int(c.top_k)
@@ -459,41 +426,45 @@ public final class Model: Sendable {
         let tokens = try texts.map { try tokenize($0) }
         if tokens.isEmpty { return [] }
         let lengths = tokens.map(\.count)
-        var params = sizedStruct(rz_embed_params(), \.struct_size)
-        params.pooling = pooling.rawValue
-        params.flags = normalize ? 0 : UInt32(RZ_EMBED_RAW)
-        let values: [Float] = try tokens.flatMap { $0 }.withUnsafeBufferPointer { all in
-            var lists: [UnsafePointer<UInt32>?] = []
-            var at = 0
-            for length in lengths {
-                lists.append(all.baseAddress.map { $0 + at })
-                at += length
-            }
-            return try handle.use { model in
-                try use(cancel?.handle) { cancel in
-                    try sized(0) { rz_embed_into(model, &params, lists, lengths, lengths.count, $0, $1, $2, cancel, $3) }
-                }
+        let all = tokens.flatMap { $0 }
+        var end = 0
+        let starts = lengths.map { length in
+            defer { end += length }
+            return end
+        }
+        return try all.withUnsafeBufferPointer { all in
+            let lists = starts.map { start in all.baseAddress.map { $0 + start } }
+            return try embed(pooling, normalize, lengths, cancel) {
+                rz_embed_into($0, $1, lists, lengths, lengths.count, $2, $3, $4, $5, $6)
             }
         }
-        let rows = pooling == .none ? lengths.reduce(0, +) : tokens.count
-        let width = values.count / rows
-        return (0..<rows).map { Array(values[$0 * width..<($0 + 1) * width]) }
     }
 
     /// The same of prompts, which may have pictures.
     public func embed(_ prompts: [Prompt], pooling: Pooling = .model, normalize: Bool = true, cancel: Cancel? = nil) throws -> [[Float]] {
         if prompts.isEmpty { return [] }
-        var params = sizedStruct(rz_embed_params(), \.struct_size)
-        params.pooling = pooling.rawValue
-        params.flags = normalize ? 0 : UInt32(RZ_EMBED_RAW)
-        let values: [Float] = try useAll(prompts.map { $0.handle }) { prompts in
-            try handle.use { model in
-                try use(cancel?.handle) { cancel in
-                    try sized(0) { rz_embed_prompts_into(model, &params, prompts, prompts.count, $0, $1, $2, cancel, $3) }
-                }
+        return try useAll(prompts.map { $0.handle }) { handles in
+            try embed(pooling, normalize, prompts.map(\.count), cancel) {
+                rz_embed_prompts_into($0, $1, handles, handles.count, $2, $3, $4, $5, $6)
             }
         }
-        let rows = pooling == .none ? prompts.map(\.count).reduce(0, +) : prompts.count
+    }
+
+    /// The embeddings of texts with these numbers of tokens.
+    private func embed(
+        _ pooling: Pooling, _ normalize: Bool, _ lengths: [Int], _ cancel: Cancel?,
+        _ function: (
+            OpaquePointer, UnsafePointer<rz_embed_params>, UnsafeMutablePointer<Float>?, Int, UnsafeMutablePointer<Int>, OpaquePointer?,
+            UnsafeMutablePointer<rz_error>
+        ) -> rz_status
+    ) throws -> [[Float]] {
+        var params = sizedStruct(rz_embed_params())
+        params.pooling = pooling.rawValue
+        params.flags = normalize ? 0 : UInt32(RZ_EMBED_RAW)
+        let values: [Float] = try handle.use { model in
+            try use(cancel?.handle) { cancel in try sized(0) { function(model, &params, $0, $1, $2, cancel, $3) } }
+        }
+        let rows = pooling == .none ? lengths.reduce(0, +) : lengths.count
         let width = values.count / rows
         return (0..<rows).map { Array(values[$0 * width..<($0 + 1) * width]) }
     }
@@ -513,18 +484,14 @@ public final class Model: Sendable {
     /// A low-rank adapter: a GGUF file or a folder of PEFT.
     public func adapter(_ path: String) throws -> Adapter {
         let path = try terminated(path, "path")
-        return try Adapter(Handle(free: { rz_adapter_free($0) }) { out, error in
-            handle.use { model in rz_adapter_load(model, path, nil, out, error) }
-        })
+        return try Adapter(Handle(of: handle, free: { rz_adapter_free($0) }) { rz_adapter_load($0, path, nil, $1, $2) })
     }
 
     /// An empty session with room for so many tokens; 0: as many as the model was made for, at most 8192. `keys` and
     /// `values`: the types of what it remembers.
     public func session(capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
         var params = try Model.cacheParams(capacity, keys, values)
-        return try Session(self, Handle(free: { rz_cache_free($0) }) { out, error in
-            handle.use { model in rz_cache_new(model, &params, out, error) }
-        })
+        return try Session(self, Handle(of: handle, free: { rz_cache_free($0) }) { rz_cache_new($0, &params, $1, $2) })
     }
 }
 

@@ -126,7 +126,7 @@ public final class Reply: AsyncSequence, Sendable {
 extension Options {
     /// The parameters of a reply, for the time of a call.
     func with<R>(_ cancel: Cancel, _ body: (UnsafePointer<rz_reply_params>) throws -> R) throws -> R {
-        var params = sizedStruct(rz_reply_params(), \.struct_size)
+        var params = sizedStruct(rz_reply_params())
         params.max_tokens = try whole(maxTokens, "maxTokens")
         // A compiled grammar has no text for the reply.
         let text = grammar?.handle == nil ? grammar : nil

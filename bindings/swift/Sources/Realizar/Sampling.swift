@@ -75,7 +75,7 @@ public struct Sampling: Sendable, Equatable {
 
     /// The numbers as the library takes them.
     func numbers() throws -> rz_sampler_params {
-        var params = sizedStruct(rz_sampler_params(), \.struct_size)
+        var params = sizedStruct(rz_sampler_params())
         params.temperature = try real(temperature, "temperature")
         params.top_k = try whole(topK, "topK")
         params.top_p = try real(topP, "topP")

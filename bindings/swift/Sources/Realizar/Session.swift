@@ -152,7 +152,7 @@ public final class Session: Sendable {
 
     init(_ model: Model, _ handle: Handle) throws {
         let stop = try Cancel()
-        try handle.use { cache in try stop.handle.use { stop in try call { rz_cache_cancel_set(cache, stop, $0) } } }
+        try handle.use { cache in try stop.handle.call { rz_cache_cancel_set(cache, $0, $1) } }
         self.model = model
         self.handle = handle
         self.stop = stop
@@ -180,7 +180,7 @@ public final class Session: Sendable {
     /// Returns the length of the prefix that is already in the KV cache.
     public func match(_ tokens: [UInt32]) throws -> Int {
         var common: UInt32 = 0
-        try handle.use { cache in try call { rz_cache_match(cache, tokens, tokens.count, &common, $0) } }
+        try handle.call { rz_cache_match($0, tokens, tokens.count, &common, $1) }
         return Int(common)
     }
 
@@ -193,24 +193,18 @@ public final class Session: Sendable {
     /// them again.
     public func shift(keep: Int, drop: Int) throws {
         let (keep, drop) = (try whole(keep, "keep"), try whole(drop, "drop"))
-        try handle.use { cache in try call { rz_cache_shift(cache, keep, drop, $0) } }
+        try handle.call { rz_cache_shift($0, keep, drop, $1) }
     }
 
     /// Frees the KV cache and keeps the tokens; the next call that needs it computes it again.
     public func release() throws {
-        try handle.use { cache in try call { rz_cache_release(cache, $0) } }
+        try handle.call { rz_cache_release($0, $1) }
     }
 
     /// Appends tokens, as `prefill` does, and returns the log probability of each, given all tokens before.
     public func score(_ tokens: [UInt32], cancel: Cancel? = nil) throws -> [Float] {
         var scores = [Float](repeating: 0, count: tokens.count)
-        try handle.use { cache in
-            try use(cancel?.handle) { cancel in
-                try scores.withUnsafeMutableBufferPointer { scores in
-                    try call { rz_score(cache, tokens, tokens.count, scores.baseAddress, cancel, $0) }
-                }
-            }
-        }
+        try handle.call(with: cancel?.handle) { rz_score($0, tokens, tokens.count, &scores, $1, $2) }
         return scores
     }
 
@@ -220,7 +214,7 @@ public final class Session: Sendable {
         var tokens = [UInt32](repeating: 0, count: k)
         var values = [Float](repeating: 0, count: k)
         var n = 0
-        try handle.use { cache in try call { rz_top_logprobs(cache, UInt32(k), &tokens, &values, &n, $0) } }
+        try handle.call { rz_top_logprobs($0, UInt32(k), &tokens, &values, &n, $1) }
         return (0..<n).map { Logprob(token: tokens[$0], logprob: values[$0]) }
     }
 
@@ -241,26 +235,20 @@ public final class Session: Sendable {
 
     /// Appends tokens; `logits` are then of the last one.
     public func prefill(_ tokens: [UInt32], cancel: Cancel? = nil) throws {
-        try handle.use { cache in
-            try use(cancel?.handle) { cancel in try call { rz_prefill(cache, tokens, tokens.count, cancel, $0) } }
-        }
+        try handle.call(with: cancel?.handle) { rz_prefill($0, tokens, tokens.count, $1, $2) }
     }
 
     /// Samples a token from the logits; without a sampler, greedily.
     public func sample(_ sampler: Sampler? = nil) throws -> UInt32 {
         var token: UInt32 = 0
-        try handle.use { cache in
-            try use(sampler?.handle) { sampler in try call { rz_sample(cache, sampler, &token, $0) } }
-        }
+        try handle.call(with: sampler?.handle) { rz_sample($0, $1, &token, $2) }
         return token
     }
 
     /// Appends a token and samples the next one.
     public func decode(_ token: UInt32, _ sampler: Sampler? = nil) throws -> UInt32 {
         var next: UInt32 = 0
-        try handle.use { cache in
-            try use(sampler?.handle) { sampler in try call { rz_decode_token(cache, token, sampler, &next, $0) } }
-        }
+        try handle.call(with: sampler?.handle) { rz_decode_token($0, token, $1, &next, $2) }
         return next
     }
 
@@ -272,19 +260,19 @@ public final class Session: Sendable {
     /// Rewinds to the first `count` tokens.
     public func truncate(_ count: Int) throws {
         let count = try whole(count, "count")
-        try handle.use { cache in try call { rz_cache_truncate(cache, count, $0) } }
+        try handle.call { rz_cache_truncate($0, count, $1) }
     }
 
     /// Returns a copy of the session, which shares the KV cache copy-on-write.
     public func fork() throws -> Session {
-        try Session(model, Handle(free: { rz_cache_free($0) }) { out, error in handle.use { rz_cache_fork($0, out, error) } })
+        try Session(model, Handle(of: handle, free: { rz_cache_free($0) }) { rz_cache_fork($0, $1, $2) })
     }
 
     /// Sets the LoRA adapters (with scales), or none; clears the session.
     public func setAdapters(_ adapters: [(Adapter, scale: Float)]) throws {
         let scales = adapters.map(\.scale)
         try useAll(adapters.map { $0.0.handle }) { handles in
-            try handle.use { cache in try call { rz_cache_adapters_set(cache, handles, scales, handles.count, $0) } }
+            try handle.call { rz_cache_adapters_set($0, handles, scales, handles.count, $1) }
         }
     }
 }

@@ -18,20 +18,6 @@ public struct StoreOptions: Sendable {
     }
 }
 
-/// The state of a store.
-public struct StoreInfo: Sendable {
-    /// Prefixes in memory, and in files of the model.
-    public let entries, files: Int
-    /// Bytes of both.
-    public let memoryBytes, diskBytes: UInt64
-    /// Lookups with and without a result.
-    public let hits, misses: UInt64
-    /// Tokens reused from prefixes.
-    public let reusedTokens: UInt64
-    /// Prefixes dropped because they could not be written, as on a full disk.
-    public let unwritten: Int
-}
-
 /// A prefix cache for sessions and conversations of one model. With a folder, other processes use it too. Any number of
 /// tasks may use it at once.
 public final class Store: Sendable {
@@ -39,7 +25,7 @@ public final class Store: Sendable {
     let handle: Handle
 
     public init(_ model: Model, options: StoreOptions = StoreOptions()) throws {
-        var params = sizedStruct(rz_store_params(), \.struct_size)
+        var params = sizedStruct(rz_store_params())
         params.min_tokens = try whole(options.minTokens, "minTokens")
         params.memory_limit = options.memoryLimit
         params.max_entries = Int(try whole(options.maxEntries, "maxEntries"))
@@ -61,9 +47,7 @@ public final class Store: Sendable {
     public func take(_ tokens: [UInt32], capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
         var params = try Model.cacheParams(capacity, keys, values)
         var common: UInt32 = 0
-        return try Session(model, Handle(free: { rz_cache_free($0) }) { out, error in
-            handle.use { rz_store_take($0, tokens, tokens.count, &params, nil, out, &common, error) }
-        })
+        return try Session(model, Handle(of: handle, free: { rz_cache_free($0) }) { rz_store_take($0, tokens, tokens.count, &params, nil, $1, &common, $2) })
     }
 
     /// The same for a prompt with media: append the rest from token `session.count` on.
@@ -77,18 +61,11 @@ public final class Store: Sendable {
 
     /// Stores the session's tokens and KV cache as a prefix; the session remains usable.
     public func put(_ session: Session) throws {
-        try handle.use { store in try session.handle.use { cache in try call { rz_store_put(store, cache, $0) } } }
+        try handle.use { store in try session.handle.call { rz_store_put(store, $0, $1) } }
     }
 
     /// Removes all prefixes, and the files of the model from the folder.
-    public func clear() throws { try handle.use { store in try call { rz_store_clear(store, $0) } } }
+    public func clear() throws { try handle.call { rz_store_clear($0, $1) } }
 
-    public func info() throws -> StoreInfo {
-        var c = sizedStruct(rz_store_info(), \.struct_size)
-        try handle.use { store in try call { rz_store_info_get(store, &c, $0) } }
-        return StoreInfo(
-            entries: Int(c.n_entries), files: Int(c.n_files), memoryBytes: c.memory_bytes, diskBytes: c.disk_bytes,
-            hits: c.hits, misses: c.misses, reusedTokens: c.reused_tokens,
-            unwritten: Int(c.n_unwritten))
-    }
+    public func info() throws -> StoreInfo { StoreInfo(try handle.filled(rz_store_info()) { rz_store_info_get($0, $1, $2) }) }
 }

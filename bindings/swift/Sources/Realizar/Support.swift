@@ -54,8 +54,7 @@ public enum Library {
             "rz_job_info", "rz_embed_params", "rz_runtime_params", "rz_model_sampling", "rz_source", "rz_model_plan", "rz_metrics",
             "rz_conversation_params", "rz_reply_params", "rz_conversation_info", "rz_store_params", "rz_store_info",
             "rz_encoder_params", "rz_encoder_info", "rz_encoder_plan", "rz_media_params", "rz_media_info", "rz_pixels"]
-        var layout = rz_layout()
-        layout.struct_size = UInt32(MemoryLayout<rz_layout>.size)
+        var layout = sizedStruct(rz_layout())
         var index: UInt32 = 0
         while rz_layout_get(index, &layout, nil) == RZ_OK.rawValue {
             index += 1
@@ -80,12 +79,43 @@ final class Handle: @unchecked Sendable {
     ) throws {
         if let problem = Library.problem { throw problem }
         var made: OpaquePointer?
-        try call { try make(&made, $0) }
+        try Realizar.call { try make(&made, $0) }
         self.pointer = made!
         self.free = free
     }
 
     deinit { free(pointer) }
+
+    /// A handle that is made from another one.
+    convenience init(
+        of other: Handle, free: @escaping @Sendable (OpaquePointer?) -> Void,
+        make: (OpaquePointer, UnsafeMutablePointer<OpaquePointer?>, UnsafeMutablePointer<rz_error>) throws -> rz_status
+    ) throws {
+        try self.init(free: free) { out, error in try other.use { try make($0, out, error) } }
+    }
+
+    /// Makes a call with the pointer.
+    @discardableResult
+    func call(_ function: (OpaquePointer, UnsafeMutablePointer<rz_error>) throws -> rz_status) throws -> rz_status {
+        try use { pointer in try Realizar.call { try function(pointer, $0) } }
+    }
+
+    /// Makes a call with the pointer and that of another handle, if there is one.
+    @discardableResult
+    func call(
+        with other: Handle?, _ function: (OpaquePointer, OpaquePointer?, UnsafeMutablePointer<rz_error>) throws -> rz_status
+    ) throws -> rz_status {
+        try Realizar.use(other) { other in try call { try function($0, other, $1) } }
+    }
+
+    /// A struct that a call fills in.
+    func filled<S>(
+        _ empty: S, _ get: (OpaquePointer, UnsafeMutablePointer<S>, UnsafeMutablePointer<rz_error>) throws -> rz_status
+    ) throws -> S {
+        var filled = sizedStruct(empty)
+        try call { try get($0, &filled, $1) }
+        return filled
+    }
 
     /// The pointer, which stays valid meanwhile.
     @discardableResult
@@ -263,10 +293,10 @@ func priority(_ value: Int) throws -> Int32 {
     return number
 }
 
-/// The struct with its size filled in.
-func sizedStruct<S>(_ value: S, _ size: WritableKeyPath<S, UInt32>) -> S {
+/// The struct with its size filled in, with which it begins.
+func sizedStruct<S>(_ value: S) -> S {
     var value = value
-    value[keyPath: size] = UInt32(MemoryLayout<S>.size)
+    withUnsafeMutableBytes(of: &value) { $0.storeBytes(of: UInt32(MemoryLayout<S>.size), as: UInt32.self) }
     return value
 }
 

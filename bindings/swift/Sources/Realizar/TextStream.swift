@@ -5,12 +5,12 @@ public final class TextStream: Sendable {
     private let handle: Handle
 
     public init(_ model: Model) throws {
-        handle = try Handle(free: { rz_textstream_free($0) }) { out, error in model.handle.use { rz_textstream_new($0, out, error) } }
+        handle = try Handle(of: model.handle, free: { rz_textstream_free($0) }) { rz_textstream_new($0, $1, $2) }
     }
 
     /// Sets the tokens before the next ones, such as a prompt, without returning their text.
     public func follow(_ tokens: [UInt32]) throws {
-        try handle.use { stream in try call { rz_textstream_follow(stream, tokens, tokens.count, $0) } }
+        try handle.call { rz_textstream_follow($0, tokens, tokens.count, $1) }
     }
 
     /// Adds a token and returns the text that it completes, often empty.

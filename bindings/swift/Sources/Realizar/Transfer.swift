@@ -32,16 +32,22 @@ final class Transfer {
     }
 }
 
+extension Handle {
+    /// Makes a call whose callback passes bytes to `write`.
+    func save(
+        _ write: @escaping (UnsafeRawBufferPointer) throws -> Void,
+        _ function: (OpaquePointer, rz_write_callback, UnsafeMutableRawPointer, UnsafeMutablePointer<rz_error>) -> rz_status
+    ) throws {
+        try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
+            try call { function($0, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, $1) }
+        }
+    }
+}
+
 extension Session {
     /// Passes the session to `write`, piece by piece; `Model.restore` reads it. An error of `write` ends the call.
     public func save(_ write: @escaping (UnsafeRawBufferPointer) throws -> Void) throws {
-        try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
-            try handle.use { cache in
-                try Realizar.call { error in
-                    rz_cache_save(cache, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, nil, error)
-                }
-            }
-        }
+        try handle.save(write) { rz_cache_save($0, $1, $2, nil, $3) }
     }
 }
 
@@ -49,11 +55,9 @@ extension Model {
     /// Loads the session that `Session.save` wrote: `read` must fill each buffer completely, or throw.
     public func restore(_ read: @escaping (UnsafeMutableRawBufferPointer) throws -> Void) throws -> Session {
         try Transfer(read).call { user in
-            try Session(
-                self,
-                Handle(free: { rz_cache_free($0) }) { out, error in
-                    handle.use { model in rz_cache_load(model, nil, { Transfer.move($0, $1, $2) }, user, nil, out, error) }
-                })
+            try Session(self, Handle(of: handle, free: { rz_cache_free($0) }) {
+                rz_cache_load($0, nil, { Transfer.move($0, $1, $2) }, user, nil, $1, $2)
+            })
         }
     }
 }
@@ -61,13 +65,7 @@ extension Model {
 extension Conversation {
     /// Passes the conversation to `write`, as `Session.save` does.
     public func save(_ write: @escaping (UnsafeRawBufferPointer) throws -> Void) throws {
-        try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
-            try handle.use { conversation in
-                try Realizar.call { error in
-                    rz_conversation_save(conversation, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, nil, error)
-                }
-            }
-        }
+        try handle.save(write) { rz_conversation_save($0, $1, $2, nil, $3) }
     }
 
     /// Loads the conversation that `save` wrote. `options` must have no adapters; the saved overflow applies.
@@ -77,11 +75,9 @@ extension Conversation {
     ) throws -> Conversation {
         try Transfer(read).call { user in
             try options.with(nil) { params in
-                Conversation(
-                    model,
-                    try Handle(free: { rz_conversation_free($0) }) { out, error in
-                        model.handle.use { rz_conversation_load($0, params, { Transfer.move($0, $1, $2) }, user, out, error) }
-                    })
+                Conversation(model, try Handle(of: model.handle, free: { rz_conversation_free($0) }) {
+                    rz_conversation_load($0, params, { Transfer.move($0, $1, $2) }, user, $1, $2)
+                })
             }
         }
     }
