@@ -207,7 +207,7 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
     }
 }
 
-/// Positions are dealt out in one way, also where they are more than a turn of all shares has.
+/// Positions are dealt out in one way, also where they are more than a round of all shares has.
 #[test]
 fn deterministic_models_deal_positions_out_in_one_way() {
     let Some(_gpu) = gpu::gpu(1) else { return };
@@ -837,13 +837,13 @@ fn kernels_of_the_caller_run_on_the_gpu() {
             compare(&out[0], &out[1]);
         }
         let mut stores = [1, GPU].map(|device| KvStore::new(&on(device), 2, 30, quant::F16).unwrap());
-        for turn in 0..40 {
-            if turn == 25 {
+        for round in 0..40 {
+            if round == 25 {
                 stores.iter_mut().for_each(|s| s.truncate(4).unwrap());
             }
             let [q, k, v] = [q_len, kv_len, kv_len].map(&mut values);
             let mut out = [vec![f32::NAN; q_len], vec![f32::NAN; q_len]];
-            let [a, b] = [0, 1].map(|i| stores[i].attend(turn % 2, &q, &k, &v, &mut out[i]).unwrap());
+            let [a, b] = [0, 1].map(|i| stores[i].attend(round % 2, &q, &k, &v, &mut out[i]).unwrap());
             assert_eq!(a, b);
             compare(&out[0], &out[1]);
         }

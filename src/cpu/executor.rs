@@ -192,7 +192,7 @@ impl CpuExecutor {
         let program = self.program.clone();
         while let Some(op) = program.ops[..self.ops.end].get(self.ops.start) {
             let (at, class) = (self.ops.start, [1, 16].iter().filter(|&&few| self.tensors.n > few).count());
-            if !self.has_turn(budget)? || budget.pauses(Duration::from_secs_f32(self.expected[class][at])) {
+            if !self.acquire_team(budget)? || budget.pauses(Duration::from_secs_f32(self.expected[class][at])) {
                 return Ok(false);
             }
             let started = budget.is_timed().then(Instant::now);
@@ -227,7 +227,7 @@ impl CpuExecutor {
 
     /// Acquires the threads for the next chunk, after other steps if this one has used up its time. Returns false if
     /// `budget` ends the wait.
-    fn has_turn(&mut self, budget: &StepBudget) -> Result<bool> {
+    fn acquire_team(&mut self, budget: &StepBudget) -> Result<bool> {
         if self.team.as_ref().is_some_and(Team::is_over) {
             self.was_waited_for = true;
             self.team = None;
@@ -241,12 +241,12 @@ impl CpuExecutor {
     /// Executes `n` items of other work on the threads of the step. Returns false, without executing any, if `budget`
     /// ends the wait for the threads.
     pub fn share(&mut self, n: usize, budget: &StepBudget, item: &(dyn Fn(usize) + Sync)) -> Result<bool> {
-        let has_turn = self.has_turn(budget)?;
+        let has_team = self.acquire_team(budget)?;
         if let Some(team) = self.team.take() {
             team.for_each(n, item);
         }
         self.backend.pool.take_fault()?;
-        Ok(has_turn)
+        Ok(has_team)
     }
 
     /// Returns the logits of output `i` of the last step.

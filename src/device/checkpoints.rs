@@ -185,9 +185,9 @@ mod tests {
         let (mut c, mut len) = (Checkpoints::default(), 0);
         c.keep(kept);
         advance(&mut c, &mut len, 500);
-        for turn in 0..300 {
+        for round in 0..300 {
             let committed = len;
-            for ahead in 0..1 + turn % 3 {
+            for ahead in 0..1 + round % 3 {
                 let at = committed + ahead;
                 assert!(c.at(at).is_some() && c.at(at) != Some(c.target(at, committed)), "{committed}, {ahead}");
                 c.begin(at, committed);

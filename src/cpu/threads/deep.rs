@@ -29,7 +29,7 @@ thread_local! {
 
 pub struct DeepThreads {
     /// One permit per desk.
-    turns: FairSemaphore,
+    permits: FairSemaphore,
     desks: Vec<Arc<Desk>>,
     workers: Vec<Worker>,
     /// Process that started the threads, which do not survive a `fork` of the host.
@@ -69,7 +69,7 @@ impl DeepThreads {
         let threads = threads.clamp(1, MOST);
         let (desks, workers) = (try_vec("threads", threads)?, try_vec("threads", threads)?);
         // On an error `deep` is dropped, which joins the threads that were started.
-        let mut deep = DeepThreads { turns: FairSemaphore::new(0), desks, workers, process: os::process_id() };
+        let mut deep = DeepThreads { permits: FairSemaphore::new(0), desks, workers, process: os::process_id() };
         for i in 0..threads {
             let desk = Arc::new(Desk {
                 is_taken: AtomicBool::new(false),
@@ -84,7 +84,7 @@ impl DeepThreads {
             }
             deep.desks.push(desk);
         }
-        deep.turns = FairSemaphore::new(deep.desks.len());
+        deep.permits = FairSemaphore::new(deep.desks.len());
         for desk in &deep.desks {
             desk.run(prepare)?;
         }
@@ -111,7 +111,7 @@ impl DeepThreads {
         if is_within() {
             return work().map(Some);
         }
-        if !self.turns.acquire(false, patience)? {
+        if !self.permits.acquire(false, patience)? {
             return Ok(None);
         }
         // A caller with a permit finds a desk, because there are as many desks as permits.
@@ -119,7 +119,7 @@ impl DeepThreads {
         let busy = || Err(Error::Busy("thread for templates and grammars"));
         let result = catch_unwind(AssertUnwindSafe(|| desk.map_or_else(busy, |desk| desk.run(work))));
         desk.into_iter().for_each(|desk| desk.is_taken.store(false, Ordering::Release));
-        self.turns.release();
+        self.permits.release();
         result.unwrap_or_else(|panic| resume_unwind(panic)).map(Some)
     }
 }

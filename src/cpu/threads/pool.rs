@@ -43,9 +43,9 @@ pub(super) fn stride(threads: usize) -> usize {
 
 /// Time after which a step releases the workers if others wait: longer than one token of a small model, so that most
 /// tokens run without interruption.
-const TURN: Duration = Duration::from_millis(5);
+const TIME_SLICE: Duration = Duration::from_millis(5);
 /// The same if one of the waiting steps has a time limit.
-const SHORT_TURN: Duration = Duration::from_millis(1);
+const SHORT_TIME_SLICE: Duration = Duration::from_millis(1);
 
 thread_local! {
     /// True while this thread is inside the host's function.
@@ -71,7 +71,7 @@ pub struct Pool {
     cpus: Vec<u32>,
     watch: Watch,
     /// One permit, for the workers.
-    turns: FairSemaphore,
+    permits: FairSemaphore,
     host: Option<HostParallel>,
     /// The reason why the host failed to execute all shares of a task.
     fault: Mutex<Option<Error>>,
@@ -156,7 +156,7 @@ impl Pool {
             crew: Mutex::new(Arc::new(crew)),
             cpus,
             watch,
-            turns: FairSemaphore::new(1),
+            permits: FairSemaphore::new(1),
             host,
             fault: Mutex::new(None),
         })
@@ -226,14 +226,14 @@ impl Pool {
         if !crew.is_shared() {
             return Ok(Some(self.team(crew, most, false)));
         }
-        let has_turn = self.turns.acquire(budget.is_timed(), || budget.patience())?;
-        Ok(has_turn.then(|| self.team(self.crew(), most, true)))
+        let has_permit = self.permits.acquire(budget.is_timed(), || budget.patience())?;
+        Ok(has_permit.then(|| self.team(self.crew(), most, true)))
     }
 
     /// Acquires several workers for tasks of at most `most` shares. Returns `None` if there is one thread or if another
     /// step has the workers.
     pub fn try_enter(self: &Arc<Self>, most: usize) -> Option<Team> {
-        let is_free = self.is_waited_for() && self.check_not_within_share().is_ok() && self.turns.try_acquire(false);
+        let is_free = self.is_waited_for() && self.check_not_within_share().is_ok() && self.permits.try_acquire(false);
         is_free.then(|| self.team(self.crew(), most, true))
     }
 
@@ -453,8 +453,10 @@ impl Team {
     /// True if another step waits for the workers and this one has used up its time: this step must end here and
     /// continue after the others.
     pub fn is_over(&self) -> bool {
-        let turns = &self.pool.turns;
-        self.locked && turns.waiting() > 0 && self.since.elapsed() >= if turns.is_urgent() { SHORT_TURN } else { TURN }
+        let permits = &self.pool.permits;
+        self.locked
+            && permits.waiting() > 0
+            && self.since.elapsed() >= if permits.is_urgent() { SHORT_TIME_SLICE } else { TIME_SLICE }
     }
 
     /// Executes `task(0)`, ..., `task(threads - 1)`, each once, and returns when all are done. Raises a panic of one of
@@ -569,7 +571,7 @@ impl Drop for Team {
     fn drop(&mut self) {
         if self.locked {
             self.crew.core.phase.store(RESTING, Ordering::SeqCst);
-            self.pool.turns.release();
+            self.pool.permits.release();
         }
     }
 }

@@ -35,13 +35,13 @@ pub struct Executors {
 /// A pool of executors of one size.
 struct Shelf {
     limits: StepLimits,
-    turns: FairSemaphore,
+    permits: FairSemaphore,
     idle: Mutex<Vec<Counted>>,
 }
 
 impl Shelf {
     fn new(limits: StepLimits, most: usize) -> Arc<Shelf> {
-        Arc::new(Shelf { limits, turns: FairSemaphore::new(most), idle: Mutex::new(Vec::new()) })
+        Arc::new(Shelf { limits, permits: FairSemaphore::new(most), idle: Mutex::new(Vec::new()) })
     }
 
     /// Takes an idle executor; drops executors that are too small for the present number of threads.
@@ -86,9 +86,9 @@ impl Executors {
             return self.full.lend(false, make).map(Some);
         }
         let is_urgent = budget.is_timed();
-        if !self.full.turns.try_acquire(is_urgent) {
+        if !self.full.permits.try_acquire(is_urgent) {
             if let Some(few) = self.few.as_ref().filter(|few| tokens <= few.limits.max_tokens) {
-                if !few.turns.acquire(is_urgent, || budget.patience())? {
+                if !few.permits.acquire(is_urgent, || budget.patience())? {
                     return Ok(None);
                 }
                 match few.lend(true, &make) {
@@ -97,7 +97,7 @@ impl Executors {
                     lent => return lent.map(Some),
                 }
             }
-            if !self.full.turns.acquire(is_urgent, || budget.patience())? {
+            if !self.full.permits.acquire(is_urgent, || budget.patience())? {
                 return Ok(None);
             }
         }
@@ -106,7 +106,7 @@ impl Executors {
 
     /// True if a call waits for a full-size executor.
     pub fn is_waited_for(&self) -> bool {
-        self.full.turns.waiting() > 0
+        self.full.permits.waiting() > 0
     }
 
     /// Acquires an executor without a permit, because the caller may pause its step for any time.
@@ -139,7 +139,7 @@ impl Drop for Lent {
             self.shelf.lock().push(work);
         }
         if self.counted {
-            self.shelf.turns.release();
+            self.shelf.permits.release();
         }
     }
 }

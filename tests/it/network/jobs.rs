@@ -150,8 +150,8 @@ fn party(model: &Arc<Model>, guests: usize, longest: usize, rng: &mut Rng) {
         }
         let alone = rng.next().is_multiple_of(8);
         let some = if alone { 1 } else { here.len() - rng.next() as usize % here.len().min(2) };
-        let turn = rng.next() as usize % here.len();
-        here.rotate_left(turn);
+        let round = rng.next() as usize % here.len();
+        here.rotate_left(round);
         let mut jobs: Vec<&mut Job> = here[..some].iter_mut().map(|guest| &mut guest.job).collect();
         step_jobs(&mut jobs, budget(rng)).unwrap();
         for guest in &mut here {
