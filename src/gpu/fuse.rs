@@ -219,14 +219,14 @@ impl Chooser<'_> {
         let is_last = |tensor: TensorId| self.named[tensor.0 as usize].last().is_none_or(|last| *last < end);
         let is_unread = |tensor: TensorId| is_last(tensor) && !self.program.kept.contains(&tensor);
         // Needs separate buffers: the kernel writes some heads while it still reads keys and values of others.
-        let is_apart = |tensor: TensorId| self.buffer(tensor) != self.buffer(attend.out);
+        let is_separate = |tensor: TensorId| self.buffer(tensor) != self.buffer(attend.out);
         let stored = heads.store.map(|(layer, _)| layer);
         let values = heads.store.and_then(|(_, v)| v);
         let fits = heads.q.is_none_or(|q| is_query(q) && is_unread(q))
             && is_unread(attend.q)
             && stored.is_none_or(|layer| layer == attend.layer)
-            && heads.k.is_none_or(|k| stored.is_some() && is_unread(k) && is_apart(k))
-            && values.is_none_or(is_apart)
+            && heads.k.is_none_or(|k| stored.is_some() && is_unread(k) && is_separate(k))
+            && values.is_none_or(is_separate)
             && heads.head_dim == self.program.kv_layers[attend.layer.0 as usize].head_dim
             && is_of_heads(attend);
         fits.then_some(Fusion::Attention { heads: heads.taken, ops })

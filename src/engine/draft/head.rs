@@ -13,7 +13,7 @@ use crate::device::{Executor, StepBudget};
 use crate::engine::cache::{CacheParams, state_spec};
 use crate::engine::model::Model;
 use crate::engine::network::Network;
-use crate::engine::network::executors::Lent;
+use crate::engine::network::executors::Acquired;
 use crate::engine::network::observed::End;
 use crate::engine::network::predictor::Predictor;
 use crate::engine::runtime::Reservation;
@@ -51,7 +51,7 @@ pub struct DraftHead {
     table: Option<SharedEnd>,
     head: Option<SharedEnd>,
     /// The executor of an unfinished draft.
-    lent: Option<Lent>,
+    acquired: Option<Acquired>,
     _memory: Reservation,
 }
 
@@ -142,7 +142,7 @@ impl DraftHead {
             tokens: try_vec("the tokens of a draft", max_tokens)?,
             table,
             head,
-            lent: None,
+            acquired: None,
             network: network.clone(),
             target: target.clone(),
             states,
@@ -223,7 +223,7 @@ impl DraftHead {
 
     /// Returns the executor to the pool until there is more to do, and drops the open step.
     pub fn rest(&mut self) {
-        self.lent = None;
+        self.acquired = None;
         self.tokens.clear();
     }
 
@@ -253,15 +253,15 @@ impl DraftHead {
         let is_guess = !self.ahead.is_empty();
         let has_output = is_guess || n == n_waiting;
         let predictor = network.predictor()?;
-        let DraftHead { sequence, tokens, lent, waiting, made, logits, table, head, target, width, .. } = self;
-        let lent = match lent {
-            Some(lent) => lent,
+        let DraftHead { sequence, tokens, acquired, waiting, made, logits, table, head, target, width, .. } = self;
+        let acquired = match acquired {
+            Some(acquired) => acquired,
             None => {
                 let make = |limits| network.executor_on(&predictor.backend, &predictor.program, limits);
-                lent.insert(predictor.executors.take_apart(make)?)
+                acquired.insert(predictor.executors.acquire_unqueued(make)?)
             }
         };
-        let step = lent.step();
+        let step = acquired.step();
         if step.is_empty() {
             step.add(&*tokens, usize::from(has_output));
         }

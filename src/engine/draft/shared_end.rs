@@ -53,8 +53,9 @@ impl SharedEnd {
     ) -> Result<Duration> {
         let SharedEnd { sequence, values, .. } = self;
         let end = end.as_ref().ok_or_else(|| Error::invalid("the network has no such end"))?;
-        let mut lent = end.executors.take_apart(|limits| network.executor_on(&end.backend, &end.program, limits))?;
-        let step = lent.step();
+        let mut acquired =
+            end.executors.acquire_unqueued(|limits| network.executor_on(&end.backend, &end.program, limits))?;
+        let step = acquired.step();
         step.add(tokens, 1);
         if !step.run(&mut [sequence], &[], |executor| write(end, values, executor), &StepBudget::unlimited())? {
             return Err(Error::invalid("a step that was paused"));

@@ -11,7 +11,7 @@ use crate::device::sequence::Sequence;
 use crate::device::{Backend, Executor, StepBudget};
 use crate::engine::model::Model;
 use crate::engine::network::Network;
-use crate::engine::network::executors::{Executors, Lent};
+use crate::engine::network::executors::{Acquired, Executors};
 use crate::engine::network::predictor::Predictor;
 use crate::engine::runtime::Reservation;
 use crate::error::{Error, Result, try_filled};
@@ -43,7 +43,7 @@ pub struct SharedKvHead {
     scores: Vec<f32>,
     of_clusters: Vec<f32>,
     /// The executor of an unfinished draft; true while a step of the executor is open.
-    lent: Option<Lent>,
+    acquired: Option<Acquired>,
     is_open: bool,
     _memory: Reservation,
 }
@@ -107,7 +107,7 @@ impl SharedKvHead {
             table,
             known: 0,
             ahead: 0,
-            lent: None,
+            acquired: None,
             is_open: false,
         })
     }
@@ -148,7 +148,7 @@ impl SharedKvHead {
 
     /// Returns the executor to the pool, and drops the open step.
     pub fn rest(&mut self) {
-        self.lent = None;
+        self.acquired = None;
         self.is_open = false;
     }
 
@@ -156,11 +156,12 @@ impl SharedKvHead {
     fn advance(&mut self, sequence: &mut Sequence, token: u32, budget: &StepBudget) -> Result<Option<Duration>> {
         let SharedKvHead { network, target, program, backend, executors, table, state, ahead, made, logits, .. } = self;
         let (predictor, seen) = of(network)?;
-        if self.lent.is_none() {
-            self.lent = Some(executors.take_apart(|limits| network.executor_beside(target, backend, program, limits))?);
+        if self.acquired.is_none() {
+            self.acquired =
+                Some(executors.acquire_unqueued(|limits| network.executor_beside(target, backend, program, limits))?);
         }
-        let Some(lent) = &mut self.lent else { return Err(Error::invalid("a draft needs an executor")) };
-        let (step, input) = (lent.step(), if *ahead == 0 { state } else { &mut *made });
+        let Some(acquired) = &mut self.acquired else { return Err(Error::invalid("a draft needs an executor")) };
+        let (step, input) = (acquired.step(), if *ahead == 0 { state } else { &mut *made });
         let mut time = Duration::ZERO;
         if !self.is_open {
             time += table.embed(target, &[token])?;

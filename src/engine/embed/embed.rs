@@ -191,14 +191,14 @@ impl Call<'_> {
         let stop = || Cancel::check(cancels).is_err();
         let (n, budget) = (texts.iter().map(|text| text.tokens.len()).sum::<usize>(), StepBudget::new(&stop));
         let make = |limits| self.network.new_executor(program, limits);
-        let (mut own, mut lent);
+        let (mut own, mut acquired);
         // An executor for a long text is too large to keep.
         let step = if self.limits.max_tokens > self.embedder.limits.max_tokens {
             own = make(self.limits)?;
             &mut own.step
         } else {
-            lent = executors.take(n, &budget, make)?.ok_or_else(|| Cancel::reason(cancels))?;
-            lent.step()
+            acquired = executors.acquire(n, &budget, make)?.ok_or_else(|| Cancel::reason(cancels))?;
+            acquired.step()
         };
         for text in texts {
             step.add(text.tokens, 0).see(text.runs, text.from, self.network.has_rope_positions)?;

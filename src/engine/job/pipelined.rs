@@ -36,7 +36,7 @@ pub fn run(
     most: usize,
     budget: &StepBudget,
 ) -> Result<Option<usize>> {
-    let Some(mut pass) = Pass::lent(network, n, budget)? else { return Ok(Some(0)) };
+    let Some(mut pass) = Pass::acquire(network, n, budget)? else { return Ok(Some(0)) };
     let done = steps(&mut pass, network, lanes, n, most);
     let executor = &mut pass.step().executor;
     let ended = executor.end();

@@ -280,8 +280,8 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
 fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
     let any = jobs.iter().any(|job| job.runs() && job.is_undecided());
     let at_length = jobs.iter().filter(|job| job.runs() && job.chooses_at_length()).count();
-    let is_apart = |job: &&mut Job| job.runs() && (job.lacks_logits() || job.calls_back());
-    let most = if jobs.iter().any(is_apart) { 1 } else { at_length };
+    let runs_alone = |job: &&mut Job| job.runs() && (job.lacks_logits() || job.calls_back());
+    let most = if jobs.iter().any(runs_alone) { 1 } else { at_length };
     let failure = Mutex::new(Ok(()));
     let shared = network.for_each(jobs, most, |job| {
         if job.runs() {

@@ -26,22 +26,22 @@ pub struct Counted {
 }
 
 pub struct Executors {
-    full: Arc<Shelf>,
+    full: Arc<ExecutorPool>,
     /// `None` if steps do not yield to others.
-    few: Option<Arc<Shelf>>,
+    few: Option<Arc<ExecutorPool>>,
     pool: Arc<Pool>,
 }
 
 /// A pool of executors of one size.
-struct Shelf {
+struct ExecutorPool {
     limits: StepLimits,
     permits: FairSemaphore,
     idle: Mutex<Vec<Counted>>,
 }
 
-impl Shelf {
-    fn new(limits: StepLimits, most: usize) -> Arc<Shelf> {
-        Arc::new(Shelf { limits, permits: FairSemaphore::new(most), idle: Mutex::new(Vec::new()) })
+impl ExecutorPool {
+    fn new(limits: StepLimits, most: usize) -> Arc<ExecutorPool> {
+        Arc::new(ExecutorPool { limits, permits: FairSemaphore::new(most), idle: Mutex::new(Vec::new()) })
     }
 
     /// Takes an idle executor; drops executors that are too small for the present number of threads.
@@ -52,14 +52,14 @@ impl Shelf {
     }
 
     /// Hands an executor to the holder of a permit. `counted`: the executor's drop releases the permit.
-    fn lend(self: &Arc<Self>, counted: bool, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Lent> {
+    fn acquire(self: &Arc<Self>, counted: bool, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Acquired> {
         // Releases the permit if `make` fails.
-        let mut lent = Lent { shelf: self.clone(), counted, work: self.pop() };
-        if lent.work.is_none() {
-            lent.work = Some(make(self.limits)?);
+        let mut acquired = Acquired { pool: self.clone(), counted, work: self.pop() };
+        if acquired.work.is_none() {
+            acquired.work = Some(make(self.limits)?);
         }
-        lent.step().clear();
-        Ok(lent)
+        acquired.step().clear();
+        Ok(acquired)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Counted>> {
@@ -71,19 +71,23 @@ impl Executors {
     /// Creates an empty pool for steps up to `limits`. `pauses`: steps yield the workers between chunks.
     pub fn new(pool: &Arc<Pool>, limits: StepLimits, pauses: bool) -> Executors {
         let few = StepLimits { max_outputs: FEW.max_outputs.min(limits.max_outputs), ..FEW };
-        Executors { full: Shelf::new(limits, 1), few: pauses.then(|| Shelf::new(few, MOST_FEW)), pool: pool.clone() }
+        Executors {
+            full: ExecutorPool::new(limits, 1),
+            few: pauses.then(|| ExecutorPool::new(few, MOST_FEW)),
+            pool: pool.clone(),
+        }
     }
 
     /// Acquires an executor for a step of `tokens` tokens; `None` if `budget` ends the wait.
-    pub fn take(
+    pub fn acquire(
         &self,
         tokens: usize,
         budget: &StepBudget,
         make: impl Fn(StepLimits) -> Result<Counted>,
-    ) -> Result<Option<Lent>> {
+    ) -> Result<Option<Acquired>> {
         self.pool.check_not_within_share()?;
         if !self.pool.is_waited_for() {
-            return self.full.lend(false, make).map(Some);
+            return self.full.acquire(false, make).map(Some);
         }
         let is_urgent = budget.is_timed();
         if !self.full.permits.try_acquire(is_urgent) {
@@ -91,17 +95,17 @@ impl Executors {
                 if !few.permits.acquire(is_urgent, || budget.patience())? {
                     return Ok(None);
                 }
-                match few.lend(true, &make) {
+                match few.acquire(true, &make) {
                     // Without memory for a small executor, the call waits for the full one.
                     Err(Error::Limit { .. } | Error::OutOfMemory { .. }) => {}
-                    lent => return lent.map(Some),
+                    acquired => return acquired.map(Some),
                 }
             }
             if !self.full.permits.acquire(is_urgent, || budget.patience())? {
                 return Ok(None);
             }
         }
-        self.full.lend(true, make).map(Some)
+        self.full.acquire(true, make).map(Some)
     }
 
     /// True if a call waits for a full-size executor.
@@ -110,36 +114,36 @@ impl Executors {
     }
 
     /// Acquires an executor without a permit, because the caller may pause its step for any time.
-    pub fn take_apart(&self, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Lent> {
+    pub fn acquire_unqueued(&self, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Acquired> {
         self.pool.check_not_within_share()?;
-        self.full.lend(false, make)
+        self.full.acquire(false, make)
     }
 }
 
 /// A step with its executor; returned to the pool on drop.
-pub struct Lent {
-    shelf: Arc<Shelf>,
+pub struct Acquired {
+    pool: Arc<ExecutorPool>,
     counted: bool,
     /// `Some` until drop.
     work: Option<Counted>,
 }
 
-impl Lent {
+impl Acquired {
     pub fn step(&mut self) -> &mut Step {
         &mut self.work.as_mut().expect("present until this is dropped").step
     }
 }
 
-impl Drop for Lent {
+impl Drop for Acquired {
     fn drop(&mut self) {
         // After a panic the state of an executor is unknown.
         if let Some(mut work) = self.work.take().filter(|_| !std::thread::panicking()) {
             // Device work must end before the memory that it writes is reused. The result is discarded.
             let _ = work.step.executor.end();
-            self.shelf.lock().push(work);
+            self.pool.lock().push(work);
         }
         if self.counted {
-            self.shelf.permits.release();
+            self.pool.permits.release();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use super::embedder::Embedder;
-use super::executors::{Counted, Executors, Lent};
+use super::executors::{Acquired, Counted, Executors};
 use super::observed::{End, Observed};
 use super::predictor::Predictor;
 use super::step::Step;
@@ -191,7 +191,7 @@ impl Network {
             fills_texts: traits.fills_texts,
             reads_source,
             context_length,
-            is_batch_invariant: is_batch_invariant,
+            is_batch_invariant,
             embedder,
             predictor,
             hidden,
@@ -367,16 +367,16 @@ impl Network {
     }
 
     /// Acquires an executor for a step of up to `tokens` tokens; `None` if `budget` ends the wait.
-    pub fn lend(&self, tokens: usize, budget: &StepBudget) -> Result<Option<Lent>> {
-        self.executors.take(tokens, budget, |limits| self.new_executor(&self.program, limits))
+    pub fn acquire(&self, tokens: usize, budget: &StepBudget) -> Result<Option<Acquired>> {
+        self.executors.acquire(tokens, budget, |limits| self.new_executor(&self.program, limits))
     }
 
     /// Acquires an executor without a permit, to keep for any time. With `observed` the executor runs the program that
     /// keeps hidden states for draft heads.
-    pub fn lend_apart(&self, observed: Option<&Observed>) -> Result<Lent> {
+    pub fn acquire_unqueued(&self, observed: Option<&Observed>) -> Result<Acquired> {
         let (executors, program) =
             observed.map_or((&self.executors, &self.program), |observed| (&observed.executors, &observed.program));
-        executors.take_apart(|limits| self.new_executor(program, limits))
+        executors.acquire_unqueued(|limits| self.new_executor(program, limits))
     }
 
     /// Calls `work` on each item, of which `most` take long: on the workers, if there are several and no other step

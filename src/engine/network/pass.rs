@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::executors::Lent;
+use super::executors::Acquired;
 use super::network::Network;
 use super::step::Step;
 use crate::device::{Sequence, StepBudget};
@@ -63,10 +63,10 @@ impl<'a> Lane<'a> {
 
 pub struct Pass {
     network: Arc<Network>,
-    lent: Lent,
+    acquired: Acquired,
     /// True if the pass keeps its executor between calls (`Pass::apart`); its steps are recorded as a phase of their
     /// own.
-    is_apart: bool,
+    is_unqueued: bool,
     /// Bit mask of the outputs after which the device samples a token.
     chosen: u64,
 }
@@ -75,13 +75,18 @@ impl Pass {
     /// Creates a pass that may be paused for any time. `observes`: the pass keeps hidden states for draft heads.
     pub fn apart(network: &Arc<Network>, observes: bool) -> Result<Pass> {
         let observed = if observes { network.observed() } else { None };
-        Ok(Pass { lent: network.lend_apart(observed.as_deref())?, network: network.clone(), is_apart: true, chosen: 0 })
+        Ok(Pass {
+            acquired: network.acquire_unqueued(observed.as_deref())?,
+            network: network.clone(),
+            is_unqueued: true,
+            chosen: 0,
+        })
     }
 
     /// Creates a pass of a call with `tokens` tokens; `None` if `budget` ends the wait for an executor.
-    pub fn lent(network: &Arc<Network>, tokens: usize, budget: &StepBudget) -> Result<Option<Pass>> {
-        let lent = network.lend(tokens, budget)?;
-        Ok(lent.map(|lent| Pass { lent, network: network.clone(), is_apart: false, chosen: 0 }))
+    pub fn acquire(network: &Arc<Network>, tokens: usize, budget: &StepBudget) -> Result<Option<Pass>> {
+        let acquired = network.acquire(tokens, budget)?;
+        Ok(acquired.map(|acquired| Pass { acquired, network: network.clone(), is_unqueued: false, chosen: 0 }))
     }
 
     /// Runs a whole pass of a call, unless one of `cancels` fires.
@@ -90,20 +95,20 @@ impl Pass {
         let network = first.session.network().clone();
         let stop = || Cancel::check(cancels).is_err();
         let (tokens, budget) = (lanes.iter().map(|lane| lane.again + lane.tokens.len()).sum(), StepBudget::new(&stop));
-        let mut pass = Pass::lent(&network, tokens, &budget)?.ok_or_else(|| Cancel::reason(cancels))?;
+        let mut pass = Pass::acquire(&network, tokens, &budget)?.ok_or_else(|| Cancel::reason(cancels))?;
         if pass.run(lanes, &budget)? { Ok(pass) } else { Err(Cancel::reason(cancels)) }
     }
 
     /// Returns the step, with the executor that has its results.
     pub fn step(&mut self) -> &mut Step {
-        self.lent.step()
+        self.acquired.step()
     }
 
     /// Works until the step is complete or `budget` pauses it; returns true if complete. `lanes` must be the same in
     /// each call; the first call adds their tokens to the step.
     pub fn run(&mut self, lanes: &mut [Lane], budget: &StepBudget) -> Result<bool> {
-        let Pass { network, lent, is_apart, chosen } = self;
-        let step = lent.step();
+        let Pass { network, acquired, is_unqueued, chosen } = self;
+        let step = acquired.step();
         add(step, lanes, network)?;
         let done = with_rules(network, lanes, step.is_fresh().then_some(chosen), |sequences, rules| {
             step.run(sequences, rules, |_| Ok(()), budget)
@@ -112,7 +117,7 @@ impl Pass {
             let (time, is_prompt) = (step.time(), step.has_prompt());
             network.record(time, step.executor.first_share());
             network.metrics().record_parts(&step.executor.times());
-            if *is_apart {
+            if *is_unqueued {
                 network.metrics().record_phase(if is_prompt { Phase::Prefill } else { Phase::Decode }, time);
             }
         }
@@ -122,8 +127,8 @@ impl Pass {
     /// Begins a step of lanes that follows `ahead` uncommitted steps, without waiting for its results. The sampling
     /// rules of the first step apply to all later ones.
     pub fn submit(&mut self, lanes: &mut [Lane], ahead: usize, is_first: bool) -> Result<()> {
-        let Pass { network, lent, chosen, .. } = self;
-        let step = lent.step();
+        let Pass { network, acquired, chosen, .. } = self;
+        let step = acquired.step();
         step.clear().ahead = ahead;
         add(step, lanes, network)?;
         with_rules(network, lanes, is_first.then_some(chosen), |sequences, rules| {
@@ -144,8 +149,8 @@ impl Pass {
         left: usize,
         output: Option<usize>,
     ) -> Result<Option<u32>> {
-        let Pass { network, lent, chosen, .. } = self;
-        let (executor, mut next) = (&mut lent.step().executor, None);
+        let Pass { network, acquired, chosen, .. } = self;
+        let (executor, mut next) = (&mut acquired.step().executor, None);
         let (model, position) = (session.model().clone(), (session.len() + tokens.len()).saturating_sub(1));
         session.commit(again, tokens, left, |logits| match output {
             None => Ok(Logits::None),

@@ -48,8 +48,8 @@ fn sizing(e: &EncoderBuilder, merge: usize) -> Result<Sizing> {
 fn rope(e: &mut EncoderBuilder) -> Result<RopeChoice> {
     let dim = e.rotary_dim()?;
     let of = |i: usize| libm::pow(10_000.0, -((4 * i) as f64) / dim as f64);
-    let is_apart = e.projector() == "kimik25" && !e.b.is_folder();
-    let pair = |i: usize| if is_apart { (i / (dim / 4), i % (dim / 4)) } else { (i % 2, i / 2) };
+    let is_by_axis = e.projector() == "kimik25" && !e.b.is_folder();
+    let pair = |i: usize| if is_by_axis { (i / (dim / 4), i % (dim / 4)) } else { (i % 2, i / 2) };
     let (axes, inv_freq) = (0..dim / 2).map(pair).map(|(axis, i)| ([2, 1][axis], of(i))).unzip();
     Ok(e.rope_along(RopePairs::Adjacent, axes, inv_freq))
 }
