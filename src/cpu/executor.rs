@@ -240,7 +240,7 @@ impl CpuExecutor {
 
     /// Executes `n` items of other work on the threads of the step. Returns false, without executing any, if `budget`
     /// ends the wait for the threads.
-    pub fn share(&mut self, n: usize, budget: &StepBudget, item: &(dyn Fn(usize) + Sync)) -> Result<bool> {
+    pub fn run_on_team(&mut self, n: usize, budget: &StepBudget, item: &(dyn Fn(usize) + Sync)) -> Result<bool> {
         let has_team = self.acquire_team(budget)?;
         if let Some(team) = self.team.take() {
             team.for_each(n, item);

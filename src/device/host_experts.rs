@@ -90,7 +90,7 @@ impl HostExperts {
                 rows += range.len() * of.cols();
             }
             let budget = StepBudget::unlimited();
-            room.send(of, range, &budget, &mut |n, item| cpu.share(n, &budget, item))?;
+            room.send(of, range, &budget, &mut |n, item| cpu.run_on_team(n, &budget, item))?;
             if i == 0 {
                 room.finish()?;
                 started = Instant::now();
@@ -284,7 +284,7 @@ impl HostExecutor {
         for piece in &pieces_of(sources, own.stack(), room.bytes())?[*sent..] {
             let Some(of) = sources[piece.matrix] else { continue };
             let mut each = |n: usize, item: &(dyn Fn(usize) + Sync)| {
-                if budget.pauses(Duration::ZERO) { Ok(false) } else { cpu.share(n, budget, item) }
+                if budget.pauses(Duration::ZERO) { Ok(false) } else { cpu.run_on_team(n, budget, item) }
             };
             let rows = rows_of(of, piece, own.stack());
             if !room.send(of, rows, budget, &mut each)? {

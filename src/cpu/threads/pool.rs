@@ -64,8 +64,8 @@ pub type HostParallel = Box<dyn Fn(u32, Share, *mut c_void) -> i32 + Send + Sync
 
 /// Workers that sleep between steps and are joined when the pool is dropped, or threads of the host.
 pub struct Pool {
-    crew: Mutex<Arc<Crew>>,
-    /// Number of threads of the crew.
+    workers: Mutex<Arc<WorkerSet>>,
+    /// Number of threads of the workers.
     threads: AtomicUsize,
     /// Processors to which threads are bound; empty if unbound.
     cpus: Vec<u32>,
@@ -78,7 +78,7 @@ pub struct Pool {
 }
 
 /// The workers of a pool, until the number of threads changes and the last team that uses them ends.
-struct Crew {
+struct WorkerSet {
     core: Arc<Core>,
     workers: Vec<Worker>,
     /// Process that started the workers. Workers do not survive a `fork` of the host; the child computes on its
@@ -150,10 +150,10 @@ impl Pool {
     }
 
     fn start(threads: usize, cpus: Vec<u32>, host: Option<HostParallel>, watch: Watch) -> Result<Pool> {
-        let crew = Crew::start(threads, &cpus, host.is_none().then_some(&watch))?;
+        let workers = WorkerSet::start(threads, &cpus, host.is_none().then_some(&watch))?;
         Ok(Pool {
-            threads: AtomicUsize::new(crew.core.slots.len()),
-            crew: Mutex::new(Arc::new(crew)),
+            threads: AtomicUsize::new(workers.core.slots.len()),
+            workers: Mutex::new(Arc::new(workers)),
             cpus,
             watch,
             permits: FairSemaphore::new(1),
@@ -174,10 +174,10 @@ impl Pool {
 
     /// Changes the number of threads, from the next `enter` on; 0 is as in `new`.
     pub fn set_threads(&self, threads: usize) -> Result<()> {
-        let crew = Arc::new(Crew::start(threads, &self.cpus, self.host.is_none().then_some(&self.watch))?);
-        let mut current = lock(&self.crew);
-        self.threads.store(crew.core.slots.len(), Ordering::Relaxed);
-        let before = std::mem::replace(&mut *current, crew);
+        let workers = Arc::new(WorkerSet::start(threads, &self.cpus, self.host.is_none().then_some(&self.watch))?);
+        let mut current = lock(&self.workers);
+        self.threads.store(workers.core.slots.len(), Ordering::Relaxed);
+        let before = std::mem::replace(&mut *current, workers);
         drop(current);
         // Joined here, unless a step still uses them.
         drop(before);
@@ -190,8 +190,8 @@ impl Pool {
     }
 
     /// True if steps wait for one another. The next step may find another number of threads.
-    pub fn is_waited_for(&self) -> bool {
-        self.crew().is_shared()
+    pub fn is_shared(&self) -> bool {
+        self.workers().is_shared()
     }
 
     /// True if threads of the host do the work.
@@ -222,39 +222,39 @@ impl Pool {
     /// call waits, and returns `None` if `budget` runs out. A pool of one thread never waits.
     pub fn enter_at(self: &Arc<Self>, most: usize, budget: &StepBudget) -> Result<Option<Team>> {
         self.check_not_within_share()?;
-        let crew = self.crew();
-        if !crew.is_shared() {
-            return Ok(Some(self.team(crew, most, false)));
+        let workers = self.workers();
+        if !workers.is_shared() {
+            return Ok(Some(self.team(workers, most, false)));
         }
         let has_permit = self.permits.acquire(budget.is_timed(), || budget.patience())?;
-        Ok(has_permit.then(|| self.team(self.crew(), most, true)))
+        Ok(has_permit.then(|| self.team(self.workers(), most, true)))
     }
 
     /// Acquires several workers for tasks of at most `most` shares. Returns `None` if there is one thread or if another
     /// step has the workers.
     pub fn try_enter(self: &Arc<Self>, most: usize) -> Option<Team> {
-        let is_free = self.is_waited_for() && self.check_not_within_share().is_ok() && self.permits.try_acquire(false);
-        is_free.then(|| self.team(self.crew(), most, true))
+        let is_free = self.is_shared() && self.check_not_within_share().is_ok() && self.permits.try_acquire(false);
+        is_free.then(|| self.team(self.workers(), most, true))
     }
 
-    /// Returns the crew of a step that begins now.
-    fn crew(&self) -> Arc<Crew> {
-        lock(&self.crew).clone()
+    /// Returns the workers of a step that begins now.
+    fn workers(&self) -> Arc<WorkerSet> {
+        lock(&self.workers).clone()
     }
 
-    /// Returns a team for a crew; `locked` if the caller has the permit.
+    /// Returns a team for workers; `locked` if the caller has the permit.
     ///
-    /// Invariant: a team without the permit must have a crew that is not shared, so that its tasks run on the caller's
-    /// thread and do not access the crew's `Core`. The number of threads may change between any two reads of the pool,
-    /// so the decision about the permit must use the crew that the team gets.
-    fn team(self: &Arc<Self>, crew: Arc<Crew>, most: usize, locked: bool) -> Team {
-        debug_assert!(locked || !crew.is_shared());
+    /// Invariant: a team without the permit must have workers that are not shared, so that its tasks run on the
+    /// caller's thread and do not access the workers' `Core`. The number of threads may change between any two reads of
+    /// the pool, so the decision about the permit must use the workers that the team gets.
+    fn team(self: &Arc<Self>, workers: Arc<WorkerSet>, most: usize, locked: bool) -> Team {
+        debug_assert!(locked || !workers.is_shared());
         if locked {
-            crew.core.phase.store(WORKING, Ordering::SeqCst);
-            crew.wake();
+            workers.core.phase.store(WORKING, Ordering::SeqCst);
+            workers.wake();
         }
-        let threads = crew.threads().min(most.max(1));
-        Team { pool: self.clone(), crew, threads, locked, since: Instant::now(), not_sync: PhantomData }
+        let threads = workers.threads().min(most.max(1));
+        Team { pool: self.clone(), workers, threads, locked, since: Instant::now(), not_sync: PhantomData }
     }
 }
 
@@ -263,10 +263,10 @@ fn cpu(cpus: &[u32], index: usize) -> Option<u32> {
     Some(cpus[index.checked_sub(1)?.checked_rem(cpus.len())?])
 }
 
-impl Crew {
+impl WorkerSet {
     /// Allocates `threads` shares and starts a worker for each except the first; `watch` is `None` if the host provides
     /// the threads.
-    fn start(threads: usize, cpus: &[u32], watch: Option<&Watch>) -> Result<Crew> {
+    fn start(threads: usize, cpus: &[u32], watch: Option<&Watch>) -> Result<WorkerSet> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         // One thread per fast core if cores differ: the fast cores can saturate memory bandwidth.
         let fast = || os::fast_cores().unwrap_or(MAX_THREADS);
@@ -293,14 +293,14 @@ impl Crew {
             panic: Mutex::new(None),
             spins: spins(threads > processors),
         });
-        let mut crew = Crew { core, workers: try_vec("threads", threads - 1)?, process: os::process_id() };
+        let mut workers = WorkerSet { core, workers: try_vec("threads", threads - 1)?, process: os::process_id() };
         for (index, watch) in (1..threads).zip(watch.into_iter().cycle()) {
-            let (core, watch) = (crew.core.clone(), watch.clone());
+            let (core, watch) = (workers.core.clone(), watch.clone());
             let work = move || watch.during(index, || core.work(index));
-            // On an error `crew` is dropped, which joins the started workers.
-            crew.workers.push(spawn(index, threads, cpu(cpus, index), work)?);
+            // On an error `workers` is dropped, which joins the started workers.
+            workers.workers.push(spawn(index, threads, cpu(cpus, index), work)?);
         }
-        Ok(crew)
+        Ok(workers)
     }
 
     /// Returns the number of shares of a task.
@@ -320,7 +320,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerSet {
     fn drop(&mut self) {
         if os::process_id() != self.process {
             // A forked child has nothing to join, and joining would never return.
@@ -435,8 +435,8 @@ impl Slot {
 /// A team is not `Sync`, so that a task cannot start another one.
 pub struct Team {
     pool: Arc<Pool>,
-    crew: Arc<Crew>,
-    /// Number of shares of a task, at most the crew's number of threads.
+    workers: Arc<WorkerSet>,
+    /// Number of shares of a task, at most the set's number of threads.
     threads: usize,
     /// True if the pool's permit is held; next, the time since when.
     locked: bool,
@@ -465,7 +465,7 @@ impl Team {
     /// Worker i executes share i; the caller executes the shares of workers that have not run yet, so that a step never
     /// waits for a processor that is busy with other work.
     pub fn run(&self, task: impl Fn(usize) + Sync) {
-        let core = &*self.crew.core;
+        let core = &*self.workers.core;
         if self.threads == 1 {
             return task(0);
         }
@@ -483,7 +483,7 @@ impl Team {
         unsafe { *core.task.get() = Some(task) };
         let epoch = core.epoch.load(Ordering::Relaxed).wrapping_add(1);
         core.epoch.store(epoch, Ordering::SeqCst);
-        self.crew.wake();
+        self.workers.wake();
         if let Some(host) = &self.pool.host {
             let context = std::ptr::from_ref(core).cast_mut().cast();
             let within = WITHIN_HOST.replace(true);
@@ -536,7 +536,7 @@ impl Team {
         if self.threads == 1 {
             return range(0).for_each(|i| item(0, i));
         }
-        let claims = &self.crew.core.claims[..self.threads];
+        let claims = &self.workers.core.claims[..self.threads];
         for (share, claims) in claims.iter().enumerate() {
             claims.set(range(share));
         }
@@ -570,7 +570,7 @@ impl Team {
 impl Drop for Team {
     fn drop(&mut self) {
         if self.locked {
-            self.crew.core.phase.store(RESTING, Ordering::SeqCst);
+            self.workers.core.phase.store(RESTING, Ordering::SeqCst);
             self.pool.permits.release();
         }
     }

@@ -174,7 +174,7 @@ fn urgent_callers_go_ahead_every_second_time() {
 }
 
 /// Callers compute while others change the number of threads, sometimes to the same number. Each task executes each of
-/// its chunks once and no chunk of another task. All callers return, and the workers of all crews end.
+/// its chunks once and no chunk of another task. All callers return, and all workers end.
 #[test]
 fn every_share_runs_once_while_the_number_of_threads_changes() {
     in_many_orders(|| {

@@ -86,7 +86,7 @@ impl Executors {
         make: impl Fn(StepLimits) -> Result<Counted>,
     ) -> Result<Option<Acquired>> {
         self.pool.check_not_within_share()?;
-        if !self.pool.is_waited_for() {
+        if !self.pool.is_shared() {
             return self.full.acquire(false, make).map(Some);
         }
         let is_urgent = budget.is_timed();
