@@ -5,9 +5,9 @@
 //! loads a model, `model` creates its objects, `weights` and `sequence` lay out matrices and caches, `adapter` holds
 //! LoRA factors. `executor` runs steps: `prepared` is computed once per program; `inputs`, `rules`, `upload`, `adapted`
 //! and `scratch` are the memory of a step; `lower` turns ops into launches, `graph` replays repeated steps, `steps`
-//! tracks steps in flight. `transfer` copies values between GPUs, `host_transfer` to the host and back, `piece_stream` streams
-//! host matrices for a step. A model has a separate context on each device: a fault costs the model its device, while
-//! other models, the CPU and the process continue.
+//! tracks steps in flight. `transfer` copies values between GPUs, `host_transfer` to the host and back, `piece_stream`
+//! streams host matrices for a step. A model has a separate context on each device: a fault costs the model its device,
+//! while other models, the CPU and the process continue.
 
 mod adapted;
 mod adapter;
