@@ -1,7 +1,6 @@
 /* The functions that JavaScript calls. The build writes this file: make header. */
 
 #include "internal.h"
-#include <stdlib.h>
 
 static napi_value value_rz_device_info(napi_env env, const void *at) {
     const rz_device_info *from = at;
@@ -1969,7 +1968,7 @@ typedef struct embed_into {
 
 static void run_embed_into(task *t) {
     embed_into *c = t->data;
-    c->capacity = 256 + c->n_texts;
+    c->capacity = 256;
     do {
         c->out = task_alloc(t, c->capacity * sizeof *c->out);
         if (t->status >= 0) t->status = t->lib->rz_embed_into(c->model, &c->params, c->tokens, c->lengths,

@@ -216,7 +216,8 @@ void set_rz_model_params(task *t, napi_value options, void *at) {
     size_t n_device_split = 0;
     params->device_split = floats_of(t, member_of(t, options, "shares"), "shares", &n_device_split);
     check_count(t, params->device_split, "shares", n_device_split, params->n_devices, "devices");
-    params->placements = structs_of(t, member_of(t, options, "placements"), "placements", sizeof(rz_placement), set_rz_placement, &params->n_placements);
+    params->placements = structs_of(t, member_of(t, options, "placements"), "placements", sizeof(rz_placement),
+        set_rz_placement, &params->n_placements);
     params->tested_path = terminated_member(t, options, "testedPath");
     params->chat_template = string_member(t, options, "chatTemplate", &params->chat_template_len);
     params->experts_copied_from = or_none_member(t, options, "expertsCopiedFrom");
@@ -235,7 +236,8 @@ void set_rz_sampler_params(task *t, napi_value options, void *at) {
     params->penalty_window = (uint32_t)uint_member(t, options, "penaltyWindow", UINT32_MAX);
     if (bool_member(t, options, "temperatureFirst")) params->flags |= RZ_SAMPLER_TEMPERATURE_FIRST;
     params->seed = uint_member(t, options, "seed", MOST);
-    params->biases = structs_of(t, member_of(t, options, "biases"), "biases", sizeof(rz_logit_bias), set_rz_logit_bias, &params->n_biases);
+    params->biases = structs_of(t, member_of(t, options, "biases"), "biases", sizeof(rz_logit_bias),
+        set_rz_logit_bias, &params->n_biases);
     params->typical_p = float_member(t, options, "typicalP");
     params->top_n_sigma = float_member(t, options, "topNSigma");
     params->xtc_probability = float_member(t, options, "xtcProbability");
@@ -249,8 +251,10 @@ void set_rz_sampler_params(task *t, napi_value options, void *at) {
     params->dry_allowed_length = (uint32_t)uint_member(t, options, "dryAllowedLength", UINT32_MAX);
     params->dry_window = (uint32_t)uint_member(t, options, "dryWindow", UINT32_MAX);
     params->no_repeat_ngram_size = (uint32_t)uint_member(t, options, "noRepeatNgramSize", UINT32_MAX);
-    params->dry_breakers = structs_of(t, member_of(t, options, "dryBreakers"), "dryBreakers", sizeof(rz_token_sequence), set_rz_token_sequence, &params->n_dry_breakers);
-    params->banned_sequences = structs_of(t, member_of(t, options, "bannedSequences"), "bannedSequences", sizeof(rz_token_sequence), set_rz_token_sequence, &params->n_banned_sequences);
+    params->dry_breakers = structs_of(t, member_of(t, options, "dryBreakers"), "dryBreakers",
+        sizeof(rz_token_sequence), set_rz_token_sequence, &params->n_dry_breakers);
+    params->banned_sequences = structs_of(t, member_of(t, options, "bannedSequences"), "bannedSequences",
+        sizeof(rz_token_sequence), set_rz_token_sequence, &params->n_banned_sequences);
     params->order = choices_of(t, member_of(t, options, "order"), "order", RZ_FILTER_NAMES, &params->n_order);
 }
 
