@@ -1,4 +1,4 @@
-// Conversations and sessions: loops over what is generated, one at a time for each, together for a model.
+// Conversations and sessions: loops over generated text, one at a time per object. Replies of one model are batched.
 "use strict";
 
 const known = require("../options.js");
@@ -12,7 +12,7 @@ const { grammarOf, membersOf, messagesOf, numbered } = require("./messages.js");
 /** Microseconds of a slice of a prompt. Decode steps generate one token each. */
 const SLICE = 5_000;
 
-/** The status of a step of what has ended: RZ_DONE. */
+/** RZ_DONE, the status of a step after which there is no more work. */
 const DONE = 2;
 
 /** Options of a reply or a generation as the addon takes them. */
@@ -91,8 +91,8 @@ async function stepped(replies) {
   return Promise.all(handles.map((handle) => outcomeOf(handle, result.reason, handles.length === 1 ? result.value : undefined)));
 }
 
-/** What a step has made of one reply. `error`: of the step, which another reply may have had; `status`: of a step of
- * this reply alone. */
+/** The outcome of a step for one reply. `error` is the error of the step, which another reply may have caused; `status`
+ * is the status of a step that stepped this reply alone. */
 async function outcomeOf(handle, error, status) {
   const parts = [];
   let more = true;
@@ -102,7 +102,7 @@ async function outcomeOf(handle, error, status) {
     if (status !== undefined) return { more: status !== DONE, parts };
     const { state, end, stopped } = native.conversationInfo(handle);
     more = state === "prompt" || state === "tokens";
-    // One reply that is asked to stop ends the step of all.
+    // A reply that is asked to stop ends the step of all replies.
     if (error?.code === "RZ_ERR_CANCELLED" || error?.code === "RZ_ERR_DEADLINE") error = undefined;
     if (!error && (end === "failed" || stopped)) await native.conversationStep(handle, 0); // fails as it did before
   } catch (thrown) {
@@ -148,15 +148,15 @@ class Steps {
   async #run() {
     this.#isRunning = true;
     while (this.#waiting.length) {
-      // Loops that are ready ask for their next step by then.
+      // By the next turn of the event loop, all loops that are ready have asked for their next step.
       await new Promise(setImmediate);
-      // All of them, because a prompt that was paused goes on only with those that took part in it.
+      // A paused prompt only continues together with the replies that took part in its step, so take all of them.
       const taken = this.#waiting.splice(0);
       try {
         const made = await stepped(taken.map(({ reply }) => reply));
         taken.forEach((one, i) => one.resolve(made[i]));
       } catch (error) {
-        // Where one is closed the others go on.
+        // If one is closed, the others continue.
         const alone = async ({ reply }) =>
           taken.length === 1 ? Promise.reject(error) : (await stepped([reply]))[0];
         for (const one of taken) await alone(one).then(one.resolve, one.reject);
@@ -324,7 +324,7 @@ class Conversation extends Handle {
           turn.isIdle = true;
           yield part;
           turn.isIdle = false;
-          if (!step.more && i + 1 === step.parts.length) turn.error = undefined; // closed behind the last part
+          if (!step.more && i + 1 === step.parts.length) turn.error = undefined; // closed after the last part
         }
         if (step.error) throw located(step.error);
         if (step.more) signal?.throwIfAborted();

@@ -1,4 +1,4 @@
-// The addon, and its errors in the words of JavaScript.
+// Loads the addon, and words its errors with the names of JavaScript.
 "use strict";
 
 const fs = require("node:fs");
@@ -126,7 +126,7 @@ function invalid(message, from = invalid) {
   return failed("RZ_ERR_INVALID_ARGUMENT", message, from);
 }
 
-/** What a value is: a number as it is, and of another one its type, because texts may be private. */
+/** A number as it is; of any other value the type, because texts may be private. */
 function shown(value) {
   if (value === null || ["undefined", "boolean", "number"].includes(typeof value)) return String(value);
   if (Array.isArray(value)) return "an array";

@@ -1,14 +1,14 @@
-// Objects for handles of the library, what closes them, and what ends calls.
+// Objects that own handles of the library, their closing, and the cancellation of calls.
 "use strict";
 
 const { invalid, native, wrong } = require("./errors.js");
 const { functionOf } = require("./arguments.js");
 
-/** What stands behind an object: its native handle, the name of its kind, the object that it was made of, and the ends
- * of calls under way. */
+/** The record of an object: its native handle, its kind, the object that it was made of, and functions that end running
+ * calls. */
 const records = new WeakMap();
 
-/** Makes an object stand for a native handle. `owner`: the object that it was made of, which closes it too. `bytes`:
+/** Gives an object a native handle. `owner`: the object that it was made of; closing the owner closes it too. `bytes`:
  * memory that the handle keeps, for the garbage collector. */
 function own(object, kind, handle, owner, bytes = 0) {
   records.set(object, { handle, kind, owner, bytes, isClosed: false, ends: new Set() });
@@ -18,7 +18,7 @@ function own(object, kind, handle, owner, bytes = 0) {
 
 const bytesOf = (object) => records.get(object).bytes;
 
-/** An object of a class, past the constructor. */
+/** An object of a class, made without its constructor. */
 const made = (type, kind, ...rest) => own(Object.create(type.prototype), kind, ...rest);
 
 const isA = (object, kind) => records.get(object)?.kind === kind;
@@ -82,7 +82,7 @@ if (Symbol.dispose) {
   });
 }
 
-// Calls at work end with the process, which waits for its threads.
+// The process waits for its threads at exit, so end all running calls.
 process.once("exit", () => native.fireAll());
 
 /** A cancel that the signal fires, or the close of an object, and a function that releases it. `closed` is the error of

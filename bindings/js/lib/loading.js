@@ -1,4 +1,4 @@
-// What loads need: devices, models of the Hub, memory, and the options of KV caches.
+// Devices, models of the Hub, memory plans, and options of KV caches.
 "use strict";
 
 const hub = require("../hub.js");

@@ -1,4 +1,4 @@
-// Encoders of pictures and sounds, what they make, and prompts with it.
+// Vision and audio encoders, encoded media, and multimodal prompts.
 "use strict";
 
 const hub = require("../hub.js");
@@ -8,7 +8,7 @@ const { Handle, handleOf, isA, made, nativeOf, own, watched } = require("./handl
 const { checkSource, fetchModel, isOfHub } = require("./loading.js");
 const { membersOf, messagesOf, numbered } = require("./messages.js");
 
-/** The status of a step after which more is to be computed: RZ_AGAIN. */
+/** RZ_AGAIN, the status of a step that leaves work to do. */
 const AGAIN = 1;
 
 /** The times of frames in seconds. */

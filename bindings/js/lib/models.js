@@ -1,4 +1,4 @@
-// Models, and what belongs to a model: adapters and stores.
+// Models, LoRA adapters and prefix caches.
 "use strict";
 
 const known = require("../options.js");

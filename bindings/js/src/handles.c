@@ -1,8 +1,7 @@
-/* Handles of the library as objects of JavaScript, and tasks: calls with their arguments, here or on a thread of the
- * pool.
+/* Handles of the library as objects of JavaScript, and tasks: calls with their arguments, here or on the thread pool.
  *
- * An object frees what it stands for when it is closed or collected, and not while a task uses it: a task holds
- * references to the objects. Handles that may take long are freed on the pool. */
+ * Closing or collecting an object frees its handle, but not while a task uses it: a task holds references to its
+ * objects. Handles that may take long to free are freed on the pool. */
 
 #include "internal.h"
 #include <stdlib.h>
@@ -37,7 +36,8 @@ static void end_freeing(napi_env env, napi_status status, void *data) {
     free(f);
 }
 
-/* Frees what a handle stands for, on the pool where it may take long: weights of a model, a store that is written. */
+/* Frees the pointer of a handle: on the pool if that may take long, as for the weights of a model or for a store that
+ * writes its files. */
 static void handle_free(napi_env env, handle *h) {
     if (!h->pointer) return;
     void *pointer = h->pointer;
@@ -93,7 +93,7 @@ void *task_use(task *t, napi_value value, kind wanted) {
         task_fail(t, RZ_ERR_INVALID_ARGUMENT, "the %s is closed", kind_name(h->kind));
         return NULL;
     }
-    /* Without this a call here could make one on the pool fail. */
+    /* Otherwise a call on this thread could make a call on the pool fail. */
     if (h->tasks > 0 && (h->kind == CONVERSATION || h->kind == CACHE || h->kind == JOB)) {
         task_fail(t, RZ_ERR_BUSY, "the %s is in use by another call", kind_name(h->kind));
         return NULL;

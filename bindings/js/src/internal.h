@@ -1,7 +1,8 @@
-/* The declarations that the files of the addon share: the library's functions, handles as JavaScript has them, and
- * calls on other threads.
+/* Declarations that the files of the addon share: the functions of the library, handles as objects of JavaScript, and
+ * calls here or on the thread pool.
  *
- * All but the run function of a task is executed by the thread of its environment, so that nothing here has a lock. */
+ * Only the run function of a task may run on the thread pool. Everything else runs on the thread of its environment, so
+ * that no lock is needed. */
 
 #ifndef REALIZAR_JS_INTERNAL_H
 #define REALIZAR_JS_INTERNAL_H
@@ -63,7 +64,7 @@ typedef struct block {
     max_align_t data[];
 } block;
 
-/* A call: its arguments, which are copied, and what came of it. One on the environment's thread is on its stack. */
+/* A call: copies of its arguments, and its result. A call on the environment's thread is on its stack. */
 typedef struct task {
     napi_env env;
     instance *instance;
@@ -77,7 +78,7 @@ typedef struct task {
     napi_deferred deferred;
     void (*run)(struct task *);
     napi_value (*finish)(struct task *);
-    void *data; /* What the function keeps that made it. */
+    void *data; /* Arguments and results of the C function. */
     void *made; /* The handle that the call created. */
     kind made_kind;
     char name[64]; /* Of the element that was read last, "stops[1]". */
@@ -86,16 +87,16 @@ typedef struct task {
 /* Releases the environment's or a handle's use of the instance, which is freed with the last. */
 void instance_release(instance *instance);
 
-/* Memory that lasts as long as the task, zeroed; NULL fails the task. */
+/* Zeroed memory that lasts as long as the task. Fails the task if there is none. */
 void *task_alloc(task *t, size_t bytes);
 void task_fail(task *t, rz_status status, const char *format, ...);
-/* Whether the buffer of a call was too small: it is to be made again, with a capacity of `needed`. */
+/* True if the buffer of a call was too small: the call must be repeated with a capacity of `needed`. */
 bool task_repeats(task *t, size_t *capacity, size_t needed);
 
-/* The pointer of an object of this kind, which is kept until the task ends. Another object fails the task, and so does
- * one of a call at a time that another task uses. */
+/* The pointer of an object of this kind, which is kept until the task ends. Fails the task if the object is of another
+ * kind, is closed, or serves one call at a time and another task uses it. */
 void *task_use(task *t, napi_value value, kind wanted);
-/* task_use where there is an object, else NULL. */
+/* NULL if no object is given. */
 void *task_use_optional(task *t, napi_value value, kind wanted);
 
 /* Ends a call on this thread: its result, or an exception. */
@@ -181,7 +182,8 @@ napi_value floats_value(napi_env env, const float *floats, size_t n);
 napi_value bytes_value(napi_env env, const void *bytes, size_t n);
 /* The names of the bits that are set. */
 napi_value names_value(napi_env env, const choice *choices, uint32_t bits);
-napi_value list_value(napi_env env, const void *structs, size_t n, size_t size, napi_value (*value)(napi_env, const void *));
+napi_value list_value(napi_env env, const void *structs, size_t n, size_t size,
+                      napi_value (*value)(napi_env env, const void *at));
 napi_value object_value(napi_env env);
 void set_member(napi_env env, napi_value object, const char *name, napi_value value);
 

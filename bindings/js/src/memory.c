@@ -1,4 +1,4 @@
-/* Memory that calls read and write: files, pixels, and bytes that callbacks of the library take and give. */
+/* Memory that calls read and write: files, pixels, rows, and the bytes of saved objects. */
 
 #include "internal.h"
 #include <errno.h>
@@ -22,7 +22,8 @@ void check_pixels(task *t, const rz_pixels *pixels, size_t n) {
     uint64_t row = width * (pixels->format == RZ_PIXELS_RGB8 ? 3 : pixels->format == RZ_PIXELS_GRAY8 ? 1 : 4);
     uint64_t stride = pixels->stride ? pixels->stride : row;
     bool fits = width && height && stride >= row && n >= row && (height - 1) <= (n - row) / stride;
-    if (!fits) task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%zu bytes are no %u x %u pixels", n, pixels->width, pixels->height);
+    if (!fits)
+        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%zu bytes are no %u x %u pixels", n, pixels->width, pixels->height);
 }
 
 size_t rows_of(task *t, size_t n, uint32_t dim) {

@@ -1,4 +1,4 @@
-/* Values of JavaScript to those of C and back. A value that is missing is zero, the default of the library; one of
+/* Conversions between values of JavaScript and of C. A missing value is zero, the default of the library. A value of
  * another type or out of range fails the task. */
 
 #include "internal.h"
@@ -21,7 +21,7 @@ napi_value member_of(task *t, napi_value object, const char *name) {
     return is_given(t->env, value) ? value : NULL;
 }
 
-/* What a value is: a number as JavaScript writes it, and of another one its type, because texts may be private. */
+/* A number as JavaScript writes it; of any other value the type, because texts may be private. */
 static const char *shown(napi_env env, napi_value value, char text[32]) {
     napi_valuetype type = napi_undefined;
     bool is_it = false;
@@ -54,7 +54,8 @@ void fail_value(task *t, napi_value value, const char *name, const char *wanted)
 
 static double double_of(task *t, napi_value value, const char *name, const char *wanted) {
     double number = 0;
-    if (t->status >= 0 && (!value || napi_get_value_double(t->env, value, &number) != napi_ok)) fail_value(t, value, name, wanted);
+    if (t->status >= 0 && (!value || napi_get_value_double(t->env, value, &number) != napi_ok))
+        fail_value(t, value, name, wanted);
     return number;
 }
 
@@ -73,7 +74,7 @@ uint64_t uint_member(task *t, napi_value object, const char *name, uint64_t most
     return value ? uint_of(t, value, name, most) : 0;
 }
 
-/* A number, 0 said as RZ_NONE; absent: the default. */
+/* A number, with RZ_NONE for 0. Absent: the default. */
 uint32_t or_none_member(task *t, napi_value object, const char *name) {
     napi_value value = member_of(t, object, name);
     uint32_t number = value ? (uint32_t)uint_of(t, value, name, UINT32_MAX) : 0;
@@ -121,7 +122,8 @@ static void check_surrogates(task *t, napi_value value, const char *name, const 
         bool is_pair = is_first && i + 1 < n && units[i + 1] >= 0xdc00 && units[i + 1] < 0xe000;
         if (is_pair) i++;
         else if (is_first || is_second)
-            task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s has half of a surrogate pair at %zu; it must be a text of Unicode", name, i);
+            task_fail(t, RZ_ERR_INVALID_ARGUMENT,
+                      "%s has half of a surrogate pair at %zu; it must be a text of Unicode", name, i);
     }
 }
 
@@ -196,7 +198,8 @@ static bool is_copied(task *t, napi_value value, napi_typedarray_type wanted, si
 
 /* Reads an array whose elements take `width` bytes each: `read` sets one. */
 typedef void element_reader(task *t, napi_value element, const char *name, const void *with, void *at);
-static void *array_of(task *t, napi_value array, const char *name, size_t width, element_reader *read, const void *with, size_t *n) {
+static void *array_of(task *t, napi_value array, const char *name, size_t width, element_reader *read,
+                      const void *with, size_t *n) {
     char list[40];
     snprintf(list, sizeof list, "%.39s", name); /* `name` may be t->name, which changes. */
     uint32_t count = count_of(t, array, list);
@@ -299,7 +302,8 @@ void *structs_of(task *t, napi_value value, const char *name, size_t size, sette
 
 void check_count(task *t, const void *list, const char *name, size_t n, size_t wanted, const char *other) {
     if (list && n != wanted)
-        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s has %zu numbers; it must have one for each of %zu %s", name, n, wanted, other);
+        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s has %zu numbers; it must have one for each of %zu %s", name, n,
+                  wanted, other);
 }
 
 void *bytes_of(task *t, napi_value value, const char *name, size_t *n) {
@@ -398,11 +402,13 @@ napi_value names_value(napi_env env, const choice *choices, uint32_t bits) {
     uint32_t n = 0;
     if (napi_create_array(env, &list) != napi_ok) return NULL;
     for (; choices->name; choices++)
-        if (choices->number & bits) napi_set_element(env, list, n++, string_value(env, choices->name, NAPI_AUTO_LENGTH));
+        if (choices->number & bits)
+            napi_set_element(env, list, n++, string_value(env, choices->name, NAPI_AUTO_LENGTH));
     return list;
 }
 
-napi_value list_value(napi_env env, const void *structs, size_t n, size_t size, napi_value (*value)(napi_env, const void *)) {
+napi_value list_value(napi_env env, const void *structs, size_t n, size_t size,
+                      napi_value (*value)(napi_env env, const void *at)) {
     napi_value list = NULL;
     if (napi_create_array(env, &list) != napi_ok) return NULL;
     for (size_t i = 0; i < n; i++)
