@@ -57,6 +57,8 @@ constexpr u32 kSmallBatchRows = 64;  // Maximum number of input rows per block o
 
 constexpr u32 kSmallBatchChunk = 128;  // Columns per stage of `small_batch.cu`.
 
+constexpr u32 kGroupStages = 3;  // Stages of input in shared memory of `wgmma.cu`, of `SMALL_BATCH_CHUNK` columns each.
+
 constexpr u32 kHeadTokens = 8;  // Tokens per block of `project_heads` and `adapt`, which dequantize the weights once.
 
 constexpr u32 kScanColumns = 16;  // Columns of a head's matrix per block of `recurrent.cu`.
@@ -134,8 +136,7 @@ enum Epilogue : u32 {
 // Column orders of a binary16 input, each for the operands of one kernel.
 enum ColumnOrder : u32 {
     kAsTheyAre = 0,
-    kForSmallBatch = 1,  // For `small_batch.cu`.
-    kForGroups = 2,  // For `wgmma.cu`.
+    kForOperands = 1,  // For operands in registers (`small_batch.cu`, `wgmma.cu`).
 };
 
 // The positions that are visible to a token.

@@ -22,17 +22,12 @@
 // Stores eight columns of a row from `col` on, in a `ColumnOrder`.
 DEVICE void store8(u16* row, u32 col, u32 order, const Values8& x) {
     auto pair = [&](u32 i, u32 j) { return pack_halves(x.v[i], x.v[j]); };
-    if (order == kForSmallBatch) {
+    if (order == kForOperands) {
         // Each lane of a quad has 32 adjacent columns of 128. Columns i and i + 2 are adjacent, as in `tiny` of
         // quant.cuh; pairs of odd columns are 8 elements later; each 16 elements have four columns of each lane.
         u16* to = row + col / 128 * 128 + col / 4 % 4 * 32 + col / 16 % 2 * 16 + col / 32 % 4 * 2;
         UNROLL for (u32 i = 0; i < 4; i++)
             store(to + i / 2 * 32 + i % 2 * 8, pair(i / 2 * 4 + i % 2, i / 2 * 4 + i % 2 + 2));
-    } else if (order == kForGroups) {
-        // Each lane of a quad has 8 adjacent columns of 32: as 2t and 2t + 1 of the left operand, then 8 later, of the
-        // first 16 elements and of the last 16.
-        u16* to = row + col / 32 * 32 + col / 8 % 4 * 2;
-        UNROLL for (u32 i = 0; i < 4; i++) store(to + i / 2 * 16 + i % 2 * 8, pair(2 * i, 2 * i + 1));
     } else {
         store(row + col, uint4{pair(0, 1), pair(2, 3), pair(4, 5), pair(6, 7)});
     }
@@ -207,7 +202,10 @@ DEVICE void multiply(const ProjectArgs& a, u32 segment, const Share& work, u16* 
 KERNEL(gemm_256, ProjectArgs, 512, 1) {
     DYNAMIC_SHARED(shared);
     typedef Division D;
-    gemm<D>(a, shared, [&](auto type, u32 segment, const Share& work, float (&sums)[D::kM][D::kN][4]) {
-        multiply<decltype(type), D>(a, segment, work, (u16*)shared, sums);
-    });
+    gemm<D>(
+        a, shared,
+        [&](auto type, u32 segment, const Share& work, float (&sums)[D::kM][D::kN][4]) {
+            multiply<decltype(type), D>(a, segment, work, (u16*)shared, sums);
+        },
+        [](const DeviceMatrix&) { return 1.f; });
 }

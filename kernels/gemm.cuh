@@ -127,6 +127,25 @@ DEVICE TileRow tile_row(const ProjectArgs& a, u32 segment, const Share& work, u3
     return {w, work.first_row + min_u32(work.row0 + (gate ? r / 16 * 8 + r % 8 : r), w.rows - 1)};
 }
 
+// A row as a matrix of one row.
+template <class T> DEVICE DeviceMatrix row_of(const DeviceMatrix& m, u32 row) {
+    DeviceMatrix own = m;
+    UNROLL for (u32 p = 0; p < 4; p++)
+        own.planes[p] += (u64)row * (m.cols / T::kBlock * (T::kPlanes >> (8 * p) & 255u));
+    return own;
+}
+
+// The rows of a tile that a lane dequantizes.
+template <class T> struct LaneRows {
+    DeviceMatrix of[2];
+    DEVICE_MEMBER LaneRows(const ProjectArgs& a, const Share& work, u32 segment, u32 thread) {
+        UNROLL for (u32 r = 0; r < 2; r++) {
+            const TileRow own = tile_row(a, segment, work, thread / kWarp * 16 + 8 * r + thread % kWarp / 4);
+            of[r] = row_of<T>(own.w, own.row);
+        }
+    }
+};
+
 // The scale of a token's input, and the row of its results.
 struct alignas(8) TokenResults {
     float scale;
@@ -209,8 +228,10 @@ DEVICE void finish_tile(const ProjectArgs& a, u32 segment, const Share& work, u8
     }
 }
 
-// Computes a GEMM. `multiply` sums the products of a matrix of one type over the columns of the share.
-template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* shared, Multiply&& multiply) {
+// Computes a GEMM. `multiply` sums the products of a matrix of one type over the columns of the share; `by(w)` is the
+// factor on the sums of matrix w.
+template <class D, class Multiply, class By>
+DEVICE void gemm(const ProjectArgs& a, u8* shared, Multiply&& multiply, By&& by) {
     let_next_start();
     wait_for_previous();
     float sums[D::kM][D::kN][4] = {};
@@ -232,5 +253,6 @@ template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* sh
     // Recomputed, so that it occupied no registers in between.
     u32 segment;
     const Share work = Place::of(a).share<D>(a, segment);
-    finish_tile<D>(a, segment, work, shared, sums, 1.f, 1.f);
+    const bool gate = unknown(a.epilogue) == kGlu;
+    finish_tile<D>(a, segment, work, shared, sums, by(a.segments[segment].w), by(a.segments[gate ? 1 : segment].w));
 }

@@ -34,14 +34,6 @@ constexpr u32 kChunkStages = 4;  // chunks of tokens in shared memory
 // Offset of 8 columns of a token in a chunk. Rows that `load_matrices` reads together are in different banks.
 DEVICE u32 place_in_chunk(u32 token, u32 part) { return token * kSmallBatchChunk + (part ^ (token % 8)) * 8; }
 
-// A row as a matrix of one row.
-template <class T> DEVICE DeviceMatrix row_of(const DeviceMatrix& m, u32 row) {
-    DeviceMatrix own = m;
-    UNROLL for (u32 p = 0; p < 4; p++)
-        own.planes[p] += (u64)row * (m.cols / T::kBlock * (T::kPlanes >> (8 * p) & 255u));
-    return own;
-}
-
 // Prefetches the rows of a warp into the L2 cache. A quad has two rows; each lane prefetches 128 of 256 bytes of one.
 template <class T> struct Ahead {
     // Bytes of plane p per chunk; next, the prefetch distance in bytes.
@@ -162,23 +154,12 @@ struct Deal {
     DEVICE_MEMBER u32 block_of(u32 pair) const { return ((pair + 1) * gridDim.x - 1) / total; }
 };
 
-// The rows of a tile that a lane dequantizes.
-template <class T, class D> struct LaneRows {
-    DeviceMatrix of[2];
-    DEVICE_MEMBER LaneRows(const ProjectArgs& a, const Share& work, u32 segment, u32 thread) {
-        UNROLL for (u32 r = 0; r < 2; r++) {
-            const TileRow own = tile_row(a, segment, work, thread / kWarp * 16 + 8 * r + thread % kWarp / 4);
-            of[r] = row_of<T>(own.w, own.row);
-        }
-    }
-};
-
 // Prefetches the first weights of the next tile of a block.
 template <class T, class D> DEVICE void ask_for_tile(const ProjectArgs& a, u32 tile, u32 last) {
     const u32 thread = unknown(threadIdx.x);
     u32 segment;
     const Share work = share_of<D>(a, tile, unknown(blockIdx.y), segment);
-    const LaneRows<T, D> rows(a, work, segment, thread);
+    const LaneRows<T> rows(a, work, segment, thread);
     if (rows.of[0].dtype == T::kType)
         Ahead<T>::first(thread % 4, rows.of, 0, min_u32(2 * last, ceil_div(rows.of[0].cols, kSmallBatchChunk)));
 }
@@ -191,7 +172,7 @@ DEVICE void multiply_tile(const ProjectArgs& a, u32 tile, u32 first, u32 last, b
     const u32 thread = unknown(threadIdx.x);
     u32 segment;
     const Share work = share_of<D>(a, tile, unknown(blockIdx.y), segment);
-    const LaneRows<T, D> rows(a, work, segment, thread);
+    const LaneRows<T> rows(a, work, segment, thread);
     const u32 begin = 2 * first, end = min_u32(2 * last, ceil_div(rows.of[0].cols, kSmallBatchChunk));
     if (starts) Ahead<T>::first(thread % 4, rows.of, begin, end);
     if (starts) wait_for_previous();

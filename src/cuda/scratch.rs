@@ -259,9 +259,9 @@ impl ExecutorDims {
     }
 
     /// Returns the number of column splits that keeps every multiprocessor busy, for `blocks` tiles and `resident`
-    /// blocks per multiprocessor. A split is at least as long as a block's pipeline.
-    pub fn column_splits(&self, blocks: usize, resident: usize, cols: usize) -> usize {
-        (resident * self.processors / blocks).min(cols / (4 * 32)).max(1)
+    /// blocks per multiprocessor. At most `most`, so that a split is at least as long as a block's pipeline.
+    pub fn column_splits(&self, blocks: usize, resident: usize, most: usize) -> usize {
+        (resident * self.processors / blocks).min(most).max(1)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::support::matrix::Matrix;
 use crate::support::ops::{LAYER, Model, project, values};
 use crate::support::shim::{self, Shim};
 
-/// Types that have kernels, with columns that make odd and even numbers of turns, and one.
+/// Types that have kernels, with columns that make odd and even numbers of chunks, one, and several shares of a tile.
 const TYPES: [(DType, usize); 12] = [
     (quant::F32, 50),
     (quant::F16, 30),
@@ -24,10 +24,10 @@ const TYPES: [(DType, usize); 12] = [
     (quant::BF16, 72),
     (quant::Q4_0, 544),
     (quant::Q4_1, 96),
-    (quant::Q5_0, 544),
+    (quant::Q5_0, 1056),
     (quant::Q5_1, 416),
     (quant::Q8_0, 480),
-    (quant::Q4_K, 768),
+    (quant::Q4_K, 1280),
     (quant::Q5_K, 512),
     (quant::Q6_K, 256),
 ];
@@ -35,10 +35,14 @@ const TYPES: [(DType, usize); 12] = [
 /// Tokens up to which kernels for few of them are used.
 const FEW: usize = 192;
 
+type Target = (&'static str, Option<Shim>);
+
+const WITHOUT_WGMMA: &str = "shim without wgmma";
+
 /// Where to test: the shim with the kernel that GPUs of one architecture alone have, and without it, and a GPU.
-fn targets() -> Vec<(&'static str, Option<Shim>)> {
+fn targets() -> Vec<Target> {
     let shim = Shim::new().map(|shim| ("shim", Some(shim)));
-    let without = Shim::new().inspect(|shim| shim.leave_out(WGMMA)).map(|shim| ("shim without wgmma", Some(shim)));
+    let without = Shim::new().inspect(|shim| shim.leave_out(WGMMA)).map(|shim| (WITHOUT_WGMMA, Some(shim)));
     let gpu = cuda::devices()[0].unavailable.is_empty().then_some(("GPU", None));
     shim.into_iter().chain(without).chain(gpu).collect()
 }
@@ -46,7 +50,7 @@ fn targets() -> Vec<(&'static str, Option<Shim>)> {
 /// Executes all ops of a model for `n` tokens; the results of `outs`. The rows that a product usually has choose its
 /// kernel.
 fn run(
-    (name, shim): &(&str, Option<Shim>),
+    (name, shim): &Target,
     options: &LoadOptions,
     model: &Model,
     [n, usual]: [usize; 2],
@@ -108,21 +112,23 @@ fn wide(x: &[f32]) -> Vec<f64> {
     x.iter().copied().map(f64::from).collect()
 }
 
-/// Compares results, in which errors of so many `factors` meet.
-fn check(what: &str, n: usize, factors: f64, expected: &[f64], got: &[f32]) {
+/// Compares results for `n` tokens, in which errors of so many `factors` meet.
+fn check(target: &Target, what: &str, n: usize, factors: f64, expected: &[f64], got: &[f32]) {
+    let what = format!("{}, {n} tokens, {what}", target.0);
     let error: f64 = expected.iter().zip(got).map(|(e, g)| (e - f64::from(*g)).powi(2)).sum();
     let error = (error / expected.iter().map(|e| e * e).sum::<f64>()).sqrt();
     println!("{what}: {error:.1e}");
-    // Inputs and weights are rounded to 11 bits; for few tokens so are the scales of blocks and what is added to them,
-    // of which a weight may be the small difference.
-    assert!(error < factors * if n > FEW { 5e-4 } else { 8e-4 }, "{what}: {error}");
+    // Inputs and weights are rounded to 11 bits; except in `gemm_256` so are the scales of blocks and what is added to
+    // them, of which a weight may be the small difference.
+    let is_gemm = n > FEW && target.0 == WITHOUT_WGMMA;
+    assert!(error < factors * if is_gemm { 5e-4 } else { 8e-4 }, "{what}: {error}");
 }
 
 #[test]
 fn products_of_many_tokens_are_those_of_the_values_in_the_matrices() {
     for target in &targets() {
         for (order, (dtype, cols)) in (0..).zip(TYPES) {
-            target.1.iter().for_each(|shim| shim.order(order % 3));
+            target.1.iter().for_each(|shim| shim.order(order % 4));
             for n in [9, 16, 17, 32, 40, 64, 65, 150, 193, 300] {
                 let mut model = Model::new(LAYER);
                 // So many that a block has columns of two tiles.
@@ -145,7 +151,7 @@ fn products_of_many_tokens_are_those_of_the_values_in_the_matrices() {
                 for (expected, (got, which)) in
                     expected.iter().zip(got.iter().zip(["with a bias", "beside it", "of few rows"]))
                 {
-                    check(&format!("{}, type {}, {n} tokens, {which}", target.0, dtype.0), n, 1.0, expected, got);
+                    check(target, &format!("type {}, {which}", dtype.0), n, 1.0, expected, got);
                 }
             }
         }
@@ -159,7 +165,7 @@ fn gates_of_many_tokens_are_those_of_their_products() {
     let silu = |x: f64| x / (1.0 + (-x).exp());
     let fixed = LoadOptions { deterministic: true, ..Default::default() };
     for target in &targets() {
-        for (dtype, cols) in [(quant::Q4_K, 768), (quant::Q8_0, 480), (quant::BF16, 72)] {
+        for (dtype, cols) in [(quant::Q4_K, 1280), (quant::Q8_0, 480), (quant::BF16, 72)] {
             for (options, n) in
                 [9, 40, 65, 193, 300].map(|n| (LoadOptions::default(), n)).into_iter().chain([(fixed, 70)])
             {
@@ -177,7 +183,7 @@ fn gates_of_many_tokens_are_those_of_their_products() {
                     gates.zip(product(&wide(x), &ups)).map(|(g, u)| g * u).collect::<Vec<f64>>()
                 };
                 let expected: Vec<f64> = rows.chunks(cols).flat_map(of_row).collect();
-                check(&format!("{}, type {}, {n} tokens, a gate", target.0, dtype.0), n, 2.0, &expected, &got[0]);
+                check(target, &format!("type {}, a gate", dtype.0), n, 2.0, &expected, &got[0]);
             }
         }
     }
@@ -253,6 +259,6 @@ fn products_of_experts_are_those_of_the_tokens_that_chose_them() {
             }
             expected.extend(row);
         }
-        check(&format!("{}, experts", target.0), n, 1.0, &expected, &got[0]);
+        check(target, "experts", n, 1.0, &expected, &got[0]);
     }
 }

@@ -31,6 +31,9 @@ pub const SMALL_BATCH_ROWS: usize = 64;
 /// Columns per stage of `small_batch.cu`.
 pub const SMALL_BATCH_CHUNK: usize = 128;
 
+/// Stages of input in shared memory of `wgmma.cu`, of `SMALL_BATCH_CHUNK` columns each.
+pub const GROUP_STAGES: usize = 3;
+
 /// The operation on the result y of a product.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,10 +135,8 @@ pub struct PrepareArgs {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnOrder {
     AsTheyAre = 0,
-    /// For `small_batch.cu`.
-    ForSmallBatch = 1,
-    /// For `wgmma.cu`.
-    ForGroups = 2,
+    /// For operands in registers (`small_batch.cu`, `wgmma.cu`).
+    ForOperands = 1,
 }
 
 /// halves = norm(x) / row_scales in binary16, each row divided by its own power of two.

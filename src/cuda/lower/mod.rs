@@ -14,9 +14,9 @@ use std::ops::Range;
 
 use super::adapted::Adapted;
 use super::args::{
-    self, ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GEMV_ROWS, GEMV_THREADS, GluArgs, HalvesArgs, KeepRowsArgs,
-    KvPlace, MAX_SEGMENTS, Modification, NormArgs, PrepareArgs, ProjectArgs, SMALL_BATCH_CHUNK, SMALL_BATCH_ROWS,
-    Segment, WARP,
+    self, ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GEMV_ROWS, GEMV_THREADS, GROUP_STAGES, GluArgs, HalvesArgs,
+    KeepRowsArgs, KvPlace, MAX_SEGMENTS, Modification, NormArgs, PrepareArgs, ProjectArgs, SMALL_BATCH_CHUNK,
+    SMALL_BATCH_ROWS, Segment, WARP,
 };
 use super::device::{CudaDevice, CudaModel};
 use super::inputs::{SentTokens, TILINGS};
@@ -191,7 +191,7 @@ impl<'a> Tile<'a> {
             threads: 256,
             // Four stages of the input.
             shared: 4 * SMALL_BATCH_CHUNK * 2 * tokens,
-            order: ColumnOrder::ForSmallBatch,
+            order: ColumnOrder::ForOperands,
             step: SMALL_BATCH_CHUNK,
         };
         // Four stages of the input and two of the weights.
@@ -211,10 +211,13 @@ impl<'a> Tile<'a> {
             _ if is_batch_invariant => few(&k.small_batch_64, SMALL_BATCH_ROWS, 2),
             // Reading the weights up to three times is faster than a partially filled tile of 256 tokens.
             (..=SEVERAL_BATCHES, _) => few(&k.small_batch_64, SMALL_BATCH_ROWS, 1),
-            // Eight stages of 32 input columns in binary16, aligned to 512 bytes.
-            (_, Some(kernel)) => {
-                Tile { shared: 64 * 8 * 256 + 512, order: ColumnOrder::ForGroups, ..many(kernel, 256) }
-            }
+            // Stages of the input, aligned to 512 bytes; the offset of each input row.
+            (_, Some(kernel)) => Tile {
+                shared: 512 + GROUP_STAGES * SMALL_BATCH_CHUNK * 2 * 256 + 4 * 256,
+                order: ColumnOrder::ForOperands,
+                step: SMALL_BATCH_CHUNK,
+                ..many(kernel, 256)
+            },
             (_, None) => many(&k.gemm_256, 512),
         }
     }
@@ -585,7 +588,7 @@ impl Lowering<'_> {
             false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum(),
         };
         (args.whole, args.tiles) = (0, tiles as u32);
-        let few = tile.order == ColumnOrder::ForSmallBatch;
+        let few = tile.tokens <= SMALL_BATCH_ROWS;
         // `small_batch.cu` may get more rows than one block handles; they take several launches.
         let at_once = match few && args.order == 0 {
             true => tile.tokens,
@@ -606,7 +609,7 @@ impl Lowering<'_> {
                 0 => {
                     let (all, processors) = (tiles * y, tile.resident * self.dims.processors);
                     let whole = all - all % processors;
-                    let splits = self.dims.column_splits((all - whole).max(1), tile.resident, cols);
+                    let splits = self.dims.column_splits((all - whole).max(1), tile.resident, cols / (4 * tile.step));
                     (args.whole, args.splits) = (whole as u32, splits as u32);
                     [whole + (all - whole) * splits, 1, 1]
                 }
