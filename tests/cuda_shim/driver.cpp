@@ -131,12 +131,16 @@ constexpr int kSaved = 20, kEntry = 11;
 #endif
 
 struct Copy { void* to; const void* from; size_t bytes; };
+// Of a lane: its sums, the words of its left operand and the descriptor of the right one.
+struct Product { float (*sums)[4]; const uint32_t* left; uint64_t right; };
 struct Fiber {
     void* at;
     Index thread;
     enum { kReady, kLane, kBarrier, kDone } wait;
     uint32_t wait_round;
-    std::vector<std::vector<Copy>> copies;  // the last group is still open
+    // Groups, the last of which is still open.
+    std::vector<std::vector<Copy>> copies;
+    std::vector<std::vector<Product>> products;
 };
 struct Warp {
     uint32_t arrived, round;
@@ -264,24 +268,59 @@ Exchange exchange(char what, const uint32_t* give, int n) {
     return {w.given[round % 2], w.product[round % 2], w.wide[round % 2]};
 }
 
-void copy_later(void* to, const void* from, size_t bytes) {
-    if ((uintptr_t)to % bytes || (uintptr_t)from % bytes) fault("a copy is not aligned to its size");
-    auto& copies = block->running->copies;
-    if (copies.empty()) copies.emplace_back();
-    copies.back().push_back({to, from, bytes});
+// The order of threads and blocks: forward, reverse, scrambled, forward. Copies in the background end when they are
+// waited for, in the last order at once; products too, in the first order at once.
+static int order;
+constexpr int kEarlyProducts = 0, kEarlyCopies = 3;
+
+// Adds to the last group.
+template <class T> static void add_to_group(std::vector<std::vector<T>>& groups, const T& of) {
+    if (groups.empty()) groups.emplace_back();
+    groups.back().push_back(of);
 }
-void copy_commit() {
-    auto& copies = block->running->copies;
-    if (copies.empty()) copies.emplace_back();
-    copies.emplace_back();
+template <class T> static void end_group(std::vector<std::vector<T>>& groups) {
+    if (groups.empty()) groups.emplace_back();
+    groups.emplace_back();
 }
-void copy_wait(int left) {
-    auto& copies = block->running->copies;
-    while ((int)copies.size() - 1 > left) {
-        for (const Copy& c : copies.front()) memcpy(c.to, c.from, c.bytes);
-        copies.erase(copies.begin());
+template <class T> static bool is_pending(const std::vector<std::vector<T>>& groups) {
+    for (const auto& group : groups)
+        if (!group.empty()) return true;
+    return false;
+}
+// Ends all groups but the last `left`.
+template <class T, class End> static void end_groups(std::vector<std::vector<T>>& groups, int left, End&& end) {
+    while ((int)groups.size() - 1 > left) {
+        for (const T& of : groups.front()) end(of);
+        groups.erase(groups.begin());
     }
 }
+
+void copy_later(void* to, const void* from, size_t bytes) {
+    if ((uintptr_t)to % bytes || (uintptr_t)from % bytes) fault("a copy is not aligned to its size");
+    if (order == kEarlyCopies) memcpy(to, from, bytes);
+    else add_to_group(block->running->copies, {to, from, bytes});
+}
+void copy_commit() { end_group(block->running->copies); }
+void copy_wait(int left) {
+    end_groups(block->running->copies, left, [](const Copy& c) { memcpy(c.to, c.from, c.bytes); });
+}
+
+#ifndef PTX
+static void multiply_now(const Product& of) {
+    const uint32_t* a = of.left;
+    const uint32_t words[6] = {a[0], a[1], a[2], a[3], (uint32_t)of.right, (uint32_t)(of.right >> 32)};
+    const float(*product)[256] = exchange('g', words, 6).wide;
+    const uint32_t g = state.thread.x % 32 / 4, t = state.thread.x % 4;
+    for (uint32_t n = 0; n < 32; n++)
+        for (uint32_t i = 0; i < 4; i++) of.sums[n][i] += product[g + i / 2 * 8][8 * n + 2 * t + i % 2];
+}
+void multiply_later(float (*sums)[4], const uint32_t* left, uint64_t right) {
+    if (order == kEarlyProducts) multiply_now({sums, left, right});
+    else add_to_group(block->running->products, {sums, left, right});
+}
+void products_commit() { end_group(block->running->products); }
+void products_wait(int left) { end_groups(block->running->products, left, multiply_now); }
+#endif
 
 #ifdef PTX
 constexpr size_t kStack = 512 << 10;  // a local variable for each register
@@ -293,6 +332,8 @@ constexpr size_t kApart = kStack + 5 * 64;
 
 static void enter() {
     block->run(block->args);
+    // They would write to memory of the next block.
+    if (is_pending(block->running->copies) || is_pending(block->running->products)) fault("a thread ends before its copies or products");
     block->running->wait = Fiber::kDone;
     pause(*block->running);
 }
@@ -311,11 +352,9 @@ static void resume(Fiber& f) {
     shim_switch(&block->scheduler, f.at);
 }
 
-static int order;
-
 // Thread or block `i` of `n` in the chosen order: forward, reverse, scrambled.
 static uint32_t chosen(uint32_t i, uint32_t n) {
-    if (order == 0) return i;
+    if (order == 0 || order == 3) return i;
     if (order == 1) return n - 1 - i;
     // 7919 is prime; where it divides n, one step is as good.
     return (uint32_t)(((uint64_t)i * (n % 7919 ? 7919 : 1) + n / 3) % n);
@@ -330,6 +369,7 @@ static void run_block(uint32_t threads) {
         f.thread = {i, 0, 0};
         f.wait = Fiber::kReady;
         f.copies.clear();
+        f.products.clear();
         prepare(f, stacks + i * kApart);
     }
     for (Warp& w : block->warps) w.arrived = 0;

@@ -3,7 +3,7 @@
 // A block's threads run one after another in an order that the test chooses, each until it waits: at a barrier of the
 // block, or for the other lanes of its warp (shuffles, mma, sync_warp). What depends on threads running in step, on a
 // barrier that is not there, or on memory that nobody wrote gives other results in another order. Shared memory starts
-// as NaN; copies in the background land only at the wait for them. `driver.cpp` runs the blocks.
+// as NaN; copies and products in the background end when they are waited for, or at once. `driver.cpp` runs the blocks.
 #pragma once
 
 #include <cfloat>
@@ -22,6 +22,9 @@ namespace shim {
 void copy_later(void* to, const void* from, size_t bytes);
 void copy_commit();
 void copy_wait(int left);
+void multiply_later(float (*sums)[4], const uint32_t* left, uint64_t right);
+void products_commit();
+void products_wait(int left);
 float half_value(uint16_t h);
 uint16_t half_bits(float f);
 uint16_t fma_half(uint16_t a, uint16_t b, uint16_t c);
@@ -153,16 +156,11 @@ template <bool kTransposed> static inline void load_matrices(u32 (&d)[4], const 
 DEVICE u32 shared_address(const void* p) { return shim::kSharedBase + (u32)((const u8*)p - shim::state.shared); }
 DEVICE void fence_async() {}
 DEVICE void begin_products() {}
-DEVICE void multiply_async(float (&d)[32][4], const uint4& a, u64 b) {
-    const u32 words[6] = {a.x, a.y, a.z, a.w, (u32)b, (u32)(b >> 32)};
-    const float(*product)[256] = shim::exchange('g', words, 6).wide;
-    const u32 g = shim::lane() / 4, t = shim::lane() % 4;
-    for (u32 n = 0; n < 32; n++)
-        for (u32 i = 0; i < 4; i++) d[n][i] += product[g + i / 2 * 8][8 * n + 2 * t + i % 2];
-}
-DEVICE void commit_products() {}
-template <int N> static inline void wait_products() {}
-DEVICE void end_products(float (&)[32][4]) {}
+// Reads its operands, as a device may, when the product ends.
+DEVICE void multiply_async(float (&d)[32][4], const uint4& a, u64 b) { shim::multiply_later(d, &a.x, b); }
+DEVICE void commit_products() { shim::products_commit(); }
+template <int N> static inline void wait_products() { shim::products_wait(N); }
+DEVICE void end_products(float (&)[32][4]) { shim::products_wait(0); }
 DEVICE void copy_async16(void* shared, const void* global) { shim::copy_later(shared, global, 16); }
 DEVICE void copy_async4(void* shared, const void* global) { shim::copy_later(shared, global, 4); }
 DEVICE void copy_async_commit() { shim::copy_commit(); }
