@@ -83,7 +83,7 @@ fn check(
     });
     let gpu = cuda::devices()[0].unavailable.is_empty().then(|| ("GPU".to_owned(), None));
     for (order, (name, shim)) in (0..).zip(shims.chain(gpu)) {
-        shim.iter().for_each(|shim| shim.order(order % 3));
+        shim.iter().for_each(|shim| shim.order(order % 4));
         let device = match &shim {
             Some(shim) => cuda::CudaDevice::open(&shim.driver, 0, shim::IMAGE, &LoadOptions::default()),
             None => cuda::open(0, &LoadOptions::default()),

@@ -107,7 +107,7 @@ impl Shim {
         *unsafe { self.library.get::<F>(name.as_bytes()) }.unwrap()
     }
 
-    /// Sets the order of threads and blocks: 0 forward, 1 reverse, 2 scrambled.
+    /// Sets the order of threads and blocks: 0 forward, 1 reverse, 2 scrambled, 3 forward with copies that end at once.
     pub fn order(&self, which: i32) {
         self.function::<extern "C" fn(i32)>("shim_order")(which);
     }
