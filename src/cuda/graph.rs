@@ -13,11 +13,14 @@ use crate::error::Result;
 /// Maximum number of step shapes in the cache: a few context-length ranges per number of rows, with and without logits.
 const KEPT: usize = 32;
 
+/// Failed captures in a row after which no other is tried: the driver cannot capture these launches.
+const ATTEMPTS: u32 = 3;
+
 #[derive(Default)]
 pub struct Graphs {
     known: Vec<Known>,
-    /// True if the driver could not capture these launches.
-    refused: bool,
+    /// Failed captures since the last successful one.
+    failures: u32,
 }
 
 struct Known {
@@ -37,7 +40,7 @@ impl Graphs {
         shape: StepShape,
         launch: impl FnOnce() -> Result<()>,
     ) -> Result<bool> {
-        if self.refused {
+        if self.failures == ATTEMPTS {
             return Ok(false);
         }
         let Some(at) = self.known.iter().position(|k| k.shape == shape && k.ops == *ops) else {
@@ -54,9 +57,14 @@ impl Graphs {
             known.graph = current.capture(stream, launch)?;
         }
         match &mut known.graph {
-            Some(graph) => current.replay(stream, graph).map(|()| true),
+            Some(graph) => {
+                self.failures = 0;
+                current.replay(stream, graph).map(|()| true)
+            }
             None => {
-                self.refused = true;
+                self.failures += 1;
+                // The reason may be a lack of memory; the other graphs are captured again when they are needed.
+                self.known.iter_mut().for_each(|known| known.graph = None);
                 Ok(false)
             }
         }
