@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 mod handles;
+mod pace;
 mod peer;
 
 use std::ffi::{CStr, c_uint, c_void};
@@ -22,6 +23,7 @@ use cudarc::driver::sys::{
 };
 
 pub use handles::{CudaKernel, DeviceBuffer, Event, Graph, Grid, Module, PinnedBuffer, Place, Stream};
+use pace::Pace;
 
 use super::probe::{CaptureMode, Driver, MEMORY, Properties, Status};
 use crate::error::{Error, Result};
@@ -42,10 +44,6 @@ const NOTHING: &str = "succeeded and gave nothing";
 
 /// Required alignment of pinned memory.
 const HOST_ALIGN: Address = 16;
-
-/// Time that a wait spins, as the driver's own waits do, and the sleep between later polls.
-const EAGER: Duration = Duration::from_millis(20);
-const SLEEP: Duration = Duration::from_micros(100);
 
 /// Fake base address of allocations in a plan.
 const PLANNED: Address = 1 << 40;
@@ -72,6 +70,7 @@ pub struct Context {
     plans: bool,
     /// Bytes of device memory, and of pinned memory.
     taken: [AtomicU64; 2],
+    pace: Pace,
 }
 
 // SAFETY: the driver's functions may be called from any thread, and a context may be current to several threads at
@@ -144,6 +143,7 @@ impl Context {
             has_timed_out: AtomicBool::new(false),
             plans,
             taken: [const { AtomicU64::new(0) }; 2],
+            pace: Pace::default(),
         }))
     }
 
@@ -198,10 +198,11 @@ impl Context {
         gives_up: &dyn Fn() -> bool,
         query: impl Fn(&Driver) -> Status,
     ) -> Result<bool> {
-        let limit = self.driver.time_limit();
+        let (limit, predicted) = (self.driver.time_limit(), self.pace.predicted());
         loop {
             let status = query(&self.driver);
             if status != NOT_READY {
+                self.pace.record(started.elapsed());
                 return self.check(status, call).map(|()| true);
             }
             match started.elapsed() {
@@ -210,8 +211,10 @@ impl Context {
                     return Err(self.lose(format!("no answer to {call} within {limit:?}")));
                 }
                 _ if gives_up() => return Ok(false),
-                waited if waited > EAGER => std::thread::sleep(SLEEP),
-                _ => std::thread::yield_now(),
+                waited => match pace::sleep(waited, predicted) {
+                    Some(time) => std::thread::sleep(time),
+                    None => std::thread::yield_now(),
+                },
             }
         }
     }
@@ -493,10 +496,10 @@ impl Current<'_> {
             }
         }
         // A multiprocessor changes its shared-memory carveout only after all its work has ended, so all kernels request
-        // the same one: half, which allows as many blocks as the registers do.
+        // the same one.
         let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
         // SAFETY: a live function.
-        let status = unsafe { (self.driver().function_set_attribute)(raw, which, 50) };
+        let status = unsafe { (self.driver().function_set_attribute)(raw, which, self.context.properties.carveout()) };
         self.check(status, "cuFuncSetAttribute")?;
         Ok(CudaKernel { raw, name, _args: PhantomData })
     }

@@ -285,6 +285,12 @@ impl Driver {
 }
 
 impl Properties {
+    /// Returns the share of a multiprocessor's memory that kernels request as shared memory, in percent: half, which
+    /// allows as many blocks as the registers do; with `wgmma`, whose tiles need 195 KiB, as much as they need.
+    pub fn carveout(&self) -> i32 {
+        if self.capability == (9, 0) { 86 } else { 50 }
+    }
+
     /// Returns the compute capability as a compiler target, such as `sm_90`.
     pub fn isa(&self) -> String {
         format!("sm_{}{}", self.capability.0, self.capability.1)
