@@ -14,7 +14,7 @@ use super::device::CudaModel;
 use super::graph::Graphs;
 use super::inputs::{InputStaging, Padded};
 use super::launch::{Context, CudaKernel, Current, DeviceBuffer, Stream};
-use super::lower::{Lowering, StepShape};
+use super::lower::{Lowering, StepShape, TileCounts};
 use super::prepared::{PreparedProgram, has_single_tokens};
 use super::profile::Profile;
 use super::rules::Needs;
@@ -145,12 +145,12 @@ impl CudaExecutor {
             },
             n: padded.unwrap_or(inputs.ids.len()),
             n_outputs: padded.unwrap_or(inputs.outputs.len()),
-            n_tiles: sent.all.tilings.map(|tiling| tiling.n as usize),
+            tiles: TileCounts::of(&sent.all),
             n_slots: caches.len(),
             padded: padded.is_some(),
             // 4-bit caches need a Hadamard transform of queries between their norms and attention.
             single_tokens: has_single_tokens(inputs) && caches.iter().all(|kv| kv.k_type() != quant::Q4_0),
-            kept_tiles: sent.kept.tilings.map(|tiling| tiling.n as usize),
+            kept_tiles: TileCounts::of(&sent.kept),
             reach: self.dims.reach(longest),
             halves: caches.iter().all(|kv| (kv.k_type(), kv.v_type()) == (quant::F16, quant::F16)),
             fours: [

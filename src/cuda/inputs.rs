@@ -14,11 +14,26 @@ use crate::gpu::Address;
 use crate::gpu::writer::{ALIGN, Writer};
 use crate::graph::step::{StepInputs, StepLimits};
 
-/// The tiles of a step, with a limited number of tokens per tile.
+/// Maximum number of tokens of a sequence in a step that count as few, such as a token and its draft.
+pub const SHORT_RUN: usize = 8;
+
+/// The tiles of a step, with a limited number of tokens per tile. Those of sequences with at most `SHORT_RUN` tokens are
+/// last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tiling {
     pub address: Address,
     pub n: u32,
+    /// Number of tiles of short sequences.
+    pub n_short: u32,
+}
+
+impl Tiling {
+    /// Returns the tiles of long sequences, and of short ones.
+    pub fn split(self) -> [Tiling; 2] {
+        let n_long = self.n - self.n_short;
+        let short = self.address + Address::from(n_long) * size_of::<DeviceTile>() as Address;
+        [Tiling { n: n_long, n_short: 0, ..self }, Tiling { address: short, n: self.n_short, n_short: self.n_short }]
+    }
 }
 
 /// Number of tilings: one per tile size of attention, one for prompts, one with a tile per sequence.
@@ -30,6 +45,13 @@ pub type Tilings = [Tiling; TILINGS];
 pub struct SentTokens {
     pub args: StepArgs,
     pub tilings: Tilings,
+    /// Number of tokens of short sequences.
+    pub n_short: usize,
+}
+
+/// Returns the number of tokens of short sequences.
+fn short_tokens(slots: &[u32]) -> usize {
+    slots.chunk_by(|a, b| a == b).map(<[u32]>::len).filter(|n| *n <= SHORT_RUN).sum()
 }
 
 /// The inputs of a step on the device: all tokens, only the outputs, and rules.
@@ -99,7 +121,7 @@ impl InputStaging {
             n_outputs: inputs.outputs.len() as u32,
             ..StepArgs::default()
         };
-        let mut all = SentTokens { args, tilings };
+        let mut all = SentTokens { args, tilings, n_short: short_tokens(inputs.sequences) };
         writer.rope_offsets_and_spans(inputs, 0..inputs.ids.len(), &mut all.args);
         let mut kept = all;
         if args.n_outputs < args.n {
@@ -111,6 +133,7 @@ impl InputStaging {
             kept.args.slots = writer.words(&self.kept_slots);
             writer.rope_offsets_and_spans(inputs, outputs, &mut kept.args);
             kept.tilings = writer.tilings(&self.kept_slots, &self.tile_tokens);
+            kept.n_short = short_tokens(&self.kept_slots);
             kept.args.n = args.n_outputs;
         }
         // Last, because their length differs in every step.
@@ -194,17 +217,23 @@ impl Writer<'_> {
 
     /// Writes tiles of up to `most` consecutive tokens of one sequence.
     fn tiles(&mut self, slots: &[u32], most: usize) -> Tiling {
-        let (address, mut first, mut n) = (self.array(), 0, 0);
-        for run in slots.chunk_by(|a, b| a == b) {
-            let last = first + run.len() as u32 - 1;
-            for tile in run.chunks(most) {
-                let count = tile.len() as u32;
-                let tile = DeviceTile { first, count, slot: tile[0], last };
-                [tile.first, tile.count, tile.slot, tile.last].iter().for_each(|w| self.put(w.to_le_bytes()));
-                (first, n) = (first + count, n + 1);
+        let mut tiling = Tiling { address: self.array(), ..Tiling::default() };
+        for is_short in [false, true] {
+            let mut first = 0;
+            for run in slots.chunk_by(|a, b| a == b) {
+                let last = first + run.len() as u32 - 1;
+                if (run.len() <= SHORT_RUN) == is_short {
+                    for (tile, at) in run.chunks(most).zip((first..=last).step_by(most.min(run.len()))) {
+                        let words = [at, tile.len() as u32, tile[0], last];
+                        words.iter().for_each(|w| self.put(w.to_le_bytes()));
+                        tiling.n += 1;
+                        tiling.n_short += u32::from(is_short);
+                    }
+                }
+                first = last + 1;
             }
         }
-        Tiling { address, n }
+        tiling
     }
 
     fn tilings(&mut self, slots: &[u32], tile_tokens: &[usize]) -> Tilings {

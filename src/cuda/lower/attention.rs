@@ -10,13 +10,20 @@ use crate::cuda::inputs::Tiling;
 use crate::cuda::launch::CudaKernel;
 use crate::cuda::lower::Lowering;
 use crate::cuda::scratch::{AttentionShape, select_room, select_shared};
+use crate::cuda::variants::AttentionKernels;
 use crate::error::Result;
 use crate::gpu::fuse::HeadOps;
 use crate::graph::op::{Attend, Groups, Half, Mask, Norm, RopeChoice, Select, TensorId};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::RopePairs;
 
-impl Lowering<'_> {
+/// Returns the shared memory for queries of heads with up to `dim` dimensions: of wide ones 16 steps of 512 bytes for
+/// each of four warps.
+fn query_bytes(dim: usize) -> usize {
+    if dim > 128 { ATTEND_WARPS * 16 * 512 } else { 0 }
+}
+
+impl<'a> Lowering<'a> {
     /// Norms of heads, RoPE and the KV cache.
     pub(crate) fn heads(&mut self, ops: &HeadOps) -> Result<()> {
         const WARPS: usize = 4;
@@ -101,15 +108,28 @@ impl Lowering<'_> {
     /// Attention, fused with norms of heads, RoPE and the KV cache if each token is the only one of its sequence.
     fn attend_transformed(&mut self, op: &Attend, heads: Option<HeadOps>) -> Result<()> {
         let (d, s, shape) = (self.dims, self.shape, AttentionShape::new(self.program, op));
-        let prompt_tiles = s.n_tiles[d.tiling(PROMPT_TOKENS)];
-        let is_prompt = !s.separate && d.is_prompt(&shape, s.n, prompt_tiles);
-        let tiling = d.tiling(if is_prompt { PROMPT_TOKENS } else { shape.tile_tokens() });
-        let n_tiles = s.n_tiles[tiling];
-        let splits = match is_prompt {
-            true => d.prompt_splits(&shape, s.n, n_tiles, s.reach),
-            // If tokens are computed separately, each has the splits of a single token.
-            false => d.splits(&shape, if s.separate { 1 } else { n_tiles }, s.reach),
+        let [prompt, few] = [PROMPT_TOKENS, shape.tile_tokens()].map(|tokens| self.step.tilings[d.tiling(tokens)]);
+        let narrow = self.narrow_attention(&shape);
+        let of_prompts = |n, tiling: Tiling| {
+            let narrow = narrow.as_ref().filter(|_| !s.separate);
+            narrow.filter(|_| d.is_prompt(&shape, n, tiling.n as usize)).map(|(dim, kernels)| (*dim, kernels))
         };
+        let n_long = s.n - self.step.n_short;
+        let [long, _] = prompt.split();
+        if let Some(kernels) = of_prompts(n_long, long) {
+            self.attend_prompt(op, &shape, kernels, long, n_long)?;
+            // In a prompt tile, one block per KV head would read all positions of a short sequence.
+            let [_, short] = few.split();
+            return if short.n > 0 { self.attend_few(op, &shape, short, None) } else { Ok(()) };
+        }
+        if let Some(kernels) = of_prompts(s.n, prompt) {
+            return self.attend_prompt(op, &shape, kernels, prompt, s.n);
+        }
+        self.attend_few(op, &shape, few, heads)
+    }
+
+    /// Returns the arguments of attention for some tiles. `splits`: number of position splits that keeps the device busy.
+    fn attend_args(&self, op: &Attend, shape: &AttentionShape, tiling: Tiling, splits: usize) -> AttendArgs {
         // More splits than 64-position blocks in the window would be idle.
         let splits = match op.mask.span() {
             0 => splits,
@@ -127,11 +147,10 @@ impl Lowering<'_> {
             Mask::AfterSpan => (args::Mask::AfterSpan, 0),
             Mask::Around(n) => (args::Mask::Around, n),
         };
-        let Tiling { address: tiles, n } = self.step.tilings[tiling];
         let spans = if op.mask.heeds_spans() { self.step.args.spans } else { 0 };
         let weights = &self.model.weights;
-        let args = AttendArgs {
-            step: StepArgs { tiles, n_tiles: n, spans, ..self.step.args },
+        AttendArgs {
+            step: StepArgs { tiles: tiling.address, n_tiles: tiling.n, spans, ..self.step.args },
             q: self.tensor(op.q),
             out: self.tensor(op.out),
             partials: self.scratch.partials,
@@ -155,10 +174,48 @@ impl Lowering<'_> {
             splits: splits as u32,
             scale: op.scale,
             softcap: op.softcap,
-        };
+        }
+    }
+
+    /// Attention of `n` tokens in tiles of a prompt.
+    fn attend_prompt(
+        &mut self,
+        op: &Attend,
+        shape: &AttentionShape,
+        (dim, kernels): (usize, &AttentionKernels),
+        tiling: Tiling,
+        n: usize,
+    ) -> Result<()> {
+        let n_tiles = tiling.n as usize;
+        let splits = self.dims.prompt_splits(shape, n, n_tiles, self.shape.reach);
+        let args = self.attend_args(op, shape, tiling, splits);
+        let blocks = n_tiles * shape.prompt_blocks(n) * args.splits as usize;
+        // Two stages of keys and values with 64 positions (32 for wide heads); a flag.
+        let planes = 2 * 2 * 64 * 2 * dim.min(128) + 16;
+        self.launch(
+            kernels.many_tokens.of(self.shape.halves),
+            [blocks, shape.kv_heads, 1],
+            2 * shape.prompt_rows() as u32,
+            query_bytes(dim) + planes,
+            &args,
+        )
+    }
+
+    /// Attention in tiles of few tokens; `heads`: the ops that are fused with it.
+    fn attend_few(
+        &mut self,
+        op: &Attend,
+        shape: &AttentionShape,
+        tiling: Tiling,
+        heads: Option<HeadOps>,
+    ) -> Result<()> {
+        let (d, s) = (self.dims, self.shape);
+        // If tokens are computed separately, each has the splits of a single token.
+        let splits = d.splits(shape, if s.separate { 1 } else { tiling.n as usize }, s.reach);
+        let args = self.attend_args(op, shape, tiling, splits);
         let k = &self.model.device.kernels;
         let widest = shape.head_dim.max(shape.value_dim);
-        let grid = [n_tiles, shape.rows()];
+        let grid = [tiling.n as usize, shape.rows()];
         let single = k.attention_single().into_iter().find(|(dim, _)| widest <= *dim);
         if let (Some(heads), Some((dim, kernels))) = (heads, single) {
             let args = AttendSingleArgs { attend: args, heads: self.heads_args(&heads) };
@@ -170,8 +227,7 @@ impl Lowering<'_> {
             let of = |attend| AttendSingleArgs { attend, ..args };
             return self.attend_tiles(kernels.of(s.halves), grid, shared, args.attend, of);
         }
-        let narrow = k.attention().into_iter().find(|(dim, _)| widest <= *dim && !shape.is_selective);
-        let Some((dim, kernels)) = narrow else {
+        let Some((dim, kernels)) = self.narrow_attention(shape) else {
             // Shared memory: queries, [32 dimensions][1024 bytes], two stages of scores, and a flag.
             let shared = 1024 * (shape.head_dim.div_ceil(32) + 8) + 16;
             let kernel = match (shape.is_selective, s.halves) {
@@ -181,22 +237,16 @@ impl Lowering<'_> {
             };
             return self.attend_tiles(kernel, grid, shared, args, |args| args);
         };
-        // Queries of heads this wide are kept in shared memory: 16 steps of 512 bytes for each of four warps.
-        let queries = if dim > 128 { ATTEND_WARPS * 16 * 512 } else { 0 };
-        if is_prompt {
-            let blocks = n_tiles * shape.prompt_blocks(s.n) * splits;
-            // Two stages of keys and values with 64 positions (32 for wide heads); a flag.
-            let planes = 2 * 2 * 64 * 2 * dim.min(128) + 16;
-            return self.launch(
-                kernels.many_tokens.of(s.halves),
-                [blocks, shape.kv_heads, 1],
-                2 * shape.prompt_rows() as u32,
-                queries + planes,
-                &args,
-            );
-        }
-        let shared = queries + ATTEND_WARPS * ATTEND_ROWS * (2 + shape.value_dim) * 4 + 16;
+        let shared = query_bytes(dim) + ATTEND_WARPS * ATTEND_ROWS * (2 + shape.value_dim) * 4 + 16;
         self.attend_tiles(kernels.few_tokens.of(s.halves), grid, shared, args, |args| args)
+    }
+
+    /// Returns the kernels for heads that fit in the registers of a warp, and their width; `None` for wider heads and
+    /// lists of keys.
+    fn narrow_attention(&self, shape: &AttentionShape) -> Option<(usize, AttentionKernels<'a>)> {
+        let widest = shape.head_dim.max(shape.value_dim);
+        let kernels = self.model.device.kernels.attention();
+        kernels.into_iter().find(|(dim, _)| widest <= *dim && !shape.is_selective)
     }
 
     /// Selects the keys that tokens attend to.

@@ -43,9 +43,9 @@ const WARPS: usize = GEMV_THREADS / WARP;
 pub struct StepShape {
     pub n: usize,
     pub n_outputs: usize,
-    /// Number of tiles of each tiling, for all tokens and for only the outputs.
-    pub n_tiles: [usize; TILINGS],
-    pub kept_tiles: [usize; TILINGS],
+    /// Numbers of tiles of each tiling, for all tokens and for only the outputs.
+    pub tiles: TileCounts,
+    pub kept_tiles: TileCounts,
     pub n_slots: usize,
     /// True if some of the rows may be padding.
     pub padded: bool,
@@ -71,6 +71,24 @@ pub struct StepShape {
     pub adapters: u64,
 }
 
+/// Numbers of tiles of each tiling; and of those of short sequences, and their tokens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TileCounts {
+    pub all: [u32; TILINGS],
+    pub short: [u32; TILINGS],
+    pub short_tokens: usize,
+}
+
+impl TileCounts {
+    pub fn of(tokens: &SentTokens) -> TileCounts {
+        TileCounts {
+            all: tokens.tilings.map(|tiling| tiling.n),
+            short: tokens.tilings.map(|tiling| tiling.n_short),
+            short_tokens: tokens.n_short,
+        }
+    }
+}
+
 /// Host memory for the sampled tokens, `[slots, stride]`.
 #[derive(Clone, Copy)]
 pub struct SampledTokens {
@@ -87,7 +105,7 @@ impl StepShape {
 
     /// Returns the shape for only the outputs.
     pub fn kept(self) -> StepShape {
-        StepShape { n: self.n_outputs, n_tiles: self.kept_tiles, ..self }
+        StepShape { n: self.n_outputs, tiles: self.kept_tiles, ..self }
     }
 }
 

@@ -177,8 +177,8 @@ impl Lowering<'_> {
 
     /// Returns the arguments of a step whose tiles are whole sequences.
     fn sequences(&self) -> StepArgs {
-        let SentTokens { args, tilings } = self.step;
-        let Tiling { address: tiles, n: n_tiles } = tilings[self.dims.tiling(WHOLE)];
+        let SentTokens { args, tilings, .. } = self.step;
+        let Tiling { address: tiles, n: n_tiles, .. } = tilings[self.dims.tiling(WHOLE)];
         StepArgs { tiles, n_tiles, ..args }
     }
 
