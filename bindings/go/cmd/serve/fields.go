@@ -2,6 +2,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -97,14 +98,14 @@ var fieldCache sync.Map
 // checkNames compares the field names of a request with the fields of its type, because encoding/json ignores case.
 // Fields without an effect are named once in the log. The JSON must be valid.
 func checkNames(body []byte, t reflect.Type) error {
-	c := nameCheck{text: body}
+	c := nameCheck{in: json.NewDecoder(bytes.NewReader(body))}
+	c.in.UseNumber() // numbers may be larger than floats
 	return c.value(t)
 }
 
 // nameCheck is a walk over JSON that is valid.
 type nameCheck struct {
-	text []byte
-	at   int
+	in   *json.Decoder
 	hops []hop // from the request to where the walk is
 }
 
@@ -130,14 +131,6 @@ func (c *nameCheck) path() string {
 	return out.String()
 }
 
-// next skips white space and returns the byte after it.
-func (c *nameCheck) next() byte {
-	for c.text[c.at] <= ' ' {
-		c.at++
-	}
-	return c.text[c.at]
-}
-
 // value walks over a value of a type; nil: all names are allowed in it.
 func (c *nameCheck) value(t reflect.Type) error {
 	for t != nil {
@@ -149,85 +142,41 @@ func (c *nameCheck) value(t reflect.Type) error {
 			break
 		}
 	}
-	switch c.next() {
-	case '{':
-		return c.object(t)
-	case '[':
-		return c.list(t)
-	case '"':
-		c.string()
-	default:
-		for c.at < len(c.text) && strings.IndexByte(",]} \t\r\n", c.text[c.at]) < 0 {
-			c.at++
-		}
+	token, err := c.in.Token()
+	if token != json.Delim('{') && token != json.Delim('[') {
+		return err
 	}
-	return nil
-}
-
-func (c *nameCheck) list(t reflect.Type) error {
-	var inner reflect.Type
-	if t != nil && t.Kind() == reflect.Slice {
-		inner = t.Elem()
-	}
-	c.at++
-	c.hops = append(c.hops, hop{})
-	last := len(c.hops) - 1
-	for ; c.next() != ']'; c.hops[last].entry++ {
-		if err := c.value(inner); err != nil {
-			return err
-		}
-		if c.next() == ',' {
-			c.at++
-		}
-	}
-	c.at++
-	c.hops = c.hops[:last]
-	return nil
-}
-
-// string skips a string, and returns it with its quotes.
-func (c *nameCheck) string() []byte {
-	start := c.at
-	for c.at++; c.text[c.at] != '"'; c.at++ {
-		if c.text[c.at] == '\\' {
-			c.at++
-		}
-	}
-	c.at++
-	return c.text[start:c.at]
-}
-
-func (c *nameCheck) object(t reflect.Type) error {
 	var fields map[string]reflect.Type
+	var inner reflect.Type // of entries
 	if t != nil && t.Kind() == reflect.Struct {
 		fields = fieldsOf(t)
+	} else if t != nil && t.Kind() == reflect.Slice {
+		inner = t.Elem()
 	}
-	c.at++
 	c.hops = append(c.hops, hop{})
 	last := len(c.hops) - 1
-	for c.next() != '}' {
-		var name string
-		if err := json.Unmarshal(c.string(), &name); err != nil {
-			return err
-		}
-		c.next()
-		c.at++ // the colon
-		c.hops[last].name = name
-		if fields != nil {
-			if err := c.name(t, fields, name); err != nil {
-				return err
+	for ; err == nil && c.in.More(); c.hops[last].entry++ {
+		of := inner
+		if token == json.Delim('{') {
+			var key json.Token
+			if key, err = c.in.Token(); err != nil {
+				break
+			}
+			name := key.(string)
+			c.hops[last].name, of = name, fields[name]
+			if fields != nil {
+				err = c.name(t, fields, name)
 			}
 		}
-		if err := c.value(fields[name]); err != nil {
-			return err
-		}
-		if c.next() == ',' {
-			c.at++
+		if err == nil {
+			err = c.value(of)
 		}
 	}
-	c.at++
 	c.hops = c.hops[:last]
-	return nil
+	if err == nil {
+		_, err = c.in.Token() // the end
+	}
+	return err
 }
 
 // name checks the name of a field of an object of a type.

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -107,14 +108,11 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	model, err := s.models.lease(r.Context(), request.Model)
+	model, err := s.leaseFor(r, request.Model, request.wish, asked)
 	if err != nil {
 		return err
 	}
 	defer model.release()
-	if asked.Reply.Sampling, err = model.sampling(request.wish, 0); err != nil {
-		return err
-	}
 	reply := &messageReply{stops: request.Stops, message: map[string]any{
 		"id": newID("msg_"), "type": "message", "role": "assistant", "model": request.Model, "content": []any{},
 		"stop_reason": nil, "stop_sequence": nil, "usage": messageUsage(&outcome{}),
@@ -136,7 +134,8 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) error {
 	}
 	for event, err := range model.generate(r.Context(), asked) {
 		if err == nil && event.Sign == waiting {
-			err = reply.tell("ping", map[string]any{})
+			reply.tell("ping", map[string]any{})
+			err = reply.err
 		} else if err == nil {
 			err = reply.add(model, &event)
 		}
@@ -201,6 +200,7 @@ type messageReply struct {
 	whole   func() error // called when the message is, ahead of its end; nil: nothing is to be done
 	begun   bool
 	open    map[string]any  // the last block while it goes on
+	err     error           // the first error of send or whole, after which nothing is sent
 	text    strings.Builder // text of the open block
 	tokens  []uint32        // tokens of all content, where these tell which stop string has ended it
 }
@@ -216,22 +216,17 @@ var blockForms = map[realizar.PartKind][3]string{
 // unsigned stands for the signature of thoughts, which nothing looks at.
 const unsigned = "unsigned"
 
-func (m *messageReply) tell(name string, value map[string]any) error {
-	if m.send == nil {
-		return nil
+func (m *messageReply) tell(name string, value map[string]any) {
+	if m.send != nil && m.err == nil {
+		m.err = m.send(name, value)
 	}
-	return m.send(name, value)
 }
 
 func (m *messageReply) add(model *lease, event *event) error {
 	if !m.begun {
 		m.begun = true
-		if err := m.tell("message_start", map[string]any{"message": m.message}); err != nil {
-			return err
-		}
-		if err := m.tell("ping", map[string]any{}); err != nil {
-			return err
-		}
+		m.tell("message_start", map[string]any{"message": m.message})
+		m.tell("ping", map[string]any{})
 	}
 	for _, row := range event.Logprobs {
 		m.tokens = append(m.tokens, row.Token)
@@ -239,24 +234,18 @@ func (m *messageReply) add(model *lease, event *event) error {
 	form, known := blockForms[event.Kind]
 	if known && (event.Text != "" || event.Kind == realizar.PartToolName) {
 		if m.open == nil || m.open["type"] != form[0] || event.Kind == realizar.PartToolName {
-			if err := m.begin(form[0], event.Part); err != nil {
-				return err
-			}
+			m.begin(form[0], event.Part)
 		}
 		if event.Kind != realizar.PartToolName {
 			m.text.WriteString(event.Text)
-			if err := m.tell("content_block_delta", m.indexed("delta", map[string]any{"type": form[1], form[2]: event.Text})); err != nil {
-				return err
-			}
+			m.tell("content_block_delta", m.indexed("delta", map[string]any{"type": form[1], form[2]: event.Text}))
 		}
 	}
-	if event.Outcome == nil {
-		return nil
+	if event.Outcome != nil {
+		m.end()
+		m.stop(model, event.Outcome)
 	}
-	if err := m.end(); err != nil {
-		return err
-	}
-	return m.stop(model, event.Outcome)
+	return m.err
 }
 
 // indexed is an event of the last block.
@@ -269,10 +258,8 @@ func (m *messageReply) indexed(key string, value any) map[string]any {
 }
 
 // begin ends the last block and begins another one.
-func (m *messageReply) begin(kind string, part realizar.Part) error {
-	if err := m.end(); err != nil {
-		return err
-	}
+func (m *messageReply) begin(kind string, part realizar.Part) {
+	m.end()
 	m.open = map[string]any{"type": kind}
 	switch kind {
 	case "text":
@@ -284,13 +271,13 @@ func (m *messageReply) begin(kind string, part realizar.Part) error {
 	}
 	m.text.Reset()
 	m.message["content"] = append(m.message["content"].([]any), m.open)
-	return m.tell("content_block_start", m.indexed("content_block", maps.Clone(m.open)))
+	m.tell("content_block_start", m.indexed("content_block", maps.Clone(m.open)))
 }
 
 // end ends the last block.
-func (m *messageReply) end() error {
+func (m *messageReply) end() {
 	if m.open == nil {
-		return nil
+		return
 	}
 	text := m.text.String()
 	switch m.open["type"] {
@@ -298,20 +285,18 @@ func (m *messageReply) end() error {
 		m.open["text"] = text
 	case "thinking":
 		m.open["thinking"], m.open["signature"] = text, unsigned
-		if err := m.tell("content_block_delta", m.indexed("delta", map[string]any{"type": "signature_delta", "signature": unsigned})); err != nil {
-			return err
-		}
+		m.tell("content_block_delta", m.indexed("delta", map[string]any{"type": "signature_delta", "signature": unsigned}))
 	case "tool_use":
 		if json.Valid([]byte(text)) { // a call that broke off has no input
 			m.open["input"] = json.RawMessage(text)
 		}
 	}
 	m.open = nil
-	return m.tell("content_block_stop", m.indexed("", nil))
+	m.tell("content_block_stop", m.indexed("", nil))
 }
 
 // stop ends the message.
-func (m *messageReply) stop(model *lease, outcome *outcome) error {
+func (m *messageReply) stop(model *lease, outcome *outcome) {
 	reason, sequence := "end_turn", any(nil)
 	switch {
 	case outcome.End == realizar.EndLength:
@@ -320,9 +305,8 @@ func (m *messageReply) stop(model *lease, outcome *outcome) error {
 		reason = "model_context_window_exceeded"
 	case outcome.End == realizar.EndStop:
 		reason = "stop_sequence"
-		if stop, err := m.stopped(model); err != nil {
-			return err
-		} else if stop != "" {
+		stop, err := m.stopped(model)
+		if m.err = cmp.Or(m.err, err); stop != "" {
 			sequence = stop
 		}
 	case outcome.Called:
@@ -330,17 +314,11 @@ func (m *messageReply) stop(model *lease, outcome *outcome) error {
 	}
 	usage := messageUsage(outcome)
 	m.message["stop_reason"], m.message["stop_sequence"], m.message["usage"] = reason, sequence, usage
-	if m.whole != nil {
-		if err := m.whole(); err != nil {
-			return err
-		}
+	if m.whole != nil && m.err == nil {
+		m.err = m.whole()
 	}
-	if err := m.tell("message_delta", map[string]any{
-		"delta": map[string]any{"stop_reason": reason, "stop_sequence": sequence}, "usage": usage,
-	}); err != nil {
-		return err
-	}
-	return m.tell("message_stop", map[string]any{})
+	m.tell("message_delta", map[string]any{"delta": map[string]any{"stop_reason": reason, "stop_sequence": sequence}, "usage": usage})
+	m.tell("message_stop", map[string]any{})
 }
 
 // stopped is the stop string that was complete first, of two the longer one.

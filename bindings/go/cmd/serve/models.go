@@ -203,6 +203,19 @@ func (m *models) lease(ctx context.Context, name string) (*lease, error) {
 	return l, nil
 }
 
+// leaseFor leases the model of a request, and sets the sampling parameters of its reply.
+func (s *server) leaseFor(r *http.Request, name string, wished wish, asked *generation) (*lease, error) {
+	l, err := s.models.lease(r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	if asked.Reply.Sampling, err = l.sampling(wished, 0); err != nil {
+		l.release()
+		return nil, err
+	}
+	return l, nil
+}
+
 // adapter loads an adapter once.
 func (in *loaded) adapter(named *model) (*realizar.Adapter, error) {
 	in.mu.Lock()

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,14 +21,11 @@ func (s *server) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	model, err := s.models.lease(r.Context(), request.Model)
+	model, err := s.leaseFor(r, request.Model, request.wish, asked)
 	if err != nil {
 		return err
 	}
 	defer model.release()
-	if asked.Reply.Sampling, err = model.sampling(request.wish, 0); err != nil {
-		return err
-	}
 	reply := &responseReply{
 		lease: model, request: request, id: newID("resp_"), created: time.Now().Unix(), status: "in_progress", output: []any{},
 		said: message{Role: "assistant"},
@@ -60,7 +58,8 @@ func (s *server) responses(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if request.Stream {
-		return reply.tell("response."+reply.status, map[string]any{"response": object})
+		reply.tell("response."+reply.status, map[string]any{"response": object})
+		return reply.err
 	}
 	return writeJSON(w, object)
 }
@@ -70,6 +69,7 @@ type responseReply struct {
 	lease   *lease
 	request *responseRequest
 	out     *stream // nil: it is not streamed
+	err     error   // the first error, after which nothing is sent
 	number  int     // number of the next event
 	id      string
 	created int64
@@ -86,13 +86,13 @@ type responseReply struct {
 	logprobs []any // log-probabilities of the tokens of its text
 }
 
-func (p *responseReply) tell(name string, value map[string]any) error {
-	if p.out == nil {
-		return nil
+func (p *responseReply) tell(name string, value map[string]any) {
+	if p.out == nil || p.err != nil {
+		return
 	}
 	value["type"], value["sequence_number"] = name, p.number
 	p.number++
-	return p.out.send(name, value)
+	p.err = p.out.send(name, value)
 }
 
 // ofItem is an event of the last item.
@@ -116,47 +116,42 @@ var itemForms = map[realizar.PartKind][3]string{
 func (p *responseReply) add(event *event) error {
 	if p.out != nil && !p.out.begun {
 		for _, name := range []string{"response.created", "response.in_progress"} {
-			if err := p.tell(name, map[string]any{"response": p.object()}); err != nil {
-				return err
-			}
+			p.tell(name, map[string]any{"response": p.object()})
 		}
 	}
 	rows, err := p.lease.logprobs(event.Logprobs, p.request.TopLogprobs)
-	if err != nil {
-		return err
+	if p.err = cmp.Or(p.err, err); p.err != nil {
+		return p.err
 	}
 	form, known := itemForms[event.Kind]
 	if known && (event.Text != "" || event.Kind == realizar.PartToolName) {
 		if p.open == nil || p.kind != form[0] || event.Kind == realizar.PartToolName {
-			if err := p.begin(form, event.Part); err != nil {
-				return err
-			}
+			p.begin(form, event.Part)
 		}
 		p.logprobs = append(p.logprobs, rows...)
 		if event.Kind != realizar.PartToolName {
 			p.text.WriteString(event.Text)
 			if p.kind == "function_call" && p.called.custom { // whose input is a piece of JSON, that its end tells
-				return nil
+				return p.err
 			}
 			delta := p.ofItem(map[string]any{"delta": event.Text})
 			if event.Kind == realizar.PartContent {
 				delta["logprobs"] = rows
 			}
-			if err := p.tell(form[2]+".delta", delta); err != nil {
-				return err
-			}
+			p.tell(form[2]+".delta", delta)
 		}
 	} else if p.open != nil && p.kind == "message" {
 		p.logprobs = append(p.logprobs, rows...)
 	}
 	if event.Outcome == nil {
-		return nil
+		return p.err
 	}
 	p.outcome, p.status = *event.Outcome, "completed"
 	if event.Outcome.finish() == "length" {
 		p.status = "incomplete"
 	}
-	return p.end(p.status)
+	p.end(p.status)
+	return p.err
 }
 
 // part is the content of the last item.
@@ -168,10 +163,8 @@ func (p *responseReply) part() map[string]any {
 }
 
 // begin ends the last item and begins another one.
-func (p *responseReply) begin(form [3]string, part realizar.Part) error {
-	if err := p.end("completed"); err != nil {
-		return err
-	}
+func (p *responseReply) begin(form [3]string, part realizar.Part) {
+	p.end("completed")
 	p.text.Reset()
 	p.logprobs = []any{}
 	p.kind, p.open = form[0], map[string]any{"type": form[0], "id": newID(form[1]), "status": "in_progress"}
@@ -194,22 +187,20 @@ func (p *responseReply) begin(form [3]string, part realizar.Part) error {
 		}
 	}
 	p.output = append(p.output, p.open)
-	if err := p.tell("response.output_item.added", map[string]any{"output_index": len(p.output) - 1, "item": p.open}); err != nil {
-		return err
+	p.tell("response.output_item.added", map[string]any{"output_index": len(p.output) - 1, "item": p.open})
+	if form[0] != "function_call" {
+		p.tell("response.content_part.added", p.ofItem(map[string]any{"part": p.part()}))
 	}
-	if form[0] == "function_call" {
-		return nil
-	}
-	return p.tell("response.content_part.added", p.ofItem(map[string]any{"part": p.part()}))
 }
 
 // end ends the last item.
-func (p *responseReply) end(status string) error {
+func (p *responseReply) end(status string) {
 	if p.open == nil {
-		return nil
+		return
 	}
 	if p.kind == "function_call" {
-		return p.endCall(status)
+		p.endCall(status)
+		return
 	}
 	item, text := p.open, p.text.String()
 	done := p.ofItem(map[string]any{"text": text})
@@ -222,44 +213,34 @@ func (p *responseReply) end(status string) error {
 		form = itemForms[realizar.PartReasoning]
 		p.said.ReasoningContent += text
 	}
-	if err := p.tell(form[2]+".done", done); err != nil {
-		return err
-	}
+	p.tell(form[2]+".done", done)
 	item["content"] = []any{p.part()}
-	if err := p.tell("response.content_part.done", p.ofItem(map[string]any{"part": p.part()})); err != nil {
-		return err
-	}
+	p.tell("response.content_part.done", p.ofItem(map[string]any{"part": p.part()}))
 	item["status"] = status
-	return p.close()
+	p.close()
 }
 
 // endCall ends a call of a tool.
-func (p *responseReply) endCall(status string) error {
+func (p *responseReply) endCall(status string) {
 	item, text := p.open, p.text.String()
 	p.said.ToolCalls = append(p.said.ToolCalls, toolCall{item["call_id"].(string), "function", function{p.called.function(), wholeArguments(text)}})
 	if p.called.custom {
 		input := inputOf(text)
 		item["input"] = input
-		if err := p.tell("response.custom_tool_call_input.delta", p.ofItem(map[string]any{"delta": input})); err != nil {
-			return err
-		}
-		if err := p.tell("response.custom_tool_call_input.done", p.ofItem(map[string]any{"input": input})); err != nil {
-			return err
-		}
-		return p.close()
+		p.tell("response.custom_tool_call_input.delta", p.ofItem(map[string]any{"delta": input}))
+		p.tell("response.custom_tool_call_input.done", p.ofItem(map[string]any{"input": input}))
+	} else {
+		item["arguments"], item["status"] = text, status
+		p.tell("response.function_call_arguments.done", p.ofItem(map[string]any{"arguments": text, "name": item["name"]}))
 	}
-	item["arguments"], item["status"] = text, status
-	if err := p.tell("response.function_call_arguments.done", p.ofItem(map[string]any{"arguments": text, "name": item["name"]})); err != nil {
-		return err
-	}
-	return p.close()
+	p.close()
 }
 
 // close sends the events that end the last item.
-func (p *responseReply) close() error {
+func (p *responseReply) close() {
 	item := p.open
 	p.open = nil
-	return p.tell("response.output_item.done", map[string]any{"output_index": len(p.output) - 1, "item": item})
+	p.tell("response.output_item.done", map[string]any{"output_index": len(p.output) - 1, "item": item})
 }
 
 // fail ends the response with an error, which is its own answer where nothing is sent yet.
@@ -268,9 +249,9 @@ func (p *responseReply) fail(err error) error {
 		return err
 	}
 	e := asAPIError(err)
-	p.status, p.failure = "failed", map[string]any{"code": "server_error", "message": e.message}
-	if err := p.tell("response.failed", map[string]any{"response": p.object()}); err != nil {
-		return err
+	p.status, p.failure, p.err = "failed", map[string]any{"code": "server_error", "message": e.message}, nil
+	if p.tell("response.failed", map[string]any{"response": p.object()}); p.err != nil {
+		return p.err
 	}
 	return &toldError{e}
 }
