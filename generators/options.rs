@@ -33,7 +33,7 @@ pub const FILES: &[(&str, Writer)] = &[
     ("bindings/java/realizar/StoreOptions.java", |groups| java::java(groups, "StoreOptions")),
     ("bindings/csharp/Realizar/Options.cs", csharp::csharp),
     ("bindings/go/options.go", go::go),
-    ("bindings/swift/Sources/Realizar/Sampling.swift", swift::swift),
+    ("bindings/swift/Sources/Realizar/Options.swift", swift::swift),
 ];
 
 /// The structs whose fields are options, and the names that their groups have in types.

@@ -1,47 +1,117 @@
 //! The options in Swift.
 
-use super::{Group, Kind, camel, longer, sampling, wrapped};
+use super::{Group, Kind, camel, literal, longer, sampling, wrapped};
 
-const SWIFT_HEAD: &str = "\
-// The options of sampling. The build writes this file: make header.
-import CRealizar
-
+const SAMPLING: &str = "
 /// Choices for tokens; zero switches a part off, so that all zeros choose the most likely token.
 public struct Sampling: Sendable, Equatable {
 ";
 
-const SWIFT_INIT: &str = "
+const INIT: &str = "
     public init(temperature: Float = 0, topP: Float = 0, seed: UInt64 = 0) {
         self.temperature = temperature
         self.topP = topP
         self.seed = seed
     }
-
-    /// The numbers as the library takes them.
 ";
 
+/// Options whose values the package converts by itself, and initializers.
+const OWN: [(&str, &str); 4] = [
+    (
+        "Load",
+        "    /// Shared runtime; nil: its own.
+    public var runtime: Runtime?
+    /// GPUs that share the layers, in this order; none: `device`.
+    public var devices: [Int] = []
+    /// Relative shares of `devices`; none: by free memory.
+    public var shares: [Float] = []
+    /// Expert offload; none: experts are where their layer is.
+    public var placements: [Placement] = []
+    /// Gets bytes done and in total, on the loading thread; false stops the load.
+    public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
+    /// File of packed weights, created by the first load and mapped by later loads.
+    public var packedPath: String?
+    /// File that records passed GPU self-tests, so that later processes skip them.
+    public var testedPath: String?
+    /// Jinja chat template; nil: the model's own.
+    public var chatTemplate: String?
+
+    public init(runtime: Runtime? = nil) { self.runtime = runtime }
+",
+    ),
+    (
+        "Encoder",
+        "    /// The encoder of a file that has several; nil: vision, else audio.
+    public var kind: MediaKind?
+    /// Ignores unknown keys and tensors.
+    public var allowUnknown = false
+    /// Gets bytes done and in total, on the loading thread; false stops the load.
+    public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
+
+    public init() {}
+",
+    ),
+    (
+        "Media",
+        "    /// Gets tiles done and in total; false stops the call.
+    public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
+    /// True: `Media.step` encodes in time slices, without `progress`.
+    public var inSteps = false
+
+    public init() {}
+",
+    ),
+    (
+        "Store",
+        "    /// A folder of files that outlive the process, created if it is missing; nil: none.
+    public var path: String?
+
+    public init(minTokens: Int = 0, path: String? = nil) {
+        self.minTokens = minTokens
+        self.path = path
+    }
+",
+    ),
+];
+
 pub fn swift(groups: &[Group]) -> String {
-    let group = sampling(groups);
-    let (mut text, mut sets) = (SWIFT_HEAD.to_owned(), String::new());
+    let mut text = "// The options of calls. The build writes this file: make header.\nimport CRealizar\n".to_owned();
+    for group in groups {
+        if let Some((_, own)) = OWN.iter().find(|(name, _)| *name == group.name) {
+            let name = group.name;
+            text +=
+                &format!("\n/// Options; zero and nil mean the defaults.\npublic struct {name}Options: Sendable {{\n");
+            text += &structure(group, own);
+        }
+    }
+    text + SAMPLING + &structure(sampling(groups), INIT)
+}
+
+/// The options of a struct, and what converts its numbers.
+fn structure(group: &Group, own: &str) -> String {
+    let (mut text, mut sets) = (String::new(), String::new());
     for setting in &group.settings {
         let (field, name) = (&setting.name, longer(&camel(&setting.name)));
-        let doc = group.doc(setting, camel);
+        let doc = group.doc(setting, camel).replace("absent:", "nil:");
         if !doc.is_empty() {
             text += &wrapped(&doc, "    /// ").join("\n");
             text += "\n";
         }
-        let (declared, value) = match setting.kind {
-            Kind::Whole if setting.value.base == "uint64_t" => (": UInt64 = 0", name.clone()),
-            Kind::Whole | Kind::OrNone | Kind::Choice(_) => (" = 0", format!("try whole({name}, \"{name}\")")),
-            Kind::Real => (": Float = 0", format!("try real({name}, \"{name}\")")),
-            Kind::Flag(constant) => {
+        let (declared, value) = match (setting.kind, setting.value.base.as_str()) {
+            (Kind::Whole, "uint64_t") => (": UInt64 = 0".to_owned(), name.clone()),
+            (Kind::Whole, _) if field == "background" => (": UInt32 = 0".to_owned(), name.clone()),
+            (Kind::Whole, "size_t") => (" = 0".to_owned(), format!("Int(try whole({name}, \"{name}\"))")),
+            (Kind::Whole, _) => (" = 0".to_owned(), format!("try whole({name}, \"{name}\")")),
+            (Kind::OrNone, _) => (": Int?".to_owned(), format!("try orNone({name}, \"{name}\")")),
+            (Kind::Real, _) => (": Float = 0".to_owned(), format!("try real({name}, \"{name}\")")),
+            (Kind::Choice(begin), _) => (format!(" = {}.default", literal(begin)), format!("{name}.rawValue")),
+            (Kind::Flag(constant), _) => {
                 sets += &format!("        if {name} {{ params.flags |= UInt32({constant}) }}\n");
-                text += &format!("    public var {name} = false\n");
-                continue;
+                (" = false".to_owned(), String::new())
             }
-            Kind::Sequences => (": [[UInt32]] = []", String::new()),
-            Kind::Biases => (": [UInt32: Float] = [:]", String::new()),
-            Kind::Choices(_) => (": [Filter] = []", String::new()),
+            (Kind::Sequences, _) => (": [[UInt32]] = []".to_owned(), String::new()),
+            (Kind::Biases, _) => (": [UInt32: Float] = [:]".to_owned(), String::new()),
+            (Kind::Choices(_), _) => (": [Filter] = []".to_owned(), String::new()),
         };
         text += &format!("    public var {name}{declared}\n");
         if !value.is_empty() {
@@ -50,6 +120,7 @@ pub fn swift(groups: &[Group]) -> String {
     }
     let structure = group.structure;
     format!(
-        "{text}{SWIFT_INIT}    func numbers() throws -> {structure} {{\n        var params = sizedStruct({structure}())\n{sets}        return params\n    }}\n}}\n"
+        "{text}{own}\n    /// The numbers as the library takes them.\n    func numbers() throws -> {structure} {{\n        \
+        var params = sizedStruct({structure}())\n{sets}        return params\n    }}\n}}\n"
     )
 }

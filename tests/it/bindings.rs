@@ -64,7 +64,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("bindings/go/options.go", include_str!(concat!(env!("OUT_DIR"), "/options.go"))),
     ("bindings/go/results.go", include_str!(concat!(env!("OUT_DIR"), "/results.go"))),
     ("bindings/swift/Sources/Realizar/Results.swift", include_str!(concat!(env!("OUT_DIR"), "/Results.swift"))),
-    ("bindings/swift/Sources/Realizar/Sampling.swift", include_str!(concat!(env!("OUT_DIR"), "/Sampling.swift"))),
+    ("bindings/swift/Sources/Realizar/Options.swift", include_str!(concat!(env!("OUT_DIR"), "/Options.swift"))),
 ];
 
 /// Constants that callers pass, by what their names begin with.

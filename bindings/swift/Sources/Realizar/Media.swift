@@ -3,35 +3,16 @@ import CRealizar
 /// Placeholder for a row of media in the tokens of sessions and prompts.
 public let mediaToken = UInt32.max - 1
 
-/// Options for loading an encoder.
-public struct EncoderOptions: Sendable {
-    /// Index of a device: 1, the CPU, or 0.
-    public var device = 0
-    /// Type that float matrices are quantized to; default: the types of the files.
-    public var quantize = ElementType.default
-    /// Maximum rows of an image or of audio; 0: what the files allow, at most 4096.
-    public var maxRows = 0
-    /// The encoder of a file that has several; nil: vision, else audio.
-    public var kind: MediaKind?
-    /// True: ignore unknown keys and tensors.
-    public var allowUnknown = false
-    /// Gets bytes done and in total, on the loading thread; false stops the load.
-    public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
-
-    public init() {}
-
+extension EncoderOptions {
     /// The choices as the library takes them, for the time of a call.
     func with<R>(_ path: String, _ cancel: Cancel?, _ body: ([CChar], UnsafePointer<rz_encoder_params>) throws -> R) throws -> R {
         let name = try terminated(path, "path")
-        var params = sizedStruct(rz_encoder_params())
+        var params = try numbers()
         params.flags = allowUnknown ? UInt32(RZ_MODEL_ALLOW_UNKNOWN) : 0
         if let kind, kind != .image && kind != .audio {
             throw RealizarError(.invalidArgument, "kind is \(kind); it must be image or audio")
         }
         params.flags |= kind == .image ? UInt32(RZ_ENCODER_IMAGE) : kind == .audio ? UInt32(RZ_ENCODER_AUDIO) : 0
-        params.device = try whole(device, "device")
-        params.quantize = quantize.rawValue
-        params.max_rows = try whole(maxRows, "maxRows")
         return try withProgress(progress) { callback, user in
             try use(cancel?.handle) { cancel in
                 params.progress = callback
@@ -43,33 +24,10 @@ public struct EncoderOptions: Sendable {
     }
 }
 
-/// Options for encoding; 0 means the default.
-public struct MediaOptions: Sendable {
-    /// Minimum rows, for models that take images of any size: smaller images are enlarged.
-    public var minRows = 0
-    /// Maximum rows: larger images are shrunk, or split into fewer tiles.
-    public var maxRows = 0
-    /// Maximum tiles, without the overview; 1: only the whole image.
-    public var maxTiles = 0
-    /// Maximum pixels of an image file; 0: 64 million.
-    public var maxPixels = 0
-    /// The background color of transparent pixels, 0xffRRGGBB; 0: white.
-    public var background: UInt32 = 0
-    /// Gets tiles done and in total; false stops the call.
-    public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
-    /// True: `Media.step` encodes in time slices, without `progress`.
-    public var inSteps = false
-
-    public init() {}
-
+extension MediaOptions {
     /// The choices as the library takes them, for the time of a call.
     func with<R>(_ cancel: Cancel?, _ body: (UnsafePointer<rz_media_params>) throws -> R) throws -> R {
-        var params = sizedStruct(rz_media_params())
-        params.min_rows = try whole(minRows, "minRows")
-        params.max_rows = try whole(maxRows, "maxRows")
-        params.max_tiles = try whole(maxTiles, "maxTiles")
-        params.max_pixels = try whole(maxPixels, "maxPixels")
-        params.background = background
+        var params = try numbers()
         params.flags = inSteps ? UInt32(RZ_ENCODE_STEPS) : 0
         return try withProgress(inSteps ? nil : progress) { callback, user in
             try use(cancel?.handle) { cancel in
@@ -83,7 +41,7 @@ public struct MediaOptions: Sendable {
 }
 
 /// The C progress callback and its user data, during the call.
-private func withProgress<R>(
+func withProgress<R>(
     _ progress: (@Sendable (UInt64, UInt64) -> Bool)?, _ body: (rz_progress_callback?, UnsafeMutableRawPointer?) throws -> R
 ) rethrows -> R {
     guard let progress else { return try body(nil, nil) }

@@ -81,54 +81,6 @@ public final class Cancel: Sendable {
     public func reset() { handle.use { rz_cancel_reset($0) } }
 }
 
-/// Options of a load.
-public struct LoadOptions: Sendable {
-    /// Shared runtime; nil: its own.
-    public var runtime: Runtime?
-    /// Index of a device; 0: the best one.
-    public var device = 0
-    /// GPUs that share the layers, in this order; none: `device`.
-    public var devices: [Int] = []
-    /// Relative shares of `devices`; none: by free memory.
-    public var shares: [Float] = []
-    /// Layers on GPUs; nil: as many as fit.
-    public var gpuLayers: Int?
-    /// Expert offload; none: experts are where their layer is.
-    public var placements: [Placement] = []
-    /// Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: never; nil:
-    /// measured at load.
-    public var expertsCopiedFrom: Int?
-    /// True: bit-identical results for every prefill chunking, also on a GPU.
-    public var deterministic = false
-    /// True: use the weights in the mapped file, which is several times slower.
-    public var mmap = false
-    /// Tokenizer and template only.
-    public var textOnly = false
-    /// True: also load the multi-token prediction (MTP) head, for `.mtp`.
-    public var mtp = false
-    /// True: measure the parts of each GPU step, which slows it down.
-    public var profile = false
-    /// True: ignore unknown keys and tensors; `ModelInfo.unknown` counts them.
-    public var allowUnknown = false
-    /// True: BF16 matrix products on the CPU if prefill is faster, with other results.
-    public var bf16Products = false
-    /// Type that float matrices are quantized to; default: the types of the file.
-    public var quantize = ElementType.default
-    /// Maximum prefill tokens in a batch that also decodes; 0: 64. A larger value lowers time to first token and raises
-    /// inter-token latency.
-    public var mixedPrefillTokens = 0
-    /// Gets bytes done and in total, on the loading thread; false stops the load.
-    public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
-    /// File of packed weights, created by the first load and mapped by later loads.
-    public var packedPath: String?
-    /// File that records passed GPU self-tests, so that later processes skip them.
-    public var testedPath: String?
-    /// Jinja chat template; nil: the model's own.
-    public var chatTemplate: String?
-
-    public init(runtime: Runtime? = nil) { self.runtime = runtime }
-}
-
 /// Features of a model.
 public struct Capabilities: OptionSet, Sendable, Hashable {
     public let rawValue: UInt32
@@ -259,21 +211,9 @@ public final class Model: Sendable {
 
     /// Calls a function with the load parameters.
     private static func with<R>(_ options: LoadOptions, _ cancel: Cancel?, _ body: (UnsafeMutablePointer<rz_model_params>) throws -> R) throws -> R {
-        var params = sizedStruct(rz_model_params())
-        params.device = try whole(options.device, "device")
-        params.gpu_layers = try orNone(options.gpuLayers, "gpuLayers")
-        params.experts_copied_from = try orNone(options.expertsCopiedFrom, "expertsCopiedFrom")
-        params.quantize = options.quantize.rawValue
-        params.mixed_prefill_tokens = try whole(options.mixedPrefillTokens, "mixedPrefillTokens")
+        var params = try options.numbers()
         let numbers = try wholes(options.devices, "devices")
         for (i, share) in options.shares.enumerated() { _ = try real(share, "shares[\(i)]") }
-        for (flag, set) in [
-            (RZ_MODEL_DETERMINISTIC, options.deterministic), (RZ_MODEL_MMAP, options.mmap), (RZ_MODEL_TEXT_ONLY, options.textOnly),
-            (RZ_MODEL_PROFILE, options.profile), (RZ_MODEL_MTP, options.mtp), (RZ_MODEL_ALLOW_UNKNOWN, options.allowUnknown),
-            (RZ_MODEL_BF16_PRODUCTS, options.bf16Products),
-        ] where set {
-            params.flags |= UInt32(flag)
-        }
         // The library reads a share per device.
         if !options.shares.isEmpty && options.shares.count != options.devices.count {
             throw RealizarError(.invalidArgument, "shares has \(options.shares.count) elements; it must have one for each of the \(options.devices.count) devices")
@@ -287,15 +227,6 @@ public final class Model: Sendable {
             c.bytes = part.bytes
             return c
         }
-        let progress = options.progress.map { Box($0) }
-        if let progress {
-            params.progress_user = Unmanaged.passUnretained(progress).toOpaque()
-            params.progress = { done, total, user in
-                guard let user else { return 1 }
-                let progress = Unmanaged<Box<@Sendable (UInt64, UInt64) -> Bool>>.fromOpaque(user).takeUnretainedValue()
-                return progress.value(done, total) ? 0 : 1
-            }
-        }
         return try withPins { pins in
             params.runtime = pins.of(options.runtime?.handle)
             params.cancel = pins.of(cancel?.handle)
@@ -305,7 +236,10 @@ public final class Model: Sendable {
             (params.placements, params.n_placements) = (pins.of(placements), placements.count)
             (params.devices, params.n_devices) = (pins.of(numbers), numbers.count)
             params.device_split = pins.of(options.shares)
-            return try withExtendedLifetime(progress) { try body(&params) }
+            return try withProgress(options.progress) { callback, user in
+                (params.progress, params.progress_user) = (callback, user)
+                return try body(&params)
+            }
         }
     }
 

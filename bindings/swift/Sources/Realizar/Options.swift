@@ -1,5 +1,168 @@
-// The options of sampling. The build writes this file: make header.
+// The options of calls. The build writes this file: make header.
 import CRealizar
+
+/// Options; zero and nil mean the defaults.
+public struct LoadOptions: Sendable {
+    /// Index of a device; 0: chosen by the library.
+    public var device = 0
+    /// Deterministic, batch-invariant results: they do not depend on the number of threads, on how a prompt was
+    /// split into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs
+    /// speed, mostly in prefill. Results still differ between devices, and with the number of layers on them.
+    public var deterministic = false
+    /// Uses the weights in the mapped file, several times slower. A process dies if the file is truncated
+    /// meanwhile.
+    public var mmap = false
+    /// Metadata, tokenizer and template only; the file needs no weights, and no KV cache can be created.
+    public var textOnly = false
+    /// Measures the parts of each step on GPUs, which slows it down.
+    public var profile = false
+    /// Also loads the multi-token prediction (MTP) head, for speculative decoding.
+    public var mtp = false
+    /// Ignores unknown keys and tensors, and counts them.
+    public var allowUnknown = false
+    /// Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
+    /// AMX-BF16. The first load with the flag in a process measures a product, which must take less time in BF16
+    /// than with exact sums.
+    public var bf16Products = false
+    /// Number of layers on GPUs; 0: none; nil: as many as fit.
+    public var gpuLayers: Int?
+    /// Element type to which float matrices are quantized during the load.
+    public var quantize = ElementType.default
+    /// Maximum prefill tokens in a batch that also decodes; 0: 64. A larger value lowers the time to first token
+    /// and raises the inter-token latency.
+    public var mixedPrefillTokens = 0
+    /// Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: no step; nil:
+    /// measured by the load.
+    public var expertsCopiedFrom: Int?
+    /// Shared runtime; nil: its own.
+    public var runtime: Runtime?
+    /// GPUs that share the layers, in this order; none: `device`.
+    public var devices: [Int] = []
+    /// Relative shares of `devices`; none: by free memory.
+    public var shares: [Float] = []
+    /// Expert offload; none: experts are where their layer is.
+    public var placements: [Placement] = []
+    /// Gets bytes done and in total, on the loading thread; false stops the load.
+    public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
+    /// File of packed weights, created by the first load and mapped by later loads.
+    public var packedPath: String?
+    /// File that records passed GPU self-tests, so that later processes skip them.
+    public var testedPath: String?
+    /// Jinja chat template; nil: the model's own.
+    public var chatTemplate: String?
+
+    public init(runtime: Runtime? = nil) { self.runtime = runtime }
+
+    /// The numbers as the library takes them.
+    func numbers() throws -> rz_model_params {
+        var params = sizedStruct(rz_model_params())
+        params.device = try whole(device, "device")
+        if deterministic { params.flags |= UInt32(RZ_MODEL_DETERMINISTIC) }
+        if mmap { params.flags |= UInt32(RZ_MODEL_MMAP) }
+        if textOnly { params.flags |= UInt32(RZ_MODEL_TEXT_ONLY) }
+        if profile { params.flags |= UInt32(RZ_MODEL_PROFILE) }
+        if mtp { params.flags |= UInt32(RZ_MODEL_MTP) }
+        if allowUnknown { params.flags |= UInt32(RZ_MODEL_ALLOW_UNKNOWN) }
+        if bf16Products { params.flags |= UInt32(RZ_MODEL_BF16_PRODUCTS) }
+        params.gpu_layers = try orNone(gpuLayers, "gpuLayers")
+        params.quantize = quantize.rawValue
+        params.mixed_prefill_tokens = try whole(mixedPrefillTokens, "mixedPrefillTokens")
+        params.experts_copied_from = try orNone(expertsCopiedFrom, "expertsCopiedFrom")
+        return params
+    }
+}
+
+/// Options; zero and nil mean the defaults.
+public struct EncoderOptions: Sendable {
+    /// 0 or 1: the CPU, on which encoders run.
+    public var device = 0
+    /// Element type to which float matrices are quantized during the load.
+    public var quantize = ElementType.default
+    /// Maximum number of rows of an image or an audio clip; 0: the maximum in the files, but at most 4096.
+    public var maxRows = 0
+    /// The encoder of a file that has several; nil: vision, else audio.
+    public var kind: MediaKind?
+    /// Ignores unknown keys and tensors.
+    public var allowUnknown = false
+    /// Gets bytes done and in total, on the loading thread; false stops the load.
+    public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
+
+    public init() {}
+
+    /// The numbers as the library takes them.
+    func numbers() throws -> rz_encoder_params {
+        var params = sizedStruct(rz_encoder_params())
+        params.device = try whole(device, "device")
+        params.quantize = quantize.rawValue
+        params.max_rows = try whole(maxRows, "maxRows")
+        return params
+    }
+}
+
+/// Options; zero and nil mean the defaults.
+public struct MediaOptions: Sendable {
+    /// Minimum number of rows, for models that accept images of any size: smaller images are enlarged; 0: the
+    /// model's.
+    public var minRows = 0
+    /// Maximum number of rows: larger images and frames are shrunk, or cut into fewer tiles; 0: the encoder's.
+    public var maxRows = 0
+    /// Maximum number of tiles, without an overview; 0: the model's; 1: only the whole image.
+    public var maxTiles = 0
+    /// Maximum number of pixels of an image file, checked by its header before memory is allocated; 0: 64 million.
+    public var maxPixels = 0
+    /// Background color of transparent pixels, 0xffRRGGBB; 0: white.
+    public var background: UInt32 = 0
+    /// Gets tiles done and in total; false stops the call.
+    public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
+    /// True: `Media.step` encodes in time slices, without `progress`.
+    public var inSteps = false
+
+    public init() {}
+
+    /// The numbers as the library takes them.
+    func numbers() throws -> rz_media_params {
+        var params = sizedStruct(rz_media_params())
+        params.min_rows = try whole(minRows, "minRows")
+        params.max_rows = try whole(maxRows, "maxRows")
+        params.max_tiles = try whole(maxTiles, "maxTiles")
+        params.max_pixels = try whole(maxPixels, "maxPixels")
+        params.background = background
+        return params
+    }
+}
+
+/// Options; zero and nil mean the defaults.
+public struct StoreOptions: Sendable {
+    /// Minimum length in tokens of prefixes to keep and to look up; 0: 64.
+    public var minTokens = 0
+    /// Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. Memory that
+    /// a prefix shares with a shorter one counts once. A store with a folder temporarily takes more, as much as
+    /// one prefix or a quarter of the limit, while it waits for the disk.
+    public var memoryLimit: UInt64 = 0
+    /// Maximum number of prefixes in memory; 0: 1,024.
+    public var maxEntries = 0
+    /// Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of
+    /// the free disk space (the folder's own files count as free), at most 16 GiB. A file that is being written is
+    /// additional.
+    public var diskLimit: UInt64 = 0
+    /// A folder of files that outlive the process, created if it is missing; nil: none.
+    public var path: String?
+
+    public init(minTokens: Int = 0, path: String? = nil) {
+        self.minTokens = minTokens
+        self.path = path
+    }
+
+    /// The numbers as the library takes them.
+    func numbers() throws -> rz_store_params {
+        var params = sizedStruct(rz_store_params())
+        params.min_tokens = try whole(minTokens, "minTokens")
+        params.memory_limit = memoryLimit
+        params.max_entries = Int(try whole(maxEntries, "maxEntries"))
+        params.disk_limit = diskLimit
+        return params
+    }
+}
 
 /// Choices for tokens; zero switches a part off, so that all zeros choose the most likely token.
 public struct Sampling: Sendable, Equatable {

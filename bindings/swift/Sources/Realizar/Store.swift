@@ -1,23 +1,5 @@
 import CRealizar
 
-/// Options of a prefix cache; zero means the default.
-public struct StoreOptions: Sendable {
-    /// Minimum tokens of a prefix; 0: 64.
-    public var minTokens = 0
-    /// Bytes and number of prefixes in memory; 0: a tenth of free memory, at most 1 GiB, and 1024.
-    public var memoryLimit: UInt64 = 0
-    public var maxEntries = 0
-    /// A folder of files that outlive the process, created if it is missing; nil: none.
-    public var path: String?
-    /// Bytes of files in the folder; 0: a tenth of the free space, at most 16 GiB.
-    public var diskLimit: UInt64 = 0
-
-    public init(minTokens: Int = 0, path: String? = nil) {
-        self.minTokens = minTokens
-        self.path = path
-    }
-}
-
 /// A prefix cache for sessions and conversations of one model. With a folder, other processes use it too. Any number of
 /// tasks may use it at once.
 public final class Store: Sendable {
@@ -25,20 +7,11 @@ public final class Store: Sendable {
     let handle: Handle
 
     public init(_ model: Model, options: StoreOptions = StoreOptions()) throws {
-        var params = sizedStruct(rz_store_params())
-        params.min_tokens = try whole(options.minTokens, "minTokens")
-        params.memory_limit = options.memoryLimit
-        params.max_entries = Int(try whole(options.maxEntries, "maxEntries"))
-        params.disk_limit = options.diskLimit
-        let path = try options.path.map { try terminated($0, "path") }
+        var params = try options.numbers()
         self.model = model
-        handle = try Handle(free: { rz_store_free($0) }) { out, error in
-            model.handle.use { model in
-                (path ?? []).withUnsafeBufferPointer { bytes in
-                    params.path = path == nil ? nil : bytes.baseAddress
-                    return rz_store_new(model, &params, out, error)
-                }
-            }
+        handle = try withPins { pins in
+            params.path = try pins.of(options.path, "path")
+            return try Handle(of: model.handle, free: { rz_store_free($0) }) { rz_store_new($0, &params, $1, $2) }
         }
     }
 
