@@ -18,12 +18,13 @@ use super::options::{CACHE_TYPES, CHOICES, TYPES, camel, choices_of, wrapped};
 type Writer = fn(&Header) -> String;
 
 /// Paths of the generated files, below the root.
-pub const FILES: [(&str, Writer); 5] = [
+pub const FILES: [(&str, Writer); 6] = [
     ("bindings/js/src/interface.h", interface),
     ("bindings/js/src/kinds.c", kinds),
     ("bindings/js/src/options.h", structs::declarations),
     ("bindings/js/src/options.c", structs::definitions),
     ("bindings/js/src/calls.c", calls::calls),
+    ("bindings/js/results.d.ts", results::types),
 ];
 
 /// Handles that JavaScript has objects for, and what messages call them.

@@ -2,9 +2,13 @@ import type {
   CacheParams, EmbedParams, EncoderParams, JobParams, LoadParams, MediaParams, Pooling, ReplyParams, RuntimeParams,
   SamplingParams, StoreParams,
 } from "./options";
+import type {
+  ConversationInfo, Device, EncoderFacts, EncoderPlan, LoadPlan, MediaInfo, ModelFacts, StoreInfo,
+} from "./results";
 import type { StatusName } from "./statuses";
 
 export type { StatusName } from "./statuses";
+export type { ConversationInfo, Device, EncoderPlan, MediaInfo, StoreInfo } from "./results";
 export type { CacheType, Filter, Pooling, Reasoning, ElementType } from "./options";
 
 declare global {
@@ -29,27 +33,6 @@ export class RealizarError extends Error {
   readonly needed: number;
 }
 
-/** A device that models can be loaded to. */
-export interface Device {
-  /** Number of the device, for `LoadOptions.device`; the CPU is 1. */
-  index: number;
-  /** Identifier that is equal in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown. */
-  id: string;
-  /** Name of the processor or the GPU. */
-  name: string;
-  /** Kind of the device. */
-  kind: "cpu" | "gpu";
-  /** True if models can be loaded to it. */
-  available: boolean;
-  /** The reason why the device cannot be used; empty if it can. */
-  unavailable: string;
-  /** Instruction set of its matrix products, such as "avx2", or the GPU generation. */
-  isa: string;
-  /** Memory in bytes. */
-  memoryTotal: number;
-  /** Free memory in bytes, now. */
-  memoryFree: number;
-}
 /** Devices that models can be loaded to, and those that cannot be used, with the reason. */
 export function devices(): Device[];
 
@@ -92,38 +75,7 @@ export interface LoadOptions extends LoadParams, RuntimeParams {
 }
 
 /** Memory that a model and its sessions will take, in bytes. */
-export interface Plan {
-  /** Number of layers on GPUs. */
-  gpuLayers: number;
-  /** Weights in memory. */
-  weightsHost: number;
-  /** Weights on GPUs. */
-  weightsDevice: number;
-  /** KV cache of one session in memory. */
-  cacheHost: number;
-  /** KV cache of one session on GPUs. */
-  cacheDevice: number;
-  /** Memory per additional token of a session's capacity. */
-  cacheToken: number;
-  /** Scratch memory of a step. */
-  scratchHost: number;
-  /** Scratch memory of a step on GPUs. */
-  scratchDevice: number;
-  /** Peak memory during the load. */
-  loadPeakHost: number;
-  /** All of it in memory. */
-  totalHost: number;
-  /** All of it on GPUs. */
-  totalDevice: number;
-  /** The first layer on a GPU whose experts are on the CPU. `expertsHostLayers`: the number of layers up to the last
-   * one. */
-  expertsHostFirst: number;
-  /** The number of layers up to the last one whose experts are on the CPU. */
-  expertsHostLayers: number;
-  /** Experts (MoE) on the CPU. */
-  expertsHost: number;
-  /** Experts on GPUs. */
-  expertsDevice: number;
+export interface Plan extends LoadPlan {
   /** Memory on each GPU that has layers, in layer order. */
   devices: { device: number; nLayers: number; weights: number; cache: number; scratch: number; total: number }[];
 }
@@ -134,69 +86,9 @@ export function plan(
 ): Promise<Plan>;
 
 /** Description of a model: what its file contains, and where it was loaded. */
-export interface ModelInfo {
-  /** Family of the network, such as "llama" or "qwen3". */
-  architecture: string;
-  /** The model's own name; empty if the file gives none. */
-  name: string;
-  /** Transformer layers. */
-  nLayers: number;
-  /** Width of the residual stream in values. */
-  hiddenDim: number;
-  /** Width of the feed-forward blocks in values. */
-  ffnDim: number;
-  /** Query heads. */
-  nHeads: number;
-  /** Heads of keys and values. */
-  nKvHeads: number;
-  /** Values of a head. */
-  headDim: number;
-  /** Number of token ids, which begin at 0. */
-  vocabSize: number;
-  /** Context length in tokens that the model was trained for. */
-  contextLength: number;
-  /** Index of the device; of several GPUs the first. */
-  device: number;
-  /** Parameters. */
-  nParams: number;
-  /** Bytes of weights in memory. */
-  weightBytes: number;
-  /** Layers on GPUs. */
-  gpuLayers: number;
-  /** Number of keys and tensors that `allowUnknown` ignored. */
-  nUnknown: number;
+export interface ModelInfo extends ModelFacts {
   /** GPUs that have layers, in the order of the layers. */
   devices: { device: number; nLayers: number }[];
-  /** The token that begins a text; absent: none. */
-  bosToken?: number;
-  /** A token that ends a text; absent: none. */
-  eosToken?: number;
-  /** True if the model has a chat template. */
-  chatTemplate: boolean;
-  /** True if the chat template writes the token that begins a text. */
-  templateWritesBos: boolean;
-  /** Features of its conversations, and "generate". */
-  capabilities: ("generate" | "system" | "tools" | "reason" | "switchReasoning" | "images" | "audio" | "video")[];
-  /** Numbers of the embedding of a text (`embed`); 0: the model makes none. */
-  embeddingDim: number;
-  /** The default pooling; absent: the file names none, and `embed` needs one. */
-  pooling?: Pooling;
-  /** Classifier outputs (pooling "rank"); 0: no classifier. */
-  nScores: number;
-  /** True for an encoder-decoder model. */
-  readsSource: boolean;
-  /** Instruction set of matrix products on the CPU, such as "avx2"; empty if it has none. */
-  isa: string;
-  /** The first layer on a GPU whose experts (MoE) are on the CPU, and the number of layers up to the last one. */
-  expertsHostFirst: number;
-  /** The number of layers up to the last one whose experts are on the CPU. */
-  expertsHostLayers: number;
-  /** Bytes of experts on the CPU, and on GPUs. */
-  expertsHost: number;
-  /** Bytes of experts on GPUs. */
-  expertsDevice: number;
-  /** Minimum tokens of a step that copies experts from the CPU to the GPU; absent: never. */
-  expertsCopiedFrom?: number;
 }
 
 /** Sampling parameters. An absent one is off, so {} is greedy. */
@@ -268,44 +160,9 @@ export interface EncoderOptions extends EncoderParams {
   allowUnknown?: boolean;
 }
 /** Description of an encoder. */
-export interface EncoderInfo {
-  /** Family of the encoder. */
-  projector: string;
-  /** True if the rows of an image attend to each other, so that one step must compute them all. */
-  isMutual: boolean;
-  /** Numbers of a row, as many as the embeddings of the model have. */
-  rowDim: number;
-  /** Transformer layers. */
-  nLayers: number;
-  /** Side of a tile in pixels; 0: an image is one tile of any size. */
-  tileSide: number;
-  /** Pixels; the sides of tiles are multiples of it. */
-  grain: number;
-  /** Minimum rows of an image. */
-  minRows: number;
-  /** Maximum rows of an image or of audio. */
-  maxRows: number;
-  /** Bytes of weights in memory. */
-  weightBytes: number;
-  /** Bytes of scratch memory. */
-  scratchBytes: number;
-  /** Kinds of media that it encodes. */
-  kinds: MediaInfo["kind"][];
+export interface EncoderInfo extends EncoderFacts {
   /** True for an audio encoder. */
   hears: boolean;
-  /** Samples per second that audio is resampled to; 0 for a vision encoder. */
-  sampleRate: number;
-}
-/** Memory that an encoder will take, in bytes. */
-export interface EncoderPlan {
-  /** Rows of the largest image. */
-  maxRows: number;
-  /** Weights. */
-  weightsHost: number;
-  /** Scratch memory. */
-  scratchHost: number;
-  /** Bytes of a row. */
-  row: number;
 }
 /** An image in memory, whose rows start at the top, such as an ImageData. */
 export interface Pixels {
@@ -364,43 +221,6 @@ export class Encoder extends Handle {
   measure(width: number, height?: number, options?: MediaOptions): MediaInfo;
 }
 
-/** Description of an encoded image, video or audio. */
-export interface MediaInfo {
-  /** Kind of media. */
-  kind: "image" | "audio" | "text" | "vector" | "video";
-  /** Number of rows; each occupies a token position. */
-  nRows: number;
-  /** Number of prompt tokens: the rows, and the model's tokens around and between them. */
-  nTokens: number;
-  /** Numbers of a row. */
-  rowDim: number;
-  /** The grid of rows of the image, of a tile if there are several, or of a pair of frames. */
-  columns: number;
-  /** Lines of the grid. */
-  lines: number;
-  /** Pairs of frames of a video. */
-  pairs: number;
-  /** The grid of tiles; 0 if the image is one tile. */
-  tileColumns: number;
-  /** Lines of the grid of tiles. */
-  tileLines: number;
-  /** True if there is a tile of the whole image too. */
-  hasOverview: boolean;
-  /** Pixels of the image, upright; samples of a sound. */
-  width: number;
-  /** Pixels of the image; 0 of a sound. */
-  height: number;
-  /** Size in pixels after resizing, to which coordinates in the model's output refer. */
-  seenWidth: number;
-  /** Height in pixels after resizing. */
-  seenHeight: number;
-  /** Bytes of the rows. */
-  bytes: number;
-  /** Nanoseconds that the encoder took. */
-  encodeNs: number;
-  /** As `Media.hash`. */
-  hash: Uint8Array;
-}
 
 /** Embeddings of an image, a video or audio, one row per token position, for any number of prompts. */
 export class Media extends Handle {
@@ -452,29 +272,6 @@ export class Prompt extends Handle {
 export interface StoreOptions extends StoreParams {
   /** Folder for files that outlive the process, which other processes may share. */
   path?: string;
-}
-/** The state of a store. */
-export interface StoreInfo {
-  /** Prefixes in memory. */
-  nEntries: number;
-  /** Files in the folder. */
-  nFiles: number;
-  /** Prefixes dropped because they could not be written, as on a full disk. */
-  nUnwritten: number;
-  /** Bytes of prefixes in memory. */
-  memoryBytes: number;
-  /** Bytes of files. */
-  diskBytes: number;
-  /** Prompts of which a prefix was found. */
-  hits: number;
-  /** Prompts of which none was found. */
-  misses: number;
-  /** Tokens that were not computed because of it. */
-  reusedTokens: number;
-  /** Ceilings in bytes on prefixes in memory, and on files. */
-  memoryLimit: number;
-  /** Ceiling in bytes on files. */
-  diskLimit: number;
 }
 
 /** A prefix cache: keeps the KV cache of prompts, for conversations of one model that begin with the same tokens. */
@@ -585,45 +382,6 @@ export interface TokenLogprob {
 /** Why a reply has ended: a token that ends it, `maxTokens`, a stop sequence, a full context, the
  * end of its grammar, an error, or because it was left or aborted. */
 export type End = "end" | "length" | "stop" | "context" | "grammar" | "failed" | "cancelled";
-/** The state of a conversation and of its last reply. */
-export interface ConversationInfo {
-  /** Number of messages. */
-  nMessages: number;
-  /** Index of the first message in prompts, > 0 after turns were left out (overflow "forget"). */
-  firstInPrompt: number;
-  /** Phase of the reply; null before the first one. */
-  state: "prompt" | "tokens" | "ended" | null;
-  /** Why the reply has ended; null if it has not. */
-  end: End | null;
-  /** The reason why its steps are stopped, though it has not ended. */
-  stopped: "cancelled" | "deadline" | null;
-  /** Tokens of the prompt. */
-  promptTokens: number;
-  /** Prompt tokens reused from the KV cache. */
-  reusedTokens: number;
-  /** Prompt tokens computed so far. */
-  promptDone: number;
-  /** Tokens of the reply. */
-  nTokens: number;
-  /** Reasoning tokens of the reply. */
-  reasoningTokens: number;
-  /** Draft tokens that were verified. */
-  drafted: number;
-  /** Draft tokens that were accepted. */
-  accepted: number;
-  /** Tokens in the KV cache. */
-  cacheLen: number;
-  /** Capacity of the KV cache in tokens. */
-  cacheCapacity: number;
-  /** Number of media in the messages. */
-  nMedia: number;
-  /** Nanoseconds of prefill steps. */
-  promptNs: number;
-  /** Nanoseconds of decode steps. */
-  tokensNs: number;
-  /** Time to first token in nanoseconds. */
-  firstTokenNs: number;
-}
 
 /** Messages with a model, and their KV cache. Only tokens that are new since the last reply are computed. One call at a
  * time: a second one fails with RZ_ERR_BUSY. */

@@ -1,7 +1,9 @@
 //! Writes what makes values of JavaScript out of what calls wrote.
 
-use super::{ABSENT, BOOLS, SETS, SPLIT, found, group_of, name_of, wrap};
+use super::{ABSENT, BOOLS, SETS, SPLIT, found, group_of, name_of, names, wrap};
+use crate::bindings::Header;
 use crate::header::Value;
+use crate::options::{plain, wrapped};
 
 /// The expression of a value that a call wrote.
 pub fn result(owner: &str, value: &Value, from: &str) -> String {
@@ -20,12 +22,15 @@ pub fn result(owner: &str, value: &Value, from: &str) -> String {
     }
 }
 
+fn is_told(field: &Value) -> bool {
+    field.name != "struct_size" && !field.name.starts_with("reserved")
+}
+
 /// The function that makes an object of a struct.
 pub fn object(structure: &str, fields: &[Value]) -> String {
     let mut text = format!("\nstatic napi_value value_{structure}(napi_env env, const void *at) {{\n");
     text += &format!("    const {structure} *from = at;\n    napi_value object = object_value(env);\n");
-    let is_told = |field: &&Value| field.name != "struct_size" && !field.name.starts_with("reserved");
-    for field in fields.iter().filter(is_told) {
+    for field in fields.iter().filter(|field| is_told(field)) {
         let from = format!("from->{}", field.name);
         let set = |name: &str, value: String| format!("set_member(env, object, \"{name}\", {value});");
         if let Some(bits) = found(&SPLIT, structure, &field.name) {
@@ -40,4 +45,97 @@ pub fn object(structure: &str, fields: &[Value]) -> String {
         text += &wrap(&(condition + &set(&name_of(structure, &field.name), value)), "    ");
     }
     text + "    return object;\n}\n"
+}
+
+/// Structs that are results as they are, with their names and comments in types.
+const TYPES: [(&str, &str, &str); 8] = [
+    ("rz_device_info", "Device", "A device that models can be loaded to."),
+    ("rz_model_plan", "LoadPlan", "Memory that a model and its sessions will take, in bytes."),
+    ("rz_model_info", "ModelFacts", "What the file of a model contains, and where it was loaded."),
+    ("rz_encoder_info", "EncoderFacts", "What an encoder accepts, and what it makes of it."),
+    ("rz_encoder_plan", "EncoderPlan", "Memory that an encoder will take in addition to its model, in bytes."),
+    ("rz_media_info", "MediaInfo", "Description of media."),
+    ("rz_store_info", "StoreInfo", "The state of a store."),
+    ("rz_conversation_info", "ConversationInfo", "The state of a conversation and of its last reply."),
+];
+
+/// Comments in place of the header's, which speak of C.
+const DOCS: [(&str, &str); 31] = [
+    ("rz_device_info.kind", "Kind of the device."),
+    ("bos_token", "The token that begins a text; absent: none."),
+    ("eos_token", "A token that ends a text; absent: none."),
+    ("weight_bytes", "Bytes of weights in memory."),
+    ("chatTemplate", "True if the model has a chat template."),
+    ("templateWritesBos", "True if the chat template writes the token that begins a text."),
+    ("n_unknown", "Number of keys and tensors that `allowUnknown` ignored."),
+    ("reads_source", "True for an encoder-decoder model."),
+    (
+        "rz_model_info.experts_copied_from",
+        "Minimum tokens of a step that copies experts from the CPU to the GPU; absent: never.",
+    ),
+    ("capabilities", "Features of its conversations, and \"generate\"."),
+    ("embedding_dim", "Numbers of the embedding of a text (`embed`); 0: the model makes none."),
+    ("pooling", "The default pooling; absent: the file names none, and `embed` needs one."),
+    ("n_scores", "Classifier outputs (pooling \"rank\"); 0: no classifier."),
+    ("is_mutual", "True if the rows of an image attend to each other, so that one step must compute them all."),
+    ("rz_encoder_info.row_dim", "Numbers of a row, as many as the embeddings of the model have."),
+    ("kinds", "Kinds of media that it encodes."),
+    ("rz_media_info.kind", "Kind of media."),
+    ("has_overview", "True if there is a tile of the whole image too."),
+    ("first_in_prompt", "Index of the first message in prompts, > 0 after turns were left out (overflow \"forget\")."),
+    ("state", "Phase of the reply; null before the first one."),
+    ("end_reason", "Why the reply has ended; null if it has not."),
+    ("stopped", "The reason why its steps are stopped, though it has not ended."),
+    ("first_token_ns", "Time to first token in nanoseconds."),
+    ("available", "True if models can be loaded to it."),
+    ("rz_device_info.index", "Number of the device, for `LoadOptions.device`; the CPU is 1."),
+    ("experts_host_layers", "The number of layers up to the last one whose experts are on the CPU."),
+    ("rz_model_plan.experts_host", "Experts (MoE) on the CPU."),
+    ("rz_model_plan.experts_device", "Experts on GPUs."),
+    ("vocab_size", "Number of token ids, which begin at 0."),
+    ("memory_limit", "Ceilings in bytes on prefixes in memory, and on files."),
+    ("disk_limit", "Ceiling in bytes on files."),
+];
+
+/// The results as types of TypeScript.
+pub fn types(header: &Header) -> String {
+    let mut text = "// The results of calls. The build writes this file: make header.\n".to_owned();
+    text += "import type { Pooling } from \"./options\";\n";
+    for (structure, name, doc) in TYPES {
+        let (_, fields) = header.structs.iter().find(|(found, _)| *found == structure).expect(structure);
+        text += &format!("\n/** {doc} */\nexport interface {name} {{\n");
+        // The number of devices becomes their list.
+        for field in fields.iter().filter(|field| is_told(field) && field.name != "n_devices") {
+            let optional = if found(&ABSENT, structure, &field.name).is_some() { "?" } else { "" };
+            let union = |begin| {
+                names(header, begin).into_iter().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(" | ")
+            };
+            let set = found(&SETS, structure, &field.name);
+            let kind = match (set, group_of(structure, &field.name)) {
+                (Some(begin), _) => format!("({})[]", union(begin)),
+                (None, Some(begin)) if structure == "rz_conversation_info" => format!("{} | null", union(begin)),
+                (None, Some("RZ_POOLING_")) => "Pooling".to_owned(),
+                (None, Some(begin)) => union(begin),
+                _ if BOOLS.contains(&field.name.as_str()) => "boolean".to_owned(),
+                _ => match (field.base.as_str(), &field.length) {
+                    ("char", Some(_)) => "string".to_owned(),
+                    (_, Some(_)) => "Uint8Array".to_owned(),
+                    _ => "number".to_owned(),
+                },
+            };
+            let members = match found(&SPLIT, structure, &field.name) {
+                Some(bits) => bits.iter().map(|(name, _)| ((*name).to_owned(), "boolean".to_owned())).collect(),
+                None => vec![(name_of(structure, &field.name), kind)],
+            };
+            for (name, kind) in members {
+                let own = found(&DOCS, structure, &field.name).or_else(|| found(&DOCS, structure, &name));
+                let doc = own.map_or_else(|| plain(&field.doc), str::to_owned);
+                assert!(!doc.is_empty(), "{structure}.{name} has no comment without terms of C; DOCS needs one");
+                let doc = wrapped(&doc, "   * ").join("\n");
+                text += &format!("  /** {} */\n  {name}{optional}: {kind};\n", doc.trim_start_matches("   * "));
+            }
+        }
+        text += "}\n";
+    }
+    text
 }

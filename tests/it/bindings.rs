@@ -48,6 +48,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("bindings/js/src/interface.h", include_str!(concat!(env!("OUT_DIR"), "/interface.h"))),
     ("bindings/js/src/kinds.c", include_str!(concat!(env!("OUT_DIR"), "/kinds.c"))),
     ("bindings/js/src/options.c", include_str!(concat!(env!("OUT_DIR"), "/options.c"))),
+    ("bindings/js/results.d.ts", include_str!(concat!(env!("OUT_DIR"), "/results.d.ts"))),
     ("bindings/js/src/options.h", include_str!(concat!(env!("OUT_DIR"), "/options.h"))),
     ("bindings/js/options.js", include_str!(concat!(env!("OUT_DIR"), "/options.js"))),
     ("bindings/js/options.d.ts", include_str!(concat!(env!("OUT_DIR"), "/options.d.ts"))),
