@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 use super::grammar::ReplyGrammars;
 use super::reply::{Overflow, PromptBuilder, ReplyParams};
-use super::turn::Turn;
+use super::reply_state::ReplyState;
 use super::view::{ConversationInfo, ConversationView};
 use crate::engine::adapter::Adapter;
 use crate::engine::cache::CacheParams;
@@ -55,7 +55,7 @@ pub struct Conversation {
     session: Option<Session>,
     /// The lock is for shared access by one thread at a time; calls with exclusive access bypass it.
     job: Option<Mutex<Job>>,
-    turn: Option<Turn>,
+    reply: Option<ReplyState>,
     /// Tokens of the last message if that is a cut reply; otherwise empty.
     cut: Vec<u32>,
     /// Number of replies begun, which seeds the recommended sampler.
@@ -101,7 +101,7 @@ impl Conversation {
             first: 0,
             session: Some(session),
             job: None,
-            turn: None,
+            reply: None,
             cut: Vec::new(),
             n_replies: 0,
             store: None,
@@ -253,8 +253,8 @@ impl Conversation {
             return call(self);
         }
         let mut next = self.fork()?;
-        if let Some(turn) = self.turn.as_ref().filter(|turn| turn.is_kept()) {
-            next.keep(turn, "cancelled")?;
+        if let Some(reply) = self.reply.as_ref().filter(|reply| reply.is_kept()) {
+            next.keep(reply, "cancelled")?;
         }
         self.exchange(&mut next);
         let result = call(self);
@@ -384,7 +384,7 @@ impl Conversation {
         })?;
         let Some(session) = self.session.take() else { return Err(Error::Busy("conversation")) };
         let mut job = Job::new(session, request);
-        let turn = self.turn.insert(Turn {
+        let reply = self.reply.insert(ReplyState {
             prompt: n,
             reused: keep.min(n),
             keeps_cut,
@@ -399,9 +399,9 @@ impl Conversation {
         self.first = made.first;
         self.n_replies += 1;
         // The text of a continued reply was handed out already.
-        turn.take_parts(&mut job)?;
+        reply.take_parts(&mut job)?;
         self.job = Some(Mutex::new(job));
-        turn.given = turn.said(past.chat.messages().get(end).unwrap_or(&Json::Null));
+        reply.given = reply.said(past.chat.messages().get(end).unwrap_or(&Json::Null));
         Ok(())
     }
 
@@ -413,7 +413,7 @@ impl Conversation {
 
     /// Returns the error that ended the last reply.
     pub fn failure(&self) -> Option<&Error> {
-        self.turn.as_ref()?.info.failure.as_ref()
+        self.reply.as_ref()?.info.failure.as_ref()
     }
 
     /// True until the reply has ended, while more parts may come.
@@ -423,30 +423,30 @@ impl Conversation {
 
     /// Passes the next part of the reply to `take`, and removes it if `take` succeeds; `None` if there is none now.
     pub fn next_part<T>(&mut self, take: impl FnOnce(&Event) -> Result<T>) -> Result<Option<T>> {
-        let Some(turn) = &mut self.turn else { return Ok(None) };
-        let (at, given) = turn.given;
-        let Some(part) = turn.parts.get(at) else { return Ok(None) };
+        let Some(reply) = &mut self.reply else { return Ok(None) };
+        let (at, given) = reply.given;
+        let Some(part) = reply.parts.get(at) else { return Ok(None) };
         let len = part.text.len();
         if given >= len && (len > 0 || given > 0) {
-            if at + 1 == turn.parts.len() {
+            if at + 1 == reply.parts.len() {
                 return Ok(None);
             }
-            turn.given = (at + 1, 0);
+            reply.given = (at + 1, 0);
             return self.next_part(take);
         }
         // A character that was incomplete when the reply was cut is handed out whole.
         let from = (0..=given).rev().find(|&i| part.text.is_char_boundary(i)).unwrap_or(0);
         let taken = take(&Event { text: part.text[from..].to_owned(), ..*part })?;
-        turn.given = if len == 0 { (at + 1, 0) } else { (at, len) };
+        reply.given = if len == 0 { (at + 1, 0) } else { (at, len) };
         Ok(Some(taken))
     }
 
     /// Passes the new logprob rows to `read`, and removes them if `read` succeeds.
     pub fn read_logprobs<T>(&mut self, read: impl FnOnce(&[u32], &[f32]) -> Result<T>) -> Result<T> {
-        let Some(turn) = &mut self.turn else { return read(&[], &[]) };
-        let result = read(&turn.tokens, &turn.logprobs)?;
-        turn.tokens.clear();
-        turn.logprobs.clear();
+        let Some(reply) = &mut self.reply else { return read(&[], &[]) };
+        let result = read(&reply.tokens, &reply.logprobs)?;
+        reply.tokens.clear();
+        reply.logprobs.clear();
         Ok(result)
     }
 
@@ -467,8 +467,8 @@ impl Conversation {
                     conversation.give_up()
                 }
                 Err(e) => {
-                    if let Some(turn) = &mut conversation.turn {
-                        turn.keeps_cut = false;
+                    if let Some(reply) = &mut conversation.reply {
+                        reply.keeps_cut = false;
                     }
                     conversation.give_up()?;
                     conversation.rewind(before)?;
@@ -503,10 +503,10 @@ impl Conversation {
     pub fn give_up(&mut self) -> Result<()> {
         let Some(job) = self.job.take().map(owned) else { return Ok(()) };
         self.session = Some(job.into_session());
-        let Some(mut turn) = self.turn.take().filter(Turn::is_kept) else { return Ok(()) };
-        turn.info.end = Some(End::Cancelled);
-        let kept = self.keep(&turn, "cancelled");
-        self.turn = Some(turn);
+        let Some(mut reply) = self.reply.take().filter(ReplyState::is_kept) else { return Ok(()) };
+        reply.info.end = Some(End::Cancelled);
+        let kept = self.keep(&reply, "cancelled");
+        self.reply = Some(reply);
         kept
     }
 
@@ -523,16 +523,16 @@ impl Conversation {
             Some(session) => [session.capacity(), session.sequence().len()],
             None => self.read_job(|job| [job.session().capacity(), job.session().len()]).unwrap_or_default(),
         };
-        let turn = self.turn.as_ref();
+        let reply = self.reply.as_ref();
         let past = self.view.past();
         ConversationInfo {
             messages: past.chat.messages().len(),
             media: past.media.len(),
             first_in_prompt: self.first,
-            prompt: turn.map_or(0, |turn| turn.prompt),
-            reused: turn.map_or(0, |turn| turn.reused),
-            is_given_up: self.job.is_none() && turn.is_some_and(|turn| turn.info.end.is_none()),
-            job: self.read_job(Job::info).or_else(|| turn.map(|turn| turn.info.clone())),
+            prompt: reply.map_or(0, |reply| reply.prompt),
+            reused: reply.map_or(0, |reply| reply.reused),
+            is_given_up: self.job.is_none() && reply.is_some_and(|reply| reply.info.end.is_none()),
+            job: self.read_job(Job::info).or_else(|| reply.map(|reply| reply.info.clone())),
             capacity,
             held,
         }
@@ -540,26 +540,26 @@ impl Conversation {
 
     /// Takes the job's output since the last step.
     fn collect(&mut self) -> Result<()> {
-        let (Some(job), Some(turn)) = (self.job.as_mut().map(exclusive), &mut self.turn) else { return Ok(()) };
+        let (Some(job), Some(reply)) = (self.job.as_mut().map(exclusive), &mut self.reply) else { return Ok(()) };
         job.read_tokens(|made| {
-            turn.made.extend_from_slice(made);
+            reply.made.extend_from_slice(made);
             Ok(())
         })?;
-        turn.take_parts(job)?;
+        reply.take_parts(job)?;
         if job.keeps_logprobs() {
             job.read_logprobs(|tokens, logprobs| {
-                turn.tokens.extend_from_slice(tokens);
-                turn.logprobs.extend_from_slice(logprobs);
+                reply.tokens.extend_from_slice(tokens);
+                reply.logprobs.extend_from_slice(logprobs);
                 Ok(())
             })?;
         }
-        let was_read = turn.info.tokens > 0;
-        turn.info = job.info();
-        if let (false, 1.., Some(store)) = (was_read, turn.info.tokens, &self.store) {
+        let was_read = reply.info.tokens > 0;
+        reply.info = job.info();
+        if let (false, 1.., Some(store)) = (was_read, reply.info.tokens, &self.store) {
             // If the prefix cache has no room, nothing changes.
             let _ = store.put_new(job.session());
         }
-        let Some(end) = turn.info.end else { return Ok(()) };
+        let Some(end) = reply.info.end else { return Ok(()) };
         self.session = self.job.take().map(|job| owned(job).into_session());
         if let Some(session) = &self.session {
             remember(self.store.as_deref(), session);
@@ -571,25 +571,25 @@ impl Conversation {
             End::Cancelled => "cancelled",
             End::Token | End::Stop | End::Grammar => "stop",
         };
-        if turn.made.is_empty() {
+        if reply.made.is_empty() {
             return Ok(());
         }
-        let Some(turn) = self.turn.take() else { return Ok(()) };
-        let kept = self.keep(&turn, why);
-        self.turn = Some(turn);
+        let Some(reply) = self.reply.take() else { return Ok(()) };
+        let kept = self.keep(&reply, why);
+        self.reply = Some(reply);
         kept
     }
 
     /// Makes a message of a reply, which ended for the reason `why`.
-    fn keep(&mut self, turn: &Turn, why: &str) -> Result<()> {
-        let (mut message, n_calls) = turn.message();
+    fn keep(&mut self, reply: &ReplyState, why: &str) -> Result<()> {
+        let (mut message, n_calls) = reply.message();
         message["finish_reason"] = Json::from(if why == "stop" && n_calls > 0 { "tool_calls" } else { why });
         let chat = &mut self.view.change().chat;
-        if turn.continues {
+        if reply.continues {
             chat.truncate(chat.messages().len().saturating_sub(1));
         }
         chat.push(message)?;
-        self.cut = if why == "stop" { Vec::new() } else { turn.made.clone() };
+        self.cut = if why == "stop" { Vec::new() } else { reply.made.clone() };
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::text::{Event, EventKind, is_object};
 
 /// The unfinished reply, or the last one.
-pub struct Turn {
+pub struct ReplyState {
     pub(super) prompt: usize,
     pub(super) reused: usize,
     pub(super) keeps_cut: bool,
@@ -26,7 +26,7 @@ pub struct Turn {
     pub(super) info: JobInfo,
 }
 
-impl Turn {
+impl ReplyState {
     /// True if the reply becomes a message when given up.
     pub(super) fn is_kept(&self) -> bool {
         self.keeps_cut && !self.made.is_empty()
