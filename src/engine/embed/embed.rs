@@ -201,7 +201,7 @@ impl Call<'_> {
             acquired.step()
         };
         for text in texts {
-            step.add(text.tokens, 0).see(text.runs, text.from, self.network.has_rope_positions)?;
+            step.add(text.tokens, 0).add_media(text.runs, text.from, self.network.has_rope_positions)?;
         }
         if !step.run(&mut refs, &[], |_| Ok(()), &budget)? {
             return Err(Cancel::reason(cancels));

@@ -184,7 +184,7 @@ fn add(step: &mut Step, lanes: &[Lane], network: &Network) -> Result<()> {
             return Err(Error::invalid("the layers have forgotten what the step needs"));
         }
         step.add(pending[..*again].iter().chain(*tokens), *outputs);
-        step.see(session.runs(), session.sequence().len() + step.ahead, network.has_rope_positions)?;
+        step.add_media(session.runs(), session.sequence().len() + step.ahead, network.has_rope_positions)?;
     }
     Ok(())
 }

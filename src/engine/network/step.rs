@@ -92,7 +92,7 @@ impl Step {
 
     /// Adds the media inputs for the tokens added last, which begin at `first` of the sequence. `has_rope_positions`:
     /// the network uses M-RoPE.
-    pub fn see(&mut self, runs: &Runs, first: usize, has_rope_positions: bool) -> Result<()> {
+    pub fn add_media(&mut self, runs: &Runs, first: usize, has_rope_positions: bool) -> Result<()> {
         let n = self.lanes.last().map_or(0, |[n, _]| *n);
         let (before, places) = (self.ids.len() - n, first..first + n);
         let most = self.ids.capacity();
