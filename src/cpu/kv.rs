@@ -481,7 +481,7 @@ fn write_value(isa: Isa, storage: Storage, panel: &mut [u8], place: usize, row: 
         Storage::I16 => {
             let (pairs, scales) = panel.split_at_mut(2 * BLOCK * dims);
             let line = &mut pairs[place / 2 * (4 * dims)..][..4 * dims];
-            let scale = quantize::quantize_i16_beside(isa, row, line.as_chunks_mut().0, place % 2);
+            let scale = quantize::quantize_i16_interleaved(isa, row, line.as_chunks_mut().0, place % 2);
             scales[4 * place..][..4].copy_from_slice(&scale.to_ne_bytes());
         }
         Storage::I8 | Storage::I4 => unreachable!("written block by block"),

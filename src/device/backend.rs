@@ -72,8 +72,8 @@ impl Backend {
         progress: &mut Progress,
     ) -> Result<Backend> {
         program.check(weights)?;
-        let &Load { options, ref beside, .. } = load;
-        beside.iter().try_for_each(|beside| beside.check(weights))?;
+        let &Load { options, ref companions, .. } = load;
+        companions.iter().try_for_each(|companion| companion.check(weights))?;
         placement::check(options.placement, program)?;
         let in_bf16 = || options.bf16_products.then(fastest_in_bf16).flatten();
         let cpu_load = || CpuLoad {
@@ -84,7 +84,7 @@ impl Backend {
             host_bytes: load.host_bytes,
         };
         let on_cpu = |progress: &mut Progress| {
-            let programs: Vec<&Program> = [program].into_iter().chain(beside).map(|p| &**p).collect();
+            let programs: Vec<&Program> = [program].into_iter().chain(companions).map(|p| &**p).collect();
             Ok(Backend::Cpu(Arc::new(CpuBackend::load(cpu_load(), &programs, weights, progress)?)))
         };
         let kept = options.tested_path.map(|path| Kept { path: path.to_owned() });
@@ -94,14 +94,14 @@ impl Backend {
             match &division.gpus[..] {
                 [] => on_cpu(progress),
                 [(gpu, _)] if division.cpu_layers == 0 && placed.is_none() => {
-                    for program in [program].into_iter().chain(beside) {
+                    for program in [program].into_iter().chain(companions) {
                         gpu.supports(program, weights, 0..program.ops.len())?;
                         self_test::check(gpu, program, weights, kept)?;
                     }
                     Ok(Backend::Gpu(gpu.clone().load(program, weights, progress)?))
                 }
                 [.., (last, _)] => {
-                    for program in beside {
+                    for program in companions {
                         last.supports(program, weights, 0..program.ops.len())?;
                         self_test::check(last, program, weights, kept)?;
                     }
@@ -231,7 +231,7 @@ impl Backend {
 
     /// Returns this model, which is on the CPU, for use with the KV cache of `other`, which `program` reads: a copy on
     /// the last device of `other` if that is a GPU.
-    pub fn beside(&self, other: &Backend, program: &Program) -> Result<Backend> {
+    pub fn copy_for(&self, other: &Backend, program: &Program) -> Result<Backend> {
         match (self, other) {
             (Backend::Cpu(_), Backend::Cpu(_)) => Ok(self.clone()),
             (Backend::Cpu(cpu), other) => {
@@ -328,11 +328,11 @@ impl Backend {
             Backend::Pipeline(pipeline) => {
                 let parts = usize::from(pipeline.cpu().is_some());
                 if let Some(backend) = pipeline.cpu() {
-                    cpu = Some(factors.of_part(|beside| pipeline.beside(0, beside), |f| on_cpu(backend, f))?);
+                    cpu = Some(factors.of_part(|target| pipeline.adapter_target(0, target), |f| on_cpu(backend, f))?);
                 }
                 for (i, model) in pipeline.gpus().iter().enumerate() {
-                    let beside = |beside| pipeline.beside(parts + i, beside);
-                    gpus.push(factors.of_part(beside, |factors| on_gpu(&**model, factors))?);
+                    let target = |target| pipeline.adapter_target(parts + i, target);
+                    gpus.push(factors.of_part(target, |factors| on_gpu(&**model, factors))?);
                 }
             }
         }
@@ -397,8 +397,13 @@ impl Backend {
     }
 
     /// Creates an executor of a program on the last device of `other`, whose KV cache the program reads. `self` is from
-    /// `beside`.
-    pub fn new_executor_beside(&self, other: &Backend, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
+    /// `copy_for`.
+    pub fn new_executor_reading(
+        &self,
+        other: &Backend,
+        program: &Arc<Program>,
+        limits: StepLimits,
+    ) -> Result<Executor> {
         let Backend::Gpu(gpu) = self else { return self.new_executor(program, limits) };
         let own = other.for_last(program)?;
         let device = DeviceExecutor::Gpu(gpu.clone().new_executor(&own, limits)?);

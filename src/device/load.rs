@@ -19,7 +19,7 @@ pub struct Load<'a> {
     /// Identifies the weight files, for the file of packed weights.
     pub files: u64,
     /// Other programs of the same weights, for the last device.
-    pub beside: Vec<Arc<Program>>,
+    pub companions: Vec<Arc<Program>>,
     /// Size of a step that must fit on a GPU next to the weights.
     pub limits: StepLimits,
     /// The KV cache that must fit there too.
@@ -29,6 +29,6 @@ pub struct Load<'a> {
 impl<'a> Load<'a> {
     /// Returns a load of one program without a memory limit.
     pub fn new(options: &'a LoadOptions<'a>, limits: StepLimits, cache: SequenceSpec) -> Load<'a> {
-        Load { options, isa: None, host_bytes: u64::MAX, files: 0, beside: Vec::new(), limits, cache }
+        Load { options, isa: None, host_bytes: u64::MAX, files: 0, companions: Vec::new(), limits, cache }
     }
 }

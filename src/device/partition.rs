@@ -44,7 +44,7 @@ pub fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> 
 }
 
 /// Returns the matrices that `programs` need in addition to `own`.
-pub fn beside(own: &[Weight], programs: &[Arc<Program>]) -> Result<Vec<Weight>> {
+pub fn companion_weights(own: &[Weight], programs: &[Arc<Program>]) -> Result<Vec<Weight>> {
     let mut further = Vec::new();
     for program in programs {
         let (_, needed) = program.part(0..program.ops.len())?;
@@ -70,7 +70,7 @@ pub fn divide(
         return Ok(Division { cpu_layers: 0, gpus: vec![(first.clone(), 0..0)], fits: true });
     }
     let (_, own) = program.part(0..program.ops.len())?;
-    let further = beside(&own, &load.beside)?;
+    let further = companion_weights(&own, &load.companions)?;
     let further = first.weight_bytes(&Weights { matrices: weights.with(&further).matrices, ..Weights::default() })?;
     let rooms: Vec<u64> = devices.iter().map(|device| room(&**device, devices)).collect();
     let layers = Layers::new(&**first, program, weights, &load.cache)?;
@@ -98,7 +98,7 @@ pub fn divide(
             for (i, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
                 let (part, mut needed) = program.part(ops(program, part))?;
                 if Some(i) == last {
-                    needed.extend(beside(&needed, &load.beside)?);
+                    needed.extend(companion_weights(&needed, &load.companions)?);
                 }
                 let weights = weights.with(&needed);
                 let (layers, recurrent) = (part.kv_layers.clone(), part.recurrent.clone());

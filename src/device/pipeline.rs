@@ -86,7 +86,7 @@ impl Pipeline {
         for (device, layers) in gpus {
             let mut part = Part::new(program, placed.map(|placed| &placed.program), layers.clone())?;
             if layers.end == program.layers.len() {
-                part.matrices.extend(partition::beside(&part.matrices, &load.beside)?);
+                part.matrices.extend(partition::companion_weights(&part.matrices, &load.companions)?);
             }
             let weights = weights.with(&part.matrices);
             behind += device.weight_bytes(&weights)?;
@@ -211,15 +211,15 @@ impl Pipeline {
     }
 
     /// Converts the location of an adapted product to a part; `None` if the part lacks it.
-    pub fn beside(&self, part: usize, beside: AdapterTarget) -> Option<AdapterTarget> {
+    pub fn adapter_target(&self, part: usize, target: AdapterTarget) -> Option<AdapterTarget> {
         let part = &self.parts[part];
-        match beside {
+        match target {
             AdapterTarget::Project(weight) => {
                 let place = part.matrices.iter().position(|own| *own == weight)?;
                 Some(AdapterTarget::Project(Weight(place as u32)))
             }
             AdapterTarget::Logits => {
-                part.program.ops.iter().any(|op| matches!(op, Op::Logits { .. })).then_some(beside)
+                part.program.ops.iter().any(|op| matches!(op, Op::Logits { .. })).then_some(target)
             }
         }
     }

@@ -139,9 +139,9 @@ impl Plan {
         let cache_token = session.token_bytes()?;
         let executor = network.new_executor(&network.program, network.limits)?;
         let predictor = network.predictor().ok();
-        let beside = predictor.map(|of| network.executor_on(&of.backend, &of.program, of.limits)).transpose()?;
+        let draft = predictor.map(|of| network.executor_on(&of.backend, &of.program, of.limits)).transpose()?;
         let (scratch, scratch_on) = taken();
-        drop((executor, beside, session));
+        drop((executor, draft, session));
         // A load renders conversations after loading the weights.
         let [rendering, found] = model.chat_template().map_or([0, 0], |template| [template.reserve() as u64, FOUND]);
         let model_bytes = rest.host + packed + found;

@@ -39,7 +39,7 @@ use super::passed::Passed;
 use super::value::{Strings, Value};
 use crate::error::{Error, Result, try_vec};
 use folder::{MAX_CONFIG, read, read_text};
-use quantized::{Beside, Quantization};
+use quantized::{ConfigFiles, Quantization};
 use weights::Weights;
 
 const MAX_TOKENIZER: u64 = 64 << 20;
@@ -67,8 +67,8 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     let config = Json::parse_python(&config_path, &config)?;
     let mut translated = config::translate(&config_path, &config)?;
     let older = quantized::older_text(files, folder)?;
-    let beside = Beside::new(files, folder, &older)?;
-    let quantization = Quantization::find(&config_path, &config, &beside)?;
+    let config_files = ConfigFiles::new(files, folder, &older)?;
+    let quantization = Quantization::find(&config_path, &config, &config_files)?;
     let Weights { files: mut set, mut entries, instead } = weights::find(files, folder, alone)?;
     if let Some(quantization) = quantization {
         // MLX transposes convolution kernels. It then also stores whole norm weights, not minus 1.

@@ -402,10 +402,10 @@ fn other_types(named: &Json) -> std::result::Result<Json, String> {
     if types & (INTEGER | FRACTION) == INTEGER {
         return Err("type \"integer\"".to_owned());
     }
-    Ok(types_beside(types))
+    Ok(types_except(types))
 }
 
-fn types_beside(types: u8) -> Json {
+fn types_except(types: u8) -> Json {
     let rest: Vec<&str> =
         TYPES.iter().filter(|(name, bits)| types & bits == 0 && *name != "integer").map(|(name, _)| *name).collect();
     if rest.is_empty() { json!(false) } else { json!({"type": rest}) }
@@ -423,7 +423,7 @@ fn other_values(values: &[Json]) -> std::result::Result<Vec<Json>, String> {
         return Err("a number of more than 53 bits".to_owned());
     }
     let numeric = if numbers.is_empty() { 0 } else { INTEGER | FRACTION };
-    let mut out = vec![types_beside(types | numeric)];
+    let mut out = vec![types_except(types | numeric)];
     if let [Json::Bool(one)] = values.iter().filter(|value| value.is_boolean()).collect::<Vec<_>>()[..] {
         out.push(json!({"enum": [!one]}));
     }
@@ -639,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_beside_some() {
+    fn texts_except_some() {
         let texts = ["", "a", "ab", "b]^", "é\n"];
         let all: Vec<Vec<char>> = texts.iter().map(|text| text.chars().collect()).collect();
         let all: Vec<&[char]> = all.iter().map(|text| &text[..]).collect();

@@ -95,13 +95,13 @@ pub(super) fn quantize_i16_lanes<S: Simd>(s: S, x: &[f32], quants: &mut [i16]) -
 }
 
 /// Quantizes as `quantize_i16` to half `side` of each pair, in native byte order; the other half is unchanged.
-pub fn quantize_i16_beside(isa: Isa, x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32 {
+pub fn quantize_i16_interleaved(isa: Isa, x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32 {
     assert!(x.len() <= pairs.len() && side < 2);
-    dispatch!(isa, quantize_i16_beside_lanes(x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32)
+    dispatch!(isa, quantize_i16_interleaved_lanes(x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32)
 }
 
 #[inline(always)]
-fn quantize_i16_beside_lanes<S: Simd>(s: S, x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32 {
+fn quantize_i16_interleaved_lanes<S: Simd>(s: S, x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32 {
     let (scale, inverse) = scale_for(s, x, I16_PEAK);
     for (x, pairs) in x.chunks(LANES).zip(pairs.chunks_mut(LANES)) {
         let mut words = [0; LANES];

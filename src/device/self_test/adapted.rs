@@ -61,14 +61,14 @@ fn case(device: &dyn GpuDevice, Factored { types, cols, rank, is_head }: Factore
     }
     let norm = Norm { kind: NormKind::Rms, weight: Some(Vector(0)), bias: None, eps: 1e-5, group: cols };
     b.push(Op::Norm { norm, x, out: h });
-    let mut beside = vec![AdapterTarget::Logits];
+    let mut targets = vec![AdapterTarget::Logits];
     if is_head {
         b.push(Op::Logits { x: h, head: Weight(0), bias: None, scale: 0.5, softcap: 1.0 });
     } else {
         let outs: [TensorId; 3] = std::array::from_fn(|_| b.tensor(ROWS));
         let projections = outs.iter().zip(0..).map(|(&out, i)| Projection { weight: Weight(i), bias: None, out });
         b.push(Op::Project { x: h, projections: projections.collect() });
-        beside = vec![AdapterTarget::Project(Weight(0)), AdapterTarget::Project(Weight(2))];
+        targets = vec![AdapterTarget::Project(Weight(0)), AdapterTarget::Project(Weight(2))];
         results.extend(outs);
     }
     b.kv_layer(KvLayer::new(1, 32, 0));
@@ -89,7 +89,7 @@ fn case(device: &dyn GpuDevice, Factored { types, cols, rank, is_head }: Factore
         stores: 0,
         limit: if has_blocks { ROUNDED } else { CLOSE },
         factors,
-        products: beside.into_iter().map(|beside| LowRank { target: beside, a: 0, b: 1, factor: 0.5 }).collect(),
+        products: targets.into_iter().map(|target| LowRank { target, a: 0, b: 1, factor: 0.5 }).collect(),
     };
     case.program.check(&case.weights())?;
     Ok(case)

@@ -67,7 +67,7 @@ impl SharedKvHead {
         }
         let target = target.network()?;
         let program = Arc::new(predictor.program.with_kv_of(&target.program)?);
-        let backend = network.beside(target, &program)?;
+        let backend = network.copy_for(target, &program)?;
         let states = target.observe_end(predictor.width)?;
         SharedKvHead::new(head, target, program, backend, states).map(Some)
     }
@@ -158,7 +158,7 @@ impl SharedKvHead {
         let (predictor, seen) = of(network)?;
         if self.acquired.is_none() {
             self.acquired =
-                Some(executors.acquire_unqueued(|limits| network.executor_beside(target, backend, program, limits))?);
+                Some(executors.acquire_unqueued(|limits| network.executor_reading(target, backend, program, limits))?);
         }
         let Some(acquired) = &mut self.acquired else { return Err(Error::invalid("a draft needs an executor")) };
         let (step, input) = (acquired.step(), if *ahead == 0 { state } else { &mut *made });

@@ -155,8 +155,8 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
     // Prompts always keep one output and a share of the tokens.
     let (most, kept) = (limits.max_outputs.min(limits.max_tokens), usize::from(!readers.is_empty()));
     let due = readers.iter().map(|&i| jobs[i].due_of_prompt()).max().unwrap_or(0);
-    let beside = (kept * network.mixed_prefill_tokens.min(limits.max_tokens / 4)).max(due);
-    let tokens = limits.max_tokens.saturating_sub(beside);
+    let prefill = (kept * network.mixed_prefill_tokens.min(limits.max_tokens / 4)).max(due);
+    let tokens = limits.max_tokens.saturating_sub(prefill);
     let mut outputs = tokens.min(most - kept);
     let spare = most - outputs;
     order(&mut makers, jobs, outputs / 4, |_| 0);
@@ -179,8 +179,8 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
         pass.members.push(member);
     }
     outputs += spare;
-    let beside = if pass.tokens() > 0 { network.mixed_prefill_tokens } else { network.job_piece() };
-    let room = limits.max_tokens.min(pass.tokens() + beside);
+    let prefill = if pass.tokens() > 0 { network.mixed_prefill_tokens } else { network.job_piece() };
+    let room = limits.max_tokens.min(pass.tokens() + prefill);
     let n_aged = order(&mut readers, jobs, 1, Job::prompt_left);
     for (n, &i) in readers.iter().enumerate() {
         let mut left = room.saturating_sub(pass.tokens());

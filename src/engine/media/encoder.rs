@@ -131,7 +131,11 @@ impl Encoder {
         let options = LoadOptions { device: CPU_DEVICE, plan, ..LoadOptions::default() };
         let load = Load {
             host_bytes: if plan { u64::MAX } else { runtime.memory_left() },
-            beside: [&projector].into_iter().chain(convolutions.iter().map(|stage| &stage.program)).cloned().collect(),
+            companions: [&projector]
+                .into_iter()
+                .chain(convolutions.iter().map(|stage| &stage.program))
+                .cloned()
+                .collect(),
             ..Load::new(&options, limits, state_spec(&encoder, 1, &CacheParams::default(), limits))
         };
         let weights = network.weights();
@@ -270,8 +274,8 @@ fn check_tokens(model: &Model, facts: &Facts) -> Result<()> {
             let mut tokens = Vec::new();
             tokenizer.encode(name, false, true, &mut tokens)?;
             if tokens.len() != 1 {
-                let beside = if facts.sound.is_some() { "sounds" } else { "pictures" };
-                let what = format!("{name:?}, which stands beside {beside}, is no token of the model's vocabulary");
+                let kind = if facts.sound.is_some() { "sounds" } else { "pictures" };
+                let what = format!("{name:?}, which stands beside {kind}, is no token of the model's vocabulary");
                 return Err(Error::Mismatch(what));
             }
         }

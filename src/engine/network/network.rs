@@ -32,7 +32,7 @@ const JOB_STEP_TOKENS: usize = 256;
 /// Maximum number of prompt tokens in a step of a call on the CPU while other calls wait.
 const SHARED_STEP_TOKENS: usize = 128;
 /// Default maximum number of prompt tokens in a step that also decodes, because decode latency grows with them.
-const PROMPT_TOKENS_BESIDE: usize = 64;
+const MIXED_PREFILL_TOKENS: usize = 64;
 /// Bytes of scratch memory of a step on the CPU, at most; wide models get smaller steps.
 const STEP_BYTES: usize = 24 << 20;
 /// Minimum step size of models with bidirectional attention within an image: 256 image rows, plus decode tokens.
@@ -41,7 +41,7 @@ const MUTUAL_STEP_TOKENS: usize = 320;
 const MAX_STEP_OUTPUTS: usize = 64;
 
 /// Returns the load options with the device of the network. KV caches on a GPU are visible only within the context of
-/// their model, so a draft head that reads another model's KV cache is loaded on the CPU, and `Network::beside` copies
+/// their model, so a draft head that reads another model's KV cache is loaded on the CPU, and `Network::copy_for` copies
 /// it to the target's device.
 fn on_device<'a>(options: &LoadOptions<'a>, predictor: Option<&model::Predictor>) -> Result<LoadOptions<'a>> {
     match predictor.map(|predictor| &predictor.of) {
@@ -133,7 +133,7 @@ impl Network {
         let reads_source = program.reads_source();
         // Another program, whose matrices are loaded with the matrices of the main one.
         let predictor = network.predictor.as_ref().map(|predictor| &predictor.program);
-        let beside = predictor.or(reads_source.then_some(&network.states));
+        let companion = predictor.or(reads_source.then_some(&network.states));
         let full = StepLimits { max_tokens: MAX_STEP_TOKENS, max_outputs: MAX_STEP_OUTPUTS };
         let options = on_device(&params.options, network.predictor.as_ref())?;
         let cache = cache::state_spec(&program, context_length, &CacheParams::default(), full);
@@ -141,7 +141,7 @@ impl Network {
             isa: params.isa,
             host_bytes: if options.plan { u64::MAX } else { runtime.memory_left() },
             files,
-            beside: beside.map(|program| Arc::new(program.clone())).into_iter().collect(),
+            companions: companion.map(|program| Arc::new(program.clone())).into_iter().collect(),
             ..Load::new(&options, full, cache)
         };
         network.states.check(&network.weights())?;
@@ -182,7 +182,7 @@ impl Network {
             executors,
             limits,
             mixed_prefill_tokens: match options.mixed_prefill_tokens as usize {
-                0 => PROMPT_TOKENS_BESIDE,
+                0 => MIXED_PREFILL_TOKENS,
                 n => n.min(limits.max_tokens),
             },
             has_rope_positions,
@@ -283,12 +283,12 @@ impl Network {
 
     /// Copies this network, a draft head on the CPU, to the device of `target`, whose KV cache `program` reads. All
     /// jobs share one copy on a GPU. The copy is freed with either network.
-    pub fn beside(self: &Arc<Network>, target: &Arc<Network>, program: &Program) -> Result<Backend> {
+    pub fn copy_for(self: &Arc<Network>, target: &Arc<Network>, program: &Program) -> Result<Backend> {
         let mut copies = target.copies.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, copy)) = copies.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(self))) {
             return Ok(copy.clone());
         }
-        let copy = self.backend.beside(&target.backend, program)?;
+        let copy = self.backend.copy_for(&target.backend, program)?;
         copies.push((Arc::downgrade(self), copy.clone()));
         let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         targets.retain(|target| target.strong_count() > 0);
@@ -306,15 +306,15 @@ impl Network {
         self.counted(backend.executor_bytes(program, limits), limits, || backend.new_executor(program, limits))
     }
 
-    /// Creates an executor of a program that reads the KV cache of `target`, on a backend from `beside`.
-    pub fn executor_beside(
+    /// Creates an executor of a program that reads the KV cache of `target`, on a backend from `copy_for`.
+    pub fn executor_reading(
         &self,
         target: &Network,
         backend: &Backend,
         program: &Arc<Program>,
         limits: StepLimits,
     ) -> Result<Counted> {
-        let new = || backend.new_executor_beside(&target.backend, program, limits);
+        let new = || backend.new_executor_reading(&target.backend, program, limits);
         self.counted(backend.executor_bytes(program, limits), limits, new)
     }
 

@@ -65,8 +65,12 @@ pub(super) struct Quantization<'a> {
 }
 
 impl<'a> Quantization<'a> {
-    /// Returns the format declared by the configuration, or by one of the files of `beside`.
-    pub fn find(path: &Path, config: &'a Json<'a>, beside: &'a Beside<'a>) -> Result<Option<Quantization<'a>>> {
+    /// Returns the format declared by the configuration, or by one of the files of `config_files`.
+    pub fn find(
+        path: &Path,
+        config: &'a Json<'a>,
+        config_files: &'a ConfigFiles<'a>,
+    ) -> Result<Option<Quantization<'a>>> {
         let text_config = config.get("text_config").unwrap_or(&Json::Null);
         let of = |key: &str| config.get(key).or_else(|| text_config.get(key));
         let is_mlx = |json: &&Json| json.get("group_size").is_some() && json.get("bits").is_some();
@@ -79,11 +83,13 @@ impl<'a> Quantization<'a> {
             (.., Some(config)) => Some((config, "compressed-tensors")),
             _ => of("quantization").map(|config| (config, "")),
         };
-        let (config, method) = match (told, beside) {
+        let (config, method) = match (told, config_files) {
             (Some(told), _) => told,
-            (None, Beside { modelopt: true, .. }) => (&Json::Null, "modelopt"),
-            (None, Beside { older: Json::Null, .. }) => return Ok(None),
-            (None, Beside { older, .. }) => (older, older.get("quant_method").and_then(Json::as_str).unwrap_or("gptq")),
+            (None, ConfigFiles { modelopt: true, .. }) => (&Json::Null, "modelopt"),
+            (None, ConfigFiles { older: Json::Null, .. }) => return Ok(None),
+            (None, ConfigFiles { older, .. }) => {
+                (older, older.get("quant_method").and_then(Json::as_str).unwrap_or("gptq"))
+            }
         };
         let found =
             FORMATS.iter().find_map(|(format, _)| Some((format, *format.methods.iter().find(|m| **m == method)?)));
@@ -113,7 +119,7 @@ impl<'a> Quantization<'a> {
 }
 
 /// Facts from files next to the configuration.
-pub(super) struct Beside<'a> {
+pub(super) struct ConfigFiles<'a> {
     /// True if ModelOpt has written a file.
     modelopt: bool,
     /// The file of older AutoGPTQ and AutoAWQ versions.
@@ -126,9 +132,9 @@ pub(super) fn older_text(files: Files, folder: &Path) -> Result<Vec<u8>> {
     Ok(text.unwrap_or_else(|| b"null".to_vec()))
 }
 
-impl<'a> Beside<'a> {
-    pub fn new(files: Files, folder: &Path, older: &'a [u8]) -> Result<Beside<'a>> {
+impl<'a> ConfigFiles<'a> {
+    pub fn new(files: Files, folder: &Path, older: &'a [u8]) -> Result<ConfigFiles<'a>> {
         let older = Json::parse_python(&folder.join("quantize_config.json"), older)?;
-        Ok(Beside { modelopt: files.exists(&folder.join("hf_quant_config.json")), older })
+        Ok(ConfigFiles { modelopt: files.exists(&folder.join("hf_quant_config.json")), older })
     }
 }

@@ -35,13 +35,13 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     let (full, windowed) = (Members::new(t.path, full, &nothing), Members::new(t.path, windowed, &nothing));
     // These may be in the object or next to it.
     let number = |set: &Members, name: &str| {
-        let beside = t.number(&[name])?;
-        set.number(&[name]).map(|in_set| in_set.or(beside))
+        let outer = t.number(&[name])?;
+        set.number(&[name]).map(|in_set| in_set.or(outer))
     };
     let base = number(&full, "rope_theta")?.or(t.number(&["rotary_emb_base"])?);
-    let beside = t.number(t.family.rotary_part)?;
+    let outer = t.number(t.family.rotary_part)?;
     let [partial, local] = [&full, &windowed].map(|set| set.number(&["partial_rotary_factor"]));
-    let (partial, local) = (partial?.or(beside), local?);
+    let (partial, local) = (partial?.or(outer), local?);
     let trained = number(&full, "original_max_position_embeddings")?;
     if let Some(dims) = t.int(&["rotary_dim"])? {
         t.set("rope.dimension_count", Some(dims));
@@ -58,8 +58,8 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     t.set("rope.freq_base", base);
     sections(t, &full)?;
     if t.family.windowed_base {
-        let beside = t.number(&["rope_local_base_freq"])?;
-        t.set("rope.freq_base_swa", windowed.number(&["rope_theta"])?.or(beside));
+        let outer = t.number(&["rope_local_base_freq"])?;
+        t.set("rope.freq_base_swa", windowed.number(&["rope_theta"])?.or(outer));
     } else if windowed.number(&["rope_theta"])?.is_some_and(|theta| Some(theta) != base) {
         return Err(t.config.unsupported("another rope_theta in layers with a window"));
     }

@@ -15,13 +15,13 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.hyper.ffn = b.hyper.hidden;
     let x = b.embed(1.0)?;
     b.layers(|b, _| {
-        let beside = b.rms_norm(x, "ffn_norm_exps")?;
+        let normed = b.rms_norm(x, "ffn_norm_exps")?;
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.rotary_attention(h, attention, rope)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
         let dense = b.gated_ffn(h, Silu)?;
-        let sparse = b.experts(beside, moe)?;
+        let sparse = b.experts(normed, moe)?;
         b.add(x, dense);
         b.add(x, sparse);
         Ok(())

@@ -82,7 +82,7 @@ pub(super) struct Queries {
 
 impl Queries {
     /// Sinusoidal vectors of each patch's column and row, which are added to keys, then the queries.
-    fn beside(&self, rope_positions: &[[u32; 3]]) -> Result<Vec<f32>> {
+    fn position_vectors(&self, rope_positions: &[[u32; 3]]) -> Result<Vec<f32>> {
         let mut out = try_vec("places of patches", (rope_positions.len() + self.n).saturating_mul(self.width))?;
         if !self.has_waves {
             out.resize(rope_positions.len() * self.width, 0.0);
@@ -283,9 +283,9 @@ impl Facts {
 
     /// Returns the maximum number of patches of a tile with this layout.
     pub fn n_patches(&self, layout: &Layout) -> usize {
-        let beside = usize::from(self.has_class()) + self.queries.as_ref().map_or(0, |queries| queries.n);
+        let extra = usize::from(self.has_class()) + self.queries.as_ref().map_or(0, |queries| queries.n);
         let of_tiles = sizes(layout).into_iter().flatten().map(|size| squares(size, self.patch));
-        of_tiles.max().unwrap_or(0) + beside
+        of_tiles.max().unwrap_or(0) + extra
     }
 
     /// Returns the encoder's inputs for a tile; an image is given twice as `frames`.
@@ -374,7 +374,7 @@ impl TileInputs {
     /// Appends the queries after the patches; attention sees only the patches.
     fn with_queries(mut self, queries: &Queries) -> Result<TileInputs> {
         let (n, all) = (self.n, self.n + queries.n);
-        self.queries = queries.beside(&self.rope_positions)?;
+        self.queries = queries.position_vectors(&self.rope_positions)?;
         for values in [&mut self.patches, &mut self.places] {
             let len = values.len() / n.max(1) * all;
             values.try_reserve_exact(len - values.len()).map_err(|_| out_of_memory(len))?;

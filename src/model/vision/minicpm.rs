@@ -63,12 +63,12 @@ fn ask(e: &mut EncoderBuilder, x: TensorId, queries: &str) -> Result<TensorId> {
     if !width.is_multiple_of(HEAD) {
         return Err(e.b.keys.metadata.error(format!("rows have {width} numbers; they must fill heads of {HEAD}")));
     }
-    let beside = e.ask(queries)?;
+    let positions = e.ask(queries)?;
     let x = if e.b.has("resampler.kv.weight") { e.b.project(x, "resampler.kv", width)? } else { x };
     let values = e.norm_at(NormKind::Layer, x, "resampler.ln_kv", 1e-6)?;
     let keys = e.b.copy(values, width);
-    e.b.program.push(Op::Add { x: keys, delta: beside, scale: 1.0 });
-    let asked = e.norm_at(NormKind::Layer, beside, "resampler.ln_q", 1e-6)?;
+    e.b.program.push(Op::Add { x: keys, delta: positions, scale: 1.0 });
+    let asked = e.norm_at(NormKind::Layer, positions, "resampler.ln_q", 1e-6)?;
     let all = "resampler.attn.qkv";
     let mut qkv = [asked, keys, values];
     for (i, (x, part)) in qkv.iter_mut().zip(["q", "k", "v"]).enumerate() {

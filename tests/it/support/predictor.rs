@@ -93,7 +93,7 @@ fn run(
 /// Returns the weights of a network on the CPU.
 pub fn backend(network: &Network, program: &Arc<Program>, beside: Vec<Arc<Program>>) -> Backend {
     let options = LoadOptions { device: CPU_DEVICE, ..Default::default() };
-    let load = Load { beside, ..Load::new(&options, LIMITS, spec(program)) };
+    let load = Load { companions: beside, ..Load::new(&options, LIMITS, spec(program)) };
     let pool = Arc::new(Pool::new(2).unwrap());
     Backend::load(program, &network.weights(), &pool, &load, &mut |_, _| Ok(())).unwrap()
 }

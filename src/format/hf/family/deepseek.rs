@@ -386,15 +386,15 @@ fn minimax_3(t: &mut Translator) -> Result<()> {
     let width = t.size("dense_intermediate_size")?;
     t.replace("feed_forward_length", Some(width));
     let part = t.part("sparse_attention_config");
-    for (key, name, beside) in [
+    for (key, name, outer) in [
         ("head_count", "sparse_num_index_heads", "index_n_heads"),
         ("key_length", "sparse_index_dim", "index_head_dim"),
         ("block_size", "sparse_block_size", "index_block_size"),
         ("top_k", "sparse_topk_blocks", "index_topk_blocks"),
         ("local_blocks", "sparse_local_block", "index_local_blocks"),
     ] {
-        let beside = t.config.int(&[beside])?;
-        t.set(&format!("attention.indexer.{key}"), part.int(&[name])?.or(beside));
+        let outer = t.config.int(&[outer])?;
+        t.set(&format!("attention.indexer.{key}"), part.int(&[name])?.or(outer));
     }
     let sparse = match part.list(&["sparse_attention_freq"])? {
         Some(list) => Some(list.iter().map(|layer| usize::from(layer.as_u64() == Some(1))).collect()),
@@ -523,8 +523,8 @@ fn dots_note(t: &mut Translator) -> Result<()> {
     // A saved object omits what is common to all layers.
     let own = |name: &str, default: u64| -> Result<u64> {
         let common = if is_saved { t.int(&[name])? } else { None };
-        let beside = t.config.int(&[&format!("swa_{name}")])?;
-        Ok(set.int(&[name])?.or(beside).or(common).unwrap_or(default))
+        let outer = t.config.int(&[&format!("swa_{name}")])?;
+        Ok(set.int(&[name])?.or(outer).or(common).unwrap_or(default))
     };
     let (rank, still, values) = (own("kv_lora_rank", 1024)?, own("qk_nope_head_dim", 192)?, own("v_head_dim", 128)?);
     let (width, heads) = (own("head_dim", 256)?, own("num_attention_heads", 64)?);
@@ -554,9 +554,9 @@ fn dots_note(t: &mut Translator) -> Result<()> {
 fn dots_note_rope(t: &mut Translator) -> Result<()> {
     let nothing = Json::Null;
     let sets = t.config.find(&["rope_parameters"]).map_or(&nothing, |(_, sets)| sets);
-    let beside = [t.number(&["rope_theta"])?, t.number(&["swa_rope_theta"])?];
-    for ((key, kind), beside) in
-        [("rope.freq_base", "indexed_attention"), ("rope.freq_base_swa", "sliding_attention")].into_iter().zip(beside)
+    let outer = [t.number(&["rope_theta"])?, t.number(&["swa_rope_theta"])?];
+    for ((key, kind), outer) in
+        [("rope.freq_base", "indexed_attention"), ("rope.freq_base_swa", "sliding_attention")].into_iter().zip(outer)
     {
         let set = Members::new(t.path, sets.get(kind).unwrap_or(&nothing), &nothing);
         if rope::kind(&set)? != "default" {
@@ -564,7 +564,7 @@ fn dots_note_rope(t: &mut Translator) -> Result<()> {
         }
         // The widths determine the rotated part.
         set.skip(&["partial_rotary_factor"]);
-        t.set(key, set.number(&["rope_theta"])?.or(beside));
+        t.set(key, set.number(&["rope_theta"])?.or(outer));
         known::check_rope(&set, &t.passed)?;
     }
     Ok(())

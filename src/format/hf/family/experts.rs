@@ -297,8 +297,8 @@ fn step(t: &mut Translator) -> Result<()> {
     let windowed = step_windows(t)?;
     let other = t.part("attention_other_setting");
     let common = t.size("num_attention_heads")?;
-    let beside = t.config.int(&["num_sliding_attention_heads"])?;
-    let heads = other.int(&["num_attention_heads"])?.or(beside).unwrap_or(common);
+    let outer = t.config.int(&["num_sliding_attention_heads"])?;
+    let heads = other.int(&["num_attention_heads"])?.or(outer).unwrap_or(common);
     let same = [(other.int(&["num_attention_groups"])?, kv_heads), (other.int(&["head_dim"])?, t.int(&["head_dim"])?)];
     if same.iter().any(|(own, common)| own.is_some() && own != common) {
         return Err(t.config.unsupported("an \"attention_other_setting\" of other heads than their number"));
@@ -346,8 +346,8 @@ fn step_rope(t: &mut Translator) -> Result<()> {
     // The numbers of a kind of layers: from its object, or from its first layer if there is one value per layer.
     let read = |set: &Members, is_local: bool| -> Result<[f64; 2]> {
         let first = windowed.iter().position(|windowed| *windowed == is_local);
-        let number = |name: &str, beside: &str, default: f64| -> Result<f64> {
-            let told = t.config.find(&[beside]).and_then(|(_, value)| match value.as_array() {
+        let number = |name: &str, outer: &str, default: f64| -> Result<f64> {
+            let told = t.config.find(&[outer]).and_then(|(_, value)| match value.as_array() {
                 Some(list) => list.get(first?)?.as_f64(),
                 None => value.as_f64(),
             });

@@ -161,9 +161,9 @@ pub fn still(t: &mut Translator) -> Result<()> {
 /// Sets the layers with delta rules, and their sizes. `bound`: of decays, unless the configuration declares none.
 pub fn delta_rules(t: &mut Translator, bound: Option<f64>) -> Result<()> {
     let part = t.part("linear_attn_config");
-    let either = |name: &str, beside: &str| -> Result<Option<u64>> {
-        let beside = t.config.int(&[beside])?;
-        Ok(part.int(&[name])?.or(beside))
+    let either = |name: &str, outer: &str| -> Result<Option<u64>> {
+        let outer = t.config.int(&[outer])?;
+        Ok(part.int(&[name])?.or(outer))
     };
     let (heads, dim) = (either("num_heads", "linear_num_heads")?, either("head_dim", "linear_head_dim")?);
     let taps = either("short_conv_kernel_size", "linear_conv_kernel_dim")?;
@@ -172,9 +172,9 @@ pub fn delta_rules(t: &mut Translator, bound: Option<f64>) -> Result<()> {
             .config
             .unsupported("a \"num_heads\" of \"linear_attn_config\" other than \"num_attention_heads\""));
     }
-    let beside = t.config.number(&["linear_lower_bound"])?;
+    let outer = t.config.number(&["linear_lower_bound"])?;
     let is_bound = part.bool(&["safe_gate"])? != Some(false);
-    let bound = part.number(&["gate_lower_bound"])?.or(beside).or(bound.filter(|_| is_bound));
+    let bound = part.number(&["gate_lower_bound"])?.or(outer).or(bound.filter(|_| is_bound));
     let n = usize::try_from(t.n_layers()?).unwrap_or(0);
     // Layers are numbered from 1.
     let [full, delta] = [part.list(&["full_attn_layers"])?, part.list(&["kda_layers"])?];

@@ -167,12 +167,12 @@ fn recurrent_layers(t: &mut Translator, layers: impl ExactSizeIterator<Item = bo
 
 /// Qwen 3 Next and Qwen 3.5.
 fn delta_nets(t: &mut Translator) -> Result<()> {
-    delta_nets_beside(t, &["full_attention", "linear_attention"])
+    delta_nets_among(t, &["full_attention", "linear_attention"])
 }
 
 /// Qwen 3.8: attention to pools of positions, and an n-gram embedding in one layer.
 fn qwen_4(t: &mut Translator) -> Result<()> {
-    delta_nets_beside(t, &["full_attention", "linear_attention", "indexed_attention"])?;
+    delta_nets_among(t, &["full_attention", "linear_attention", "indexed_attention"])?;
     t.facts.n_predicting = 0;
     t.expect("norm_topk_prob", true)?;
     if t.config.text(&["output_gate_type"])? != Some("sigmoid") {
@@ -214,7 +214,7 @@ fn qwen_4(t: &mut Translator) -> Result<()> {
 }
 
 /// Gated delta nets, and attention in each fourth layer. `kinds`: of layers; the second one is a delta net.
-fn delta_nets_beside(t: &mut Translator, kinds: &[&str]) -> Result<()> {
+fn delta_nets_among(t: &mut Translator, kinds: &[&str]) -> Result<()> {
     // Folders of Qwen 3 Next have one such layer without declaring it.
     t.facts.n_predicting = t.int(&["mtp_num_hidden_layers"])?.unwrap_or(1);
     let interval = t.size("full_attention_interval")?;

@@ -32,7 +32,7 @@ impl EncoderBuilder<'_> {
         let (rows, cols) = if is_flat { (width, numbers) } else { (width * 3 * patch, patch) };
         let mut values = self.b.tensors.values(name, rows, cols)?;
         if let Some(second) = self.b.tensors.values_if_present(SECOND_FRAME, rows, cols)? {
-            values = beside(&values, &second, numbers)?;
+            values = join_rows(&values, &second, numbers)?;
         }
         self.order_colors(&mut values)?;
         let kernel = self.b.tensors.made(name, self.frames * numbers, &values)?;
@@ -91,7 +91,7 @@ impl EncoderBuilder<'_> {
 }
 
 /// Concatenates the rows of two matrices with `cols` columns.
-fn beside(first: &[f32], second: &[f32], cols: usize) -> Result<Vec<f32>> {
+fn join_rows(first: &[f32], second: &[f32], cols: usize) -> Result<Vec<f32>> {
     let mut out = try_vec("a matrix", first.len() + second.len())?;
     for rows in first.chunks_exact(cols).zip(second.chunks_exact(cols)) {
         out.extend_from_slice(rows.0);
