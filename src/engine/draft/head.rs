@@ -176,7 +176,7 @@ impl DraftHead {
             self.sequence.truncate(0);
             self.ahead.clear();
             self.waiting.clear();
-            self.rest();
+            self.release();
             self.from = first;
         }
         let (before, width, row) = (self.waiting.len(), self.width, row + first - positions.start);
@@ -200,7 +200,7 @@ impl DraftHead {
             if self.advance(held, budget)?.is_none() {
                 return Ok(false);
             }
-            self.rest();
+            self.release();
         }
         Ok(true)
     }
@@ -222,7 +222,7 @@ impl DraftHead {
     }
 
     /// Returns the executor to the pool until there is more to do, and drops the open step.
-    pub fn rest(&mut self) {
+    pub fn release(&mut self) {
         self.acquired = None;
         self.tokens.clear();
     }
@@ -230,7 +230,7 @@ impl DraftHead {
     /// Runs a step of the next rows. Returns its time, or `None` if `budget` pauses.
     fn advance(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Duration>> {
         let result = self.run(history, budget);
-        result.inspect_err(|_| self.rest())
+        result.inspect_err(|_| self.release())
     }
 
     /// Returns the head's description of its target in another file.

@@ -74,7 +74,7 @@ impl DraftModel {
     }
 
     /// Returns the executor to the pool until the next draft.
-    pub fn rest(&mut self) {
+    pub fn release(&mut self) {
         self.pass = None;
     }
 

@@ -252,7 +252,7 @@ mod tests {
     /// Returns the speedup by drafts of a simulated text: `chance` is the acceptance probability by place and kind,
     /// each draft token makes a pass slower by `row`, and times have 10% noise.
     fn speed(
-        worth: &mut DraftPolicy,
+        policy: &mut DraftPolicy,
         tokens: usize,
         row: f64,
         making: f64,
@@ -268,22 +268,22 @@ mod tests {
         while made < tokens {
             let mut kinds: Vec<u8> = (0..8).map(|i| (made / 16 % 3 + i / 3) as u8).collect();
             if making > 0.0 {
-                let is_asked = worth.allows_making();
-                let n = (0..8).take_while(|n| is_asked && worth.allows_one_more(*n, 0.9f64.powi(*n as i32))).count();
+                let is_asked = policy.allows_making();
+                let n = (0..8).take_while(|n| is_asked && policy.allows_one_more(*n, 0.9f64.powi(*n as i32))).count();
                 kinds.truncate(n);
-                worth.made(making * n as f64, n);
+                policy.made(making * n as f64, n);
                 time += 1e3 * making * n as f64;
-            } else if !worth.allows() {
+            } else if !policy.allows() {
                 kinds.clear();
             }
-            let room = if worth.needs_plain() { 0 } else { kinds.len() };
-            let n = worth.length(&kinds[..room], jobs);
+            let room = if policy.needs_plain() { 0 } else { kinds.len() };
+            let n = policy.length(&kinds[..room], jobs);
             let right = (0..n).take_while(|i| uniform() < chance(made + i, kinds[*i])).count();
             let noise = if uniform() < 0.03 { 5.0 } else { 0.95 + uniform() / 10.0 };
             let pass = (1.0 + row * n as f64) * noise;
             let taken =
                 PassStats { time: Duration::from_secs_f64(pass * 1e-3), rows: jobs + n, drafted: n, is_mixed: false };
-            worth.passed(taken, &kinds[..n], right, (right + 1).min(n), jobs);
+            policy.passed(taken, &kinds[..n], right, (right + 1).min(n), jobs);
             time += pass / noise;
             made += right + 1;
             n_passes += 1.0;
@@ -299,16 +299,16 @@ mod tests {
             for tokens in [60, 200, 2000] {
                 for jobs in [1, 4] {
                     for chance in [0.0, 0.05, 0.2, 0.5, 0.8, 0.99] {
-                        let mut worth = DraftPolicy::new([0.2, 0.35, 0.5, 0.6, 0.75, 0.85, 0.9, 0.9], false);
-                        let found = speed(&mut worth, tokens, row, 0.0, jobs, |_, _| chance);
+                        let mut policy = DraftPolicy::new([0.2, 0.35, 0.5, 0.6, 0.75, 0.85, 0.9, 0.9], false);
+                        let found = speed(&mut policy, tokens, row, 0.0, jobs, |_, _| chance);
                         assert!(found > 0.97, "{found} with {row} a row, {tokens} tokens, {jobs} jobs, {chance} right");
                         if chance > 0.9 && row < 0.2 && tokens > 100 && jobs == 1 {
                             assert!(found > 1.5, "{found} with {row} a row, {tokens} tokens");
                         }
                     }
                     // A text that changes: drafts are accepted at first, then never.
-                    let mut worth = DraftPolicy::new([0.5; KINDS], false);
-                    let found = speed(&mut worth, tokens, row, 0.0, jobs, |at, _| if at < 30 { 0.9 } else { 0.0 });
+                    let mut policy = DraftPolicy::new([0.5; KINDS], false);
+                    let found = speed(&mut policy, tokens, row, 0.0, jobs, |at, _| if at < 30 { 0.9 } else { 0.0 });
                     assert!(found > 0.97, "{found} with {row} a row, {tokens} tokens, {jobs} jobs");
                 }
             }
@@ -321,8 +321,8 @@ mod tests {
             [(0.0, 0.3e-3, 0.97), (0.3, 0.3e-3, 0.97), (0.9, 0.05e-3, 1.5), (0.9, 1e-3, 0.97)]
         {
             for tokens in [100, 1000] {
-                let mut worth = DraftPolicy::new([0.6; KINDS], false);
-                let found = speed(&mut worth, tokens, 0.1, making, 1, |_, _| chance);
+                let mut policy = DraftPolicy::new([0.6; KINDS], false);
+                let found = speed(&mut policy, tokens, 0.1, making, 1, |_, _| chance);
                 assert!(found > least, "{found} where {chance} are right, {tokens} tokens");
             }
         }

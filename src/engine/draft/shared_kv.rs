@@ -116,7 +116,7 @@ impl SharedKvHead {
     pub fn take(&mut self, executor: &mut Executor, output: Option<usize>, end: usize) -> Result<()> {
         self.known = 0;
         self.ahead = 0;
-        self.rest();
+        self.release();
         if let Some(output) = output {
             executor.read_rows(self.states, output, &mut self.state)?;
             self.known = end;
@@ -135,7 +135,7 @@ impl SharedKvHead {
         let mut time = Duration::ZERO;
         loop {
             let token = history.get(self.known + self.ahead).ok_or_else(|| Error::invalid("a draft needs a token"))?;
-            let Some(taken) = self.advance(sequence, *token, budget).inspect_err(|_| self.rest())? else {
+            let Some(taken) = self.advance(sequence, *token, budget).inspect_err(|_| self.release())? else {
                 return Ok(None);
             };
             time += taken;
@@ -147,7 +147,7 @@ impl SharedKvHead {
     }
 
     /// Returns the executor to the pool, and drops the open step.
-    pub fn rest(&mut self) {
+    pub fn release(&mut self) {
         self.acquired = None;
         self.is_open = false;
     }

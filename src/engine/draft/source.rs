@@ -78,11 +78,11 @@ impl Source {
     }
 
     /// Ends a draft.
-    fn rest(&mut self) {
+    fn release(&mut self) {
         match self {
-            Source::Model(model) => model.rest(),
-            Source::Head(head) => head.rest(),
-            Source::SharedKv(head) => head.rest(),
+            Source::Model(model) => model.release(),
+            Source::Head(head) => head.release(),
+            Source::SharedKv(head) => head.release(),
             Source::Nothing | Source::Lookup => {}
         }
     }
@@ -90,7 +90,7 @@ impl Source {
 
 pub struct Draft {
     source: Source,
-    worth: DraftPolicy,
+    policy: DraftPolicy,
     most: usize,
     always: bool,
     /// Number of tokens that the job had generated when the draft began.
@@ -144,7 +144,7 @@ impl Draft {
         let is_recurrent = !session.network().program.recurrent.is_empty();
         Ok(Some(Draft {
             source,
-            worth: DraftPolicy::new(guesses, is_recurrent),
+            policy: DraftPolicy::new(guesses, is_recurrent),
             most: room.min(limits.max_tokens.min(limits.max_outputs) - 1),
             always: params.always,
             at: 0,
@@ -204,12 +204,12 @@ impl Draft {
         self.kinds.clear();
         self.time = Duration::ZERO;
         let most = most.min(self.most);
-        self.is_open = most > 0 && (self.always || self.worth.allows());
+        self.is_open = most > 0 && (self.always || self.policy.allows());
         self.asks_source = match self.source {
             Source::Nothing => false,
             Source::Lookup => true,
             Source::SharedKv(ref head) if !head.knows(session.len()) => false,
-            _ => self.is_open && (self.always || self.worth.allows_making()),
+            _ => self.is_open && (self.always || self.policy.allows_making()),
         };
         if let Some(chooser) = chooser.filter(|_| self.is_open) {
             let mut forced = try_vec("the tokens of drafts", MOST)?;
@@ -248,8 +248,8 @@ impl Draft {
             }
             source => {
                 while self.kinds.len() < most {
-                    let right = self.kinds.iter().map(|kind| self.worth.likelihood(*kind)).product();
-                    if !self.always && !self.worth.allows_one_more(self.kinds.len(), right) {
+                    let right = self.kinds.iter().map(|kind| self.policy.likelihood(*kind)).product();
+                    if !self.always && !self.policy.allows_one_more(self.kinds.len(), right) {
                         break;
                     }
                     let Some(choice) = source.next(session, &self.history, budget)? else { return Ok(false) };
@@ -258,8 +258,8 @@ impl Draft {
                     self.kinds.push(kind);
                     self.time += choice.time;
                 }
-                source.rest();
-                self.worth.made(self.time.as_secs_f64(), self.kinds.iter().filter(|kind| **kind != FORCED).count());
+                source.release();
+                self.policy.made(self.time.as_secs_f64(), self.kinds.iter().filter(|kind| **kind != FORCED).count());
             }
         }
         Ok(true)
@@ -267,7 +267,7 @@ impl Draft {
 
     /// Passes the hidden states of committed tokens to the draft head: the first token is `row` of the pass, the last
     /// one is output number `output`, if any.
-    pub fn follow(
+    pub fn record(
         &mut self,
         executor: &mut Executor,
         row: usize,
@@ -300,7 +300,7 @@ impl Draft {
 
     /// True if the next pass must be without drafts, to measure its time.
     pub fn needs_plain_pass(&self) -> bool {
-        !self.always && self.worth.needs_plain()
+        !self.always && self.policy.needs_plain()
     }
 
     /// Returns the draft tokens of the next pass of `jobs` jobs: at most `room`, and as many as pay. A time budget
@@ -311,7 +311,7 @@ impl Draft {
             _ => MOST,
         };
         let n = self.kinds.len().min(room).min(in_time);
-        self.chosen = if self.always { n } else { self.worth.length(&self.kinds[..n], jobs) };
+        self.chosen = if self.always { n } else { self.policy.length(&self.kinds[..n], jobs) };
         &self.tokens()[..self.chosen]
     }
 
@@ -321,7 +321,7 @@ impl Draft {
         self.choice = choice.as_secs_f64();
         self.drafted += self.chosen;
         self.accepted += right;
-        self.worth.passed(pass, &self.kinds[..self.chosen], right, compared, jobs);
+        self.policy.passed(pass, &self.kinds[..self.chosen], right, compared, jobs);
         self.chosen = 0;
     }
 }

@@ -448,7 +448,7 @@ impl Job {
         let last = (end - 1 - taken.before).checked_sub(member.len() - member.outputs);
         let (first_row, last_output) = (row + first - taken.before, last.map(|last| output + last));
         let followed = match &mut self.request.draft {
-            Some(draft) => draft.follow(&mut pass.step().executor, first_row, last_output, first..end),
+            Some(draft) => draft.record(&mut pass.step().executor, first_row, last_output, first..end),
             None => Ok(()),
         };
         result.and(followed)
