@@ -26,14 +26,14 @@ impl Advice {
         let mut number = |name: &str, least: f32, most: f32| -> Result<Option<f32>> {
             let key = format!("general.sampling.{name}");
             let Some(value) = metadata.get(&key) else { return Ok(None) };
-            let told = match value {
+            let advised = match value {
                 Value::Int(_) | Value::Float(_) => metadata.f32(&key)?.filter(|x| (least..=most).contains(x)),
                 _ => None,
             };
-            if told.is_none() {
+            if advised.is_none() {
                 note(format!("{key} is {}, which is no advice from {least} to {most}", value.render()));
             }
-            Ok(told)
+            Ok(advised)
         };
         let whole = |x: f32| (x.fract() == 0.0).then_some(x as u32);
         let advice = Advice {

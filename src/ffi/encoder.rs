@@ -16,7 +16,7 @@ use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::media::{RZ_MEDIA_VIDEO, kind_of, rz_media, rz_media_info};
-use super::media_work::{MediaSteps, told};
+use super::media_work::{MediaSteps, progress_function};
 use super::model::{rz_model, rz_progress_callback};
 use super::source::{Files, byte_sources, files, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
@@ -174,7 +174,7 @@ fn with_params<T>(
         return Err(Error::unsupported(format!("an encoder on device {}; 1 is the CPU", params.device)));
     }
     let cancel = call.optional(params.cancel)?;
-    let mut progress = told(params.progress, params.progress_user);
+    let mut progress = progress_function(params.progress, params.progress_user);
     let loaded = load(EncoderParams {
         quantize: target_type(params.quantize, "rz_encoder_params.quantize")?,
         senses: senses(params.flags),

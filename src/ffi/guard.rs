@@ -221,8 +221,8 @@ mod tests {
         assert_eq!(count(broken, true, &mut err), RZ_ERR_PANIC);
         assert!(err.text().contains("the counter broke") && err.text().contains("guard.rs:"), "{}", err.text());
         assert_eq!(count(broken, false, &mut err), RZ_ERR_POISONED);
-        let told = err.text();
-        assert!(told.starts_with("counter ") && told.contains("the counter broke"), "{told}");
+        let message = err.text();
+        assert!(message.starts_with("counter ") && message.contains("the counter broke"), "{message}");
         assert_eq!(count(other, false, &mut err), RZ_OK);
         assert_eq!((err.code, err.text()), (RZ_OK, String::new()));
         free(broken);

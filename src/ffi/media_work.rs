@@ -20,14 +20,17 @@ pub(super) struct MediaSteps {
 impl MediaSteps {
     /// Works for about `time`; returns the medium when it is done.
     pub(super) fn advance(&mut self, time: Option<Duration>) -> Result<Option<Arc<Media>>> {
-        let mut progress = told(self.progress, self.user.get());
+        let mut progress = progress_function(self.progress, self.user.get());
         let progress = progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool);
         self.work.advance(time, self.cancel.as_deref(), progress)
     }
 }
 
 /// Progress callback of the caller.
-pub(super) fn told(progress: rz_progress_callback, user: *mut c_void) -> Option<impl FnMut(u64, u64) -> bool> {
+pub(super) fn progress_function(
+    progress: rz_progress_callback,
+    user: *mut c_void,
+) -> Option<impl FnMut(u64, u64) -> bool> {
     // SAFETY: the header asks for a function that may be called so during the call.
     progress.map(|progress| move |done: u64, total: u64| unsafe { progress(done, total, user) == 0 })
 }

@@ -363,7 +363,7 @@ pub unsafe extern "C" fn rz_model_sampling_get(
         ];
         out.set(rz_model_sampling {
             struct_size: 0,
-            advised: bits.iter().filter(|(is_told, _)| *is_told).map(|(_, bit)| bit).sum(),
+            advised: bits.iter().filter(|(is_advised, _)| *is_advised).map(|(_, bit)| bit).sum(),
             temperature: advice.temperature.unwrap_or(1.0),
             top_k: advice.top_k.unwrap_or(0),
             top_p: advice.top_p.unwrap_or(0.0),

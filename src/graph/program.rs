@@ -368,11 +368,12 @@ impl Program {
             let last = other.kv_layers.iter().rposition(|of| (of.window > 0) == (layer.window > 0));
             let found = last.map(|last| other.kv_layers[last]);
             if found != Some(*layer) {
-                let told = |KvLayer { n_kv_heads, head_dim, window, .. }| {
+                let describe = |KvLayer { n_kv_heads, head_dim, window, .. }| {
                     format!("{n_kv_heads} heads of {head_dim} values and a window of {window}")
                 };
-                let found = found.map_or("none".to_owned(), told);
-                let what = format!("keys and values of {} are read, the last of such layers has {found}", told(*layer));
+                let found = found.map_or("none".to_owned(), describe);
+                let what =
+                    format!("keys and values of {} are read, the last of such layers has {found}", describe(*layer));
                 return Err(Error::Mismatch(what));
             }
             places.extend(last.map(|last| KvLayerId(last as u32)));

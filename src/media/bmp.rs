@@ -115,19 +115,19 @@ impl Header {
         let masks = has_masks.then(|| Masks::read(file, has_alpha, bits)).transpose()?.flatten();
         // The masks are within the header, or follow a header of 40 bytes, which has no space for them.
         let behind_header = if has_masks && header == 40 { if has_alpha { 16 } else { 12 } } else { 0 };
-        let (first, told) = (FILE_HEADER + header + behind_header, read(10, 4)?);
+        let (first, declared) = (FILE_HEADER + header + behind_header, read(10, 4)?);
         let n = if bits > 8 {
             0
         } else {
             let n = if is_old { 0 } else { read(FILE_HEADER + 32, 4)? };
             let n = if (1..1 << bits).contains(&n) { n } else { 1 << bits };
             // The pixels follow the palette, which bounds its size, unless the writer forgot to count the palette.
-            if told > first { n.min((told - first) / color) } else { n }
+            if declared > first { n.min((declared - first) / color) } else { n }
         };
         if file.len() < first + n * color {
             return Err(damaged("it ends within its palette"));
         }
-        let pixels = if told > first { told } else { first + n * color };
+        let pixels = if declared > first { declared } else { first + n * color };
         Ok(Header { width, height, is_upright, bits, compression, masks, palette: [first, n, color], pixels })
     }
 

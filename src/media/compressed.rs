@@ -70,7 +70,7 @@ mod decoder {
         decoder: Box<dyn AudioDecoder>,
         track: u32,
         /// Number of samples per channel that the file declares, unless it is only an estimate.
-        told: Option<u64>,
+        declared: Option<u64>,
         pub channels: usize,
         pub rate: u32,
         /// Maximum number of samples at `SAMPLE_RATE`.
@@ -104,7 +104,7 @@ mod decoder {
             let (id, frames) = (track.id, track.num_frames);
             let audio = track.codec_params.as_ref().and_then(|params| params.audio()).cloned();
             let audio = audio.ok_or_else(|| damaged(name, "it has no sound"))?;
-            let told = frames.filter(|_| audio.codec == CODEC_ID_FLAC);
+            let declared = frames.filter(|_| audio.codec == CODEC_ID_FLAC);
             if audio.codec == CODEC_ID_VORBIS {
                 vorbis::check(audio.extra_data.as_deref().unwrap_or_default())?;
             }
@@ -124,7 +124,7 @@ mod decoder {
             };
             let channels = audio.channels.as_ref().map_or(0, |channels| channels.count());
             let rate = audio.sample_rate.unwrap_or(0);
-            let known = usize::try_from(told.unwrap_or(1).max(1)).unwrap_or(usize::MAX);
+            let known = usize::try_from(declared.unwrap_or(1).max(1)).unwrap_or(usize::MAX);
             length(known.saturating_mul(channels), channels, rate, most)?;
             let samples = try_vec("samples", known.saturating_mul(channels))?;
             Ok(Some(Compressed {
@@ -132,7 +132,7 @@ mod decoder {
                 format: opened,
                 decoder,
                 track: id,
-                told,
+                declared: declared,
                 channels,
                 rate,
                 most,
@@ -206,9 +206,9 @@ mod decoder {
 
         fn check_end(&self) -> Result<()> {
             let frames = self.samples.len() / self.channels.max(1);
-            match self.told {
-                Some(told) if told > frames as u64 => {
-                    Err(damaged(self.name, format!("it ends after {frames} of its {told} samples")))
+            match self.declared {
+                Some(declared) if declared > frames as u64 => {
+                    Err(damaged(self.name, format!("it ends after {frames} of its {declared} samples")))
                 }
                 _ => Ok(()),
             }

@@ -97,8 +97,8 @@ pub fn open(file: &[u8]) -> Result<Wav<'_>> {
     let channels = field(file, &format, 2, 2, is_big)?;
     let rate = u32::try_from(field(file, &format, 4, 4, is_big)?).unwrap_or(u32::MAX);
     let kind = kind(file, &format, channels, is_big)?;
-    let told = data.len();
-    let data = file.get(data).ok_or_else(|| damaged(&format!("it ends within its {told} bytes of samples")))?;
+    let declared = data.len();
+    let data = file.get(data).ok_or_else(|| damaged(&format!("it ends within its {declared} bytes of samples")))?;
     let frames = match kind {
         Kind::Blocks(adpcm, bytes) => {
             let (whole, rest) = (data.len() / bytes, data.len() % bytes);
@@ -121,9 +121,9 @@ fn field(file: &[u8], format: &Range<usize>, at: usize, bytes: usize, is_big: bo
 /// Returns the sample format.
 fn kind(file: &[u8], format: &Range<usize>, channels: usize, is_big: bool) -> Result<Kind> {
     let field = |at, bytes| field(file, format, at, bytes, is_big);
-    let (told, block, bits) = (field(0, 2)?, field(12, 2)?, field(14, 2)?);
-    let told = if told == EXTENSIBLE { field(24, 2)? } else { told };
-    let kind = match (told, bits) {
+    let (declared, block, bits) = (field(0, 2)?, field(12, 2)?, field(14, 2)?);
+    let declared = if declared == EXTENSIBLE { field(24, 2)? } else { declared };
+    let kind = match (declared, bits) {
         // Integers of other widths are in the upper bits of whole bytes.
         (PCM, 1..=32) => Kind::Whole(bits.div_ceil(8)),
         (FLOAT, 32 | 64) => Kind::Float(bits / 8),
@@ -141,7 +141,7 @@ fn kind(file: &[u8], format: &Range<usize>, channels: usize, is_big: bool) -> Re
             Kind::Blocks(Adpcm::Microsoft, block)
         }
         _ => {
-            let what = format!("cannot decode a WAV file of the kind {told:#x} with {bits} bits");
+            let what = format!("cannot decode a WAV file of the kind {declared:#x} with {bits} bits");
             return Err(Error::unsupported(what));
         }
     };
@@ -212,13 +212,13 @@ impl Wav<'_> {
 /// Returns the byte range of the samples: the chunk's `range`, unless its length is unknown or given in `long`, a
 /// 64-bit length with the lower half first.
 fn samples_of(file: &[u8], range: Range<usize>, long: Option<[usize; 2]>, is_big: bool) -> Range<usize> {
-    let (from, told) = (range.start, range.len());
+    let (from, declared) = (range.start, range.len());
     let rest = from..file.len().max(from);
     match long {
-        Some([low, 0]) if told == 0xffff_ffff => from..from.saturating_add(low),
-        _ if told >= UNKNOWN && range.end > file.len() => rest,
+        Some([low, 0]) if declared == 0xffff_ffff => from..from.saturating_add(low),
+        _ if declared >= UNKNOWN && range.end > file.len() => rest,
         // The writer never filled in the length, unless further chunks follow.
-        _ if told == 0 && !is_chunks(file, &rest, is_big) => rest,
+        _ if declared == 0 && !is_chunks(file, &rest, is_big) => rest,
         _ => range,
     }
 }

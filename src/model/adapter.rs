@@ -139,9 +139,9 @@ impl Adaptable {
             Factors { matrices: try_vec("factors", most + file.pairs.len())?, products: try_vec("factors", most)? };
         for pair in &file.pairs {
             let (parts, (rows, cols)) = self.parts(pair, file)?;
-            let told = (pair.b.shape.rows(), pair.a.shape.cols());
-            if told != (rows as u64, cols as u64) {
-                let what = format!("the adapter's {} has shape [{}, {}]", pair.name, told.0, told.1);
+            let declared = (pair.b.shape.rows(), pair.a.shape.cols());
+            if declared != (rows as u64, cols as u64) {
+                let what = format!("the adapter's {} has shape [{}, {}]", pair.name, declared.0, declared.1);
                 return Err(Error::Mismatch(format!("{what}; it must be [{rows}, {cols}]: {path}")));
             }
             let rank = pair.a.shape.rows();

@@ -7,9 +7,9 @@ use crate::graph::op::{Norm, NormKind, Op, TensorId};
 impl Builder<'_> {
     /// Returns a soft-cap; 0 means none in a folder, absent in a GGUF file.
     pub fn softcap(&self, key: &str, default: f32) -> Result<f32> {
-        let told = self.keys.float(key)?;
+        let declared = self.keys.float(key)?;
         let off = self.is_folder() && self.keys.is_present(key);
-        Ok(told.unwrap_or(if off { 0.0 } else { default }))
+        Ok(declared.unwrap_or(if off { 0.0 } else { default }))
     }
 
     /// `x *= 1 + slope * ln(floor((position + offset) / length) + 1)`, unless the slope is 0.

@@ -114,17 +114,17 @@ impl<'a> Keys<'a> {
     /// Returns a number within the bounds of its key.
     pub fn float(&self, key: &str) -> Result<Option<f32>> {
         let Some(_) = self.get(key) else { return Ok(None) };
-        let told = self.metadata.f32(&self.name(key))?;
-        self.check_bounds(key, told.as_slice())?;
-        Ok(told)
+        let declared = self.metadata.f32(&self.name(key))?;
+        self.check_bounds(key, declared.as_slice())?;
+        Ok(declared)
     }
 
     /// Like `float`, for a list.
     pub fn floats(&self, key: &str) -> Result<Option<Cow<'a, [f32]>>> {
         let Some(_) = self.get(key) else { return Ok(None) };
-        let told = self.metadata.f32s(&self.name(key))?;
-        self.check_bounds(key, told.as_deref().unwrap_or_default())?;
-        Ok(told)
+        let declared = self.metadata.f32s(&self.name(key))?;
+        self.check_bounds(key, declared.as_deref().unwrap_or_default())?;
+        Ok(declared)
     }
 
     fn check_bounds(&self, key: &str, numbers: &[f32]) -> Result<()> {

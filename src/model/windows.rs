@@ -33,8 +33,8 @@ impl Builder<'_> {
     /// Like `windows`, with full attention in the first layer of each period.
     pub fn windows_behind_full(&self, window: usize, period: usize) -> Result<Vec<usize>> {
         let mut windows = self.windows(window, period)?;
-        let told = self.keys.metadata.get(&self.keys.name("attention.sliding_window_pattern"));
-        if !matches!(told, Some(Value::Bools(_) | Value::Ints(_))) {
+        let declared = self.keys.metadata.get(&self.keys.name("attention.sliding_window_pattern"));
+        if !matches!(declared, Some(Value::Bools(_) | Value::Ints(_))) {
             windows.rotate_right(1);
             windows[..1].fill(0);
         }
@@ -42,7 +42,7 @@ impl Builder<'_> {
     }
 
     /// Returns the declared window for all or the listed layers; 0 if the file declares none.
-    pub fn windows_if_told(&self) -> Result<Vec<usize>> {
+    pub fn declared_windows(&self) -> Result<Vec<usize>> {
         self.windows_of_period(0)
     }
 

@@ -19,26 +19,26 @@ impl Case {
         };
         let floats =
             |value: &Value| -> Vec<f64> { value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect() };
-        let told = &case["params"];
-        let sequences = |name: &str| told[name].as_array().map_or(Vec::new(), |all| all.iter().map(numbers).collect());
+        let given = &case["params"];
+        let sequences = |name: &str| given[name].as_array().map_or(Vec::new(), |all| all.iter().map(numbers).collect());
         let mut params = SamplerParams {
             dry_breakers: sequences("dry_breakers"),
             banned_sequences: sequences("banned_sequences"),
-            order: numbers(&told["order"]).into_iter().map(|number| Filter::of(number).unwrap()).collect(),
+            order: numbers(&given["order"]).into_iter().map(|number| Filter::of(number).unwrap()).collect(),
             ..Default::default()
         };
         let mut known = 3;
         macro_rules! read {
             ($($(#[$doc:meta])* $name:ident: $type:ty, $default:expr, $range:expr;)+) => {
-                $(if let Some(value) = told[stringify!($name)].as_f64() {
+                $(if let Some(value) = given[stringify!($name)].as_f64() {
                     params.$name = value as $type;
                     known += 1;
                 })+
             };
         }
         super::numbers!(read);
-        let lists = ["dry_breakers", "banned_sequences", "order"].iter().filter(|name| told[**name].is_null()).count();
-        assert_eq!(known - lists, told.as_object().unwrap().len(), "{told}");
+        let lists = ["dry_breakers", "banned_sequences", "order"].iter().filter(|name| given[**name].is_null()).count();
+        assert_eq!(known - lists, given.as_object().unwrap().len(), "{given}");
         Case {
             params,
             history: numbers(&case["history"]),

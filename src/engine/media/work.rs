@@ -136,7 +136,7 @@ impl MediaWork {
             };
             let done = match done {
                 Ok(false) if stop() => Err(Cancel::reason(cancels)),
-                Ok(_) if progress.as_mut().is_some_and(|told| !told(tiles as u64, total as u64)) => {
+                Ok(_) if progress.as_mut().is_some_and(|progress| !progress(tiles as u64, total as u64)) => {
                     Err(Error::Cancelled)
                 }
                 done => done,

@@ -183,7 +183,7 @@ fn pictures(place: &Place) -> Result<Part> {
     let encoder = vision.get("model_type").and_then(Json::as_str);
     let is_kind = |kind: &&Kind| {
         kind.model_types.contains(&model_type)
-            && kind.encoder.is_none_or(|name| encoder.is_none_or(|told| told == name))
+            && kind.encoder.is_none_or(|name| encoder.is_none_or(|declared| declared == name))
     };
     let Some(kind) = KINDS.iter().find(is_kind) else {
         let what = format!("{}: encoders of models of type {model_type:?}", config_path.display());

@@ -48,7 +48,7 @@ pub(super) fn check(c: &Config) -> Result<()> {
 /// Rejects a number of the image processor that differs from the encoder's.
 fn agree(c: &Config, pixels: &Members, of_pixels: &[&str], of_encoder: &[&str]) -> Result<()> {
     let Some((name, value)) = pixels.find(of_pixels) else { return Ok(()) };
-    let told = value.as_u64().or_else(|| value.get("height")?.as_u64());
+    let declared = value.as_u64().or_else(|| value.get("height")?.as_u64());
     // Some kinds have the key next to the encoder's configuration, not in it.
     let (expected, part) = match c.int(of_encoder)? {
         Some(n) => (Some(n), "vision_config."),
@@ -59,10 +59,10 @@ fn agree(c: &Config, pixels: &Members, of_pixels: &[&str], of_encoder: &[&str]) 
         "lightonocr" => c.top.int(&["spatial_merge_size"])?.unwrap_or(2),
         _ => 1,
     };
-    match [told, expected] {
-        [Some(told), Some(expected)] if told != expected && Some(told) != expected.checked_mul(merge) => {
+    match [declared, expected] {
+        [Some(declared), Some(expected)] if declared != expected && Some(declared) != expected.checked_mul(merge) => {
             let of_encoder = of_encoder.first().unwrap_or(&"");
-            Err(pixels.contradiction(&format!("{name} is {told}, but {part}{of_encoder} is {expected}")))
+            Err(pixels.contradiction(&format!("{name} is {declared}, but {part}{of_encoder} is {expected}")))
         }
         _ => Ok(()),
     }
@@ -73,11 +73,11 @@ pub(super) fn check_tensors(c: &Config, tensors: &[TensorInfo]) -> Result<()> {
     let has = |ending: &str| tensors.iter().any(|t| t.name.starts_with("v.blk.0.") && t.name.ends_with(ending));
     for name in ["use_qk_norm", "qk_normalization"] {
         let norms = "the weights of norms of queries and keys";
-        if let Some(told) = c.vision.bool(&[name])?
-            && told != has("attn_q_norm.weight")
+        if let Some(declared) = c.vision.bool(&[name])?
+            && declared != has("attn_q_norm.weight")
         {
-            let found = if told { "are missing" } else { "are there" };
-            return Err(c.vision.contradiction(&format!("{name} is {told}, but {norms} {found}")));
+            let found = if declared { "are missing" } else { "are there" };
+            return Err(c.vision.contradiction(&format!("{name} is {declared}, but {norms} {found}")));
         }
     }
     if let Some(kind) = c.vision.text(&["norm_type"])? {
@@ -92,10 +92,10 @@ pub(super) fn check_tensors(c: &Config, tensors: &[TensorInfo]) -> Result<()> {
         }
     }
     let places = tensors.iter().find(|t| t.name == "v.position_embd.weight").map(|t| t.shape.dims());
-    if let (Some(told), Some([places, _])) = (c.vision.int(&["num_position_embeddings"])?, places)
-        && told != *places
+    if let (Some(declared), Some([places, _])) = (c.vision.int(&["num_position_embeddings"])?, places)
+        && declared != *places
     {
-        let what = format!("num_position_embeddings is {told}, but the tensor of positions has {places} rows");
+        let what = format!("num_position_embeddings is {declared}, but the tensor of positions has {places} rows");
         return Err(c.vision.contradiction(&what));
     }
     Ok(())

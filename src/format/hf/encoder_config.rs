@@ -99,7 +99,9 @@ impl Config<'_> {
     /// Fails if a text of the model's configuration differs from `expected`.
     pub fn expect(&self, name: &str, expected: &str) -> Result<()> {
         match self.top.text(&[name])? {
-            Some(told) if told != expected => Err(self.top.unsupported(&format!("{name:?} with the value {told:?}"))),
+            Some(declared) if declared != expected => {
+                Err(self.top.unsupported(&format!("{name:?} with the value {declared:?}")))
+            }
             _ => Ok(()),
         }
     }

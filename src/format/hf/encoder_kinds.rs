@@ -297,7 +297,7 @@ fn gemma3(c: &mut Config) -> Result<()> {
 fn gemma4(c: &mut Config) -> Result<()> {
     let (merge, patch) = (c.require(&["pooling_kernel_size"])?, c.require(&["patch_size"])?);
     for (name, n) in [("pooling_kernel_size", merge), ("patch_size", patch)] {
-        if c.pixels.int(&[name])?.is_some_and(|told| told != n) {
+        if c.pixels.int(&[name])?.is_some_and(|declared| declared != n) {
             return Err(c.pixels.unsupported(&format!("{name:?} with another value than that of the encoder")));
         }
     }
@@ -305,8 +305,8 @@ fn gemma4(c: &mut Config) -> Result<()> {
     let base = c.rotary_base()?.unwrap_or(100.0);
     if c.kind.projector == "gemma4v" {
         let (width, heads) = (c.require(&["hidden_size"])?, c.require(&["num_attention_heads"])?);
-        let told = c.vision.int(&["head_dim"])?.unwrap_or(64).checked_mul(heads);
-        if told != Some(width) || c.vision.int(&["num_key_value_heads"])?.is_some_and(|n| n != heads) {
+        let declared = c.vision.int(&["head_dim"])?.unwrap_or(64).checked_mul(heads);
+        if declared != Some(width) || c.vision.int(&["num_key_value_heads"])?.is_some_and(|n| n != heads) {
             return Err(c.vision.unsupported("heads that are not as wide together as the layer, or share keys"));
         }
     }
@@ -322,8 +322,8 @@ fn gemma4(c: &mut Config) -> Result<()> {
 fn lfm2(c: &mut Config) -> Result<()> {
     c.expect_last_layer("default")?;
     let (merge, patch) = (c.top.int(&["downsample_factor"])?.unwrap_or(2), c.require(&["patch_size"])?);
-    if c.pixels.int(&["encoder_patch_size"])?.is_some_and(|told| told != patch)
-        || c.pixels.int(&["downsample_factor"])?.is_some_and(|told| told != merge)
+    if c.pixels.int(&["encoder_patch_size"])?.is_some_and(|declared| declared != patch)
+        || c.pixels.int(&["downsample_factor"])?.is_some_and(|declared| declared != merge)
     {
         return Err(c.pixels.unsupported("patches or blocks of another size than those of the encoder"));
     }
@@ -361,7 +361,7 @@ fn glm4v(c: &mut Config) -> Result<()> {
 fn glm5_next(c: &mut Config) -> Result<()> {
     let (patch, merge) = (c.require(&["patch_size"])?, c.require(&["spatial_merge_size"])?);
     for (name, n) in [("patch_size", patch), ("merge_size", merge)] {
-        if c.pixels.int(&[name])?.is_some_and(|told| told != n) {
+        if c.pixels.int(&[name])?.is_some_and(|declared| declared != n) {
             return Err(c.pixels.unsupported(&format!("{name:?} with another value than that of the encoder")));
         }
     }
@@ -426,8 +426,8 @@ fn kimi(c: &mut Config) -> Result<()> {
         ("mm_projector_type", "patchmerger"),
         ("projector_hidden_act", "gelu"),
     ] {
-        if let Some(told) = c.vision.text(&[name])?.filter(|told| *told != expected) {
-            return Err(c.vision.unsupported(&format!("{name:?} with the value {told:?}")));
+        if let Some(declared) = c.vision.text(&[name])?.filter(|declared| *declared != expected) {
+            return Err(c.vision.unsupported(&format!("{name:?} with the value {declared:?}")));
         }
     }
     let epsilons = [c.vision.number(&["projector_ln_eps"])?, c.top.number(&["projection_layer_norm_eps"])?];
@@ -549,14 +549,14 @@ fn internvl_chat(c: &mut Config) -> Result<()> {
     let ratio = c.top.number(&["downsample_ratio"])?.unwrap_or(0.5);
     let tiles = [c.top.int(&["min_dynamic_patch"])?.unwrap_or(1), c.top.int(&["max_dynamic_patch"])?.unwrap_or(12)];
     let side = c.require(&["image_size"])?;
-    for (name, told, expected) in [
+    for (name, declared, expected) in [
         ("select_layer", c.top.find(&["select_layer"]).map(|(_, value)| value), Json::Int(-1)),
         ("ps_version", c.top.find(&["ps_version"]).map(|(_, value)| value), Json::Str("v2".into())),
         ("dynamic_image_size", c.top.find(&["dynamic_image_size"]).map(|(_, value)| value), Json::Bool(true)),
         ("use_thumbnail", c.top.find(&["use_thumbnail"]).map(|(_, value)| value), Json::Bool(true)),
     ] {
-        if let Some(told) = told.filter(|told| **told != expected) {
-            return Err(c.top.unsupported(&format!("{name:?} with the value {told}")));
+        if let Some(declared) = declared.filter(|declared| **declared != expected) {
+            return Err(c.top.unsupported(&format!("{name:?} with the value {declared}")));
         }
     }
     c.pixels.skip(&["crop_size"]);
@@ -605,8 +605,8 @@ fn qwen(c: &mut Config) -> Result<()> {
 fn video(c: &mut Config) -> Result<()> {
     let Some(video) = &c.video else { return Ok(()) };
     let size = |name: &str, member: &str| -> Result<u64> {
-        let told = video.int(&[name])?.or_else(|| video.find(&["size"])?.1.get(member)?.as_u64());
-        told.ok_or_else(|| video.wrong("size", &format!("an object with {member}")))
+        let declared = video.int(&[name])?.or_else(|| video.find(&["size"])?.1.get(member)?.as_u64());
+        declared.ok_or_else(|| video.wrong("size", &format!("an object with {member}")))
     };
     let (least, most) = (size("min_pixels", "shortest_edge")?, size("max_pixels", "longest_edge")?);
     let of_pictures = |name: &str| video.unsupported(&format!("{name:?} with another value than that of pictures"));

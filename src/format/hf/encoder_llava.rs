@@ -59,7 +59,7 @@ pub(super) fn llava(c: &mut Config) -> Result<()> {
 
 /// LLaVA 1.6, whose grids are given by height and width.
 pub(super) fn llava_next(c: &mut Config) -> Result<()> {
-    let told = c.top.list(&["image_grid_pinpoints"])?.or(c.pixels.list(&["image_grid_pinpoints"])?);
+    let declared = c.top.list(&["image_grid_pinpoints"])?.or(c.pixels.list(&["image_grid_pinpoints"])?);
     c.pixels.skip(&["image_grid_pinpoints"]);
     let pair = |pair: &Json| match pair {
         Json::Array(sides) => match &sides[..] {
@@ -68,7 +68,7 @@ pub(super) fn llava_next(c: &mut Config) -> Result<()> {
         },
         _ => [None; 2],
     };
-    let sides: Option<Vec<i64>> = told.unwrap_or_default().iter().flat_map(pair).collect();
+    let sides: Option<Vec<i64>> = declared.unwrap_or_default().iter().flat_map(pair).collect();
     let sides = sides.ok_or_else(|| c.top.wrong("image_grid_pinpoints", "pairs of sides"))?;
     llava(c)?;
     c.set("image_grid_pinpoints", sides);

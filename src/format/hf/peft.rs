@@ -95,9 +95,9 @@ impl FactorNames<'_> {
             None => return no_place("a factor of a module without a known meaning"),
         };
         let rank = if is_a { tensor.shape.rows() } else { tensor.shape.cols() };
-        let (told, factor) = config.scale(module)?;
-        if rank != told {
-            let what = format!("the factor {:?} has rank {rank}, adapter_config.json says {told}", tensor.name);
+        let (declared, factor) = config.scale(module)?;
+        if rank != declared {
+            let what = format!("the factor {:?} has rank {rank}, adapter_config.json says {declared}", tensor.name);
             return Err(Error::format(path, what));
         }
         // Rows of B correspond to those of the weights; each part of a split tensor has all of A.

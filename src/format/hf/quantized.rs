@@ -74,7 +74,7 @@ impl<'a> Quantization<'a> {
         let text_config = config.get("text_config").unwrap_or(&Json::Null);
         let of = |key: &str| config.get(key).or_else(|| text_config.get(key));
         let is_mlx = |json: &&Json| json.get("group_size").is_some() && json.get("bits").is_some();
-        let told = match (of("quantization").filter(is_mlx), of("quantization_config"), of("compression_config")) {
+        let declared = match (of("quantization").filter(is_mlx), of("quantization_config"), of("compression_config")) {
             (Some(mlx), ..) => Some((mlx, "mlx")),
             (_, Some(config), _) => {
                 let method = config.get("quant_method").and_then(Json::as_str);
@@ -83,8 +83,8 @@ impl<'a> Quantization<'a> {
             (.., Some(config)) => Some((config, "compressed-tensors")),
             _ => of("quantization").map(|config| (config, "")),
         };
-        let (config, method) = match (told, config_files) {
-            (Some(told), _) => told,
+        let (config, method) = match (declared, config_files) {
+            (Some(declared), _) => declared,
             (None, ConfigFiles { modelopt: true, .. }) => (&Json::Null, "modelopt"),
             (None, ConfigFiles { older: Json::Null, .. }) => return Ok(None),
             (None, ConfigFiles { older, .. }) => {

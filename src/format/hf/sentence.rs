@@ -102,8 +102,8 @@ fn read_dense(
         found.push(entry.tensor(&weights, ours)?);
     }
     let has = |ending: &str| found.iter().any(|tensor: &TensorInfo| tensor.name.ends_with(ending));
-    let is_told = config.get("bias").and_then(Json::as_bool).is_none_or(|told| told == has(".bias"));
-    if !has(".weight") || !is_told {
+    let is_declared = config.get("bias").and_then(Json::as_bool).is_none_or(|declared| declared == has(".bias"));
+    if !has(".weight") || !is_declared {
         return Err(Error::format(&weights, "the tensors are not those that the configuration of the module tells"));
     }
     append(set, vec![file], folder)?;

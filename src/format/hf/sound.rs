@@ -180,23 +180,23 @@ pub(super) fn open(place: &Place) -> Result<Part> {
     let is_chunked = *projector == "qwen3a";
     // Half the frames of a chunk, or of a window. Qwen3-Omni has other defaults.
     let (window, is_omni) = (if is_chunked { 50 } else { 100 }, is_chunked && model_type != "qwen3_asr");
-    let told = audio.int(&["n_window"])?.or(is_omni.then_some(100));
-    if told.is_some_and(|n| n != window) || is_omni && audio.int(&["n_window_infer"])? != Some(800) {
+    let declared = audio.int(&["n_window"])?.or(is_omni.then_some(100));
+    if declared.is_some_and(|n| n != window) || is_omni && audio.int(&["n_window_infer"])? != Some(800) {
         return Err(audio.unsupported("\"n_window\" or \"n_window_infer\" with another value than the published one"));
     }
     let number = |names: &[&str], [whole, chunked]: [u64; 2]| {
         let default = if is_chunked && !is_omni { chunked } else { whole };
-        let told = audio.int(names)?.unwrap_or(default);
+        let declared = audio.int(names)?.unwrap_or(default);
         let name = names.first().unwrap_or(&"");
-        if (1..=1 << 20).contains(&told) { Ok(told) } else { Err(audio.wrong(name, "a number from 1 to 2^20")) }
+        if (1..=1 << 20).contains(&declared) { Ok(declared) } else { Err(audio.wrong(name, "a number from 1 to 2^20")) }
     };
     for (key, names, default) in NUMBERS {
         keys.push((format!("clip.audio.{key}"), number(names, default)?.into()));
     }
     // These must equal the others.
     for (key, name) in [("attention.head_count_kv", "num_key_value_heads"), ("attention.head_dim", "head_dim")] {
-        if let Some(told) = audio.int(&[name])? {
-            keys.push((format!("clip.audio.{key}"), told.into()));
+        if let Some(declared) = audio.int(&[name])? {
+            keys.push((format!("clip.audio.{key}"), declared.into()));
         }
     }
     let [of_width, of_inner, .., of_bins] = NUMBERS;
@@ -213,7 +213,9 @@ pub(super) fn open(place: &Place) -> Result<Part> {
         ultravox(&top, &mut keys)?;
     }
     let expect = |members: &Members, name: &str, wanted: &str| match members.text(&[name])? {
-        Some(told) if told != wanted => Err(members.unsupported(&format!("{name:?} with the value {told:?}"))),
+        Some(declared) if declared != wanted => {
+            Err(members.unsupported(&format!("{name:?} with the value {declared:?}")))
+        }
         _ => Ok(()),
     };
     expect(&audio, "activation_function", "gelu")?;
@@ -224,10 +226,10 @@ pub(super) fn open(place: &Place) -> Result<Part> {
     if is_chunked && frames.int(&["min_length"])?.is_some_and(|n| n != 8000) {
         return Err(frames.unsupported("\"min_length\" with another value (short sounds of another length)"));
     }
-    let told = frames.int(&["n_samples"])?.filter(|_| ["qwen2a", "voxtral"].contains(projector));
+    let declared = frames.int(&["n_samples"])?.filter(|_| ["qwen2a", "voxtral"].contains(projector));
     let bins = bins?;
     let feature_size = frames.int(&["feature_size"])?.or((*projector == "ultravox").then_some(bins));
-    if told.is_some_and(|n| n != samples) || feature_size != Some(bins) {
+    if declared.is_some_and(|n| n != samples) || feature_size != Some(bins) {
         return Err(frames.unsupported("\"n_samples\" or \"feature_size\" with another value than the encoder has"));
     }
     if has_both {

@@ -189,7 +189,9 @@ impl<'a> Translator<'a> {
     /// Fails for a boolean other than `value`.
     pub fn expect(&self, name: &str, value: bool) -> Result<()> {
         match self.config.bool(&[name])? {
-            Some(told) if told != value => Err(self.config.unsupported(&format!("{name:?} with the value {told}"))),
+            Some(declared) if declared != value => {
+                Err(self.config.unsupported(&format!("{name:?} with the value {declared}")))
+            }
             _ => Ok(()),
         }
     }

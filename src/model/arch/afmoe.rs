@@ -14,7 +14,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let local = RopeConfig { base, ..config.clone() };
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let windows = b.windows_of_period(4)?;
-    let moe = b.told_moe(RouterScore::Sigmoid)?;
+    let moe = b.declared_moe(RouterScore::Sigmoid)?;
     b.leave_out(&["attn_output.bias"]);
     let x = b.embed((b.hyper.hidden as f32).sqrt())?;
     b.layers(|b, i| {

@@ -26,7 +26,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     config.sections = sections;
     let rope = b.rope(&config)?;
     let latent = b.latent(pairs, Some(rope))?;
-    let moe = b.told_moe(RouterScore::Sigmoid)?;
+    let moe = b.declared_moe(RouterScore::Sigmoid)?;
     let [of_experts, of_all] = limits(b)?;
     let x = b.embed(1.0)?;
     b.layers(|b, i| {

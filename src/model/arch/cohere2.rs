@@ -18,11 +18,11 @@ pub fn build(b: &mut Builder) -> Result<()> {
         Some(window) if is_mixture => b.windows_behind_full(window, 4)?,
         Some(window) if !is_first => b.windows(window, 4)?,
         Some(_) => return Err(b.keys.unsupported("attention.sliding_window")),
-        None => b.windows_if_told()?,
+        None => b.declared_windows()?,
     };
     let n_dense = if is_mixture { b.keys.size("leading_dense_block_count")?.unwrap_or(0) } else { 0 };
     let all_have_rope = !is_mixture && windows.iter().all(|window| *window == 0);
-    let moe = if is_mixture { b.told_moe(RouterScore::Sigmoid)? } else { None };
+    let moe = if is_mixture { b.declared_moe(RouterScore::Sigmoid)? } else { None };
     let is_rms = is_mixture && b.keys.float("attention.layer_norm_rms_epsilon")?.is_some();
     let kind = if is_rms { NormKind::Rms } else { NormKind::Layer };
     let logit_scale = b.keys.float("logit_scale")?.unwrap_or(1.0);

@@ -13,7 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope_config(if is_qwen || is_ocr { RopePairs::Halves } else { RopePairs::Adjacent })?;
     let rope = b.rope(&rope)?;
     let scale = if is_qwen { 1.0 } else { b.keys.float("expert_weights_scale")?.unwrap_or(1.0) };
-    let mut moe = if is_ling || is_ocr { b.told_moe(RouterScore::Softmax)? } else { b.moe(false)? };
+    let mut moe = if is_ling || is_ocr { b.declared_moe(RouterScore::Softmax)? } else { b.moe(false)? };
     if let Some(moe) = &mut moe {
         moe.routing.scale = scale;
     }

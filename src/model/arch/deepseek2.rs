@@ -13,7 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let latent = b.latent(RopePairs::Adjacent, None)?;
     // The files of GLM 4.7 Flash, recognized by their shape, do not declare the router.
     let is_glm = (47..=48).contains(&b.hyper.n_layers) && b.hyper.vocab == 154_880;
-    let moe = b.told_moe(if is_glm { RouterScore::Sigmoid } else { RouterScore::Softmax })?;
+    let moe = b.declared_moe(if is_glm { RouterScore::Sigmoid } else { RouterScore::Softmax })?;
     let post_norms = b.keys.flag("post_norms")?.unwrap_or(false);
     let layer = |b: &mut Builder, x| {
         let h = b.rms_norm(x, "attn_norm")?;

@@ -17,7 +17,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     if !is_glm && own.contains(&false) {
         return Err(b.keys.unsupported("attention.indexer.types"));
     }
-    let moe = b.told_moe(RouterScore::Sigmoid)?;
+    let moe = b.declared_moe(RouterScore::Sigmoid)?;
     let x = b.embed(1.0)?;
     let mut among = None;
     b.layers(|b, i| {

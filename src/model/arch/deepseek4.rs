@@ -11,7 +11,7 @@ pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, text_alone: 
 pub fn build(b: &mut Builder) -> Result<()> {
     let connections = b.mixing_connections()?;
     let attention = b.compressed()?;
-    let moe = b.told_moe(RouterScore::RootOfSoftplus)?;
+    let moe = b.declared_moe(RouterScore::RootOfSoftplus)?;
     // Biases for image rows.
     b.leave_out(&["exp_probs_b_vl.bias"]);
     let n_by_id = b.keys.size("hash_layer_count")?.unwrap_or(0);

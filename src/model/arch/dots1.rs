@@ -13,7 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
     let is_hunyuan = b.keys.architecture == "hy_v3";
-    let moe = b.told_moe(if is_hunyuan { RouterScore::Sigmoid } else { RouterScore::Softmax })?;
+    let moe = b.declared_moe(if is_hunyuan { RouterScore::Sigmoid } else { RouterScore::Softmax })?;
     let layer = |b: &mut Builder, x| {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.attention(h, attention, |b, q, k| {

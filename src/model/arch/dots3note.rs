@@ -10,7 +10,7 @@ pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, ..Traits::de
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.heads_per_layer()?;
-    let windows = b.windows_if_told()?;
+    let windows = b.declared_windows()?;
     let latent = b.latent(RopePairs::Adjacent, None)?.with_common_epsilon(b);
     let windowed = b.windowed_latent(RopePairs::Adjacent)?.with_common_epsilon(b);
     // Adjacent pairs, as in attention (`indexer_rope_interleave` of the authors' configuration). Programs that use
@@ -21,7 +21,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     if types.is_some_and(|types| types.iter().zip(&windows).any(|(own, window)| (*own > 0) == (*window > 0))) {
         return Err(b.keys.unsupported(key));
     }
-    let moe = b.told_moe(RouterScore::Sigmoid)?;
+    let moe = b.declared_moe(RouterScore::Sigmoid)?;
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let Some(heads) = heads[i] else { return Err(b.keys.unsupported("attention.head_count_kv")) };

@@ -12,7 +12,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = b.rope_config(RopePairs::Adjacent)?;
     let rope = b.rope(&rope)?;
-    let windows = b.windows_if_told()?;
+    let windows = b.declared_windows()?;
     let adds_norm = b.keys.flag("norm_before_residual")? == Some(true);
     b.head_of_another(|b, [state, token]| {
         let mut x = state;

@@ -17,7 +17,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope(&config)?;
     let local = if is_mellum { b.rope(&unstretched)? } else { rope };
     let windows = b.windows_of_period(4)?;
-    let moe = if is_mellum { b.moe(true)? } else { b.told_moe(RouterScore::Sigmoid)? };
+    let moe = if is_mellum { b.moe(true)? } else { b.declared_moe(RouterScore::Sigmoid)? };
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;

@@ -26,8 +26,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let local = RopeConfig { base, scaling: RopeScaling::None, ..config.clone() };
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let shared = b.keys.size("attention.shared_kv_layers")?;
-    let told = b.keys.is_present("attention.shared_kv_layers");
-    let own = if told { n_layers.saturating_sub(shared.unwrap_or(0)) } else { 20 };
+    let declared = b.keys.is_present("attention.shared_kv_layers");
+    let own = if declared { n_layers.saturating_sub(shared.unwrap_or(0)) } else { 20 };
     let thresholds = thresholds(b)?;
     let logit_softcap = b.softcap("final_logit_softcapping", 30.0)?;
     let x = b.embed((hidden as f32).sqrt())?;

@@ -46,8 +46,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let n_layers = b.hyper.n_layers;
     // Image rows attend to each other in sliding-window layers, except in E2B and E4B, recognized by their per-layer
     // inputs.
-    let told = b.keys.metadata.bool("realizar.mutual_media")?;
-    let is_mutual = told.unwrap_or(b.keys.size("embedding_length_per_layer_input")?.unwrap_or(0) == 0);
+    let declared = b.keys.metadata.bool("realizar.mutual_media")?;
+    let is_mutual = declared.unwrap_or(b.keys.size("embedding_length_per_layer_input")?.unwrap_or(0) == 0);
     b.hyper.traits.mutual_media = is_mutual;
     let kinds = Kinds::read(b)?;
     let values_are_keys = b.keys.metadata.bool("realizar.values_are_keys")?;
@@ -62,7 +62,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let (kind, attention, rope) = kinds.of(b, i)?;
         let h = b.rms_norm(x, "attn_norm")?;
         let keys = if i < own {
-            let has_values = values_are_keys.map(|told| kind == 1 || !told);
+            let has_values = values_are_keys.map(|declared| kind == 1 || !declared);
             SharedKeys::Own { has_values, last: &mut stored[kind] }
         } else {
             SharedKeys::OfLast(stored[kind])

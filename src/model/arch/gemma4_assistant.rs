@@ -12,7 +12,7 @@ pub const TRAITS: fn(&str) -> Traits = |_| Traits { drafts: true, ..Traits::defa
 pub fn build(b: &mut Builder) -> Result<()> {
     let (hidden, n_layers) = (b.hyper.hidden, b.hyper.n_layers);
     for (key, value) in [("embedding_length_per_layer_input", 0), ("attention.shared_kv_layers", n_layers)] {
-        if b.keys.size(key)?.is_some_and(|told| told != value) {
+        if b.keys.size(key)?.is_some_and(|declared| declared != value) {
             return Err(b.keys.unsupported(key));
         }
     }

@@ -14,7 +14,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let mut config = b.rope_config(RopePairs::Halves)?;
     config.sections = sections(&b.keys, false)?;
     let rope = b.rope(&config)?;
-    let moe = b.told_moe(RouterScore::Sigmoid)?;
+    let moe = b.declared_moe(RouterScore::Sigmoid)?;
     let layer = |b: &mut Builder, x| {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.attention(h, attention, |b, q, k| {

@@ -21,7 +21,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let latent = b.still_latent()?;
     let indexer = b.pooled_indexer(latent)?;
     let own = own_indexers(b, |_| true, |i| heads[i].is_some())?;
-    let moe = b.told_moe(RouterScore::Sigmoid)?;
+    let moe = b.declared_moe(RouterScore::Sigmoid)?;
     let [of_experts, of_all] = clamped_swiglus(b)?;
     let x = b.embed(1.0)?;
     let mut streams = b.copies(x, connections);

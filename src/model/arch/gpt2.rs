@@ -13,7 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let activation = if b.keys.architecture == "opt" { Relu } else { Gelu };
     let mut attention = Attention::new(heads);
     attention.scale = b.keys.float("attention.scale")?.unwrap_or(attention.scale);
-    let windows = b.windows_if_told()?;
+    let windows = b.declared_windows()?;
     let behind = b.keys.flag("post_norms")?.unwrap_or(false);
     let hidden = b.hyper.hidden;
     let narrow = b.keys.size("token_embedding_length")?.unwrap_or(hidden);

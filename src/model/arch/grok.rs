@@ -14,9 +14,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
     // Defaults of files without scales: the first generation's.
-    let told = |key: &str, default: f32| Ok::<f32, crate::error::Error>(b.keys.float(key)?.unwrap_or(default));
-    let scale = told("attention.output_scale", 0.088_388_35)?;
-    let (embedding, logit) = (told("embedding_scale", 78.383_675)?, told("logit_scale", 0.577_350_26)?);
+    let declared = |key: &str, default: f32| Ok::<f32, crate::error::Error>(b.keys.float(key)?.unwrap_or(default));
+    let scale = declared("attention.output_scale", 0.088_388_35)?;
+    let (embedding, logit) = (declared("embedding_scale", 78.383_675)?, declared("logit_scale", 0.577_350_26)?);
     let softcap = b.softcap("attn_logit_softcapping", 30.0)?;
     let logit_softcap = b.softcap("final_logit_softcapping", 0.0)?;
     // Declared for contexts beyond the trained one, where the network does not change.

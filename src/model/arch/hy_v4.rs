@@ -17,7 +17,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         None => None,
     };
     let own = if indexer.is_some() { own_indexers(b, |_| true, |_| true)? } else { vec![false; b.hyper.n_layers] };
-    let moe = b.told_moe(RouterScore::Sigmoid)?;
+    let moe = b.declared_moe(RouterScore::Sigmoid)?;
     let activations = b.clamped_swiglu("swiglu_clamp_exp", Activation::SwigluOfClamped)?;
     let x = b.embed(1.0)?;
     let mut streams = b.copies(x, connections);

@@ -16,7 +16,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let kda = Kda::read(b, bound)?;
     let latent = b.still_latent()?;
     let activation = activation(b)?;
-    let moe = b.told_moe(RouterScore::Sigmoid)?.map(|moe| Moe { activation, ..moe });
+    let moe = b.declared_moe(RouterScore::Sigmoid)?.map(|moe| Moe { activation, ..moe });
     let period = b.keys.size("attn_res.block_size")?.unwrap_or(usize::MAX);
     let narrow = b.keys.size("expert_latent_length")?;
     let mut x = b.embed(1.0)?;

@@ -13,7 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         return Err(b.keys.unsupported("attention.head_count"));
     }
     let latent = b.latent(RopePairs::Adjacent, None)?.without_rotation();
-    let mut moe = b.told_moe(RouterScore::Sigmoid)?;
+    let mut moe = b.declared_moe(RouterScore::Sigmoid)?;
     if let Some(moe) = &mut moe {
         moe.routing.renormalize = true;
     }

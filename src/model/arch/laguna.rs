@@ -21,9 +21,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let windows = match b.keys.size("attention.sliding_window")? {
         Some(window) => b.windows_behind_full(window, 4)?,
-        None => b.windows_if_told()?,
+        None => b.declared_windows()?,
     };
-    let moe = b.told_moe(RouterScore::Sigmoid)?;
+    let moe = b.declared_moe(RouterScore::Sigmoid)?;
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let Some(heads) = heads[i] else { return Err(b.keys.unsupported("attention.head_count_kv")) };

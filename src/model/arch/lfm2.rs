@@ -25,7 +25,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         false => rope,
     };
     ["attention.sliding_window_pattern", "leading_dense_block_count"].into_iter().for_each(|key| b.keys.ignore(key));
-    let mut moe = if is_moe { b.told_moe(RouterScore::Softmax)? } else { None };
+    let mut moe = if is_moe { b.declared_moe(RouterScore::Softmax)? } else { None };
     if let Some(moe) = &mut moe {
         (moe.routing.renormalize, moe.routing.scale) = (true, 1.0);
     }

@@ -11,7 +11,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     // GGUF files of this architecture have the rows of q and k in adjacent-pair order.
     let rope = b.rope_config(RopePairs::Adjacent)?;
     let rope = b.rope(&rope)?;
-    let windows = b.windows_if_told()?;
+    let windows = b.declared_windows()?;
     let encoder = b.hyper.architecture == "llama-embed";
     // Softmax over the selected experts equals renormalized softmax over all.
     let mut moe = b.moe(true)?;

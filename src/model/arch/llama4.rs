@@ -21,7 +21,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     };
     let windows = if is_chunked { b.windows(CHUNK, 4)? } else { vec![0; b.hyper.n_layers] };
     let slope = b.keys.float("attention.temperature_scale")?.unwrap_or(0.1);
-    let mut moe = b.told_moe(RouterScore::Sigmoid)?;
+    let mut moe = b.declared_moe(RouterScore::Sigmoid)?;
     if let Some(moe) = &mut moe {
         moe.routing.on_input = true;
     }

@@ -11,7 +11,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     config.base = b.keys.float("rope.freq_base_swa")?.unwrap_or(config.base);
     config.n_dims = b.windowed_rope_dims(config.n_dims)?;
     let rope = b.rope(&config)?;
-    let windows = b.windows_if_told()?;
+    let windows = b.declared_windows()?;
     let activations = b.clamped_swiglu("swiglu_clamp_exp", Activation::SwigluOfClamped)?;
     let moe = b.moe(true)?;
     let x = b.embed(1.0)?;

@@ -20,7 +20,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let windows = b.windows(b.keys.require_size("attention.sliding_window")?, 0)?;
     let value_scale = b.keys.float("attention.value_scale")?.unwrap_or(1.0);
-    let mut moe = b.told_moe(RouterScore::Sigmoid)?;
+    let mut moe = b.declared_moe(RouterScore::Sigmoid)?;
     if let Some(moe) = &mut moe {
         moe.routing.renormalize = true;
     }

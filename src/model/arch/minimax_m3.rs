@@ -26,7 +26,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope(&rope)?;
     let indexer = indexer(b, rope)?;
     let n_dense = b.keys.size("leading_dense_block_count")?.unwrap_or(0);
-    let moe = b.told_moe(RouterScore::Sigmoid)?.map(|moe| Moe { activation: Activation::ClampedSwiglu, ..moe });
+    let moe = b.declared_moe(RouterScore::Sigmoid)?.map(|moe| Moe { activation: Activation::ClampedSwiglu, ..moe });
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;

@@ -18,7 +18,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let windows = match b.keys.size("attention.sliding_window")? {
         Some(window) => b.windows_behind_full(window, 3)?,
-        None => b.windows_if_told()?,
+        None => b.declared_windows()?,
     };
     let activation = match b.keys.str("hidden_activation")? {
         None | Some("gelu") => GeluErf,

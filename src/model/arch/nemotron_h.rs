@@ -11,7 +11,7 @@ pub const TRAITS: fn(&str) -> Traits = |name| Traits { predicts: name == "nemotr
 pub fn build(b: &mut Builder) -> Result<()> {
     let (heads, shape) = (b.heads_per_layer()?, b.mamba_shape()?);
     let ffn = b.per_layer("feed_forward_length")?;
-    let moe = b.told_moe(RouterScore::Sigmoid)?.map(|moe| Moe { activation: Relu2, ..moe });
+    let moe = b.declared_moe(RouterScore::Sigmoid)?.map(|moe| Moe { activation: Relu2, ..moe });
     b.keys.ignore("rope.");
     // The tensors determine this width.
     b.keys.ignore("moe_latent_size");

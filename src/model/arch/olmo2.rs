@@ -14,7 +14,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let windows = match b.keys.size("attention.sliding_window")? {
         Some(window) => b.windows(window, 4)?,
-        None => b.windows_if_told()?,
+        None => b.declared_windows()?,
     };
     let moe = b.moe(false)?;
     let x = b.embed(1.0)?;

@@ -11,7 +11,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
     let is_minimax = b.hyper.architecture == "minimax-m2";
-    let mut moe = if is_minimax { b.told_moe(RouterScore::Sigmoid)? } else { b.moe(false)? };
+    let mut moe = if is_minimax { b.declared_moe(RouterScore::Sigmoid)? } else { b.moe(false)? };
     if let Some(moe) = &mut moe {
         moe.routing.renormalize |= is_minimax;
     }

@@ -25,7 +25,7 @@ pub fn rope(b: &mut Builder) -> Result<RopeChoice> {
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = rope(b)?;
-    let windows = b.windows_if_told()?;
+    let windows = b.declared_windows()?;
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;

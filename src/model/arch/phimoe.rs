@@ -7,7 +7,7 @@ use crate::model::builder::{Attention, Builder};
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = super::phi3::rope(b)?;
-    let windows = b.windows_if_told()?;
+    let windows = b.declared_windows()?;
     let mut moe = b.moe(false)?;
     if let Some(moe) = &mut moe {
         moe.routing.score = RouterScore::SparseMixer;

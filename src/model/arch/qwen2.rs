@@ -42,7 +42,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         _ => {}
     }
     let rope = b.rope(&config)?;
-    let windows = b.windows_if_told()?;
+    let windows = b.declared_windows()?;
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;

@@ -11,7 +11,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    let windows = b.windows_if_told()?;
+    let windows = b.declared_windows()?;
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.layer_norm(x, "attn_norm")?;

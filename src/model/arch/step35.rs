@@ -24,10 +24,10 @@ pub fn build(b: &mut Builder) -> Result<()> {
     }
     let rope = b.rope_by_first_divisors(&RopeConfig { n_dims: config.n_dims / 2, ..config })?;
     let local = b.rope_without_divisors(&local)?;
-    let windows = b.windows_if_told()?;
+    let windows = b.declared_windows()?;
     let of_experts = b.clamped_swiglu("swiglu_clamp_exp", Activation::SwigluThenClamped)?;
     let of_all = b.clamped_swiglu("swiglu_clamp_shexp", Activation::SwigluThenClamped)?;
-    let moe = b.told_moe(RouterScore::Sigmoid)?;
+    let moe = b.declared_moe(RouterScore::Sigmoid)?;
     // The tensors determine which layers have experts.
     b.keys.get("moe_every_n_layers");
     let x = b.embed(1.0)?;

@@ -15,11 +15,11 @@ impl Builder<'_> {
         let hidden = b.hyper.hidden;
         let key = "pooling_type";
         // 0 is a valid value, although some converters write it for "unset".
-        let told = match b.keys.get(key) {
+        let declared = match b.keys.get(key) {
             Some(_) => b.keys.metadata.i64(&b.keys.name(key))?,
             None => (b.keys.metadata.get(&b.keys.name(key)) == Some(&Value::Int(0))).then_some(0),
         };
-        let pooling = match told {
+        let pooling = match declared {
             None => None,
             Some(0) => Some(Pooling::None),
             Some(1) => Some(Pooling::Mean),
@@ -34,7 +34,7 @@ impl Builder<'_> {
             if let Some(layer) = read_dense(b, part, cols)? {
                 for (end, width) in [("in", cols), ("out", layer.rows)] {
                     let key = format!("{part}_feat_{end}");
-                    if b.keys.size(&key)?.is_some_and(|told| told != width) {
+                    if b.keys.size(&key)?.is_some_and(|declared| declared != width) {
                         return Err(b.keys.unsupported(&key));
                     }
                 }

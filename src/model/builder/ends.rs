@@ -21,7 +21,7 @@ impl<'a> Builder<'a> {
         // The key must match the network: some decoders are trained with bidirectional attention, some encoders
         // without.
         let causal = headless.is_causal();
-        if self.keys.flag("attention.causal")?.is_some_and(|told| told != causal) {
+        if self.keys.flag("attention.causal")?.is_some_and(|declared| declared != causal) {
             return Err(self.keys.unsupported("attention.causal"));
         }
         let embeddings = self.embedding_head(!causal)?;

@@ -39,14 +39,14 @@ impl Builder<'_> {
         }
         keys.get("expert_shared_feed_forward_length");
         // This key affects folders, and only those GGUF networks that read it.
-        let told = keys.flag("expert_weights_norm")?.filter(|_| self.is_folder());
-        let renormalize = told.unwrap_or(renormalize);
+        let declared = keys.flag("expert_weights_norm")?.filter(|_| self.is_folder());
+        let renormalize = declared.unwrap_or(renormalize);
         let routing = Routing::new(RouterScore::Softmax, n_used, renormalize);
         Ok(Some(Moe { n_experts, ffn, routing, activation: Activation::Silu }))
     }
 
     /// Like `moe`, with the routing declared by the file.
-    pub fn told_moe(&self, default: RouterScore) -> Result<Option<Moe>> {
+    pub fn declared_moe(&self, default: RouterScore) -> Result<Option<Moe>> {
         let Some(mut moe) = self.any_moe(false)? else { return Ok(None) };
         let (keys, routing) = (&self.keys, &mut moe.routing);
         routing.score = match keys.size("expert_gating_func")? {
@@ -157,12 +157,12 @@ impl Builder<'_> {
     /// The shared expert, times the sigmoid of one value if the file has its weights.
     pub fn shared_expert(&mut self, x: TensorId, activation: Activation) -> Result<TensorId> {
         let rows = self.tensors.rows(&self.name("ffn_up_shexp.weight"))?;
-        let told = self.keys.size("expert_shared_feed_forward_length")?;
+        let declared = self.keys.size("expert_shared_feed_forward_length")?;
         let halves = if self.has("ffn_gate_shexp.weight") {
             Some(("ffn_gate_shexp", 0..rows, 0..rows))
         } else {
             // One tensor for both.
-            told.filter(|width| rows == 2 * width).map(|width| ("ffn_up_shexp", 0..width, width..rows))
+            declared.filter(|width| rows == 2 * width).map(|width| ("ffn_up_shexp", 0..width, width..rows))
         };
         let inner = if let Some((part, gate, up)) = halves {
             let parts = [self.part(part, rows, gate, x)?, self.part("ffn_up_shexp", rows, up, x)?];

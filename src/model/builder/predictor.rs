@@ -223,8 +223,8 @@ impl Builder<'_> {
     /// Returns the file's clusters, if any.
     fn clusters(&mut self, normed: TensorId) -> Result<Option<Clusters>> {
         let (vocab, used) = (self.hyper.vocab, self.keys.size("masked_embd_top_k")?);
-        let is_told = self.keys.flag("masked_embd")? == Some(true);
-        if !is_told && !self.has("masked_embd_centroids.weight") {
+        let is_declared = self.keys.flag("masked_embd")? == Some(true);
+        if !is_declared && !self.has("masked_embd_centroids.weight") {
             return Ok(None);
         }
         let n = self.rows("masked_embd_centroids.weight")?;

@@ -31,7 +31,7 @@ pub fn clip(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
 
 pub fn siglip(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let filter = e.filter(Filter::Bicubic)?;
-    let (sizing, stretch) = match e.told("max_patches", MAX_PATCHES)? {
+    let (sizing, stretch) = match e.declared("max_patches", MAX_PATCHES)? {
         Some(most) => (Sizing::Filled { patch: e.patch(), most, filter }, Stretch::Antialiased),
         None => (Sizing::Square { side: e.square(1)?, filter }, Stretch::Never),
     };

@@ -144,7 +144,7 @@ impl<'a> EncoderBuilder<'a> {
         let keys = &e.b.keys;
         // Unset for images of any size. Networks of one size require it.
         if keys.get("image_size").is_some() {
-            e.told("image_size", Self::MAX_SIDE)?;
+            e.declared("image_size", Self::MAX_SIDE)?;
         }
         let numbers = e.patch.checked_mul(e.patch).and_then(|n| n.checked_mul(3)).filter(|n| *n <= MAX_WIDTH);
         let Some(_) = numbers else { return Err(keys.unsupported("patch_size")) };
@@ -178,7 +178,7 @@ impl<'a> EncoderBuilder<'a> {
         let (kind, stack) = if is_of_sound { ("clip.audio", "a.") } else { ("clip.vision", "v.") };
         let (keys, clip) = (Keys::new(metadata, kind), Keys::new(metadata, "clip"));
         let missing = |key: &str| metadata.missing(&keys.name(key));
-        let require = |key: &str, most: usize| told(&keys, key, most)?.ok_or_else(|| missing(key));
+        let require = |key: &str, most: usize| declared(&keys, key, most)?.ok_or_else(|| missing(key));
         let width = require("embedding_length", MAX_WIDTH)?;
         // Gemma 4 12B has no layers; its files declare 0 for these keys.
         let has_layers = projector != "gemma4uv";
@@ -194,7 +194,7 @@ impl<'a> EncoderBuilder<'a> {
             return Err(keys.unsupported("attention.head_count"));
         }
         for (key, n) in [("attention.head_count_kv", n_heads), ("attention.head_dim", width / n_heads)] {
-            if told(&keys, key, 4096)?.is_some_and(|told| told != n) {
+            if declared(&keys, key, 4096)?.is_some_and(|declared| declared != n) {
                 return Err(keys.unsupported(key));
             }
         }
@@ -249,18 +249,18 @@ impl<'a> EncoderBuilder<'a> {
     // ---- what the file tells
 
     /// Returns an optional number from 1 to `most`; 0 is an error, not absent.
-    pub fn told(&self, key: &str, most: usize) -> Result<Option<usize>> {
-        told(&self.b.keys, key, most)
+    pub fn declared(&self, key: &str, most: usize) -> Result<Option<usize>> {
+        declared(&self.b.keys, key, most)
     }
 
     pub fn require(&self, key: &str, most: usize) -> Result<usize> {
-        self.told(key, most)?.ok_or_else(|| self.b.keys.metadata.missing(&self.b.keys.name(key)))
+        self.declared(key, most)?.ok_or_else(|| self.b.keys.metadata.missing(&self.b.keys.name(key)))
     }
 
     /// Returns the side of the block that becomes a row, in patches.
     pub fn merge(&mut self, key: &str, default: Option<usize>) -> Result<usize> {
         let merge = match default {
-            Some(default) => self.told(key, Self::MAX_GRAIN)?.unwrap_or(default),
+            Some(default) => self.declared(key, Self::MAX_GRAIN)?.unwrap_or(default),
             None => self.require(key, Self::MAX_GRAIN)?,
         };
         let width = merge.checked_mul(merge).and_then(|n| n.checked_mul(self.width()));
@@ -289,7 +289,7 @@ impl<'a> EncoderBuilder<'a> {
     }
 
     /// Returns an optional number without an encoder's prefix; 0 means absent.
-    pub fn told_of_file(&self, key: &str) -> Result<Option<usize>> {
+    pub fn declared_by_file(&self, key: &str) -> Result<Option<usize>> {
         Ok(self.clip.size(key)?.filter(|n| *n > 0))
     }
 
@@ -553,7 +553,7 @@ impl<'a> EncoderBuilder<'a> {
     }
 }
 
-fn told(keys: &Keys, key: &str, most: usize) -> Result<Option<usize>> {
+fn declared(keys: &Keys, key: &str, most: usize) -> Result<Option<usize>> {
     keys.get(key);
     match keys.metadata.u64(&keys.name(key))? {
         None => Ok(None),
@@ -564,12 +564,12 @@ fn told(keys: &Keys, key: &str, most: usize) -> Result<Option<usize>> {
 
 fn three(keys: &Keys, key: &str, default: Option<[f32; 3]>) -> Result<[f32; 3]> {
     keys.get(key);
-    let told = match (keys.metadata.f32s(&keys.name(key))?, default) {
-        (Some(told), _) => told,
+    let declared = match (keys.metadata.f32s(&keys.name(key))?, default) {
+        (Some(declared), _) => declared,
         (None, Some(default)) => return Ok(default),
         (None, None) => return Err(keys.metadata.missing(&keys.name(key))),
     };
-    let three = <[f32; 3]>::try_from(&told[..]).ok().filter(|three| three.iter().all(|x| x.abs() <= 1e6));
+    let three = <[f32; 3]>::try_from(&declared[..]).ok().filter(|three| three.iter().all(|x| x.abs() <= 1e6));
     three.ok_or_else(|| keys.unsupported(key))
 }
 

@@ -57,7 +57,7 @@ pub fn build_unified(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
 }
 
 fn sizing(e: &EncoderBuilder, grain: usize) -> Result<Sizing> {
-    let rows = e.told("max_rows", MAX_ROWS)?.unwrap_or(ROWS);
+    let rows = e.declared("max_rows", MAX_ROWS)?.unwrap_or(ROWS);
     Ok(Sizing::Rows { grain, rows, most: MAX_ROWS, filter: e.filter(Filter::Bicubic)? })
 }
 

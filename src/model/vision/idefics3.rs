@@ -11,7 +11,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("projector.scale_factor", None)?;
     let tile = e.square(merge)?;
     // Older files do not declare this size; in all published folders it is four times the tile.
-    let longest = e.told("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(4 * tile);
+    let longest = e.declared("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(4 * tile);
     if longest > MAX_COLUMNS * tile {
         return Err(e.b.keys.unsupported("preproc_image_size"));
     }

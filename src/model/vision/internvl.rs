@@ -14,8 +14,8 @@ const MAX_TILES: usize = 1024;
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("projector.scale_factor", None)?;
     let tile = e.square(merge)?;
-    let min_tiles = e.told("preproc_min_tiles", MAX_TILES)?.unwrap_or(1);
-    let max_tiles = e.told("preproc_max_tiles", MAX_TILES)?.unwrap_or(12);
+    let min_tiles = e.declared("preproc_min_tiles", MAX_TILES)?.unwrap_or(1);
+    let max_tiles = e.declared("preproc_max_tiles", MAX_TILES)?.unwrap_or(12);
     if min_tiles > max_tiles {
         return Err(e.b.keys.unsupported("preproc_min_tiles"));
     }

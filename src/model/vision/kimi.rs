@@ -36,10 +36,10 @@ fn sizing(e: &EncoderBuilder, merge: usize) -> Result<Sizing> {
         return Err(metadata.error("places of a grid that is no square are not supported"));
     }
     // No image is enlarged, whatever converters write.
-    e.told("image_min_pixels", EncoderBuilder::MAX_PIXELS)?;
-    let most = e.told("image_max_pixels", EncoderBuilder::MAX_PIXELS)?;
+    e.declared("image_min_pixels", EncoderBuilder::MAX_PIXELS)?;
+    let most = e.declared("image_max_pixels", EncoderBuilder::MAX_PIXELS)?;
     let most = most.map_or(MOST, |pixels| (pixels / (patch * patch)).max(1));
-    let longest = e.told("max_side_patches", EncoderBuilder::MAX_SIDE)?.unwrap_or(LONGEST) * patch;
+    let longest = e.declared("max_side_patches", EncoderBuilder::MAX_SIDE)?.unwrap_or(LONGEST) * patch;
     Ok(Sizing::Padded { patch, grain: patch * merge, most, longest, filter })
 }
 

@@ -30,14 +30,14 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
 
 fn sizing(e: &EncoderBuilder, merge: usize) -> Result<Sizing> {
     let (patch, grain) = (e.patch(), e.patch() * merge);
-    let pixels = |key: &str| e.told(key, EncoderBuilder::MAX_PIXELS);
+    let pixels = |key: &str| e.declared(key, EncoderBuilder::MAX_PIXELS);
     let [least, most] = BOUNDS.map(|rows| rows.saturating_mul(grain * grain).min(EncoderBuilder::MAX_PIXELS));
     let least = pixels("image_min_pixels")?.unwrap_or(least);
     let most = pixels("image_max_pixels")?.unwrap_or(most);
     let large = pixels("split_pixels")?.unwrap_or(2 * most);
-    let tile = e.told("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(TILE);
-    let min_tiles = e.told("preproc_min_tiles", 1024)?.unwrap_or(TILES[0]);
-    let max_tiles = e.told("preproc_max_tiles", 1024)?.unwrap_or(TILES[1]);
+    let tile = e.declared("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(TILE);
+    let min_tiles = e.declared("preproc_min_tiles", 1024)?.unwrap_or(TILES[0]);
+    let max_tiles = e.declared("preproc_max_tiles", 1024)?.unwrap_or(TILES[1]);
     for (key, fits) in [
         ("image_min_pixels", least <= most),
         ("preproc_min_tiles", min_tiles <= max_tiles),

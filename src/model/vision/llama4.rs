@@ -16,7 +16,7 @@ const MAX_TILES: usize = 1024;
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("projector.scale_factor", None)?;
     let tile = e.square(merge)?;
-    let max_tiles = e.told("preproc_max_tiles", MAX_TILES)?.unwrap_or(TILES);
+    let max_tiles = e.declared("preproc_max_tiles", MAX_TILES)?.unwrap_or(TILES);
     let filter = e.filter(Filter::Bilinear)?;
     let activation = e.activation(GeluErf)?;
     let rope = rope(&mut e)?;

@@ -42,7 +42,7 @@ fn grids(e: &mut EncoderBuilder, side: usize) -> Result<Option<Grids>> {
     let keys = &e.b.keys;
     keys.get(key);
     let Some(sides) = keys.metadata.u32s(&keys.name(key))? else { return Ok(None) };
-    if keys.str(merge)?.is_some_and(|told| told != "spatial_unpad") {
+    if keys.str(merge)?.is_some_and(|declared| declared != "spatial_unpad") {
         return Err(keys.unsupported(merge));
     }
     let mut grids = Grids::default();
@@ -69,11 +69,11 @@ fn stop_at_feature_layer(e: &mut EncoderBuilder, is_clip: bool) -> Result<()> {
     let key = "feature_layer";
     let keys = &e.b.keys;
     let held = (0..e.b.hyper.n_layers).take_while(|i| e.b.has(&format!("v.blk.{i}.ln1.weight"))).count();
-    let told = match keys.get(key) {
+    let declared = match keys.get(key) {
         Some(_) => keys.metadata.u32s(&keys.name(key))?,
         None => None,
     };
-    let n = match told.as_deref() {
+    let n = match declared.as_deref() {
         Some([layer]) if (1..=held).contains(&(*layer as usize)) => *layer as usize,
         Some(_) => return Err(keys.unsupported(key)),
         None => {

@@ -25,16 +25,16 @@ const VERSIONS: [usize; 5] = [3, 4, 5, 6, 100_045];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let (version, count) = ("minicpmv_version", "minicpmv_query_num");
-    if !e.told_of_file(version)?.is_some_and(|told| VERSIONS.contains(&told)) {
+    if !e.declared_by_file(version)?.is_some_and(|declared| VERSIONS.contains(&declared)) {
         return Err(e.unsupported_of_file(version));
     }
     let queries = "resampler.query";
-    if e.told_of_file(count)?.is_some_and(|told| e.b.rows(queries).is_ok_and(|n| n != told)) {
+    if e.declared_by_file(count)?.is_some_and(|declared| e.b.rows(queries).is_ok_and(|n| n != declared)) {
         return Err(e.unsupported_of_file(count));
     }
     e.merge("projector.scale_factor", Some(1))?;
-    let side = e.told("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(SIDE);
-    let max_tiles = e.told("preproc_max_tiles", MAX_SLICES)?.unwrap_or(SLICES);
+    let side = e.declared("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(SIDE);
+    let max_tiles = e.declared("preproc_max_tiles", MAX_SLICES)?.unwrap_or(SLICES);
     let sizing = Sizing::Slices { side, patch: e.patch(), max_tiles, filter: e.filter(Filter::Bicubic)? };
     let activation = e.activation(Gelu)?;
     let x = e.embed()?;

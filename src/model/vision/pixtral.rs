@@ -15,7 +15,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
         return Err(e.b.keys.unsupported("spatial_merge_size"));
     }
     let side = e.require("image_size", EncoderBuilder::MAX_SIDE)?;
-    let longest = e.told("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(side);
+    let longest = e.declared("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(side);
     let is_plain = e.projector() == "lightonocr";
     let filter = e.filter(Filter::Bicubic)?;
     let activation = e.activation(GeluErf)?;

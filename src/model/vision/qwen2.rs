@@ -48,7 +48,7 @@ fn full_layers(e: &mut EncoderBuilder, merge: usize) -> Result<Option<Vec<bool>>
     let list = "wa_layer_indexes";
     keys.get(list);
     let listed = keys.metadata.u32s(&keys.name(list))?;
-    let period = e.told("n_wa_pattern", n.max(1 << 16))?;
+    let period = e.declared("n_wa_pattern", n.max(1 << 16))?;
     let full = match (listed, period) {
         (Some(list), _) => {
             let mut full = vec![false; n];
@@ -61,7 +61,7 @@ fn full_layers(e: &mut EncoderBuilder, merge: usize) -> Result<Option<Vec<bool>>
         }
         (None, None) => return Ok(None),
     };
-    let window = e.told("window_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(112) / merge / e.patch();
+    let window = e.declared("window_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(112) / merge / e.patch();
     if window == 0 {
         return Err(e.b.keys.unsupported("window_size"));
     }
@@ -84,7 +84,7 @@ pub fn video(e: &EncoderBuilder, merge: usize, bounds: [usize; 2], pace: Pace) -
 
 fn pixels(e: &EncoderBuilder, grain: usize, keys: [&str; 2], bounds: [usize; 2]) -> Result<[usize; 2]> {
     let area = |rows: usize| rows.saturating_mul(grain * grain).min(EncoderBuilder::MAX_PIXELS);
-    let [least, most] = keys.map(|key| e.told(key, EncoderBuilder::MAX_PIXELS));
+    let [least, most] = keys.map(|key| e.declared(key, EncoderBuilder::MAX_PIXELS));
     match [least?.unwrap_or(area(bounds[0])), most?.unwrap_or(area(bounds[1]))] {
         [least, most] if least > most => Err(e.b.keys.unsupported(keys[0])),
         pixels => Ok(pixels),

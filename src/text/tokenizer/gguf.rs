@@ -250,13 +250,13 @@ fn special(m: &Metadata, vocab: &Vocab, kind: Kind, bos: Bos, ids: &Ids) -> Resu
         (true, Some(id)) => Ok(vec![id]),
         (true, None) => Err(m.error(format!("tokenizer.ggml.add_{name}_token is set, but there is no such token"))),
     };
-    let told = |name: &str| m.bool(&format!("tokenizer.ggml.add_{name}_token"));
+    let declared = |name: &str| m.bool(&format!("tokenizer.ggml.add_{name}_token"));
     let (prefix, suffix) = match kind {
         // Settings for pairs of texts do not apply to single ones.
         Kind::WordPiece => (around(true, "bos", ids.bos)?, around(true, "sep", ids.separator)?),
         _ => {
-            let add_bos = told("bos")?.unwrap_or(bos == Bos::Default && ids.bos.is_some()) || bos == Bos::Always;
-            let add_eos = told("eos")?.unwrap_or(kind == Kind::Unigram);
+            let add_bos = declared("bos")?.unwrap_or(bos == Bos::Default && ids.bos.is_some()) || bos == Bos::Always;
+            let add_eos = declared("eos")?.unwrap_or(kind == Kind::Unigram);
             (around(add_bos, "bos", ids.bos)?, around(add_eos, "eos", ids.eos)?)
         }
     };

@@ -425,10 +425,10 @@ fn attention(t: &mut Translator) -> Result<()> {
     latent_attention(t)?;
     let [still, rope_dims] = [t.size("qk_nope_head_dim")?, t.size("qk_rope_head_dim")?];
     for (name, width) in [("head_dim", rope_dims), ("qk_head_dim", still + rope_dims)] {
-        if let Some(told) = t.config.int(&[name])?
-            && told != width
+        if let Some(declared) = t.config.int(&[name])?
+            && declared != width
         {
-            return Err(t.config.unsupported(&format!("{name:?} with the value {told}")));
+            return Err(t.config.unsupported(&format!("{name:?} with the value {declared}")));
         }
     }
     Ok(())

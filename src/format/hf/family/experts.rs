@@ -206,11 +206,11 @@ fn cohere2(t: &mut Translator) -> Result<()> {
 
 /// Returns the number of dense layers, the first ones.
 fn dense_layers(t: &Translator) -> Result<u64> {
-    let told = t.int(&["first_k_dense_replace"])?.unwrap_or(0);
+    let declared = t.int(&["first_k_dense_replace"])?.unwrap_or(0);
     match t.layers("mlp_layer_types", &["dense", "sparse"])? {
         Some(kinds) if kinds.is_sorted() => Ok(kinds.iter().filter(|kind| **kind == 0).count() as u64),
         Some(_) => Err(t.config.unsupported("\"mlp_layer_types\" with \"dense\" behind \"sparse\"")),
-        None => Ok(told),
+        None => Ok(declared),
     }
 }
 
@@ -347,11 +347,11 @@ fn step_rope(t: &mut Translator) -> Result<()> {
     let read = |set: &Members, is_local: bool| -> Result<[f64; 2]> {
         let first = windowed.iter().position(|windowed| *windowed == is_local);
         let number = |name: &str, outer: &str, default: f64| -> Result<f64> {
-            let told = t.config.find(&[outer]).and_then(|(_, value)| match value.as_array() {
+            let declared = t.config.find(&[outer]).and_then(|(_, value)| match value.as_array() {
                 Some(list) => list.get(first?)?.as_f64(),
                 None => value.as_f64(),
             });
-            Ok(set.number(&[name])?.or(told).unwrap_or(default))
+            Ok(set.number(&[name])?.or(declared).unwrap_or(default))
         };
         let base = number("rope_theta", "rope_theta", 1e4)?;
         Ok([base, number("partial_rotary_factor", "partial_rotary_factors", 1.0)?])

@@ -243,9 +243,9 @@ fn windowed_layers(t: &Translator) -> Result<Vec<bool>> {
 fn full_heads(t: &Translator, windowed: &[bool]) -> Result<[u64; 2]> {
     let common = t.size("num_key_value_heads")?;
     let Some((name, layers)) = t.config.find(&["per_layer_config"]) else {
-        let told = t.int(&["num_global_key_value_heads"])?.filter(|n| (1..=MAX_WIDTH).contains(n));
+        let declared = t.int(&["num_global_key_value_heads"])?.filter(|n| (1..=MAX_WIDTH).contains(n));
         let values_are_keys = t.config.bool(&["attention_k_eq_v"])? == Some(true);
-        return Ok([t.size("global_head_dim")?, told.filter(|_| values_are_keys).unwrap_or(common)]);
+        return Ok([t.size("global_head_dim")?, declared.filter(|_| values_are_keys).unwrap_or(common)]);
     };
     t.config.skip(&["num_global_key_value_heads", "global_head_dim"]);
     let unlike = || t.config.unsupported(&format!("{name:?} other than one set for all layers without a window"));

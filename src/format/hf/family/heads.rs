@@ -48,7 +48,7 @@ fn eagle3(t: &mut Translator) -> Result<()> {
     let nested = t.part("eagle_config");
     t.config.skip(&["eagle_config"]);
     for (name, value) in NEUTRAL {
-        if nested.bool(&[name])?.is_some_and(|told| told != *value) {
+        if nested.bool(&[name])?.is_some_and(|declared| declared != *value) {
             return Err(t.config.unsupported(&format!("\"eagle_config\" with {name:?} of {}", !value)));
         }
     }

@@ -292,7 +292,7 @@ fn nemotron_layers(t: &Translator) -> Result<Vec<char>> {
     let pattern = t.config.text(&["hybrid_override_pattern"])?;
     let list = t.config.list(&["layers_block_type", "layer_types"])?;
     let n = list.map_or(pattern.map_or(0, str::len), <[_]>::len);
-    if n as u64 > MAX_LAYERS || t.int(LAYERS)?.is_some_and(|told| told != n as u64) {
+    if n as u64 > MAX_LAYERS || t.int(LAYERS)?.is_some_and(|declared| declared != n as u64) {
         return Err(t.config.wrong("layers_block_type", "one for each of at most 1024 layers"));
     }
     let mut kinds = try_vec("layers", n)?;
@@ -365,11 +365,12 @@ fn bamba(t: &mut Translator) -> Result<()> {
 /// OLMo Hybrid: gated delta nets whose values may be wider than keys.
 fn delta_nets(t: &mut Translator) -> Result<()> {
     let n_heads = t.int(HEADS)?.unwrap_or(0);
-    let told = |name: &str, default: u64| Ok::<u64, Error>(t.int(&[name])?.unwrap_or(default).min(MAX_WIDTH));
-    let (value_heads, key_heads) = (told("linear_num_value_heads", n_heads)?, told("linear_num_key_heads", n_heads)?);
+    let declared = |name: &str, default: u64| Ok::<u64, Error>(t.int(&[name])?.unwrap_or(default).min(MAX_WIDTH));
+    let (value_heads, key_heads) =
+        (declared("linear_num_value_heads", n_heads)?, declared("linear_num_key_heads", n_heads)?);
     let default = (3 * t.int(WIDTH)?.unwrap_or(0).min(MAX_WIDTH) / 4).checked_div(key_heads).unwrap_or(0);
-    let key_width = told("linear_key_head_dim", default)?;
-    let value_width = told("linear_value_head_dim", 2 * key_width)?;
+    let key_width = declared("linear_key_head_dim", default)?;
+    let value_width = declared("linear_value_head_dim", 2 * key_width)?;
     t.set("ssm.conv_kernel", t.int(&["linear_conv_kernel_dim"])?);
     t.set("ssm.inner_size", Some(value_heads * value_width));
     t.set("ssm.state_size", Some(key_width));
@@ -455,10 +456,12 @@ fn inner_width(t: &Translator, names: &[&str], expand: &str) -> Result<u64> {
         return Err(t.config.wrong(expand, "a factor that gives a width from 1 to 2^20"));
     };
     for name in names {
-        if let Some(told) = t.config.int(&[name])?
-            && told != width
+        if let Some(declared) = t.config.int(&[name])?
+            && declared != width
         {
-            return Err(t.config.unsupported(&format!("{name:?} with the value {told}, other than {expand:?} tells")));
+            return Err(t
+                .config
+                .unsupported(&format!("{name:?} with the value {declared}, other than {expand:?} tells")));
         }
     }
     Ok(width)
@@ -485,8 +488,8 @@ fn block(t: &mut Translator, inner: u64, rank: u64, groups: Option<u64>, [taps, 
 /// The `block` keys of Mamba 2. `names`: of the number of heads, their width, and the number of groups.
 fn heads(t: &mut Translator, inner: u64, [n, width, groups]: [&str; 3], taps_and_state: [&str; 2]) -> Result<()> {
     let (n_heads, groups) = (t.size(n)?, t.size(groups)?);
-    let told = t.config.find(&[width]).filter(|(_, value)| value.as_str() != Some("auto"));
-    if told.is_some_and(|(_, value)| value.as_u64().and_then(|width| width.checked_mul(n_heads)) != Some(inner)) {
+    let declared = t.config.find(&[width]).filter(|(_, value)| value.as_str() != Some("auto"));
+    if declared.is_some_and(|(_, value)| value.as_u64().and_then(|width| width.checked_mul(n_heads)) != Some(inner)) {
         return Err(t.config.unsupported(&format!("{width:?} other than {inner} / {n:?}")));
     }
     t.facts.groups = t.int(&["n_groups", "mamba_n_groups"])?.unwrap_or(1);
@@ -512,7 +515,7 @@ fn factors<const N: usize>(t: &Translator, name: &str) -> Result<[f64; N]> {
     if list.len() != N || numbers.clone().count() != N {
         return Err(t.config.wrong(name, &format!("{N} numbers")));
     }
-    factors.iter_mut().zip(numbers).for_each(|(factor, told)| *factor = told);
+    factors.iter_mut().zip(numbers).for_each(|(factor, declared)| *factor = declared);
     positive(t, name, factors)
 }
 

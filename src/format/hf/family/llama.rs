@@ -305,10 +305,10 @@ pub const ALL: &[Family] = &[
 /// other kinds of inputs.
 fn cycles_of_stacks(t: &mut Translator) -> Result<()> {
     let (high, low) = (t.size("H_cycles")?, t.size("L_cycles")?);
-    let told = t.n_layers()?;
+    let declared = t.n_layers()?;
     let depth = match t.int(&["num_layers_per_stack"])? {
         Some(_) => t.size("num_layers_per_stack")?,
-        None => told,
+        None => declared,
     };
     t.facts.stack = depth;
     t.set("hrm.layers_per_stack", Some(depth));

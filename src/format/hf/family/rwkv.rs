@@ -114,10 +114,10 @@ fn heads(t: &mut Translator, name: &str) -> Result<u64> {
 
 fn sixth(t: &mut Translator) -> Result<()> {
     let width = heads(t, "head_size")?;
-    if t.int(&["attention_hidden_size"])?.is_some_and(|told| told != width) {
+    if t.int(&["attention_hidden_size"])?.is_some_and(|declared| declared != width) {
         return Err(t.config.unsupported("an \"attention_hidden_size\" other than \"hidden_size\""));
     }
-    if t.int(&["head_size_divisor"])?.is_some_and(|told| told != 8) {
+    if t.int(&["head_size_divisor"])?.is_some_and(|declared| declared != 8) {
         return Err(t.config.unsupported("a \"head_size_divisor\" other than 8"));
     }
     if t.int(&["intermediate_size"])?.is_none() {
@@ -130,7 +130,7 @@ fn seventh(t: &mut Translator) -> Result<()> {
     let width = heads(t, "head_dim")?;
     t.expect("norm_first", true)?;
     t.expect("norm_bias", true)?;
-    if t.int(&["value_dim"])?.is_some_and(|told| told != width) {
+    if t.int(&["value_dim"])?.is_some_and(|declared| declared != width) {
         return Err(t.config.unsupported("a \"value_dim\" other than \"hidden_size\""));
     }
     if t.int(&["num_heads"])?.zip(t.int(&["head_dim"])?).is_some_and(|(n, dim)| n.checked_mul(dim) != Some(width)) {

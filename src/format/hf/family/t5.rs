@@ -40,6 +40,8 @@ fn extras(t: &mut Translator) -> Result<()> {
     t.expect_text("feed_forward_proj", &["gated-gelu", "relu"])?;
     match t.int(&["relative_attention_max_distance"])? {
         None | Some(128) => Ok(()),
-        Some(told) => Err(t.config.unsupported(&format!("\"relative_attention_max_distance\" with the value {told}"))),
+        Some(declared) => {
+            Err(t.config.unsupported(&format!("\"relative_attention_max_distance\" with the value {declared}")))
+        }
     }
 }

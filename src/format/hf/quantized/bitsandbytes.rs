@@ -46,10 +46,10 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
 fn four_bits(set: &mut Set, name: &str, state_end: &str, code: Code) -> Result<()> {
     let (weight, state) = (set.need(name)?, set.need(&format!("{name}{state_end}"))?);
     let text = set.bytes(&state)?;
-    let told = Json::parse_python(set.path, &text)?;
+    let declared = Json::parse_python(set.path, &text)?;
     let sizes: Vec<u64> =
-        told.get("shape").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_u64).collect();
-    let block = told.get("blocksize").and_then(Json::as_u64).unwrap_or(0);
+        declared.get("shape").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_u64).collect();
+    let block = declared.get("blocksize").and_then(Json::as_u64).unwrap_or(0);
     let &[rows, cols] = &*sizes else { return Err(set.misfit(&state, "the shape of a matrix")) };
     let values = rows.checked_mul(cols).filter(|n| *n > 0 && Some(*n) == weight.bytes.checked_mul(2));
     let (Some(values), true) = (values, block > 0 && cols.is_multiple_of(block.max(1))) else {
@@ -65,7 +65,7 @@ fn four_bits(set: &mut Set, name: &str, state_end: &str, code: Code) -> Result<(
     }
     let blocks = values / block;
     let absmax = set.need(&format!("{name}.absmax"))?;
-    let kind = match told.get("nested_blocksize").and_then(Json::as_u64) {
+    let kind = match declared.get("nested_blocksize").and_then(Json::as_u64) {
         None => {
             set.expect(&absmax, &["F32"], &[blocks])?;
             NumberKind::Same(Number::F32)
@@ -76,7 +76,7 @@ fn four_bits(set: &mut Set, name: &str, state_end: &str, code: Code) -> Result<(
             let (factors, table) = (factors?, table?);
             set.expect(&table, &["F32"], &[256])?;
             set.expect(&factors, &["F32"], &[blocks.div_ceil(nested.max(1))])?;
-            let plus = told.get("nested_offset").and_then(Json::as_f64).filter(|x| x.is_finite());
+            let plus = declared.get("nested_offset").and_then(Json::as_f64).filter(|x| x.is_finite());
             let Some(plus) = plus else { return Err(set.misfit(&state, "a nested_offset")) };
             let (table, factors) = (set.floats(&table)?, set.floats(&factors)?);
             let plus = crate::format::value::narrow(plus);

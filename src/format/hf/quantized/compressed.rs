@@ -96,15 +96,15 @@ struct IntegerForms {
 }
 
 /// Words of codes, with rows padded to whole words. In older versions no code crosses words.
-fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, told: &IntegerForms) -> Result<()> {
-    let IntegerForms { bits, is_reordered } = told;
+fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, declared: &IntegerForms) -> Result<()> {
+    let IntegerForms { bits, is_reordered } = declared;
     let shape = set.need(&format!("{x}.weight_shape"))?;
     let sizes: Vec<u64> =
         set.bytes(&shape)?.as_chunks().0.iter().map(|n| u64::try_from(i64::from_le_bytes(*n)).unwrap_or(0)).collect();
-    let (&[rows, words], &[told_rows, cols]) = (&*weight.dims, &*sizes) else {
+    let (&[rows, words], &[declared_rows, cols]) = (&*weight.dims, &*sizes) else {
         return Err(set.misfit(weight, &format!("a matrix of shape {sizes:?}")));
     };
-    if told_rows != rows || shape.dtype != "I64" || cols == 0 || rows == 0 || cols > 1 << 32 {
+    if declared_rows != rows || shape.dtype != "I64" || cols == 0 || rows == 0 || cols > 1 << 32 {
         return Err(set.misfit(weight, &format!("a matrix of shape {sizes:?}")));
     }
     // Finds the number of bits, and whether codes cross words.

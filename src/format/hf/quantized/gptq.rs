@@ -34,9 +34,9 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         if !(1..=8).contains(&bits) || !words.saturating_mul(32).is_multiple_of(bits) {
             return Err(set.misfit(&weight, &format!("codes of {bits} bits")));
         }
-        let told = set.int("bits").unwrap_or(bits);
-        if told != bits && !has_exceptions {
-            return Err(set.misfit(&weight, &format!("codes of {told} bits for {} inputs", inputs.unwrap_or(0))));
+        let declared = set.int("bits").unwrap_or(bits);
+        if declared != bits && !has_exceptions {
+            return Err(set.misfit(&weight, &format!("codes of {declared} bits for {} inputs", inputs.unwrap_or(0))));
         }
         let cols = words * 32 / bits;
         set.expect(&weight, &["I32"], &[words, rows])?;

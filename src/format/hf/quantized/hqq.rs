@@ -30,12 +30,12 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         let [weight, scale, zero, shape] =
             ["W_q", "scale", "zero", "shape"].map(|leaf| set.need(&format!("{x}.{leaf}")));
         let (weight, scale, zero, shape) = (weight?, scale?, zero?, shape?);
-        let mut told = |leaf: &str| -> Result<u64> {
+        let mut declared = |leaf: &str| -> Result<u64> {
             let entry = set.need(&format!("{x}.{leaf}"))?;
             integers(set, &entry)?.first().copied().ok_or_else(|| set.misfit(&entry, "an integer"))
         };
         let (bits, group, axis, is_float) =
-            (told("nbits")?, told("group_size")?, told("axis")?, told("view_as_float")?);
+            (declared("nbits")?, declared("group_size")?, declared("axis")?, declared("view_as_float")?);
         if axis > 1 {
             return Err(set.unsupported(&weight.name, &format!("has groups along axis {axis}")));
         }

@@ -78,7 +78,9 @@ impl EncoderBuilder<'_> {
         let side = if stretch == Stretch::Axes { n / 2 } else { n.isqrt() };
         let fits = match stretch {
             Stretch::Axes => side * 2 == n && class.is_none(),
-            Stretch::Never => side * side == n && self.told("image_size", Self::MAX_SIDE)? == Some(side * self.patch),
+            Stretch::Never => {
+                side * side == n && self.declared("image_size", Self::MAX_SIDE)? == Some(side * self.patch)
+            }
             _ => side * side == n,
         };
         if n == 0 || !fits {

@@ -94,10 +94,10 @@ pub fn wordpiece(text: &str, config: &Json, m: &mut Metadata) -> Result<String> 
     // The last of equal lines counts, as in the reference implementation.
     let id_of = |token: &str| lines.iter().rposition(|line| *line == token);
     let special = |name: &str, default: &str| -> Result<Option<(String, usize)>> {
-        let told = m.str(&format!("tokenizer.huggingface.{name}_token"))?;
+        let declared = m.str(&format!("tokenizer.huggingface.{name}_token"))?;
         let in_config = config.get(&format!("{name}_token"));
         let in_config = in_config.and_then(|token| token.as_str().or_else(|| token.get("content")?.as_str()));
-        let text = told.or(in_config).unwrap_or(default).to_owned();
+        let text = declared.or(in_config).unwrap_or(default).to_owned();
         Ok(id_of(&text).map(|id| (text, id)))
     };
     let named = [("unk", "[UNK]"), ("sep", "[SEP]"), ("pad", "[PAD]"), ("cls", "[CLS]"), ("mask", "[MASK]")];
