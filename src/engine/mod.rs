@@ -72,7 +72,7 @@ pub use crate::graph::load_options::{Copied, LoadOptions, Placement};
 pub use crate::graph::step::MEDIA_ROW;
 pub use crate::media::{Picture, PixelFormat, Pixels, Resampling, SAMPLE_RATE, Sizing, Sound, WHITE};
 pub use crate::model::pooling::Pooling;
-pub use crate::model::vision::Senses;
+pub use crate::model::vision::EncoderChoice;
 pub use crate::quant::{F8_E4M3, F16, F32, Format, Q4_0, Q8_0, format};
 pub(crate) use crate::sampling::numbers as sampler_numbers;
 pub use crate::sampling::{Filter, LogitsEdit, SamplerParams};

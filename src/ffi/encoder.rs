@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::{
     Cancel, Encoder, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Pixels, Runtime, SAMPLE_RATE,
-    Senses, Sizing, WHITE, encoder_extent, measure_picture, sound_extent,
+    EncoderChoice, Sizing, WHITE, encoder_extent, measure_picture, sound_extent,
 };
 use crate::error::{Error, Result};
 
@@ -44,11 +44,11 @@ pub const RZ_ENCODER_IMAGE: u32 = 1;
 pub const RZ_ENCODER_AUDIO: u32 = 2;
 
 /// Encoder that the flags select.
-fn senses(flags: u32) -> Senses {
+fn encoder_choice(flags: u32) -> EncoderChoice {
     match flags & (RZ_ENCODER_IMAGE | RZ_ENCODER_AUDIO) {
-        RZ_ENCODER_IMAGE => Senses::Pictures,
-        RZ_ENCODER_AUDIO => Senses::Sound,
-        _ => Senses::Any,
+        RZ_ENCODER_IMAGE => EncoderChoice::Pictures,
+        RZ_ENCODER_AUDIO => EncoderChoice::Sound,
+        _ => EncoderChoice::Any,
     }
 }
 
@@ -177,7 +177,7 @@ fn with_params<T>(
     let mut progress = progress_function(params.progress, params.progress_user);
     let loaded = load(EncoderParams {
         quantize: target_type(params.quantize, "rz_encoder_params.quantize")?,
-        senses: senses(params.flags),
+        choice: encoder_choice(params.flags),
         allow_unknown: params.flags & super::model::RZ_MODEL_ALLOW_UNKNOWN != 0,
         cancel: flag(&cancel),
         progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
@@ -204,9 +204,9 @@ pub unsafe extern "C" fn rz_encoder_info_get(
         let out = call.out_struct(out)?;
         let (encoder, facts) = (&handle.encoder, handle.encoder.facts());
         let ([min_rows, max_rows], scratch_bytes) = extent(encoder, handle.max_rows)?;
-        let hears = facts.sound.is_some();
+        let is_audio = facts.sound.is_some();
         let tile_side = match facts.sizing {
-            _ if hears => 0,
+            _ if is_audio => 0,
             Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } => side,
             Sizing::SplitLongest { tile, .. }
             | Sizing::SplitRatio { tile, .. }
@@ -223,13 +223,13 @@ pub unsafe extern "C" fn rz_encoder_info_get(
             row_dim: count(facts.row_dim),
             n_layers: count(facts.n_layers),
             tile_side: count(tile_side),
-            grain: if hears { 0 } else { count(facts.patch * facts.merge) },
+            grain: if is_audio { 0 } else { count(facts.patch * facts.merge) },
             min_rows: count(min_rows),
             max_rows: count(max_rows),
             weight_bytes: encoder.weight_bytes(),
             scratch_bytes,
             kinds: kind_of(encoder.kind()) | if facts.video.is_some() { RZ_MEDIA_VIDEO } else { 0 },
-            sample_rate: if hears { count(SAMPLE_RATE) } else { 0 },
+            sample_rate: if is_audio { count(SAMPLE_RATE) } else { 0 },
         });
         Ok(RZ_OK)
     })

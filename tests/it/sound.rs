@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use realizar::device::StepBudget;
-use realizar::engine::{Encoder, EncoderParams, Encoding, Model, Run, Senses, measure_sound};
+use realizar::engine::{Encoder, EncoderParams, Encoding, Model, Run, EncoderChoice, measure_sound};
 use realizar::error::Error;
 use realizar::media::{LogMel, SAMPLE_RATE, Sound};
 use realizar::quant;
@@ -330,7 +330,7 @@ fn rows(encoder: &Encoder, samples: &[f32]) -> Vec<f32> {
 
 fn encoding(encoder: &Encoder, samples: &[f32]) -> Encoding {
     let facts = encoder.facts().sound.as_ref().unwrap();
-    Encoding::of_sound(encoder, facts.hear(samples).unwrap()).unwrap()
+    Encoding::of_sound(encoder, facts.split(samples).unwrap()).unwrap()
 }
 
 /// Compares what an encoder makes of the sounds of a family.
@@ -461,12 +461,12 @@ fn folders_of_models_that_speak_too_have_both_encoders() {
                 (case["runs"][0], case["runs"][2]) = (json!([341]), json!([342]));
             }
         }
-        let load = |senses| {
-            let params = EncoderParams { senses, ..EncoderParams::default() };
+        let load = |choice| {
+            let params = EncoderParams { choice, ..EncoderParams::default() };
             Encoder::load(&model, folder.0.path(), params).unwrap_or_else(|e| panic!("{model_type}: {e}"))
         };
-        vision::check(model_type, &load(Senses::Pictures), &seen);
-        let encoder = load(Senses::Sound);
+        vision::check(model_type, &load(EncoderChoice::Pictures), &seen);
+        let encoder = load(EncoderChoice::Sound);
         let case = &heard["sounds"][2];
         let rows = rows(&encoder, &sound(case["samples"].as_u64().unwrap() as usize));
         // Deeper layers take nothing of a sound.
@@ -642,9 +642,9 @@ fn a_file_with_both_encoders_gives_the_one_that_is_asked_for() {
     file.keys.extend(other.keys.into_iter().filter(|(key, _)| key.starts_with("clip.audio.") || key.contains("has_")));
     file.tensors.extend(other.tensors);
     fs::write(&path, file.build().0).unwrap();
-    let of = |senses| Encoder::load(&model, &path, EncoderParams { senses, ..EncoderParams::default() }).unwrap();
-    assert!(of(Senses::Any).facts().sound.is_none() && of(Senses::Pictures).facts().sound.is_none());
-    check("voxtral beside gemma3", &of(Senses::Sound), &heard);
+    let of = |choice| Encoder::load(&model, &path, EncoderParams { choice, ..EncoderParams::default() }).unwrap();
+    assert!(of(EncoderChoice::Any).facts().sound.is_none() && of(EncoderChoice::Pictures).facts().sound.is_none());
+    check("voxtral beside gemma3", &of(EncoderChoice::Sound), &heard);
     // Qwen2.5-Omni has one name for both.
     let (mut file, omni) = (gguf(&vision::data("qwen25")), data("qwen2.5o"));
     set(&mut file, "clip.projector_type", "qwen2.5o");
@@ -652,10 +652,10 @@ fn a_file_with_both_encoders_gives_the_one_that_is_asked_for() {
     file.keys.extend(other.keys.into_iter().filter(|(key, _)| key.starts_with("clip.audio.") || key.contains("has_")));
     file.tensors.extend(other.tensors);
     fs::write(&path, file.build().0).unwrap();
-    assert!(of(Senses::Any).facts().sound.is_none() && of(Senses::Pictures).facts().projector == "qwen2.5o");
-    check("qwen2.5o beside pictures", &of(Senses::Sound), &omni);
+    assert!(of(EncoderChoice::Any).facts().sound.is_none() && of(EncoderChoice::Pictures).facts().projector == "qwen2.5o");
+    check("qwen2.5o beside pictures", &of(EncoderChoice::Sound), &omni);
     fs::write(&path, gguf(&heard).build().0).unwrap();
-    let error = Encoder::load(&model, &path, EncoderParams { senses: Senses::Pictures, ..EncoderParams::default() });
+    let error = Encoder::load(&model, &path, EncoderParams { choice: EncoderChoice::Pictures, ..EncoderParams::default() });
     assert!(error.err().unwrap().to_string().contains("no encoder of pictures"));
 }
 

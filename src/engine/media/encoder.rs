@@ -25,7 +25,7 @@ use crate::graph::op::TensorId;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
 use crate::media::{Layout, Picture};
-use crate::model::vision::{self, Facts, HeardPart, Piece, Senses, SoundPart, TileInputs};
+use crate::model::vision::{self, Facts, AudioPart, Piece, EncoderChoice, SoundPart, TileInputs};
 use crate::quant;
 use crate::tensor::DType;
 
@@ -33,7 +33,7 @@ use crate::tensor::DType;
 #[derive(Default)]
 pub struct EncoderParams<'a> {
     /// Which encoder to load from a file with several.
-    pub senses: Senses,
+    pub choice: EncoderChoice,
     /// Type to quantize float matrices to; `None`: unchanged.
     pub quantize: Option<DType>,
     /// True to ignore unknown keys and tensors.
@@ -83,10 +83,10 @@ impl Encoder {
     }
 
     fn open(model: &Arc<Model>, source: Source, params: EncoderParams) -> Result<Arc<Encoder>> {
-        let EncoderParams { senses, quantize, allow_unknown, plan, cancel, mut progress } = params;
+        let EncoderParams { choice, quantize, allow_unknown, plan, cancel, mut progress } = params;
         let (runtime, path) = (model.runtime().clone(), source.path());
         let hidden = model.info().hidden_dim as usize;
-        let mut network = vision::network(&source, senses, hidden, quantize).map_err(|e| in_file(path, e))?;
+        let mut network = vision::network(&source, choice, hidden, quantize).map_err(|e| in_file(path, e))?;
         let (made, architecture) = (network.facts.row_dim, &model.info().architecture);
         if network.facts.is_pooled && *architecture != format!("{}-text", network.facts.projector) {
             let what = format!(
@@ -287,7 +287,7 @@ fn check_tokens(model: &Model, facts: &Facts) -> Result<()> {
 enum Tile {
     Picture(Picture),
     Frames([Picture; 2]),
-    Sound(HeardPart),
+    Sound(AudioPart),
 }
 
 /// The encoding of an image's tiles or of audio parts, which may be paused.
@@ -334,10 +334,10 @@ impl Encoding {
     }
 
     /// Allocates memory for the parts of audio.
-    pub fn of_sound(encoder: &Encoder, parts: Vec<HeardPart>) -> Result<Encoding> {
-        let most = |of: fn(&SoundPart) -> usize| parts.iter().map(|heard| of(&heard.part)).max().unwrap_or(0);
+    pub fn of_sound(encoder: &Encoder, parts: Vec<AudioPart>) -> Result<Encoding> {
+        let most = |of: fn(&SoundPart) -> usize| parts.iter().map(|audio| of(&audio.part)).max().unwrap_or(0);
         let (n, blocks) = (most(|part| part.n), most(|part| part.rows));
-        let rows = parts.iter().map(|heard| heard.part.rows).sum();
+        let rows = parts.iter().map(|audio| audio.part.rows).sum();
         let mut list = try_vec("parts of a sound", parts.len())?;
         list.extend(parts.into_iter().map(Tile::Sound));
         Encoding::with(encoder, list, n, blocks, rows)

@@ -8,7 +8,7 @@ use super::picture::{PictureBounds, fitted, made_by};
 use super::sound;
 use crate::error::Result;
 use crate::media::{Layout, Picture, Resampling, Sound, Tiling};
-use crate::model::vision::Hearing;
+use crate::model::vision::AudioParts;
 
 /// Bytes hashed between two calls of `pauses`.
 const CHUNK: usize = 1 << 16;
@@ -19,9 +19,9 @@ const SAMPLES: usize = 4 << 10;
 pub(super) enum Preparing {
     Tiles { picture: Picture, tiling: Box<Tiling>, layout: Layout },
     Resampling(Box<Resampling>),
-    Hearing { sound: Sound, hearing: Box<Hearing> },
+    SplittingSound { sound: Sound, splitting: Box<AudioParts> },
     HashedTiles { tiles: Vec<Picture>, layout: Layout, hashed: Hashed },
-    HashedSound { sound: Sound, hearing: Box<Hearing>, hashed: Hashed },
+    HashedSound { sound: Sound, splitting: Box<AudioParts>, hashed: Hashed },
 }
 
 /// A hash, and the number of bytes or samples hashed.
@@ -94,27 +94,27 @@ impl Preparing {
                         return Ok(Err(Preparing::Resampling(resampling)));
                     }
                     let sound = resampling.finish();
-                    let hearing = Box::new(sound::facts(encoder)?.begin(sound.samples.len())?);
-                    Preparing::Hearing { sound, hearing }
+                    let splitting = Box::new(sound::facts(encoder)?.begin(sound.samples.len())?);
+                    Preparing::SplittingSound { sound, splitting }
                 }
-                Preparing::Hearing { sound, mut hearing } => {
-                    if !hearing.advance(sound::facts(encoder)?, &sound.samples, pauses)? {
-                        return Ok(Err(Preparing::Hearing { sound, hearing }));
+                Preparing::SplittingSound { sound, mut splitting } => {
+                    if !splitting.advance(sound::facts(encoder)?, &sound.samples, pauses)? {
+                        return Ok(Err(Preparing::SplittingSound { sound, splitting }));
                     }
                     let hashed = Hashed::new(&sound::hash_beginning(encoder, &sound)?);
-                    Preparing::HashedSound { sound, hearing, hashed }
+                    Preparing::HashedSound { sound, splitting, hashed }
                 }
-                Preparing::HashedSound { sound, hearing, mut hashed } => {
+                Preparing::HashedSound { sound, splitting, mut hashed } => {
                     let mut bytes = [0; SAMPLES];
                     for (i, samples) in sound.samples.chunks(SAMPLES / 4).enumerate().skip(hashed.done / SAMPLES) {
                         let bytes = &mut bytes[..4 * samples.len()];
                         let places = bytes.as_chunks_mut::<4>().0.iter_mut();
                         places.zip(samples).for_each(|(place, sample)| *place = sample.to_le_bytes());
                         if !hashed.add(bytes, i * SAMPLES, pauses) {
-                            return Ok(Err(Preparing::HashedSound { sound, hearing, hashed }));
+                            return Ok(Err(Preparing::HashedSound { sound, splitting, hashed }));
                         }
                     }
-                    return Ok(Ok((Encoding::of_sound(encoder, hearing.heard)?, hashed.hash.finalize().into())));
+                    return Ok(Ok((Encoding::of_sound(encoder, splitting.done)?, hashed.hash.finalize().into())));
                 }
             }
         }

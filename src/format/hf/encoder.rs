@@ -140,17 +140,17 @@ pub fn open(files: Files, folder: &Path) -> Result<Contents> {
     let model_type = config.get("model_type").and_then(Json::as_str).unwrap_or_default();
     let thinker = config.get("thinker_config").or(model_type.ends_with("_thinker").then_some(&config));
     let model = thinker.unwrap_or(&config);
-    let [sees, hears] = ["vision_config", "audio_config"].map(|part| model.get(part).is_some());
-    let has_both = thinker.is_some() && sees && hears;
+    let [has_vision, has_audio] = ["vision_config", "audio_config"].map(|part| model.get(part).is_some());
+    let has_both = thinker.is_some() && has_vision && has_audio;
     let place = Place { files, folder, path: &path, model_type, config: model, has_both };
-    let mut part = if sees { pictures(&place)? } else { sound::open(&place)? };
+    let mut part = if has_vision { pictures(&place)? } else { sound::open(&place)? };
     if has_both {
-        let heard = sound::open(&place)?;
-        part.keys.extend(heard.keys);
-        append(&mut part.tensors, heard.tensors, folder)?;
-        part.passed.notes.extend(heard.passed.notes);
-        part.passed.unknown.extend(heard.passed.unknown);
-        part.passed.n_unknown += heard.passed.n_unknown;
+        let audio = sound::open(&place)?;
+        part.keys.extend(audio.keys);
+        append(&mut part.tensors, audio.tensors, folder)?;
+        part.passed.notes.extend(audio.passed.notes);
+        part.passed.unknown.extend(audio.passed.unknown);
+        part.passed.n_unknown += audio.passed.n_unknown;
     }
     part.keys.push(("general.architecture".into(), Value::from("clip".to_owned())));
     let Part { keys, files, tensors, passed } = part;

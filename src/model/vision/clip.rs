@@ -42,7 +42,7 @@ pub fn siglip(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.layers(x, activation, None, |_| true, |_, _| Ok(()))?;
     let x = e.b.layer_norm(x, "v.post_ln")?;
     let (width, heads, ffn) = (e.width(), e.b.hyper.heads, e.b.hyper.ffn);
-    let probe = e.probe("v.head.probe")?;
+    let probe = e.single_query("v.head.probe")?;
     let qkv = "v.head.attn_qkv";
     let rows = [0, 1, 2].map(|i| i * width..(i + 1) * width);
     let mut parts = [probe, x, x];

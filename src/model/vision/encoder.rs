@@ -329,7 +329,7 @@ impl<'a> EncoderBuilder<'a> {
     }
 
     /// True if the file also has an audio encoder.
-    pub fn hears(&self) -> Result<bool> {
+    pub fn has_audio(&self) -> Result<bool> {
         Ok(self.clip.flag("has_audio_encoder")? == Some(true))
     }
 
@@ -406,7 +406,7 @@ impl<'a> EncoderBuilder<'a> {
     }
 
     /// A host input as wide as the model's embeddings: sinusoidal positions of patches, then learned queries.
-    pub fn ask(&mut self, name: &str) -> Result<TensorId> {
+    pub fn queries(&mut self, name: &str) -> Result<TensorId> {
         let (n, width) = (self.b.tensors.rows(name)?, self.hidden);
         if !(1..=4096).contains(&n) || !width.is_multiple_of(4) {
             return Err(tensors_damaged(
@@ -415,17 +415,17 @@ impl<'a> EncoderBuilder<'a> {
             ));
         }
         let table = self.b.tensors.values(name, n, width)?;
-        Ok(self.queries(Queries { table, n, width, has_waves: true }))
+        Ok(self.query_input(Queries { table, n, width, has_waves: true }))
     }
 
-    /// Like `ask`, for one query as wide as a layer, without positions.
-    pub fn probe(&mut self, name: &str) -> Result<TensorId> {
+    /// Like `queries`, for one query as wide as a layer, without positions.
+    pub fn single_query(&mut self, name: &str) -> Result<TensorId> {
         let width = self.width();
         let table = self.b.tensors.values(name, 1, width)?;
-        Ok(self.queries(Queries { table, n: 1, width, has_waves: false }))
+        Ok(self.query_input(Queries { table, n: 1, width, has_waves: false }))
     }
 
-    fn queries(&mut self, queries: Queries) -> TensorId {
+    fn query_input(&mut self, queries: Queries) -> TensorId {
         let x = self.b.program.tensor(queries.width);
         self.queries = Some(queries);
         self.b.program.input(x);

@@ -186,8 +186,8 @@ impl Facts {
 
     /// Returns the number of rows of a tile of this size.
     fn rows_of(&self, tile: [usize; 2]) -> usize {
-        let asked = self.queries.as_ref().map(|queries| queries.n).or(self.is_pooled.then_some(1));
-        asked.unwrap_or_else(|| squares(tile, self.patch * self.merge))
+        let n_queries = self.queries.as_ref().map(|queries| queries.n).or(self.is_pooled.then_some(1));
+        n_queries.unwrap_or_else(|| squares(tile, self.patch * self.merge))
     }
 
     /// Returns the number of rows of an image.

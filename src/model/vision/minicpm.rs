@@ -63,14 +63,14 @@ fn ask(e: &mut EncoderBuilder, x: TensorId, queries: &str) -> Result<TensorId> {
     if !width.is_multiple_of(HEAD) {
         return Err(e.b.keys.metadata.error(format!("rows have {width} numbers; they must fill heads of {HEAD}")));
     }
-    let positions = e.ask(queries)?;
+    let positions = e.queries(queries)?;
     let x = if e.b.has("resampler.kv.weight") { e.b.project(x, "resampler.kv", width)? } else { x };
     let values = e.norm_at(NormKind::Layer, x, "resampler.ln_kv", 1e-6)?;
     let keys = e.b.copy(values, width);
     e.b.program.push(Op::Add { x: keys, delta: positions, scale: 1.0 });
-    let asked = e.norm_at(NormKind::Layer, positions, "resampler.ln_q", 1e-6)?;
+    let queries_normed = e.norm_at(NormKind::Layer, positions, "resampler.ln_q", 1e-6)?;
     let all = "resampler.attn.qkv";
-    let mut qkv = [asked, keys, values];
+    let mut qkv = [queries_normed, keys, values];
     for (i, (x, part)) in qkv.iter_mut().zip(["q", "k", "v"]).enumerate() {
         *x = if e.b.has("resampler.attn.qkv.weight") {
             let rows = e.b.part(all, 3 * width, i * width..(i + 1) * width, *x)?;

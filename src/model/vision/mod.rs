@@ -27,7 +27,7 @@ mod whisper;
 
 pub use encoder::{Convolution, EncoderNetwork};
 pub use facts::{Facts, Pace, Piece, TileInputs, Video};
-pub use sound::{Cutting, Grid, HeardPart, Hearing, SoundFacts, SoundPart};
+pub use sound::{Cutting, Grid, AudioPart, AudioParts, SoundFacts, SoundPart};
 
 use crate::error::{Error, Result};
 use crate::format::Source;
@@ -70,7 +70,7 @@ const SOUND_PROJECTORS: &[(&[&str], Build)] = &[
 
 /// Which encoder of a file to load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Senses {
+pub enum EncoderChoice {
     /// The vision encoder, or the audio encoder if there is no vision encoder.
     #[default]
     Any,
@@ -83,22 +83,22 @@ pub enum Senses {
 ///
 /// # Errors
 /// `Mismatch` if rows are not as wide as the model's embeddings.
-pub fn network(source: &Source, senses: Senses, hidden: usize, quantize: Option<DType>) -> Result<EncoderNetwork<'_>> {
+pub fn network(source: &Source, choice: EncoderChoice, hidden: usize, quantize: Option<DType>) -> Result<EncoderNetwork<'_>> {
     let metadata = &source.metadata;
     let architecture = metadata.str("general.architecture")?.unwrap_or_default();
     let text = |key: &str| Ok::<_, Error>(metadata.str(key)?.filter(|name| !name.is_empty()));
-    let hears = metadata.bool("clip.has_audio_encoder")? == Some(true);
-    let sees = match metadata.bool("clip.has_vision_encoder")? {
-        Some(sees) => sees,
+    let has_audio = metadata.bool("clip.has_audio_encoder")? == Some(true);
+    let has_vision = match metadata.bool("clip.has_vision_encoder")? {
+        Some(has_vision) => has_vision,
         // Vision files may omit the flag.
-        None => !hears || text("clip.vision.projector_type")?.is_some(),
+        None => !has_audio || text("clip.vision.projector_type")?.is_some(),
     };
-    let of_sound = match senses {
-        Senses::Any => !sees && hears,
-        Senses::Pictures => false,
-        Senses::Sound => true,
+    let of_sound = match choice {
+        EncoderChoice::Any => !has_vision && has_audio,
+        EncoderChoice::Pictures => false,
+        EncoderChoice::Sound => true,
     };
-    let (kind, has_one) = if of_sound { ("sound", hears) } else { ("pictures", sees) };
+    let (kind, has_one) = if of_sound { ("sound", has_audio) } else { ("pictures", has_vision) };
     if architecture != "clip" || !has_one {
         let what = format!("{} has no encoder of {kind}", source.path().display());
         return Err(Error::unsupported(format!("{what}: the architecture is {architecture:?}")));
@@ -114,7 +114,7 @@ pub fn network(source: &Source, senses: Senses, hidden: usize, quantize: Option<
         return Err(Error::unsupported(what));
     };
     // A file with both may be Qwen2.5-Omni, which has audio windows of two seconds.
-    if of_sound && sees && projector == "qwen2a" {
+    if of_sound && has_vision && projector == "qwen2a" {
         return Err(Error::unsupported("cannot load the encoder of sound \"qwen2a\" next to one of pictures"));
     }
     match of_sound {

@@ -19,7 +19,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("spatial_merge_size", Some(2))?;
     let sizing = area(&e, merge, BOUNDS, Narrow::Own)?;
     let activation = e.activation(Gelu)?;
-    let (deep, hears) = (deep_layers(&e)?, e.hears()?);
+    let (deep, has_audio) = (deep_layers(&e)?, e.has_audio()?);
     let rope = rope(&mut e)?;
     let x = e.embed()?;
     e.add_places(x, Stretch::Corners)?;
@@ -50,7 +50,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     }
     e.is_grid = true;
     // A file with audio too is Qwen3-Omni, whose videos have other timestamps.
-    e.video = Some(video(&e, merge, VIDEO_BOUNDS, Pace::Apart)?).filter(|_| !hears);
+    e.video = Some(video(&e, merge, VIDEO_BOUNDS, Pace::Apart)?).filter(|_| !has_audio);
     e.finish(rows, sizing, pieces)
 }
 

@@ -36,7 +36,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let (table, width) = (e.sound_places(Some(halved(FRAMES)))?, e.width());
     let cutting = Cutting::Chunks { frames: FRAMES, per_part: CHUNKS };
     let around = ["<|audio_start|>", "<|audio_end|>"];
-    let x = e.hear(halved(bins) * channels, SoundFacts { bins, stack: 1, cutting, around, table, width });
+    let x = e.audio_input(halved(bins) * channels, SoundFacts { bins, stack: 1, cutting, around, table, width });
     let x = e.project_channels_first(x, "a.conv_out", width, halved(bins))?;
     e.add_input(x);
     e.layers(x, GeluErf, None, |_| false, |_, _| Ok(()))?;

@@ -60,13 +60,13 @@ pub struct SoundPart {
 }
 
 /// A part with its frames, `[frames, bins]`; missing ones at the end are zeros.
-pub struct HeardPart {
+pub struct AudioPart {
     pub part: SoundPart,
     frames: Vec<f32>,
 }
 
 /// Preprocessing of the parts of audio.
-pub struct Hearing {
+pub struct AudioParts {
     mel: LogMel,
     parts: Vec<SoundPart>,
     /// The spectrogram in progress: of the whole audio, or of the next part.
@@ -74,15 +74,15 @@ pub struct Hearing {
     /// The finished spectrogram of the whole audio.
     whole: Vec<f32>,
     /// The finished parts.
-    pub heard: Vec<HeardPart>,
+    pub done: Vec<AudioPart>,
 }
 
-impl Hearing {
+impl AudioParts {
     /// Continues with the same audio until complete, and returns true, or until `pauses` returns true, and returns
     /// false.
     pub fn advance(&mut self, facts: &SoundFacts, samples: &[f32], pauses: &mut dyn FnMut() -> bool) -> Result<bool> {
         let padded = facts.padded(samples.len());
-        while let Some(part) = self.parts.get(self.heard.len()) {
+        while let Some(part) = self.parts.get(self.done.len()) {
             let own = match padded {
                 Some(_) => samples,
                 None => {
@@ -109,7 +109,7 @@ impl Hearing {
                     frames
                 }
             };
-            self.heard.push(HeardPart { part: part.clone(), frames });
+            self.done.push(AudioPart { part: part.clone(), frames });
         }
         Ok(true)
     }
@@ -193,18 +193,18 @@ impl SoundFacts {
     }
 
     /// Returns the parts of audio with their frames.
-    pub fn hear(&self, samples: &[f32]) -> Result<Vec<HeardPart>> {
-        let mut hearing = self.begin(samples.len())?;
-        hearing.advance(self, samples, &mut || false)?;
-        Ok(hearing.heard)
+    pub fn split(&self, samples: &[f32]) -> Result<Vec<AudioPart>> {
+        let mut splitting = self.begin(samples.len())?;
+        splitting.advance(self, samples, &mut || false)?;
+        Ok(splitting.done)
     }
 
-    /// Begins the work of `hear` for `samples` samples.
-    pub fn begin(&self, samples: usize) -> Result<Hearing> {
+    /// Begins the work of `split` for `samples` samples.
+    pub fn begin(&self, samples: usize) -> Result<AudioParts> {
         let parts = self.parts(samples)?;
-        Ok(Hearing {
+        Ok(AudioParts {
             mel: LogMel::new(self.bins),
-            heard: try_vec("parts of a sound", parts.len())?,
+            done: try_vec("parts of a sound", parts.len())?,
             parts,
             spectrogram: None,
             whole: Vec::new(),
@@ -231,12 +231,12 @@ impl SoundFacts {
     }
 
     /// Returns the encoder's inputs for a part.
-    pub fn inputs(&self, heard: &HeardPart) -> Result<TileInputs> {
-        let (part, bins) = (&heard.part, self.bins);
+    pub fn inputs(&self, audio: &AudioPart) -> Result<TileInputs> {
+        let (part, bins) = (&audio.part, self.bins);
         let n = part.n;
         if let Cutting::Chunks { frames: of_chunk, .. } = self.cutting {
             let mut frames = try_filled("frames", part.frames.next_multiple_of(of_chunk.max(1)) * bins, 0f32)?;
-            frames.iter_mut().zip(&heard.frames).for_each(|(to, from)| *to = *from);
+            frames.iter_mut().zip(&audio.frames).for_each(|(to, from)| *to = *from);
             let mut places = try_vec("places of frames", n.saturating_mul(self.width))?;
             places.extend(self.table.iter().cycle().take(n * self.width));
             return Ok(TileInputs { n, frames, places, rows: (0..part.rows).collect(), ..TileInputs::default() });
@@ -244,7 +244,7 @@ impl SoundFacts {
         let mut columns = try_vec("frames", n.saturating_mul(Self::input_width(bins)))?;
         for t in 0..n {
             for at in (2 * t..2 * t + TAPS).map(|at| at.checked_sub(REACH)) {
-                let from = at.filter(|at| *at < part.frames).and_then(|at| heard.frames.get(at * bins..)?.get(..bins));
+                let from = at.filter(|at| *at < part.frames).and_then(|at| audio.frames.get(at * bins..)?.get(..bins));
                 match from {
                     Some(frame) => columns.extend_from_slice(frame),
                     None => columns.extend(std::iter::repeat_n(0.0, bins)),

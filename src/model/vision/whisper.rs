@@ -82,7 +82,7 @@ fn encoder<'a>(
             .error(format!("it has {places} vectors of places; they must fill rows of {stack}")));
     }
     let facts = SoundFacts { bins, stack, cutting, around, table, width };
-    let x = e.hear(SoundFacts::input_width(bins), facts);
+    let x = e.audio_input(SoundFacts::input_width(bins), facts);
     let kernel = e.kernel("a.conv1d.1", [width, bins], TAPS)?;
     let mut near = Vec::with_capacity(TAPS);
     for tap in 0..TAPS {

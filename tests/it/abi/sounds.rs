@@ -8,7 +8,7 @@ use super::pictures::{chat, params};
 use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
 
-use realizar::engine::{Encoder, EncoderParams, LoadParams, MediaWork, Model, Senses, Sound, most_samples};
+use realizar::engine::{Encoder, EncoderParams, LoadParams, MediaWork, Model, EncoderChoice, Sound, most_samples};
 use realizar::ffi::cancel::*;
 use realizar::ffi::encoder::*;
 use realizar::ffi::media::*;
@@ -126,7 +126,7 @@ fn sounds_become_the_rows_of_the_engine() {
             let path = hearer.folder.path().join("model.gguf");
             let model = Model::load(&path, LoadParams::default()).expect("a model");
             let path = hearer.folder.path().join("mmproj.gguf");
-            let params = EncoderParams { senses: Senses::Sound, ..EncoderParams::default() };
+            let params = EncoderParams { choice: EncoderChoice::Sound, ..EncoderParams::default() };
             let encoder = Encoder::load(&model, &path, params).expect("an encoder");
             let heard = Sound::begin(&floats, 1, rate, most_samples(&encoder, 0).expect("sound"), &mut || false);
             let heard = heard.expect("sound");

@@ -7,7 +7,7 @@ use crate::model::vision::sound::SoundFacts;
 
 impl EncoderBuilder<'_> {
     /// Declares the input of an audio encoder: `width` values per row; the first program has one row per place.
-    pub fn hear(&mut self, width: usize, facts: SoundFacts) -> TensorId {
+    pub fn audio_input(&mut self, width: usize, facts: SoundFacts) -> TensorId {
         let x = self.b.program.tensor(width);
         self.b.program.input(x);
         (self.patches, self.sound) = (Some(x), Some(facts));
