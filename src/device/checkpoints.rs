@@ -73,8 +73,8 @@ impl Checkpoints {
             let p = self.positions[i].filter(|p| *p < committed)?;
             let others = || self.positions.iter().flatten().copied();
             let ahead = others().filter(|q| *q < p).max().unwrap_or(0);
-            let behind = others().filter(|q| *q > p).min()?;
-            Some((p - ahead) as f64 * libm::log(age(p) / age(behind)))
+            let after = others().filter(|q| *q > p).min()?;
+            Some((p - ahead) as f64 * libm::log(age(p) / age(after)))
         };
         let is_kept = |i: usize| self.kept.is_some() && self.positions[i] == self.kept;
         let losses = (0..BUFFERS).filter_map(|i| Some((i, is_kept(i), loss(i)?)));

@@ -82,14 +82,14 @@ impl Pipeline {
             held.extend(needed);
             Arc::new(experts)
         });
-        let (mut on_gpus, mut behind) = (Vec::new(), 0);
+        let (mut on_gpus, mut after) = (Vec::new(), 0);
         for (device, layers) in gpus {
             let mut part = Part::new(program, placed.map(|placed| &placed.program), layers.clone())?;
             if layers.end == program.layers.len() {
                 part.matrices.extend(partition::companion_weights(&part.matrices, &load.companions)?);
             }
             let weights = weights.with(&part.matrices);
-            behind += device.weight_bytes(&weights)?;
+            after += device.weight_bytes(&weights)?;
             on_gpus.push((device, weights));
             parts.push(part);
         }
@@ -102,18 +102,18 @@ impl Pipeline {
             programs => {
                 let mut report = |done: u64, total: u64| {
                     before = total;
-                    progress(done, total.saturating_add(behind))
+                    progress(done, total.saturating_add(after))
                 };
                 Some(Arc::new(CpuBackend::load(cpu_load, programs, &weights.with(&held), &mut report)?))
             }
         };
         let mut gpus = Vec::new();
         for ((device, weights), part) in on_gpus.iter().zip(&parts[on_cpu..]) {
-            behind -= device.weight_bytes(weights)?;
+            after -= device.weight_bytes(weights)?;
             let mut own = 0;
             let mut report = |done: u64, total: u64| {
                 own = total;
-                progress(before.saturating_add(done), before.saturating_add(total).saturating_add(behind))
+                progress(before.saturating_add(done), before.saturating_add(total).saturating_add(after))
             };
             gpus.push(Arc::clone(device).load(&part.program, weights, &mut report)?);
             before = before.saturating_add(own);

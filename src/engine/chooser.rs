@@ -112,7 +112,7 @@ impl<'a> DeviceRules<'a> {
         let Some(Chooser { sampler, mask, .. }) = self.chooser else { return likeliest };
         SamplingRule {
             params: sampler.params(),
-            random: sampler.random_behind(draws),
+            random: sampler.random_after(draws),
             recent,
             allowed: (!mask.is_empty()).then_some(&mask[..]),
             ..likeliest

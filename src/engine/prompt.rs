@@ -117,7 +117,7 @@ impl Prompt {
         let mut list = List { tokens: try_vec("a prompt", size)?, runs: Vec::new() };
         for (i, tokens) in texts.iter().enumerate() {
             list.tokens.extend_from_slice(tokens);
-            let (Some(media), Some(behind)) = (order.get(i), texts.get(i + 1)) else { continue };
+            let (Some(media), Some(next_text)) = (order.get(i), texts.get(i + 1)) else { continue };
             // The template may have written the surrounding tokens itself.
             let parts = &media.layout.parts[..];
             let ahead = parts.iter().position(|part| matches!(part, MediaPart::Rows(_))).unwrap_or(0);
@@ -127,7 +127,7 @@ impl Prompt {
                 parts.iter().filter_map(id).collect::<Vec<u32>>()
             });
             let from = if list.tokens.ends_with(&before) { ahead } else { 0 };
-            let to = if behind.starts_with(&after) { last } else { parts.len() };
+            let to = if next_text.starts_with(&after) { last } else { parts.len() };
             list.push(media, &parts[from..to]);
         }
         Ok(list.prompt(model))

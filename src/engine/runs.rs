@@ -136,10 +136,10 @@ impl Runs {
 
     /// Removes some places; later rows move up.
     pub fn remove(&mut self, places: Range<usize>) -> Result<()> {
-        let mut behind = Runs::default();
-        behind.append(self, places.end, places.start)?;
+        let mut after = Runs::default();
+        after.append(self, places.end, places.start)?;
         self.truncate(places.start);
-        self.append(&behind, places.start, places.start)
+        self.append(&after, places.start, places.start)
     }
 
     /// Appends the rows of `other` from place `from` on, moved to `place`.

@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use crate::engine::{
-    Cancel, Encoder, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Pixels, Runtime, SAMPLE_RATE,
-    EncoderChoice, Sizing, WHITE, encoder_extent, measure_picture, sound_extent,
+    Cancel, Encoder, EncoderChoice, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Pixels, Runtime,
+    SAMPLE_RATE, Sizing, WHITE, encoder_extent, measure_picture, sound_extent,
 };
 use crate::error::{Error, Result};
 
@@ -359,7 +359,7 @@ pub struct rz_media_params {
 
 impl rz_media_params {
     /// Background color of transparent pixels.
-    pub(super) fn behind(&self) -> Result<[u8; 3]> {
+    pub(super) fn background(&self) -> Result<[u8; 3]> {
         let [alpha, color @ ..] = self.background.to_be_bytes();
         match alpha {
             255 => Ok(color),
@@ -464,7 +464,7 @@ pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params)
     let bytes = lines.saturating_sub(1).saturating_mul(stride).saturating_add(of_row);
     let data = call.slice(pixels.data.cast::<u8>(), bytes, "rz_pixels.data")?;
     let pixels = Pixels { format, width: columns, height: lines, stride: pixels.stride, data };
-    Picture::from_pixels(pixels, params.behind()?)
+    Picture::from_pixels(pixels, params.background()?)
 }
 
 /// Like rz_media_from_pixels, for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file. The first bytes of the file
@@ -491,7 +491,7 @@ pub unsafe extern "C" fn rz_media_from_image(
         let out = call.out(out, "out")?;
         let max_pixels = if params.max_pixels == 0 { MAX_PIXELS } else { params.max_pixels.into() };
         let picture =
-            stopping(call, &params, |stops| Picture::decode_unless(data, max_pixels, params.behind()?, stops))?;
+            stopping(call, &params, |stops| Picture::decode_unless(data, max_pixels, params.background()?, stops))?;
         out.set_handle(encoder.see(call, picture, &params)?);
         Ok(RZ_OK)
     })

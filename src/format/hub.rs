@@ -353,11 +353,11 @@ fn blocks(text: &str) -> Option<&str> {
     let mut rest = bits.strip_prefix(|c: char| ('1'..='8').contains(&c))?;
     loop {
         let word = rest.strip_prefix('_').unwrap_or_default();
-        let behind = word.trim_start_matches(|c: char| c.is_ascii_uppercase() || c.is_ascii_digit());
-        if behind.len() == word.len() || !ends(behind) {
+        let after = word.trim_start_matches(|c: char| c.is_ascii_uppercase() || c.is_ascii_digit());
+        if after.len() == word.len() || !ends(after) {
             return ends(rest).then_some(rest);
         }
-        rest = behind;
+        rest = after;
     }
 }
 

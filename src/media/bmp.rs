@@ -23,7 +23,7 @@ const MASKS_AND_ALPHA: usize = 6;
 /// Run-length codes between two checks of `stops`.
 const CODES: usize = 4096;
 
-pub fn decode(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
+pub fn decode(file: &[u8], stops: Stops, max_pixels: u64, background: [u8; 3]) -> Result<Picture> {
     let head = Header::read(file)?;
     let Header { width, height, bits, compression, .. } = head;
     let bytes = claimed("BMP", width as u64, height as u64, max_pixels)?;
@@ -57,12 +57,12 @@ pub fn decode(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Re
                 head.color(file, usize::from(byte) >> (8 - bits - x * bits % 8) & ((1 << bits) - 1))
             })),
             (24 | 32, None) => {
-                PixelBytes { step: bits / 8, colors: [2, 1, 0], alpha: None }.gather(line, behind, &mut rgb);
+                PixelBytes { step: bits / 8, colors: [2, 1, 0], alpha: None }.gather(line, background, &mut rgb);
             }
             (_, masks) => {
                 let masks = masks.unwrap_or(OF_16_BITS);
                 let pixels = line.chunks_exact(bits / 8).map(|pixel| number(pixel, 0, pixel.len(), false).unwrap_or(0));
-                rgb.extend(pixels.flat_map(|pixel| masks.color(pixel as u32, behind)));
+                rgb.extend(pixels.flat_map(|pixel| masks.color(pixel as u32, background)));
             }
         }
     }
@@ -182,14 +182,14 @@ impl Masks {
         Ok((colors != [0; 3]).then_some(masks))
     }
 
-    fn color(&self, pixel: u32, behind: [u8; 3]) -> [u8; 3] {
+    fn color(&self, pixel: u32, background: [u8; 3]) -> [u8; 3] {
         // The maximum value of a mask becomes 255; values in between are rounded down, as in Pillow.
         let byte = |mask: u32| {
             let shift = mask.trailing_zeros().min(31);
             (u64::from((pixel & mask) >> shift) * 255 / u64::from(mask >> shift).max(1)) as u8
         };
         let alpha = if self.alpha == 0 { 255 } else { byte(self.alpha) };
-        over(self.colors.map(byte), alpha, behind)
+        over(self.colors.map(byte), alpha, background)
     }
 }
 
@@ -205,22 +205,22 @@ fn unpacked(data: &[u8], width: usize, height: usize, bits: usize, stops: Stops)
         if n_codes.is_multiple_of(CODES) && stops() {
             return Err(Error::Cancelled);
         }
-        let (&[n, value], behind) = rest.split_first_chunk().ok_or_else(cut)?;
-        rest = behind;
+        let (&[n, value], later) = rest.split_first_chunk().ok_or_else(cut)?;
+        rest = later;
         match (n, value) {
             (0, 0) => (x, y) = (0, y + 1),
             (0, 1) => break,
             (0, 2) => {
-                let (&[right, up], behind) = rest.split_first_chunk().ok_or_else(cut)?;
-                (x, y, rest) = (x + usize::from(right), y + usize::from(up), behind);
+                let (&[right, up], later) = rest.split_first_chunk().ok_or_else(cut)?;
+                (x, y, rest) = (x + usize::from(right), y + usize::from(up), later);
             }
             _ => {
                 let is_run = n > 0;
                 let count = usize::from(if is_run { n } else { value });
                 // Literal pixels are padded to whole pairs of bytes.
                 let bytes = if is_run { 0 } else { (count * bits).div_ceil(8).next_multiple_of(2) };
-                let (single, behind) = rest.split_at_checked(bytes).ok_or_else(cut)?;
-                rest = behind;
+                let (single, later) = rest.split_at_checked(bytes).ok_or_else(cut)?;
+                rest = later;
                 let line = out.get_mut(y * width..(y + 1) * width).unwrap_or_default();
                 for (i, place) in line.iter_mut().skip(x).take(count).enumerate() {
                     let byte = if is_run { value } else { single.get(i * bits / 8).copied().unwrap_or_default() };

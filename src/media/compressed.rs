@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// Returns the format of a file if this module decodes it.
 pub fn kind(file: &[u8]) -> Option<&'static str> {
-    let file = behind_tags(file);
+    let file = after_tags(file);
     match file {
         [b'f', b'L', b'a', b'C', ..] => Some("FLAC"),
         [b'O', b'g', b'g', b'S', ..] => Some("Ogg"),
@@ -20,7 +20,7 @@ pub fn kind(file: &[u8]) -> Option<&'static str> {
 }
 
 /// Returns the file without the ID3 tags before its audio.
-fn behind_tags(mut file: &[u8]) -> &[u8] {
+fn after_tags(mut file: &[u8]) -> &[u8] {
     while let [b'I', b'D', b'3', version, _, flags, a, b, c, d, ..] = *file {
         let length = [a, b, c, d].iter().fold(0usize, |length, byte| length << 7 | usize::from(byte & 0x7f));
         let footer = if version == 4 && flags & 0x10 != 0 { 10 } else { 0 };
@@ -49,7 +49,7 @@ mod decoder {
     use symphonia::default::codecs::{FlacDecoder, MpaDecoder, VorbisDecoder};
     use symphonia::default::formats::{FlacReader, MpaReader, OggReader};
 
-    use super::{behind_tags, damaged, kind};
+    use super::{after_tags, damaged, kind};
     use crate::error::{Error, Result, secured, try_vec};
     use crate::media::rates::length;
     use crate::media::vorbis;
@@ -88,7 +88,7 @@ mod decoder {
         /// As `Sound::new`; `Format` for a damaged file, `Unsupported` for other contents of Ogg files.
         pub fn open(file: &'a [u8], most: usize) -> Result<Option<Compressed<'a>>> {
             let Some(name) = kind(file) else { return Ok(None) };
-            let file = behind_tags(file);
+            let file = after_tags(file);
             let bytes = file.len().saturating_mul(2).saturating_add(FIXED);
             let opened = caught(name, bytes, || {
                 let stream = MediaSourceStream::new(Box::new(Cursor::new(file)), Default::default());
@@ -132,7 +132,7 @@ mod decoder {
                 format: opened,
                 decoder,
                 track: id,
-                declared: declared,
+                declared,
                 channels,
                 rate,
                 most,

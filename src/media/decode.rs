@@ -15,19 +15,24 @@ impl Picture {
     /// # Errors
     /// `Format` for a damaged file, `Unsupported` (with its name) for another format, `TooComplex` if the header
     /// declares more than `max_pixels`, `OutOfMemory`.
-    pub fn decode(file: &[u8], max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
-        Picture::decode_unless(file, max_pixels, behind, &|| false)
+    pub fn decode(file: &[u8], max_pixels: u64, background: [u8; 3]) -> Result<Picture> {
+        Picture::decode_unless(file, max_pixels, background, &|| false)
     }
 
     /// As `decode`, but returns `Cancelled` soon after `stops` returns true. The decoder of WebP images, and the last
     /// pass over a progressive JPEG image, are not interrupted.
-    pub fn decode_unless(file: &[u8], max_pixels: u64, behind: [u8; 3], stops: &dyn Fn() -> bool) -> Result<Picture> {
+    pub fn decode_unless(
+        file: &[u8],
+        max_pixels: u64,
+        background: [u8; 3],
+        stops: &dyn Fn() -> bool,
+    ) -> Result<Picture> {
         let (picture, orientation) = match kind(file)? {
-            "PNG" => (foreign::png(file, stops, max_pixels, behind)?, exif::of_png(file)),
+            "PNG" => (foreign::png(file, stops, max_pixels, background)?, exif::of_png(file)),
             "JPEG" => (foreign::jpeg(file, stops, max_pixels)?, exif::of_jpeg(file)),
-            "WebP" => (foreign::webp(file, stops, max_pixels, behind)?, exif::of_webp(file)),
-            "GIF" => (foreign::gif(file, stops, max_pixels, behind)?, 1),
-            _ => (bmp::decode(file, stops, max_pixels, behind)?, 1),
+            "WebP" => (foreign::webp(file, stops, max_pixels, background)?, exif::of_webp(file)),
+            "GIF" => (foreign::gif(file, stops, max_pixels, background)?, 1),
+            _ => (bmp::decode(file, stops, max_pixels, background)?, 1),
         };
         picture.upright(orientation, stops)
     }
@@ -133,7 +138,7 @@ mod foreign {
         Ok(Picture { width, height, rgb })
     }
 
-    pub fn png(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
+    pub fn png(file: &[u8], stops: Stops, max_pixels: u64, background: [u8; 3]) -> Result<Picture> {
         let ended = chunks::ended_png(file)?;
         let file = ended.as_deref().unwrap_or(file);
         let mut decoder = png::Decoder::new(Watched::new(file, stops));
@@ -154,10 +159,10 @@ mod foreign {
             let what = format!("its first picture has {} x {} of {width} x {height} pixels", frame.width, frame.height);
             return Err(damaged("PNG", what));
         }
-        packed([width, height], data, step, behind, stops)
+        packed([width, height], data, step, background, stops)
     }
 
-    pub fn webp(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
+    pub fn webp(file: &[u8], stops: Stops, max_pixels: u64, background: [u8; 3]) -> Result<Picture> {
         let mut decoder = caught("WebP", file.len() + FIXED, stops, || WebPDecoder::new(Watched::new(file, stops)))?;
         let (width, height) = decoder.dimensions();
         let bytes = claimed("WebP", u64::from(width), u64::from(height), max_pixels)?;
@@ -168,10 +173,10 @@ mod foreign {
         let limit = bytes / 3 * 16 + (64 << 10) + file.len();
         decoder.set_memory_limit(limit);
         caught("WebP", limit + FIXED, stops, || decoder.read_image(&mut data))?;
-        packed([width, height], data, step, behind, stops)
+        packed([width, height], data, step, background, stops)
     }
 
-    pub fn gif(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
+    pub fn gif(file: &[u8], stops: Stops, max_pixels: u64, background: [u8; 3]) -> Result<Picture> {
         let mut options = DecodeOptions::new();
         options.set_color_output(ColorOutput::Indexed);
         options.set_memory_limit(MemoryLimit::Bytes(NonZeroU64::new(max_pixels).unwrap_or(NonZeroU64::MIN)));
@@ -187,7 +192,7 @@ mod foreign {
         caught("GIF", FIXED, stops, || decoder.read_into_buffer(&mut indices))?;
         let palette = caught("GIF", FIXED, stops, || decoder.palette())?;
         let color = |index: u8| match palette.as_chunks().0.get(usize::from(index)) {
-            _ if frame.transparent == Some(index) => behind,
+            _ if frame.transparent == Some(index) => background,
             Some(color) => *color,
             None => [0; 3],
         };
@@ -228,7 +233,7 @@ mod foreign {
     }
 
     /// Creates an image of gray, gray and alpha, RGB, or RGBA, according to the bytes per pixel.
-    fn packed(size: [u32; 2], data: Vec<u8>, step: usize, behind: [u8; 3], stops: Stops) -> Result<Picture> {
+    fn packed(size: [u32; 2], data: Vec<u8>, step: usize, background: [u8; 3], stops: Stops) -> Result<Picture> {
         let [width, height] = size.map(|side| side as usize);
         if step == 3 {
             return Ok(Picture { width, height, rgb: data });
@@ -240,7 +245,7 @@ mod foreign {
             if stops() {
                 return Err(Error::Cancelled);
             }
-            pixel.gather(line, behind, &mut rgb);
+            pixel.gather(line, background, &mut rgb);
         }
         Ok(Picture { width, height, rgb })
     }

@@ -76,8 +76,8 @@ fn of_tiff(data: &[u8]) -> Option<u8> {
 fn of_xmp(data: &[u8]) -> Option<u8> {
     const NAME: &[u8] = b"tiff:Orientation";
     let data = data.get(..data.len().min(MOST)).unwrap_or_default();
-    let mut behind = data.windows(NAME.len()).enumerate().filter(|(_, window)| *window == NAME);
-    let value = behind.find_map(|(at, _)| match data.get(at + NAME.len()..)? {
+    let mut later = data.windows(NAME.len()).enumerate().filter(|(_, window)| *window == NAME);
+    let value = later.find_map(|(at, _)| match data.get(at + NAME.len()..)? {
         [b'=', b'"' | b'\'', digit, ..] | [b'>', digit, ..] => Some(*digit),
         _ => None,
     })?;

@@ -76,7 +76,7 @@ impl Picture {
     ///
     /// # Errors
     /// `InvalidArgument` for no pixels, sides above `MAX_SIDE`, a stride smaller than a row, too few bytes.
-    pub fn from_pixels(pixels: Pixels, behind: [u8; 3]) -> Result<Picture> {
+    pub fn from_pixels(pixels: Pixels, background: [u8; 3]) -> Result<Picture> {
         let Pixels { format, width, height, stride, data } = pixels;
         if !(1..=MAX_SIDE).contains(&width) || !(1..=MAX_SIDE).contains(&height) {
             return Err(Error::invalid(format!(
@@ -102,7 +102,7 @@ impl Picture {
             return Err(Error::invalid(format!("{height} rows of {stride} bytes do not fit into the {held} given")));
         }
         let mut rgb = try_vec("pixels", width.saturating_mul(height).saturating_mul(3))?;
-        data.chunks(stride).take(height).for_each(|line| pixel.gather(&line[..row], behind, &mut rgb));
+        data.chunks(stride).take(height).for_each(|line| pixel.gather(&line[..row], background, &mut rgb));
         Ok(Picture { width, height, rgb })
     }
 
@@ -169,21 +169,22 @@ pub(super) struct PixelBytes {
 impl PixelBytes {
     /// Appends the red, green and blue of a row's pixels; pixels that are not opaque are blended over the color
     /// `behind`.
-    pub fn gather(self, row: &[u8], behind: [u8; 3], rgb: &mut Vec<u8>) {
+    pub fn gather(self, row: &[u8], background: [u8; 3], rgb: &mut Vec<u8>) {
         let pixels = row.chunks_exact(self.step);
         match self.alpha {
             None => rgb.extend(pixels.flat_map(|pixel| self.colors.map(|place| pixel[place]))),
-            Some(alpha) => {
-                rgb.extend(pixels.flat_map(|pixel| over(self.colors.map(|place| pixel[place]), pixel[alpha], behind)))
-            }
+            Some(alpha) => rgb
+                .extend(pixels.flat_map(|pixel| over(self.colors.map(|place| pixel[place]), pixel[alpha], background))),
         }
     }
 }
 
 /// Blends a color with an alpha over an opaque color, rounded to nearest as in Pillow.
-pub(super) fn over(color: [u8; 3], alpha: u8, behind: [u8; 3]) -> [u8; 3] {
+pub(super) fn over(color: [u8; 3], alpha: u8, background: [u8; 3]) -> [u8; 3] {
     let alpha = u32::from(alpha);
-    std::array::from_fn(|i| ((u32::from(color[i]) * alpha + u32::from(behind[i]) * (255 - alpha) + 127) / 255) as u8)
+    std::array::from_fn(|i| {
+        ((u32::from(color[i]) * alpha + u32::from(background[i]) * (255 - alpha) + 127) / 255) as u8
+    })
 }
 
 /// Returns the number of bytes of an image with the size that a file of format `name` declares; called before

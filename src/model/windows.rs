@@ -31,7 +31,7 @@ impl Builder<'_> {
     }
 
     /// Like `windows`, with full attention in the first layer of each period.
-    pub fn windows_behind_full(&self, window: usize, period: usize) -> Result<Vec<usize>> {
+    pub fn windows_after_full(&self, window: usize, period: usize) -> Result<Vec<usize>> {
         let mut windows = self.windows(window, period)?;
         let declared = self.keys.metadata.get(&self.keys.name("attention.sliding_window_pattern"));
         if !matches!(declared, Some(Value::Bools(_) | Value::Ints(_))) {

@@ -46,12 +46,12 @@ pub(super) struct SplitMix64(pub u64);
 
 impl SplitMix64 {
     /// Returns the state after `draws` draws.
-    pub fn behind(&self, draws: u64) -> u64 {
+    pub fn after(&self, draws: u64) -> u64 {
         self.0.wrapping_add(draws.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.behind(1);
+        self.0 = self.after(1);
         let z = self.0;
         let z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

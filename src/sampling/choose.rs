@@ -4,7 +4,7 @@
 
 use super::argmax;
 use super::candidates::{Candidate, Candidates, reserve};
-use super::repetitions::{Repetitions, dry_penalty, ends_with, length_behind};
+use super::repetitions::{Repetitions, dry_penalty, ends_with, length_after};
 use super::rule::{Choice, SamplingRule};
 use crate::error::Result;
 
@@ -105,7 +105,7 @@ impl Scratch {
     fn penalize_repetitions(&mut self, rule: &SamplingRule) {
         let params = rule.params;
         let window = if params.dry_window == 0 { usize::MAX } else { params.dry_window as usize };
-        let longest = length_behind(&params.dry_breakers, rule.recent, window);
+        let longest = length_after(&params.dry_breakers, rule.recent, window);
         self.repetitions.each(rule.recent, window, longest, |id, length| {
             if let Some(most) = self.counts.get_mut(id as usize) {
                 *most = length.max(*most);

@@ -58,14 +58,14 @@ impl Sampler {
     }
 
     /// State of the random numbers after `draws` draws.
-    pub fn random_behind(&self, draws: u64) -> u64 {
-        SplitMix64(self.random).behind(draws)
+    pub fn random_after(&self, draws: u64) -> u64 {
+        SplitMix64(self.random).after(draws)
     }
 
     /// Records that a device sampled a token instead of this sampler.
     pub fn was_replaced(&mut self) {
         if self.params.temperature > 0.0 {
-            self.random = self.random_behind(1);
+            self.random = self.random_after(1);
         }
     }
 

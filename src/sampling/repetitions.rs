@@ -64,10 +64,10 @@ pub(super) fn ends_with(recent: Recent, skipped: usize, sequence: &[u32]) -> boo
 }
 
 /// Returns the number of tokens after the last occurrence of any of the sequences, at most `window`.
-pub(super) fn length_behind(sequences: &[Vec<u32>], recent: Recent, window: usize) -> usize {
+pub(super) fn length_after(sequences: &[Vec<u32>], recent: Recent, window: usize) -> usize {
     let len = window.min(recent[0].len() + recent[1].len());
-    let is_behind = |n: &usize| sequences.iter().any(|sequence| ends_with(recent, *n, sequence));
-    (0..len).find(is_behind).unwrap_or(len)
+    let is_after = |n: &usize| sequences.iter().any(|sequence| ends_with(recent, *n, sequence));
+    (0..len).find(is_after).unwrap_or(len)
 }
 
 /// DRY's penalty of a token that extends a repetition of `length` tokens.
@@ -110,13 +110,13 @@ mod tests {
     #[test]
     fn breakers_are_found_over_both_parts() {
         let recent: Recent = [&[1, 2, 3], &[4, 5]];
-        let behind = |sequences: &[&[u32]], window| {
-            length_behind(&sequences.iter().map(|s| s.to_vec()).collect::<Vec<_>>(), recent, window)
+        let after = |sequences: &[&[u32]], window| {
+            length_after(&sequences.iter().map(|s| s.to_vec()).collect::<Vec<_>>(), recent, window)
         };
-        assert_eq!(behind(&[], usize::MAX), 5);
-        assert_eq!(behind(&[&[3, 4]], usize::MAX), 1);
-        assert_eq!(behind(&[&[3, 4], &[5]], usize::MAX), 0);
-        assert_eq!((behind(&[&[1]], usize::MAX), behind(&[&[1]], 4), behind(&[&[4, 3]], 9)), (4, 4, 5));
+        assert_eq!(after(&[], usize::MAX), 5);
+        assert_eq!(after(&[&[3, 4]], usize::MAX), 1);
+        assert_eq!(after(&[&[3, 4], &[5]], usize::MAX), 0);
+        assert_eq!((after(&[&[1]], usize::MAX), after(&[&[1]], 4), after(&[&[4, 3]], 9)), (4, 4, 5));
     }
 
     #[test]

@@ -1893,9 +1893,9 @@ fn case_weights(matrices: &[Matrix]) -> Weights<'_> {
         (RopePairs::Halves, vec![], 0),
         (RopePairs::Adjacent, vec![], 3),
     ];
-    let rope_of = |(pairs, axes, behind): (RopePairs, Vec<u8>, u32)| {
+    let rope_of = |(pairs, axes, position_offset): (RopePairs, Vec<u8>, u32)| {
         let inv_freq = inv_freq(10_000.0, if axes.is_empty() { 8 } else { 2 * axes.len() });
-        Rope { pairs, inv_freq, axes, magnitude: 1.25, position_offset: behind }
+        Rope { pairs, inv_freq, axes, magnitude: 1.25, position_offset }
     };
     Weights {
         matrices: matrices.iter().map(|s| s as &dyn MatrixSource).collect(),

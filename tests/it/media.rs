@@ -344,9 +344,9 @@ fn pixels_of_the_host_are_taken_in_every_format() {
 #[test]
 fn transparent_pixels_show_the_color_behind_them() {
     let pixels = [10, 20, 30, 0, 10, 20, 30, 255, 0, 0, 0, 128, 255, 0, 100, 51];
-    let seen = |format, behind| {
+    let seen = |format, background| {
         let pixels = Pixels { format, width: 4, height: 1, stride: 0, data: &pixels };
-        Picture::from_pixels(pixels, behind).expect("a picture").rgb
+        Picture::from_pixels(pixels, background).expect("a picture").rgb
     };
     // Of Pillow's alpha_composite.
     let on_white = [255, 255, 255, 10, 20, 30, 127, 127, 127, 255, 204, 224];
@@ -359,7 +359,7 @@ fn transparent_pixels_show_the_color_behind_them() {
     if cfg!(feature = "images") {
         for name in ["clear.webp", "clear-color.png", "clear-gray.png", "clear-palette.png", "rgba16.png"] {
             let [white, black] =
-                [WHITE, [0; 3]].map(|behind| Picture::decode(&read(name), MANY, behind).expect("a picture"));
+                [WHITE, [0; 3]].map(|background| Picture::decode(&read(name), MANY, background).expect("a picture"));
             assert!(white != black && white.rgb.iter().zip(&black.rgb).all(|(w, b)| w >= b), "{name}");
         }
     }

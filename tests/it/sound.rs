@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use realizar::device::StepBudget;
-use realizar::engine::{Encoder, EncoderParams, Encoding, Model, Run, EncoderChoice, measure_sound};
+use realizar::engine::{Encoder, EncoderChoice, EncoderParams, Encoding, Model, Run, measure_sound};
 use realizar::error::Error;
 use realizar::media::{LogMel, SAMPLE_RATE, Sound};
 use realizar::quant;
@@ -652,10 +652,13 @@ fn a_file_with_both_encoders_gives_the_one_that_is_asked_for() {
     file.keys.extend(other.keys.into_iter().filter(|(key, _)| key.starts_with("clip.audio.") || key.contains("has_")));
     file.tensors.extend(other.tensors);
     fs::write(&path, file.build().0).unwrap();
-    assert!(of(EncoderChoice::Any).facts().sound.is_none() && of(EncoderChoice::Pictures).facts().projector == "qwen2.5o");
+    assert!(
+        of(EncoderChoice::Any).facts().sound.is_none() && of(EncoderChoice::Pictures).facts().projector == "qwen2.5o"
+    );
     check("qwen2.5o beside pictures", &of(EncoderChoice::Sound), &omni);
     fs::write(&path, gguf(&heard).build().0).unwrap();
-    let error = Encoder::load(&model, &path, EncoderParams { choice: EncoderChoice::Pictures, ..EncoderParams::default() });
+    let error =
+        Encoder::load(&model, &path, EncoderParams { choice: EncoderChoice::Pictures, ..EncoderParams::default() });
     assert!(error.err().unwrap().to_string().contains("no encoder of pictures"));
 }
 

@@ -94,7 +94,7 @@ fn a_prefix_goes_on_to_the_same_bits_in_every_network() {
         let model = models::load_threads(&path, 2);
         let folder = dir.path().join("prefixes");
         let params =
-            StoreParams { min_tokens: 4, behind: Duration::MAX, path: Some(folder.clone()), ..Default::default() };
+            StoreParams { min_tokens: 4, write_delay: Duration::MAX, path: Some(folder.clone()), ..Default::default() };
         let store = Store::new(&model, params.clone()).unwrap();
         let ids = text(0, 40);
         store.put(&prefilled(&model, 64, &ids[..20])).unwrap();
@@ -127,7 +127,7 @@ fn llama(dir: &tempfile::TempDir) -> (Arc<Model>, StoreParams) {
     let (_kept, path, _) = save(&Tiny::new("llama", quant::Q8_0));
     let params = StoreParams {
         min_tokens: 4,
-        behind: Duration::MAX,
+        write_delay: Duration::MAX,
         path: Some(dir.path().join("prefixes")),
         ..Default::default()
     };
@@ -284,7 +284,7 @@ fn prefixes_belong_to_equal_adapters() {
     let (dir, path, _) = save(&tiny);
     let params = StoreParams {
         min_tokens: 4,
-        behind: Duration::MAX,
+        write_delay: Duration::MAX,
         path: Some(dir.path().join("prefixes")),
         ..Default::default()
     };
@@ -433,7 +433,7 @@ fn a_prefix_of_another_instruction_set_is_as_good() {
     let (dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
     let params = StoreParams {
         min_tokens: 4,
-        behind: Duration::MAX,
+        write_delay: Duration::MAX,
         path: Some(dir.path().join("prefixes")),
         ..Default::default()
     };
@@ -642,7 +642,7 @@ fn work(threads: u32) -> Option<(String, Arc<Model>, Lines, StoreParams)> {
     let work = std::env::var(WORK).ok()?;
     let (model, log) = load_with(&PathBuf::from(std::env::var_os("STORE_MODEL")?), threads, None);
     let path = std::env::var_os("STORE_FOLDER").map(PathBuf::from);
-    let params = StoreParams { min_tokens: 4, behind: Duration::MAX, memory_limit: 1, path, ..Default::default() };
+    let params = StoreParams { min_tokens: 4, write_delay: Duration::MAX, memory_limit: 1, path, ..Default::default() };
     Some((work, model, log, params))
 }
 
@@ -669,7 +669,8 @@ fn processes_share_a_folder() {
     }
     let (dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
     let folder = dir.path().join("prefixes");
-    let params = StoreParams { min_tokens: 4, behind: Duration::MAX, path: Some(folder.clone()), ..Default::default() };
+    let params =
+        StoreParams { min_tokens: 4, write_delay: Duration::MAX, path: Some(folder.clone()), ..Default::default() };
     let model = models::load_threads(&path, 2);
     Store::new(&model, params.clone()).unwrap().put(&prefilled(&model, 64, &text(0, 24))).unwrap();
     let limit = Store::new(&model, params).unwrap().info().disk_bytes * 7 / 2;
@@ -720,7 +721,7 @@ fn a_process_that_is_killed_leaves_nothing_wrong() {
         child.wait().unwrap();
         unfinished += names(&folder).iter().filter(|name| name.ends_with(".part")).count();
         let params =
-            StoreParams { min_tokens: 4, behind: Duration::MAX, path: Some(folder.clone()), ..Default::default() };
+            StoreParams { min_tokens: 4, write_delay: Duration::MAX, path: Some(folder.clone()), ..Default::default() };
         let store = Store::new(&model, params).unwrap();
         assert!(names(&folder).iter().all(|name| name.ends_with(".rzprefix")), "{:?}", names(&folder));
         if let Some((mut session, common)) = take(&store, &tokens, 600).unwrap() {
@@ -768,7 +769,7 @@ fn what_was_put_outlives_a_killed_process() {
             if work != threads.to_string() {
                 continue;
             }
-            let params = StoreParams { memory_limit: 0, behind: Duration::ZERO, ..params };
+            let params = StoreParams { memory_limit: 0, write_delay: Duration::ZERO, ..params };
             let store = Store::new(&model, params).unwrap();
             let mut session = prefilled(&model, 600, &text(0, 300));
             store.put(&session).unwrap();
@@ -853,7 +854,7 @@ fn files_that_are_written_behind_are_those_of_entries() {
     let dir = tempfile::tempdir().unwrap();
     let (model, params) = llama(&dir);
     let folder = params.path.clone().unwrap();
-    let store = Store::new(&model, StoreParams { behind: Duration::from_millis(1), ..params }).unwrap();
+    let store = Store::new(&model, StoreParams { write_delay: Duration::from_millis(1), ..params }).unwrap();
     let until = |is_wanted: &dyn Fn(&[String]) -> bool| {
         let wait = || std::thread::sleep(Duration::from_millis(10));
         let found = (0..1000).map(|_| names(&folder)).find(|names| is_wanted(names) || (wait(), false).1);

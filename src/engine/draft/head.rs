@@ -312,14 +312,14 @@ impl DraftHead {
     /// the last draft token.
     fn begin(&mut self, history: &[u32]) -> Result<()> {
         let held = self.held();
-        let behind = history.get(self.from + held + 1..).unwrap_or_default();
-        match behind.strip_prefix(&self.ahead[..]) {
+        let after = history.get(self.from + held + 1..).unwrap_or_default();
+        match after.strip_prefix(&self.ahead[..]) {
             Some([next, ..]) if !self.ahead.is_empty() && self.n_waiting() == 1 => self.tokens.push(*next),
             _ => {
                 self.sequence.truncate(held);
                 self.ahead.clear();
                 let n = self.n_waiting().min(self.network.predictor()?.limits.max_tokens);
-                self.tokens.extend(behind.iter().take(n));
+                self.tokens.extend(after.iter().take(n));
             }
         }
         if self.tokens.is_empty() { Err(Error::invalid("a draft needs a token")) } else { Ok(()) }

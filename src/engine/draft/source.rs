@@ -68,8 +68,8 @@ impl Source {
     fn next(&mut self, session: &mut Session, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         match self {
             Source::Model(model) => {
-                let behind = history.iter().rposition(|id| *id == MEDIA_ROW).map_or(0, |last| last + 1);
-                model.next(&history[behind..], budget)
+                let after = history.iter().rposition(|id| *id == MEDIA_ROW).map_or(0, |last| last + 1);
+                model.next(&history[after..], budget)
             }
             Source::Head(head) => head.next(history, budget),
             Source::SharedKv(head) => head.next(session.for_step().0, history, budget),

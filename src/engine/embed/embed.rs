@@ -96,9 +96,9 @@ impl Model {
             });
             // A text too long for one step takes several.
             let n = fitting.count().max(1);
-            let (group, behind) = rest.split_at(n);
+            let (group, after) = rest.split_at(n);
             call.group(group)?;
-            rest = behind;
+            rest = after;
         }
         Ok(call.out.values)
     }
@@ -174,8 +174,8 @@ impl Call<'_> {
         self.step(&mut sequences, texts)?;
         let mut rest = &self.hidden[..];
         for text in texts {
-            let (rows, behind) = rest.split_at(text.tokens.len() * self.embedder.head.hidden);
-            rest = behind;
+            let (rows, after) = rest.split_at(text.tokens.len() * self.embedder.head.hidden);
+            rest = after;
             self.out.add(rows)?;
             self.out.finish()?;
         }

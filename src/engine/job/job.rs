@@ -440,8 +440,8 @@ impl Job {
         };
         let MemberPlace { member, row, output } = place;
         // Drafts begin after media.
-        let behind = self.session.runs().end().saturating_sub(1);
-        let (first, end) = (taken.before.max(behind), self.cache_len());
+        let after = self.session.runs().end().saturating_sub(1);
+        let (first, end) = (taken.before.max(after), self.cache_len());
         if first >= end {
             return result;
         }

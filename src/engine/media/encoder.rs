@@ -25,7 +25,7 @@ use crate::graph::op::TensorId;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
 use crate::media::{Layout, Picture};
-use crate::model::vision::{self, Facts, AudioPart, Piece, EncoderChoice, SoundPart, TileInputs};
+use crate::model::vision::{self, AudioPart, EncoderChoice, Facts, Piece, SoundPart, TileInputs};
 use crate::quant;
 use crate::tensor::DType;
 

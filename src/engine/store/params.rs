@@ -16,7 +16,7 @@ pub struct StoreParams {
     /// Limit of the folder's files in bytes.
     pub disk_limit: u64,
     /// Time from the arrival of an entry to the writing of its file; 0: two seconds.
-    pub behind: Duration,
+    pub write_delay: Duration,
 }
 
 /// The state of a prefix cache at one time.

@@ -40,7 +40,7 @@ const MAX_ENTRIES: usize = 1024;
 /// Evicted entries that wait for the disk may take 1/`WAITING` of the memory limit in addition.
 const WAITING: u64 = 4;
 /// Time from the arrival of an entry to the writing of its file, and minimum time between two such files.
-const BEHIND: Duration = Duration::from_secs(2);
+const WRITE_DELAY: Duration = Duration::from_secs(2);
 /// The pause after such a file is this multiple of its writing time, so that the disk gets idle time.
 const PAUSES: u32 = 4;
 /// Time after which a child process considers the state lock orphaned, held by its parent's thread. No holder needs
@@ -80,7 +80,7 @@ struct Shared {
     memory_limit: u64,
     max_entries: usize,
     folder: Option<SharedFolder>,
-    behind: Duration,
+    write_delay: Duration,
     /// Prefix of the names of the model's files.
     prefix: String,
     state: Mutex<State>,
@@ -141,7 +141,7 @@ impl Store {
             memory_limit: if params.memory_limit == 0 { default_limit() } else { params.memory_limit },
             max_entries: or(params.max_entries, MAX_ENTRIES),
             folder,
-            behind: if params.behind.is_zero() { BEHIND } else { params.behind },
+            write_delay: if params.write_delay.is_zero() { WRITE_DELAY } else { params.write_delay },
             state: Mutex::default(),
             state_of_child: Mutex::default(),
             is_orphaned: AtomicBool::new(false),
@@ -280,8 +280,8 @@ impl Store {
         let fork = Arc::new(session.preserved(bytes_of(session))?);
         // Without the thread, this call writes the file, unless one was written just before.
         let has_writer = self.writer.as_ref().is_some_and(Background::is_here);
-        let behind = if has_writer { shared.behind } else { shared.behind.saturating_sub(BEHIND) };
-        let mut due = shared.folder.as_ref().and_then(|_| Instant::now().checked_add(behind));
+        let write_delay = if has_writer { shared.write_delay } else { shared.write_delay.saturating_sub(WRITE_DELAY) };
+        let mut due = shared.folder.as_ref().and_then(|_| Instant::now().checked_add(write_delay));
         let mut files = Vec::new();
         let is_covered = |entry: &Entry| entry.kind == kind && covers(session, &entry.session);
         for covered in state.entries.iter_mut().filter(|entry| is_covered(entry)) {
@@ -554,7 +554,7 @@ impl Shared {
             state.remove(|entry| Arc::ptr_eq(&entry.session, &session));
             state.info.unwritten += usize::from(written.is_err());
         } else {
-            state.pause_until = Instant::now().checked_add(self.behind.min(BEHIND).max(took * PAUSES));
+            state.pause_until = Instant::now().checked_add(self.write_delay.min(WRITE_DELAY).max(took * PAUSES));
         }
         drop(state);
         if is_unwanted {

@@ -247,8 +247,8 @@ pub(super) fn weight_of(module: &str) -> Option<(String, Option<u32>)> {
 fn meaning(full: &str, t: &Translator) -> Meaning {
     let full = without_training(full);
     let mut name = unwrapped(&full);
-    let behind = name.strip_prefix("mtp.").and_then(|name| behind_trunk(name, t)).or_else(|| of_stack(name, t));
-    name = behind.as_deref().unwrap_or(name);
+    let renamed = name.strip_prefix("mtp.").and_then(|name| after_trunk(name, t)).or_else(|| of_stack(name, t));
+    name = renamed.as_deref().unwrap_or(name);
     // EAGLE-3's only layer.
     let first = name.strip_prefix("midlayer.").map(|rest| format!("layers.0.{rest}"));
     name = first.as_deref().unwrap_or(name);
@@ -264,22 +264,22 @@ fn meaning(full: &str, t: &Translator) -> Meaning {
     }
     // Layers after the trunk are MTP layers.
     let layer = name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')).and_then(|(layer, _)| number(layer));
-    let is_behind = layer.is_some_and(|layer| u64::from(layer) >= t.facts.n_layers);
+    let is_after_trunk = layer.is_some_and(|layer| u64::from(layer) >= t.facts.n_layers);
     let is_first = t.facts.n_predicting > 0 && layer.is_some_and(|layer| u64::from(layer) == t.facts.n_layers);
-    if is_behind && t.facts.predicts && t.facts.n_predicting == 0 {
+    if is_after_trunk && t.facts.predicts && t.facts.n_predicting == 0 {
         return Meaning::Effectless;
     }
     match translated(name, t.family) {
         Some((name, expert)) => Meaning::Tensor { name, expert },
         // It matters only if that layer is requested.
         None if is_first => Meaning::Tensor { name: name.replacen("layers", "blk", 1), expert: None },
-        None if is_behind && t.facts.n_predicting > 0 => Meaning::Effectless,
+        None if is_after_trunk && t.facts.n_predicting > 0 => Meaning::Effectless,
         None => Meaning::Unknown,
     }
 }
 
 /// Returns the name of a tensor of an MTP network as one of a layer after the trunk.
-fn behind_trunk(name: &str, t: &Translator) -> Option<String> {
+fn after_trunk(name: &str, t: &Translator) -> Option<String> {
     let first = t.facts.n_layers;
     if t.facts.n_predicting == 0 {
         return None;

@@ -15,7 +15,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope(&rope)?;
     let [is_first, is_mixture] = ["command-r", "cohere2moe"].map(|name| b.keys.architecture == name);
     let windows = match b.keys.size("attention.sliding_window")? {
-        Some(window) if is_mixture => b.windows_behind_full(window, 4)?,
+        Some(window) if is_mixture => b.windows_after_full(window, 4)?,
         Some(window) if !is_first => b.windows(window, 4)?,
         Some(_) => return Err(b.keys.unsupported("attention.sliding_window")),
         None => b.declared_windows()?,

@@ -22,7 +22,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         b.layers(|b, i| {
             let (kind, attention, rope) = kinds.of(b, i)?;
             let stored = &mut stored[kind];
-            let attention = b.attend_behind(attention, stored)?;
+            let attention = b.attend_after(attention, stored)?;
             let h = b.rms_norm(x, "attn_norm")?;
             let o = b.sharing_attention(h, attention, rope, SharedKeys::OfLast(*stored))?;
             b.rms_norm_groups(o, "post_attention_norm", hidden)?;

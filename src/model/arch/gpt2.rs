@@ -14,7 +14,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let mut attention = Attention::new(heads);
     attention.scale = b.keys.float("attention.scale")?.unwrap_or(attention.scale);
     let windows = b.declared_windows()?;
-    let behind = b.keys.flag("post_norms")?.unwrap_or(false);
+    let post_norms = b.keys.flag("post_norms")?.unwrap_or(false);
     let hidden = b.hyper.hidden;
     let narrow = b.keys.size("token_embedding_length")?.unwrap_or(hidden);
     b.hyper.hidden = narrow;
@@ -25,23 +25,23 @@ pub fn build(b: &mut Builder) -> Result<()> {
     }
     b.add_positions(x)?;
     b.layers(|b, i| {
-        let h = if behind { x } else { b.layer_norm(x, "attn_norm")? };
+        let h = if post_norms { x } else { b.layer_norm(x, "attn_norm")? };
         let qkv = b.qkv(h, heads)?;
         let a = b.attend(qkv, Attention { mask: Mask::window(windows[i]), ..attention })?;
         let o = b.project(a, "attn_output", hidden)?;
         b.add(x, o);
-        if behind {
+        if post_norms {
             b.layer_norm_in_place(x, "attn_norm")?;
         }
-        let h = if behind { x } else { b.layer_norm(x, "ffn_norm")? };
+        let h = if post_norms { x } else { b.layer_norm(x, "ffn_norm")? };
         let o = b.plain_ffn(h, activation)?;
         b.add(x, o);
-        if behind {
+        if post_norms {
             b.layer_norm_in_place(x, "ffn_norm")?;
         }
         Ok(())
     })?;
-    let mut h = if behind { x } else { b.layer_norm(x, "output_norm")? };
+    let mut h = if post_norms { x } else { b.layer_norm(x, "output_norm")? };
     if narrow != hidden {
         h = b.project(h, "output_proj", narrow)?;
         b.hyper.hidden = narrow;

@@ -20,7 +20,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     };
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let windows = match b.keys.size("attention.sliding_window")? {
-        Some(window) => b.windows_behind_full(window, 4)?,
+        Some(window) => b.windows_after_full(window, 4)?,
         None => b.declared_windows()?,
     };
     let moe = b.declared_moe(RouterScore::Sigmoid)?;

@@ -17,7 +17,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let local = RopeConfig { base, ..config.clone() };
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let windows = match b.keys.size("attention.sliding_window")? {
-        Some(window) => b.windows_behind_full(window, 3)?,
+        Some(window) => b.windows_after_full(window, 3)?,
         None => b.declared_windows()?,
     };
     let activation = match b.keys.str("hidden_activation")? {

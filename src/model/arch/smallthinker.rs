@@ -18,7 +18,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let local = RopeConfig { base, ..config.clone() };
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let has_windows = b.keys.size("attention.sliding_window")?.is_some();
-    let windows = if has_windows { b.windows_behind_full(WINDOW, 4)? } else { b.declared_windows()? };
+    let windows = if has_windows { b.windows_after_full(WINDOW, 4)? } else { b.declared_windows()? };
     let Some(mut moe) = b.declared_moe(RouterScore::Softmax)? else { return Err(b.keys.unsupported("expert_count")) };
     (moe.activation, moe.routing.renormalize) = (Relu, true);
     let x = b.embed(1.0)?;

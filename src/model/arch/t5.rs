@@ -98,20 +98,20 @@ fn buckets(b: &Builder, sees_ahead: bool) -> Result<(usize, Vec<usize>)> {
     if !(4..=1024).contains(&n) || !n.is_multiple_of(4) {
         return Err(b.keys.unsupported(key));
     }
-    let behind = if sees_ahead { n / 2 } else { n };
-    let exact = behind / 2;
+    let later = if sees_ahead { n / 2 } else { n };
+    let exact = later / 2;
     if exact >= REACH {
         return Err(b.keys.unsupported(key));
     }
     let bucket = |distance: usize| {
         let far = || {
             let share = libm::logf(distance as f32 / exact as f32) / libm::log(REACH as f64 / exact as f64) as f32;
-            exact + (share * (behind - exact) as f32) as usize
+            exact + (share * (later - exact) as f32) as usize
         };
-        if distance < exact { distance } else { far().min(behind - 1) }
+        if distance < exact { distance } else { far().min(later - 1) }
     };
     // A decoder sees no later key, so any bucket will do.
-    let ahead = |distance| if sees_ahead { behind + bucket(distance) } else { 0 };
+    let ahead = |distance| if sees_ahead { later + bucket(distance) } else { 0 };
     Ok((n, (0..=REACH).rev().map(bucket).chain((1..=REACH).map(ahead)).collect()))
 }
 

@@ -30,12 +30,12 @@ impl<'a> Builder<'a> {
         // MTP layers follow the trunk; only the first one is used, if requested.
         let trunk = self.hyper.n_layers;
         let unused = trunk + usize::from(self.predictor.is_some());
-        let behind: Vec<String> = (unused..trunk + self.hyper.n_predicting).map(|i| format!("blk.{i}.")).collect();
-        let is_behind = |name: &str| behind.iter().any(|layer| name.starts_with(layer.as_str()));
+        let after: Vec<String> = (unused..trunk + self.hyper.n_predicting).map(|i| format!("blk.{i}.")).collect();
+        let is_after_trunk = |name: &str| after.iter().any(|layer| name.starts_with(layer.as_str()));
         let mut passed = Passed::default();
         for name in self.tensors.unused().filter(|name| {
             let is_head = embeddings.ranker.is_some() && name.starts_with("cls.");
-            (!no_effect::tensor(name) || is_head) && !is_behind(name)
+            (!no_effect::tensor(name) || is_head) && !is_after_trunk(name)
         }) {
             passed.unknown(format!("the tensor {name} has no place in the architecture {architecture}"));
         }

@@ -246,7 +246,7 @@ impl Builder<'_> {
 
     /// Makes attention read the target's KV cache, which ends before the query's token. `stored`: the KV layer of
     /// `program` that represents the target's layer; added if `None`.
-    pub fn attend_behind(&mut self, attention: Attention, stored: &mut Option<KvLayerId>) -> Result<Attention> {
+    pub fn attend_after(&mut self, attention: Attention, stored: &mut Option<KvLayerId>) -> Result<Attention> {
         let (HeadShape { n_kv_heads, head_dim, .. }, window) = (attention.heads, attention.mask.span());
         let mask = match window {
             0 => Mask::Past,

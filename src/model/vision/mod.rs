@@ -27,7 +27,7 @@ mod whisper;
 
 pub use encoder::{Convolution, EncoderNetwork};
 pub use facts::{Facts, Pace, Piece, TileInputs, Video};
-pub use sound::{Cutting, Grid, AudioPart, AudioParts, SoundFacts, SoundPart};
+pub use sound::{AudioPart, AudioParts, Cutting, Grid, SoundFacts, SoundPart};
 
 use crate::error::{Error, Result};
 use crate::format::Source;
@@ -83,7 +83,12 @@ pub enum EncoderChoice {
 ///
 /// # Errors
 /// `Mismatch` if rows are not as wide as the model's embeddings.
-pub fn network(source: &Source, choice: EncoderChoice, hidden: usize, quantize: Option<DType>) -> Result<EncoderNetwork<'_>> {
+pub fn network(
+    source: &Source,
+    choice: EncoderChoice,
+    hidden: usize,
+    quantize: Option<DType>,
+) -> Result<EncoderNetwork<'_>> {
     let metadata = &source.metadata;
     let architecture = metadata.str("general.architecture")?.unwrap_or_default();
     let text = |key: &str| Ok::<_, Error>(metadata.str(key)?.filter(|name| !name.is_empty()));

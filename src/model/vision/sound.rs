@@ -154,8 +154,8 @@ impl SoundFacts {
 
     /// Returns the text around `rows` rows.
     pub fn pieces(&self, rows: usize) -> Vec<Piece> {
-        let [ahead, behind] = self.around.map(|name| (!name.is_empty()).then(|| text(name)));
-        ahead.into_iter().chain([Piece::Rows(rows)]).chain(behind).collect()
+        let [ahead, after] = self.around.map(|name| (!name.is_empty()).then(|| text(name)));
+        ahead.into_iter().chain([Piece::Rows(rows)]).chain(after).collect()
     }
 
     /// Divides `samples` samples into parts; fails if they have no row.

@@ -149,7 +149,7 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
     let probe = Probe { template };
     let prompt = probe.render(&[], true)?;
     let plain = probe.render(&[json!({"role": "assistant", "content": SAID})], false)?;
-    let (reasoning, behind_reasoning) = probe.reasoning()?;
+    let (reasoning, after_reasoning) = probe.reasoning()?;
     let reasoning = reasoning.filter(|tags| are_sound(&[&tags.open, &tags.close], 0));
     let mut form = ReplyForm { reasoning, ..Default::default() };
     let (Some(prompt), Some(plain)) = (prompt, plain) else { return Ok(form) };
@@ -158,10 +158,10 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
     let start = |text: &str| tag_start(text, common_prefix(&prompt, text));
     let plain_start = start(&plain);
     let Some(said) = plain[plain_start..].find(SAID).map(|at| plain_start + at) else { return Ok(form) };
-    let behind = &plain[said + SAID.len()..];
+    let following = &plain[said + SAID.len()..];
     form.content.open = form.without_reasoning(&plain[plain_start..said]).trim().to_owned();
     // In a reply of several messages, the header of the next message is between reasoning and content.
-    let filler = behind_reasoning.strip_suffix(&form.content.open).unwrap_or_default().trim();
+    let filler = after_reasoning.strip_suffix(&form.content.open).unwrap_or_default().trim();
     if !filler.is_empty() {
         form.fillers.push(filler.to_owned());
     }
@@ -180,7 +180,7 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
             let text = ids.iter().fold(text[start(&text)..].to_owned(), |text, id| {
                 if id.contains('.') { text } else { text.replace(id, &ANY.to_string()) }
             });
-            let read = (text.len() <= MAX_TEXT).then(|| read_calls(&text, n, behind, &form)).flatten();
+            let read = (text.len() <= MAX_TEXT).then(|| read_calls(&text, n, following, &form)).flatten();
             if let Some(form_of_calls) = read.filter(CallForm::is_sound) {
                 form.calls = Some(CallForm { has_ids, ..form_of_calls });
                 break;
@@ -190,8 +190,8 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
             break;
         }
     }
-    form.content.close = probe.content_close(behind, &form)?;
-    form.end = end_tag(behind, &form.content.close).to_owned();
+    form.content.close = probe.content_close(following, &form)?;
+    form.end = end_tag(following, &form.content.close).to_owned();
     let Around { open, close } = &form.content;
     if !are_sound(&[open, close, &form.end], 0) {
         form.content = Around::default();
@@ -290,11 +290,11 @@ impl ReplyForm {
 }
 
 /// Returns the first tag after content and its closing tag, if another tag follows it; otherwise empty.
-fn end_tag<'t>(behind: &'t str, close: &str) -> &'t str {
-    let behind = behind.trim_start();
-    let behind = behind.strip_prefix(close).unwrap_or(behind).trim_start();
-    match first_tag(behind) {
-        Some(tag) if first_tag(behind[tag.len()..].trim_start()).is_some() => tag,
+fn end_tag<'t>(following: &'t str, close: &str) -> &'t str {
+    let following = following.trim_start();
+    let following = following.strip_prefix(close).unwrap_or(following).trim_start();
+    match first_tag(following) {
+        Some(tag) if first_tag(following[tag.len()..].trim_start()).is_some() => tag,
         _ => "",
     }
 }
@@ -427,11 +427,11 @@ impl Probe<'_> {
         let around = |(close, open): (&str, &str)| Around { open: open.to_owned(), close: close.to_owned() };
         let known = |&&(close, open): &&(&str, &str)| source.contains(close) && source.contains(open);
         if let Some(at) = text.rfind(THOUGHT) {
-            let (before, behind) = (text[..at].trim_end(), text[at + THOUGHT.len()..].trim_start());
-            let known = REASONING.iter().find(|(close, open)| behind.starts_with(close) && before.ends_with(open));
-            let read = || Some((first_tag(behind)?, last_tag(before)?));
+            let (before, following) = (text[..at].trim_end(), text[at + THOUGHT.len()..].trim_start());
+            let known = REASONING.iter().find(|(close, open)| following.starts_with(close) && before.ends_with(open));
+            let read = || Some((first_tag(following)?, last_tag(before)?));
             if let Some((close, open)) = known.copied().or_else(read) {
-                let between = behind[close.len()..].split_once(SAID).map_or("", |(between, _)| between);
+                let between = following[close.len()..].split_once(SAID).map_or("", |(between, _)| between);
                 let between = if between.contains("f5n") { "" } else { between };
                 return Ok((Some(around((close, open))), between.trim().to_owned()));
             }
@@ -443,13 +443,13 @@ impl Probe<'_> {
     }
 
     /// Returns the closing tag of content: the text that follows content both with and without calls.
-    fn content_close(&self, behind: &str, form: &ReplyForm) -> Result<String> {
+    fn content_close(&self, following: &str, form: &ReplyForm) -> Result<String> {
         let message = json!({"role": "assistant", "content": SAID, "tool_calls": calls(IDS[0], 1)});
         let text = self.render(&[message], false)?.unwrap_or_default();
         let close = match text.rfind(SAID).map(|at| &text[at + SAID.len()..]) {
-            Some(rest) if rest.contains("f5n") => &rest[..tag_start(rest, common_prefix(rest, behind))],
+            Some(rest) if rest.contains("f5n") => &rest[..tag_start(rest, common_prefix(rest, following))],
             _ if form.content.open.is_empty() => "",
-            _ => first_tag(behind.trim_start()).unwrap_or_default(),
+            _ => first_tag(following.trim_start()).unwrap_or_default(),
         };
         Ok(close.trim().to_owned())
     }
@@ -545,7 +545,7 @@ fn json_at(text: &str, start: usize) -> Option<(Json, usize)> {
 }
 
 /// Derives the form from the text of a reply with `n` calls (1 or 2). `behind`: what follows a reply without calls.
-fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<CallForm> {
+fn read_calls(text: &str, n: usize, following: &str, form: &ReplyForm) -> Option<CallForm> {
     let first = find_call(text, 0, 0)?;
     let second = if n == 2 { Some(find_call(text, first.end, 1)?) } else { None };
     let last = second.as_ref().unwrap_or(&first);
@@ -559,7 +559,7 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
     };
     // A reply with calls ends like any other, with different white space in some templates.
     let tail = text[last.end..].trim_end();
-    let tail = &tail[..tag_end(tail, tail.len() - common_suffix(tail, behind.trim_end()))];
+    let tail = &tail[..tag_end(tail, tail.len() - common_suffix(tail, following.trim_end()))];
     let (mut head, mut tail) = (named(head), named(tail));
     let mut between = second.as_ref().map(|second| named(&text[first.end..second.start]));
 
@@ -584,8 +584,8 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
             }
         }
         Kind::Tagged => {
-            let behind = between.as_deref().unwrap_or(&tail);
-            let (middle, argument) = read_argument(text, &first, second.as_ref(), behind)?;
+            let following = between.as_deref().unwrap_or(&tail);
+            let (middle, argument) = read_argument(text, &first, second.as_ref(), following)?;
             let strip = |text: &String| text.strip_prefix(&*argument.after).map(str::to_owned);
             tail = strip(&tail)?;
             if let Some(between) = &mut between {
@@ -618,12 +618,12 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
 
 /// Derives the text between a name and the first argument, and the form of an argument, from one or two calls.
 /// `behind`: what follows the last argument.
-fn read_argument(text: &str, first: &Found, second: Option<&Found>, behind: &str) -> Option<(String, Argument)> {
+fn read_argument(text: &str, first: &Found, second: Option<&Found>, following: &str) -> Option<(String, Argument)> {
     let key = |name: &str| text[first.start..].find(name).map(|at| first.start + at);
     let (a, n, o, v) = (key("a5k")?, key("n5k")?, key("o5k")?, key("v5v")?);
-    let behind_value = text.get(v + 3..n)?;
-    let after = &behind_value[..tag_start(behind_value, common_prefix(behind_value, behind))];
-    let before = &behind_value[after.len()..];
+    let after_value = text.get(v + 3..n)?;
+    let after = &after_value[..tag_start(after_value, common_prefix(after_value, following))];
+    let before = &after_value[after.len()..];
     let middle = text[first.name_end..a].strip_suffix(before)?;
     let middle = match second {
         Some(second) => merged(middle, text[second.name_end..second.arguments.0].strip_suffix(before)?),

@@ -47,11 +47,11 @@ fn nested(text: &str, mark: &str, schema: &Json, root: &Json, depth: usize) -> O
     };
     let (mut members, mut is_list) = (Vec::new(), !kind("object") || kind("array"));
     while !rest.is_empty() {
-        let (name, behind) = rest.strip_prefix(mark)?.strip_prefix('<')?.split_once('>')?;
-        let (inner, behind) = split(behind, mark)?;
+        let (name, following) = rest.strip_prefix(mark)?.strip_prefix('<')?.split_once('>')?;
+        let (inner, following) = split(following, mark)?;
         members.push((name, nested(inner, mark, &of(name), root, depth + 1)?));
         is_list &= name == "item";
-        rest = behind.strip_prefix(name)?.strip_prefix('>')?.trim_start();
+        rest = following.strip_prefix(name)?.strip_prefix('>')?.trim_start();
     }
     Some(match is_list {
         true => members.into_iter().map(|(_, value)| value).collect(),

@@ -15,7 +15,7 @@ use crate::text::reply::arguments::Arguments;
 use crate::text::reply::form::{Body, CallForm};
 use crate::text::reply::literal::{WIDE_QUOTE, escape};
 use crate::text::reply::object::ObjectCall;
-use crate::text::reply::replies::{Behind, Event, EventKind, Found, MESSAGE, Reply, Then};
+use crate::text::reply::replies::{After, Event, EventKind, Found, MESSAGE, Reply, Then};
 use crate::text::reply::search::{earlier, find};
 use crate::text::reply::tags::{Match, matches};
 use crate::text::reply::whole::WholeCall;
@@ -76,7 +76,7 @@ enum State {
     Value(OpenValue),
     /// After the arguments.
     CallEnd,
-    BehindCall,
+    AfterCall,
     /// A call within reasoning, valid if the reply ends with it.
     Rehearsal(Box<Rehearsal>),
     /// An untagged object at the start of a reply, a call if it is the whole reply.
@@ -176,7 +176,7 @@ impl ReplyParser {
         self.secured(0, |parser| {
             mem::take(&mut parser.stream).flush(&mut text);
             parser.held.push_str(&text);
-            parser.advance(if is_whole { Behind::End } else { Behind::Cut });
+            parser.advance(if is_whole { After::End } else { After::Cut });
             if !parser.ended {
                 parser.finish(is_whole);
             }
@@ -266,7 +266,7 @@ impl ReplyParser {
         let start = self.consumed + self.held.len();
         if is_control && !self.is_in_place(text) {
             // No tag or value extends over it, and it is not the model's text.
-            self.advance(Behind::End);
+            self.advance(After::End);
             if self.ended {
                 return;
             }
@@ -279,7 +279,7 @@ impl ReplyParser {
             self.controls.push_back(start..start + text.len());
         }
         self.held.push_str(text);
-        self.advance(Behind::More);
+        self.advance(After::More);
     }
 
     /// True if a control token may be a part of a tag, or the quote of an argument's text.
@@ -292,11 +292,11 @@ impl ReplyParser {
     }
 
     /// Processes the held text.
-    fn advance(&mut self, behind: Behind) {
+    fn advance(&mut self, following: After) {
         let held = mem::take(&mut self.held);
         let mut at = 0;
         while !self.is_stopped
-            && let Some(n) = self.step(&held[at..], behind)
+            && let Some(n) = self.step(&held[at..], following)
         {
             at += n;
             self.consumed += n;
@@ -311,18 +311,18 @@ impl ReplyParser {
     }
 
     /// One step: returns the number of consumed bytes, or `None` if more text is needed.
-    fn step(&mut self, rest: &str, behind: Behind) -> Option<usize> {
+    fn step(&mut self, rest: &str, following: After) -> Option<usize> {
         match mem::replace(&mut self.state, State::Content) {
-            State::Content => self.content(rest, behind),
-            State::Reasoning => self.reasoning(rest, behind),
-            State::Header(tag) => self.header(tag, rest, behind),
+            State::Content => self.content(rest, following),
+            State::Reasoning => self.reasoning(rest, following),
+            State::Header(tag) => self.header(tag, rest, following),
             State::Object(object) => self.object(object, rest),
             State::Named(arguments) => self.named(arguments, rest),
-            State::Arguments { tool, keys } => self.arguments(tool, keys, rest, behind),
-            State::Value(value) => self.value(value, rest, behind),
-            State::CallEnd => self.call_end(rest, behind),
-            State::BehindCall => self.behind_call(rest, behind),
-            State::Rehearsal(rehearsal) => self.rehearsal(rehearsal, rest, behind),
+            State::Arguments { tool, keys } => self.arguments(tool, keys, rest, following),
+            State::Value(value) => self.value(value, rest, following),
+            State::CallEnd => self.call_end(rest, following),
+            State::AfterCall => self.after_call(rest, following),
+            State::Rehearsal(rehearsal) => self.rehearsal(rehearsal, rest, following),
             State::WholeCall(call) => self.whole_call(call, rest),
         }
     }
@@ -331,15 +331,16 @@ impl ReplyParser {
         reply.form.calls.as_ref()
     }
 
-    fn content(&mut self, rest: &str, behind: Behind) -> Option<usize> {
+    fn content(&mut self, rest: &str, following: After) -> Option<usize> {
         let reply = self.reply.clone();
-        let found = earlier(reply.in_content.find(rest, self.is_fresh, behind), self.reasoning_again(rest, behind));
+        let found =
+            earlier(reply.in_content.find(rest, self.is_fresh, following), self.reasoning_again(rest, following));
         if let Some(at) = self.whole_call_start(rest, &found) {
             return Some(at);
         }
         match found {
             Found::None => self.emit_marked(rest),
-            Found::Wait(at) => self.emit_marked(&rest[..at]),
+            Found::Incomplete(at) => self.emit_marked(&rest[..at]),
             Found::At(at, end, then) => {
                 self.emit_marked(&rest[..at]);
                 if !self.is_stopped {
@@ -352,14 +353,14 @@ impl ReplyParser {
 
     /// Finds the tag that opens reasoning after content. Only a tag that begins with a control token counts, because
     /// plain text could be content.
-    fn reasoning_again(&self, rest: &str, behind: Behind) -> Found {
+    fn reasoning_again(&self, rest: &str, following: After) -> Found {
         let Some(tags) = self.reply.form.reasoning.as_ref().filter(|_| !self.reply.form.has_headers) else {
             return Found::None;
         };
         let places = self.controls.iter().filter_map(|place| place.start.checked_sub(self.consumed));
         let at = |at: usize| match matches(tags.open.trim(), rest.get(at..)?) {
             Match::Full(n) => Some(Found::At(at, at + n, Then::Reasoning)),
-            Match::Partial if behind != Behind::End => Some(Found::Wait(at)),
+            Match::Partial if following != After::End => Some(Found::Incomplete(at)),
             Match::Partial | Match::No => None,
         };
         places.filter(|place| *place < rest.len()).find_map(at).unwrap_or(Found::None)
@@ -371,14 +372,14 @@ impl ReplyParser {
         while let Some(place) = self.controls.front().filter(|place| place.start < end).cloned() {
             self.controls.pop_front();
             let at = |place: usize| place.saturating_sub(self.consumed).clamp(from, text.len());
-            let (start, behind) = (at(place.start), at(place.end));
-            if start < behind {
+            let (start, following) = (at(place.start), at(place.end));
+            if start < following {
                 self.emit_text(&text[from..start]);
                 // A closing reasoning tag without open reasoning is ignored.
-                if !(matches!(self.state, State::Content) && self.reply.is_reasoning_close(&text[start..behind])) {
-                    self.emit_control(&text[start..behind]);
+                if !(matches!(self.state, State::Content) && self.reply.is_reasoning_close(&text[start..following])) {
+                    self.emit_control(&text[start..following]);
                 }
-                from = behind;
+                from = following;
             }
         }
         self.emit_text(&text[from..]);
@@ -444,11 +445,11 @@ impl ReplyParser {
         self.give_up(text);
     }
 
-    fn reasoning(&mut self, rest: &str, behind: Behind) -> Option<usize> {
+    fn reasoning(&mut self, rest: &str, following: After) -> Option<usize> {
         self.state = State::Reasoning;
         let reply = self.reply.clone();
         let Some(tags) = reply.form.reasoning.as_ref().filter(|_| !reply.form.has_headers) else {
-            return self.thought(reply.in_content.find(rest, false, behind), rest);
+            return self.thought(reply.in_content.find(rest, false, following), rest);
         };
         if self.is_fresh {
             // Models repeat the tag with which the prompt ended.
@@ -458,12 +459,12 @@ impl ReplyParser {
                     self.is_fresh = false;
                     return Some(rest.len() - text.len() + n);
                 }
-                Match::Partial if behind == Behind::More && !text.is_empty() => return None,
+                Match::Partial if following == After::More && !text.is_empty() => return None,
                 Match::Partial | Match::No => {}
             }
         }
-        let close = find(tags.close.trim(), rest, behind, |_| false, |_| Match::Full(0));
-        self.thought(earlier(close, reply.in_reasoning.find(rest, false, behind)), rest)
+        let close = find(tags.close.trim(), rest, following, |_| false, |_| Match::Full(0));
+        self.thought(earlier(close, reply.in_reasoning.find(rest, false, following)), rest)
     }
 
     /// Emits reasoning up to `found`.
@@ -479,15 +480,15 @@ impl ReplyParser {
                 self.begin(then, &rest[at..end]);
                 Some(end)
             }
-            Found::Wait(at) => self.emit_marked(&rest[..at]),
+            Found::Incomplete(at) => self.emit_marked(&rest[..at]),
             Found::None => self.emit_marked(rest),
         }
     }
 
     /// Reads the header of a message, after its first tag.
-    fn header(&mut self, tag: String, rest: &str, behind: Behind) -> Option<usize> {
+    fn header(&mut self, tag: String, rest: &str, following: After) -> Option<usize> {
         let Some(at) = rest.find(MESSAGE).filter(|at| *at <= MAX_HEADER) else {
-            if rest.len() > MAX_HEADER + MESSAGE.len() || behind == Behind::End {
+            if rest.len() > MAX_HEADER + MESSAGE.len() || following == After::End {
                 self.give_up(&tag);
                 return Some(0);
             }
@@ -509,20 +510,20 @@ impl ReplyParser {
         Some(at + MESSAGE.len())
     }
 
-    fn behind_call(&mut self, rest: &str, behind: Behind) -> Option<usize> {
+    fn after_call(&mut self, rest: &str, following: After) -> Option<usize> {
         let reply = self.reply.clone();
-        self.state = State::BehindCall;
+        self.state = State::AfterCall;
         // White space is dropped at once, whatever follows: otherwise each token would scan it again.
         let spaces = rest.len() - rest.trim_start().len();
         if spaces > 0 || rest.is_empty() {
             return (spaces > 0).then_some(spaces);
         }
-        match reply.behind_call.at(rest, true, behind) {
+        match reply.after_call.at(rest, true, following) {
             Found::At(_, end, then) => {
                 self.begin(then, &rest[..end]);
                 Some(end)
             }
-            Found::Wait(_) => None,
+            Found::Incomplete(_) => None,
             Found::None => {
                 let is_unparsed = self.is_unparsed;
                 self.begin(Then::Content, "");
@@ -584,7 +585,7 @@ impl ReplyParser {
                 self.gap = gap;
             }
             State::Reasoning => self.state = State::Reasoning,
-            State::Content | State::Header(_) | State::CallEnd | State::BehindCall => {}
+            State::Content | State::Header(_) | State::CallEnd | State::AfterCall => {}
         }
     }
 

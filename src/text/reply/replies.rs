@@ -77,7 +77,7 @@ pub struct Reply {
     /// Triggers in content, in reasoning (only calls), and after a call.
     pub(crate) in_content: Triggers,
     pub(crate) in_reasoning: Triggers,
-    pub(crate) behind_call: Triggers,
+    pub(crate) after_call: Triggers,
 }
 
 /// The part that a text begins.
@@ -106,7 +106,7 @@ struct Trigger {
 
 /// What follows the received text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Behind {
+pub(crate) enum After {
     /// Possibly more.
     More,
     /// Nothing, because the reply broke off.
@@ -120,7 +120,7 @@ pub(crate) enum Behind {
 pub(crate) enum Found {
     None,
     /// More text is needed from this index on.
-    Wait(usize),
+    Incomplete(usize),
     /// Start and end index.
     At(usize, usize, Then),
 }
@@ -152,13 +152,13 @@ impl Triggers {
     }
 
     /// Returns the first trigger in a text. `at_start`: only white space precedes the text.
-    pub fn find(&self, text: &str, at_start: bool, behind: Behind) -> Found {
+    pub fn find(&self, text: &str, at_start: bool, following: After) -> Found {
         let blank = text.len() - text.trim_start().len();
         for (at, c) in text.char_indices() {
             if self.firsts.contains(&c) {
-                match self.at(&text[at..], at_start && at <= blank, behind) {
+                match self.at(&text[at..], at_start && at <= blank, following) {
                     Found::None => {}
-                    Found::Wait(_) => return Found::Wait(at),
+                    Found::Incomplete(_) => return Found::Incomplete(at),
                     Found::At(_, end, then) => return Found::At(at, at + end, then),
                 }
             }
@@ -167,15 +167,15 @@ impl Triggers {
     }
 
     /// Returns the first trigger that begins a text.
-    pub fn at(&self, text: &str, at_start: bool, behind: Behind) -> Found {
+    pub fn at(&self, text: &str, at_start: bool, following: After) -> Found {
         let mut is_cut = false;
         for trigger in self.list.iter().filter(|trigger| at_start || !trigger.at_start) {
             match matches(&trigger.tag, text) {
                 Match::No => {}
-                Match::Partial if behind == Behind::End => {}
+                Match::Partial if following == After::End => {}
                 // At a cut, a complete tag wins over a longer incomplete one,
-                Match::Partial if behind == Behind::Cut => is_cut = true,
-                Match::Partial => return Found::Wait(0),
+                Match::Partial if following == After::Cut => is_cut = true,
+                Match::Partial => return Found::Incomplete(0),
                 // unless more text of the longer one, or of a call of an unknown tool, follows.
                 Match::Full(n) if is_cut && (trigger.then == Then::Unknown || !text[n..].trim().is_empty()) => {}
                 Match::Full(n) => {
@@ -184,7 +184,7 @@ impl Triggers {
                 }
             }
         }
-        if is_cut { Found::Wait(0) } else { Found::None }
+        if is_cut { Found::Incomplete(0) } else { Found::None }
     }
 
     /// Adds the triggers that begin a call. `lead`: text before the name or the object; `middle`: text after the name.
@@ -271,7 +271,7 @@ impl Reply {
         let begins_in_reasoning = form.reasoning.as_ref().is_some_and(|tags| {
             prompt.rfind(&tags.open).is_some_and(|at| !prompt[at + tags.open.len()..].contains(&tags.close))
         });
-        let (in_content, behind_call) = triggers(&form, &tools);
+        let (in_content, after_call) = triggers(&form, &tools);
         let in_reasoning = in_content.calls();
         let (choice, parallel_calls) = (chat.tool_choice.clone(), chat.parallel_calls);
         Ok(Reply {
@@ -284,7 +284,7 @@ impl Reply {
             may_reason: true,
             in_reasoning,
             in_content,
-            behind_call,
+            after_call,
         })
     }
 
@@ -300,7 +300,7 @@ impl Reply {
         if self.form.has_headers {
             tags.extend([MESSAGE, "<|constrain|>"]);
         }
-        for triggers in [&self.in_content, &self.behind_call] {
+        for triggers in [&self.in_content, &self.after_call] {
             tags.extend(triggers.list.iter().map(|trigger| trigger.tag.as_str()));
         }
         if let Some(calls) = self.form.calls.as_ref().filter(|_| !self.tools.is_empty()) {
@@ -326,25 +326,25 @@ fn shortened(lead: &str) -> Vec<String> {
         let is_shorter = short.len() < text.len() && !short.trim().is_empty();
         return is_shorter.then(|| short.to_owned()).into_iter().collect();
     }
-    let Some((before, behind)) = lead.split_once(FENCE) else { return Vec::new() };
-    let behind = behind.strip_prefix("json").unwrap_or(behind);
-    vec![format!("{before}{FENCE}{behind}"), format!("{before}{behind}")]
+    let Some((before, following)) = lead.split_once(FENCE) else { return Vec::new() };
+    let following = following.strip_prefix("json").unwrap_or(following);
+    vec![format!("{before}{FENCE}{following}"), format!("{before}{following}")]
 }
 
 /// `middle` without the id and the tag before the id; `None` unless the id is between tags.
 fn without_id(middle: &str) -> Option<String> {
-    let (front, behind) = middle.split_once(ANY)?;
+    let (front, following) = middle.split_once(ANY)?;
     let tag = last_tag(front.trim_end()).filter(|tag| first_tag(tag) == Some(*tag))?;
-    first_tag(behind.trim_start())?;
-    Some(format!("{}{behind}", front.trim_end().strip_suffix(tag)?))
+    first_tag(following.trim_start())?;
+    Some(format!("{}{following}", front.trim_end().strip_suffix(tag)?))
 }
 
 fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
-    let (mut in_content, mut behind_call) = (Triggers::default(), Triggers::default());
+    let (mut in_content, mut after_call) = (Triggers::default(), Triggers::default());
     if form.has_headers {
         in_content.add_headers();
-        behind_call.add_headers();
-        return (in_content, behind_call);
+        after_call.add_headers();
+        return (in_content, after_call);
     }
     if let Some(calls) = form.calls.as_ref().filter(|_| !tools.is_empty()) {
         let middle = match &calls.body {
@@ -361,7 +361,7 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
         for other in &calls.others {
             let middle = if other.close.is_empty() { middle } else { &other.close };
             in_content.add_calls(&other.open, middle, calls, tools);
-            behind_call.add_calls(&other.open, middle, calls, tools);
+            after_call.add_calls(&other.open, middle, calls, tools);
         }
         in_content.add_calls(&first, middle, calls, tools);
         // Models omit a word before the name, or a fence around the object.
@@ -373,15 +373,15 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
             if next.trim().chars().count() > 2 && next.trim() != first.trim() {
                 in_content.add_calls(next, middle, calls, tools);
             }
-            behind_call.add_calls(next, middle, calls, tools);
+            after_call.add_calls(next, middle, calls, tools);
         }
         for next in next.iter().flat_map(|next| shortened(next)) {
-            behind_call.add_calls(&next, middle, calls, tools);
+            after_call.add_calls(&next, middle, calls, tools);
         }
         if next.is_none_or(|next| next.trim() != first.trim()) {
-            behind_call.add_calls(&first, middle, calls, tools);
+            after_call.add_calls(&first, middle, calls, tools);
         }
-        for triggers in [&mut in_content, &mut behind_call] {
+        for triggers in [&mut in_content, &mut after_call] {
             match &calls.body {
                 // A call without the surrounding tags.
                 Body::Tagged { .. } if before.trim().chars().count() > 2 => {
@@ -398,22 +398,22 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
         }
         if calls.between.is_none() && first.trim().is_empty() {
             // Llama 3 writes several calls like this, although its templates do not.
-            behind_call.add("; ", "{", true, Then::Call(None));
+            after_call.add("; ", "{", true, Then::Call(None));
         }
         if let Body::Object { .. } = &calls.body
             && let Some(tag) = first.trim_end().strip_suffix('[').filter(|tag| tag.trim().len() > 2)
         {
             // One call without the brackets of the list.
             in_content.add(tag, "{", false, Then::Call(None));
-            behind_call.add(calls.close.trim_start().trim_start_matches(']'), "", false, Then::Content);
+            after_call.add(calls.close.trim_start().trim_start_matches(']'), "", false, Then::Content);
         }
-        behind_call.add(&calls.close, "", false, Then::Content);
-        behind_call.add(&calls.close.replace(FENCE, ""), "", false, Then::Content);
+        after_call.add(&calls.close, "", false, Then::Content);
+        after_call.add(&calls.close.replace(FENCE, ""), "", false, Then::Content);
         // The last tag may be the token that ends the reply.
         if let Some(last) = last_tag(calls.close.trim_end()) {
-            behind_call.add(calls.close.trim_end().strip_suffix(last).unwrap_or_default(), "", false, Then::Content);
+            after_call.add(calls.close.trim_end().strip_suffix(last).unwrap_or_default(), "", false, Then::Content);
         }
-        behind_call.add(&form.end, "", false, Then::Content);
+        after_call.add(&form.end, "", false, Then::Content);
     }
     if let Some(tags) = &form.reasoning {
         in_content.add(&tags.open, "", true, Then::Reasoning);
@@ -423,7 +423,7 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
     for tag in [&form.content.open, &form.content.close, &form.end].into_iter().chain(&form.fillers) {
         in_content.add(tag, "", at_start(tag), Then::Content);
     }
-    (in_content, behind_call)
+    (in_content, after_call)
 }
 
 /// Returns the schema of a tool's arguments; an empty object if it has none.

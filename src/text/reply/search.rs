@@ -2,7 +2,7 @@
 
 use crate::text::reply::form::{Argument, CallForm};
 use crate::text::reply::nested;
-use crate::text::reply::replies::{Behind, Found, Then, Tool};
+use crate::text::reply::replies::{After, Found, Then, Tool};
 use crate::text::reply::tags::{Match, matches};
 
 /// Maximum length of an argument's name.
@@ -12,7 +12,7 @@ const MAX_KEY: usize = 256;
 /// call continues. `nested`: the marker of tags within the value, and the number of open ones.
 pub(super) fn end_of_value(
     text: &str,
-    behind: Behind,
+    following: After,
     calls: &CallForm,
     nested: Option<(&str, isize)>,
     close: &str,
@@ -29,7 +29,7 @@ pub(super) fn end_of_value(
         found.into_iter().max_by_key(order).unwrap_or(Match::No)
     };
     let is_open = |at: usize| nested.is_some_and(|(mark, open)| open + nested::balance(&text[..at], mark) != 0);
-    find(close.trim(), text, behind, is_open, goes_on)
+    find(close.trim(), text, following, is_open, goes_on)
 }
 
 /// Returns the first occurrence of a tag after which the text continues as `goes_on` expects. `is_open`: true if a tag
@@ -37,7 +37,7 @@ pub(super) fn end_of_value(
 pub(super) fn find(
     tag: &str,
     text: &str,
-    behind: Behind,
+    following: After,
     is_open: impl Fn(usize) -> bool,
     goes_on: impl Fn(&str) -> Match,
 ) -> Found {
@@ -47,11 +47,11 @@ pub(super) fn find(
             Match::Full(_) if is_open(at) => {}
             Match::Full(n) => match goes_on(&text[at + n..]) {
                 Match::Full(_) => return Found::At(at, at + n, Then::Content),
-                Match::Partial if behind != Behind::More => return Found::At(at, at + n, Then::Content),
-                Match::Partial => return Found::Wait(at),
+                Match::Partial if following != After::More => return Found::At(at, at + n, Then::Content),
+                Match::Partial => return Found::Incomplete(at),
                 Match::No => {}
             },
-            Match::Partial if behind != Behind::End => return Found::Wait(at),
+            Match::Partial if following != After::End => return Found::Incomplete(at),
             Match::Partial | Match::No => {}
         }
     }
@@ -60,7 +60,7 @@ pub(super) fn find(
 
 /// Returns the first place at which the call continues after a value without a closing tag: with an unused argument of
 /// the tool, or with the end of the call.
-pub(super) fn unclosed(text: &str, behind: Behind, calls: &CallForm, tool: &Tool, keys: &[String]) -> Found {
+pub(super) fn unclosed(text: &str, following: After, calls: &CallForm, tool: &Tool, keys: &[String]) -> Found {
     let Some(argument) = calls.argument() else { return Found::None };
     let is_next = |name: &String| !keys.contains(name) && !tool.parameters["properties"][name].is_null();
     let end = format!("{} {}", calls.after, calls.close);
@@ -73,7 +73,7 @@ pub(super) fn unclosed(text: &str, behind: Behind, calls: &CallForm, tool: &Tool
         };
         match (next, matches(end, &text[at..])) {
             (Ok(true), _) | (_, Match::Full(_)) => return Found::At(at, at, Then::Content),
-            (Err(Match::Partial), _) | (_, Match::Partial) if behind != Behind::End => return Found::Wait(at),
+            (Err(Match::Partial), _) | (_, Match::Partial) if following != After::End => return Found::Incomplete(at),
             _ => {}
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn unclosed(text: &str, behind: Behind, calls: &CallForm, tool: &Tool
 /// Returns the earlier of two results.
 pub(super) fn earlier(a: Found, b: Found) -> Found {
     let place = |found: &Found| match found {
-        Found::At(at, ..) | Found::Wait(at) => *at,
+        Found::At(at, ..) | Found::Incomplete(at) => *at,
         Found::None => usize::MAX,
     };
     if place(&b) < place(&a) { b } else { a }

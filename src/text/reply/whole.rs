@@ -26,7 +26,7 @@ enum Place {
     Front,
     Object,
     /// Only the end of the fence may follow.
-    Behind,
+    After,
 }
 
 const FENCE: &str = "```";
@@ -61,10 +61,10 @@ impl WholeCall {
                 (is_fence && self.text.len() <= 64).then_some(())
             }
             Place::Object => self.add(c, tools),
-            Place::Behind if c.is_whitespace() => Some(()),
-            Place::Behind => {
-                let behind = self.text.trim_end();
-                let ticks = behind.len() - behind.trim_end_matches('`').len();
+            Place::After if c.is_whitespace() => Some(()),
+            Place::After => {
+                let following = self.text.trim_end();
+                let ticks = following.len() - following.trim_end_matches('`').len();
                 (self.is_fenced && c == '`' && ticks <= FENCE.len()).then_some(())
             }
         }
@@ -74,7 +74,7 @@ impl WholeCall {
         match self.object.push(c, &Member::Value("name".to_owned()), "arguments", tools, &mut self.json) {
             Step::More => self.object.may_be_call().then_some(()),
             Step::Done => {
-                self.place = Place::Behind;
+                self.place = Place::After;
                 Some(())
             }
             Step::Failed => None,
@@ -83,7 +83,7 @@ impl WholeCall {
 
     /// Returns the name and arguments of a complete call, if its tool takes them.
     pub fn call(&self, tools: &[Tool]) -> Option<(&str, &str)> {
-        let name = self.object.name().filter(|_| self.place == Place::Behind)?;
+        let name = self.object.name().filter(|_| self.place == Place::After)?;
         // Without arguments, or with other members, it is more likely an answer in JSON.
         let object = &self.text[self.text.find('{')?..=self.text.rfind('}')?];
         let members: serde_json::Map<String, Json> = serde_json::from_str(object).ok()?;

@@ -211,8 +211,8 @@ fn general(x: f64, precision: usize, keeps_zeros: bool, of_repr: bool) -> String
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "+00"));
         return format!("{}e{exponent}", trimmed(mantissa));
     }
-    let behind = usize::try_from(precision as i64 - 1 - exponent).unwrap_or(0);
-    let text = trimmed(&format!("{x:.behind$}"));
+    let after = usize::try_from(precision as i64 - 1 - exponent).unwrap_or(0);
+    let text = trimmed(&format!("{x:.after$}"));
     if of_repr && !text.contains('.') { text + ".0" } else { text }
 }
 

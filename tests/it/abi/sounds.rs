@@ -8,7 +8,7 @@ use super::pictures::{chat, params};
 use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
 
-use realizar::engine::{Encoder, EncoderParams, LoadParams, MediaWork, Model, EncoderChoice, Sound, most_samples};
+use realizar::engine::{Encoder, EncoderChoice, EncoderParams, LoadParams, MediaWork, Model, Sound, most_samples};
 use realizar::ffi::cancel::*;
 use realizar::ffi::encoder::*;
 use realizar::ffi::media::*;

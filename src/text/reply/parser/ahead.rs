@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Rehearsal, ReplyParser, State};
 use crate::text::Stops;
 use crate::text::chat::ids::NewIds;
-use crate::text::reply::replies::{Behind, EventKind, Found, Reply};
+use crate::text::reply::replies::{After, EventKind, Found, Reply};
 use crate::text::reply::search::find;
 use crate::text::reply::tags::Match;
 use crate::text::reply::whole::WholeCall;
@@ -41,9 +41,9 @@ impl Rehearsal {
 
     /// Ends the text: returns true if it consists of complete calls.
     fn is_complete(&mut self, is_whole: bool) -> bool {
-        self.parser.advance(if is_whole { Behind::End } else { Behind::Cut });
+        self.parser.advance(if is_whole { After::End } else { After::Cut });
         let ends = match self.parser.state {
-            State::BehindCall | State::Content => true,
+            State::AfterCall | State::Content => true,
             // The closing tag is missing.
             State::CallEnd => is_whole,
             _ => false,
@@ -54,12 +54,12 @@ impl Rehearsal {
 
 impl ReplyParser {
     /// Continues a call within reasoning.
-    pub(super) fn rehearsal(&mut self, mut rehearsal: Box<Rehearsal>, rest: &str, behind: Behind) -> Option<usize> {
+    pub(super) fn rehearsal(&mut self, mut rehearsal: Box<Rehearsal>, rest: &str, following: After) -> Option<usize> {
         let reply = self.reply.clone();
         let close = reply.form.reasoning.as_ref().map_or("", |tags| tags.close.trim());
-        let (end, closes) = match find(close, rest, behind, |_| false, |_| Match::Full(0)) {
+        let (end, closes) = match find(close, rest, following, |_| false, |_| Match::Full(0)) {
             Found::At(at, ..) => (at, true),
-            Found::Wait(at) => (at, false),
+            Found::Incomplete(at) => (at, false),
             Found::None => (rest.len(), false),
         };
         // Character by character, so that the result does not depend on how the reply is split.
@@ -109,7 +109,7 @@ impl ReplyParser {
         let at = rest.len() - text.len();
         let is_free = match found {
             Found::None => true,
-            Found::Wait(other) | Found::At(other, ..) => *other > at,
+            Found::Incomplete(other) | Found::At(other, ..) => *other > at,
         };
         let may_call = form.calls.is_some() && !form.has_headers && !self.reply.tools.is_empty() && self.calls == 0;
         let is_first = self.is_fresh && !self.has_content_text && !self.is_unparsed;
@@ -149,7 +149,7 @@ impl ReplyParser {
                     self.calls += rehearsal.parser.calls;
                     self.ids = rehearsal.parser.ids;
                     self.gap.clear();
-                    self.state = State::BehindCall;
+                    self.state = State::AfterCall;
                 } else {
                     self.end_rehearsal(&rehearsal);
                     self.any_unparsed = true;
@@ -162,7 +162,7 @@ impl ReplyParser {
                     self.begin_call(name, None);
                     self.emit(EventKind::ToolArguments, false, json);
                     self.calls += 1;
-                    self.state = State::BehindCall;
+                    self.state = State::AfterCall;
                 } else {
                     let gap = mem::take(&mut self.gap);
                     self.resume(State::Content, gap, call.text());

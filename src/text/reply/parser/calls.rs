@@ -10,7 +10,7 @@ use crate::text::reply::form::{Argument, Body, CallForm};
 use crate::text::reply::literal::{Literal, escape};
 use crate::text::reply::nested;
 use crate::text::reply::object::{ObjectCall, Step};
-use crate::text::reply::replies::{Behind, EventKind, Found, Reply, Tool, is_text, resolved, value};
+use crate::text::reply::replies::{After, EventKind, Found, Reply, Tool, is_text, resolved, value};
 use crate::text::reply::search::{earlier, end_of_value, key, unclosed};
 use crate::text::reply::tags::{Match, matches};
 
@@ -83,7 +83,7 @@ impl ReplyParser {
         tool: usize,
         mut keys: Vec<String>,
         rest: &str,
-        behind: Behind,
+        following: After,
     ) -> Option<usize> {
         let reply = self.reply.clone();
         let (calls, argument) = tagged(&reply)?;
@@ -92,7 +92,7 @@ impl ReplyParser {
         if let Match::Full(n) = matches(calls.after.trim(), text) {
             self.emit(EventKind::ToolArguments, false, "}");
             self.calls += 1;
-            self.state = State::BehindCall;
+            self.state = State::AfterCall;
             return Some(blank + n);
         }
         let found = match matches(argument.before.trim(), text) {
@@ -113,11 +113,11 @@ impl ReplyParser {
                 self.state = State::Value(OpenValue { tool, keys, kind, begun: false });
                 Some(blank + n + end)
             }
-            Err(Match::Partial) if behind != Behind::End => {
+            Err(Match::Partial) if following != After::End => {
                 self.state = State::Arguments { tool, keys };
                 None
             }
-            _ if matches(calls.after.trim(), text) == Match::Partial && behind != Behind::End => {
+            _ if matches(calls.after.trim(), text) == Match::Partial && following != After::End => {
                 self.state = State::Arguments { tool, keys };
                 None
             }
@@ -132,14 +132,14 @@ impl ReplyParser {
         }
     }
 
-    pub(super) fn value(&mut self, value: OpenValue, rest: &str, behind: Behind) -> Option<usize> {
+    pub(super) fn value(&mut self, value: OpenValue, rest: &str, following: After) -> Option<usize> {
         let OpenValue { tool, keys, mut kind, mut begun } = value;
         let reply = self.reply.clone();
         let (calls, argument) = tagged(&reply)?;
         let mut at = 0;
         if !begun && !rest.is_empty() {
             let in_front = &argument.text[argument.text.trim_end().len()..];
-            if rest.len() < in_front.len() && in_front.starts_with(rest) && behind == Behind::More {
+            if rest.len() < in_front.len() && in_front.starts_with(rest) && following == After::More {
                 self.state = State::Value(OpenValue { tool, keys, kind, begun });
                 return None;
             }
@@ -159,15 +159,15 @@ impl ReplyParser {
             (Some(mark), ValueKind::Other(_, open)) => Some((mark.as_str(), *open)),
             _ => None,
         };
-        let found = end_of_value(text, behind, calls, nested, &close);
+        let found = end_of_value(text, following, calls, nested, &close);
         // Models omit the closing tag of a value before the next argument or the end of the call.
         let found = match argument.nested.is_some() || argument.in_cdata {
             true => found,
-            false => earlier(found, unclosed(text, behind, calls, &reply.tools[tool], &keys)),
+            false => earlier(found, unclosed(text, following, calls, &reply.tools[tool], &keys)),
         };
         let (end, next) = match found {
             Found::At(end, next, _) => (end, next),
-            Found::Wait(end) => (end, end),
+            Found::Incomplete(end) => (end, end),
             Found::None => (text.len(), text.len()),
         };
         let (is_complete, is_closed) = (matches!(found, Found::At(..)), next > end);
@@ -225,24 +225,24 @@ impl ReplyParser {
         tagged(&self.reply).is_some_and(|(_, argument)| argument.close(name).starts_with(&self.gap))
     }
 
-    pub(super) fn call_end(&mut self, rest: &str, behind: Behind) -> Option<usize> {
+    pub(super) fn call_end(&mut self, rest: &str, following: After) -> Option<usize> {
         let reply = self.reply.clone();
         let after = Self::calls_form(&reply).map_or("", |calls| calls.after.trim());
-        let (text, is_at_end) = (rest.trim_start(), behind == Behind::End);
+        let (text, is_at_end) = (rest.trim_start(), following == After::End);
         match matches(after, text) {
             Match::Full(n) => {
-                self.state = State::BehindCall;
+                self.state = State::AfterCall;
                 Some(rest.len() - text.len() + n)
             }
-            Match::Partial if behind != Behind::End || text.is_empty() => {
+            Match::Partial if following != After::End || text.is_empty() => {
                 self.state = State::CallEnd;
                 None
             }
             _ => {
                 // Models write too many closing brackets.
-                let behind = text.trim_start_matches([']', '}']);
-                let brackets = text.len() - behind.len();
-                let end = match matches(after, behind.trim_start()) {
+                let following = text.trim_start_matches([']', '}']);
+                let brackets = text.len() - following.len();
+                let end = match matches(after, following.trim_start()) {
                     _ if after.is_empty() || !(1..=MAX_BRACKETS).contains(&brackets) => Match::No,
                     Match::Partial if is_at_end => Match::No,
                     end => end,
@@ -250,8 +250,8 @@ impl ReplyParser {
                 match end {
                     Match::Full(n) => {
                         self.any_unparsed = true;
-                        self.state = State::BehindCall;
-                        Some(rest.len() - behind.trim_start().len() + n)
+                        self.state = State::AfterCall;
+                        Some(rest.len() - following.trim_start().len() + n)
                     }
                     Match::Partial => {
                         self.state = State::CallEnd;
@@ -259,7 +259,7 @@ impl ReplyParser {
                     }
                     Match::No => {
                         self.is_unparsed = true;
-                        self.state = State::BehindCall;
+                        self.state = State::AfterCall;
                         Some(0)
                     }
                 }
