@@ -75,7 +75,7 @@ pub fn divide(
     load: &Load,
 ) -> Result<(Division, Option<Placed>)> {
     let options = load.options;
-    let (mixtures, wanted) = (mixtures(program), options.wanted_gpu_layers());
+    let (mixtures, wanted) = (mixtures(program), options.n_gpu_layers());
     let place = |host: Range<usize>| {
         let piece = match devices.first() {
             Some(device) if options.copied != Copied::Never => {

@@ -48,7 +48,7 @@ pub fn gpus(
     }
     // Seconds per token on GPUs that hold the whole program and are faster than the CPU.
     let seconds = |devices: &[Arc<dyn GpuDevice>]| -> Result<Option<f64>> {
-        let division = partition::divide(devices, program, weights, load, load.options.wanted_gpu_layers())?;
+        let division = partition::divide(devices, program, weights, load, load.options.n_gpu_layers())?;
         if division.cpu_layers > 0 {
             return Ok(None);
         }

@@ -86,7 +86,7 @@ impl Grammars {
             let mut effort = Effort::new(source.best_effort);
             match self.compiled(|| source::read(source, tokenizer, looseness, &mut effort)) {
                 Ok(parser) => return Ok(self.grammar(parser, note("the schema", looseness, &effort))),
-                Err(error) => looseness = looser(looseness, source.best_effort, effort.replaced(error))?,
+                Err(error) => looseness = next_looseness(looseness, source.best_effort, effort.replaced(error))?,
             }
         }
     }
@@ -112,7 +112,7 @@ impl Grammars {
 ///
 /// # Errors
 /// `error` if the part may not be loosened, or not further.
-fn looser(looseness: Looseness, may_be: bool, error: Error) -> Result<Looseness> {
+fn next_looseness(looseness: Looseness, may_be: bool, error: Error) -> Result<Looseness> {
     looseness.next().filter(|_| may_be && is_of_grammar(&error)).ok_or(error)
 }
 

@@ -8,7 +8,7 @@ use llguidance::api::TopLevelGrammar;
 use super::effort::{Effort, Steps};
 use super::schema::Looseness;
 use super::tools::{Failed, ToolSchema};
-use super::{Grammar, GrammarText, Grammars, is_of_grammar, looser, note, source};
+use super::{Grammar, GrammarText, Grammars, is_of_grammar, next_looseness, note, source};
 use crate::error::{Error, Result};
 use crate::text::{Reply, Tokenizer};
 
@@ -129,7 +129,7 @@ impl Grammars {
                 match tried(&mut || source::read(content, request.tokenizer, looseness, &mut effort)) {
                     Ok(()) => break,
                     Err(error) => {
-                        request.content_looseness = looser(looseness, content.best_effort, effort.replaced(error))?;
+                        request.content_looseness = next_looseness(looseness, content.best_effort, effort.replaced(error))?;
                     }
                 }
             }
@@ -144,7 +144,7 @@ impl Grammars {
                     },
                     Err(error) => error,
                 };
-                request.tools[i] = looser(looseness, may_be, error.of(&request.name(i)))?;
+                request.tools[i] = next_looseness(looseness, may_be, error.of(&request.name(i)))?;
             }
         }
         Ok(before != (request.tools.clone(), request.content_looseness))

@@ -59,7 +59,7 @@ impl LoadOptions<'_> {
     }
 
     /// Returns the number of layers to offload to GPUs; `None`: as many as fit.
-    pub fn wanted_gpu_layers(&self) -> Option<usize> {
+    pub fn n_gpu_layers(&self) -> Option<usize> {
         (self.gpu_layers != 0).then_some(self.gpu_layers as usize)
     }
 }

@@ -28,7 +28,7 @@ pub struct Traits {
     /// True if the rows of an image attend to each other in both directions.
     pub mutual_media: bool,
     /// True if media rows would need weights of their own, which are not loaded.
-    pub text_alone: bool,
+    pub text_only_weights: bool,
     /// True if texts to embed are padded to the context length.
     pub fills_texts: bool,
 }

@@ -248,7 +248,7 @@ impl Conversation {
     }
 
     /// Runs a call that gives up an unfinished reply; if the call fails, the reply continues.
-    fn in_place_of_reply(&mut self, call: impl FnOnce(&mut Conversation) -> Result<()>) -> Result<()> {
+    fn replace_reply(&mut self, call: impl FnOnce(&mut Conversation) -> Result<()>) -> Result<()> {
         if self.job.is_none() {
             return call(self);
         }
@@ -322,7 +322,7 @@ impl Conversation {
 
     /// Begins a reply, giving up an unfinished one. Nothing is computed yet.
     pub fn reply(&mut self, params: ReplyParams) -> Result<()> {
-        self.in_place_of_reply(|conversation| conversation.begin(params))
+        self.replace_reply(|conversation| conversation.begin(params))
     }
 
     /// Begins a reply if none is unfinished.
@@ -459,7 +459,7 @@ impl Conversation {
             has_said.set(true);
             on_text(piece)
         };
-        self.in_place_of_reply(|conversation| {
+        self.replace_reply(|conversation| {
             let (before, cut) = (conversation.n_messages(), conversation.cut.clone());
             match conversation.add_text("user", text).and_then(|()| conversation.speak(params, &mut on_text)) {
                 Err(e @ (Error::Cancelled | Error::Deadline)) if has_said.get() => {

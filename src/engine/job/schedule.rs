@@ -143,27 +143,27 @@ fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
 /// up to a quarter of the outputs.
 fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Option<Duration>) -> Result<()> {
     let limits = network.limits;
-    let mut makers = try_vec("jobs", jobs.len())?;
-    makers.extend((0..jobs.len()).filter(|&i| jobs[i].runs()));
-    order(&mut makers, jobs, 1, |_| 0);
-    let side = makers.first().map(|&i| jobs[i].session().is_long());
-    makers.retain(|&i| Some(jobs[i].session().is_long()) == side);
-    let mut readers = try_vec("jobs", makers.len())?;
-    readers.extend(makers.iter().copied().filter(|&i| jobs[i].reads_prompt()));
-    makers.retain(|&i| !jobs[i].reads_prompt());
+    let mut decoding = try_vec("jobs", jobs.len())?;
+    decoding.extend((0..jobs.len()).filter(|&i| jobs[i].runs()));
+    order(&mut decoding, jobs, 1, |_| 0);
+    let side = decoding.first().map(|&i| jobs[i].session().is_long());
+    decoding.retain(|&i| Some(jobs[i].session().is_long()) == side);
+    let mut prefilling = try_vec("jobs", decoding.len())?;
+    prefilling.extend(decoding.iter().copied().filter(|&i| jobs[i].reads_prompt()));
+    decoding.retain(|&i| !jobs[i].reads_prompt());
 
     // Prompts always keep one output and a share of the tokens.
-    let (most, kept) = (limits.max_outputs.min(limits.max_tokens), usize::from(!readers.is_empty()));
-    let due = readers.iter().map(|&i| jobs[i].due_of_prompt()).max().unwrap_or(0);
+    let (most, kept) = (limits.max_outputs.min(limits.max_tokens), usize::from(!prefilling.is_empty()));
+    let due = prefilling.iter().map(|&i| jobs[i].due_of_prompt()).max().unwrap_or(0);
     let prefill = (kept * network.mixed_prefill_tokens.min(limits.max_tokens / 4)).max(due);
     let tokens = limits.max_tokens.saturating_sub(prefill);
     let mut outputs = tokens.min(most - kept);
     let spare = most - outputs;
-    order(&mut makers, jobs, outputs / 4, |_| 0);
-    makers.truncate(outputs);
-    let is_plain = makers.iter().any(|&i| jobs[i].needs_plain_pass());
-    let mut waiting = makers.len();
-    for &i in &makers {
+    order(&mut decoding, jobs, outputs / 4, |_| 0);
+    decoding.truncate(outputs);
+    let is_plain = decoding.iter().any(|&i| jobs[i].needs_plain_pass());
+    let mut waiting = decoding.len();
+    for &i in &decoding {
         let job = &mut jobs[i];
         waiting -= 1;
         let due = pass.tokens() + job.n_due();
@@ -174,22 +174,22 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
         }
         let free = tokens.saturating_sub(due + waiting);
         let room = if is_plain { 0 } else { free.min(outputs - waiting - 1) };
-        let member = job.next_step(room, makers.len(), time);
+        let member = job.next_step(room, decoding.len(), time);
         outputs -= member.outputs;
         pass.members.push(member);
     }
     outputs += spare;
     let prefill = if pass.tokens() > 0 { network.mixed_prefill_tokens } else { network.job_piece() };
     let room = limits.max_tokens.min(pass.tokens() + prefill);
-    let n_aged = order(&mut readers, jobs, 1, Job::prompt_left);
-    for (n, &i) in readers.iter().enumerate() {
+    let n_aged = order(&mut prefilling, jobs, 1, Job::prompt_left);
+    for (n, &i) in prefilling.iter().enumerate() {
         let mut left = room.saturating_sub(pass.tokens());
         // An image with bidirectional attention is not split.
         let due = jobs[i].due_of_prompt();
         if left > 0 && pass.tokens() + due <= limits.max_tokens {
             left = left.max(due);
         }
-        let shared = if n < n_aged && readers.len() > 1 { left.div_ceil(4).max(due) } else { left };
+        let shared = if n < n_aged && prefilling.len() > 1 { left.div_ceil(4).max(due) } else { left };
         let member = jobs[i].next_of_prompt(shared.min(left));
         if member.len() > 0 && member.outputs <= outputs {
             outputs -= member.outputs;

@@ -187,7 +187,7 @@ impl Network {
             },
             has_rope_positions,
             is_mutual,
-            text_alone: traits.text_alone,
+            text_alone: traits.text_only_weights,
             fills_texts: traits.fills_texts,
             reads_source,
             context_length,

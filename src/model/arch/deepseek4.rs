@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::graph::op::{RouterScore, Routing};
 use crate::model::builder::{Builder, Moe, Traits};
 
-pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, text_alone: true, ..Traits::default() };
+pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, text_only_weights: true, ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let connections = b.mixing_connections()?;

@@ -17,7 +17,7 @@ const IMAGE_PARTS: [&str; 6] = [
     "rope_freqs.weight",
 ];
 
-pub const TRAITS: fn(&str) -> Traits = |name| Traits { text_alone: name == "cogvlm", ..Traits::default() };
+pub const TRAITS: fn(&str) -> Traits = |name| Traits { text_only_weights: name == "cogvlm", ..Traits::default() };
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
