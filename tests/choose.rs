@@ -417,7 +417,7 @@ fn grammars_restrict_what_the_device_chooses() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf");
     let model = load(&path, 0);
     let text = r#"root ::= ("Lily " | "Tim " | "a" [a-z] " ")+ "end""#;
-    let grammar = engine::apart(|| model.grammar(&GrammarText::new(GrammarKind::Gbnf, text))).unwrap();
+    let grammar = engine::on_new_thread(|| model.grammar(&GrammarText::new(GrammarKind::Gbnf, text))).unwrap();
     let sampler = |seed| {
         let mut sampler =
             Chooser::new(SamplerParams { seed, temperature: 1.0, top_k: 50, ..Default::default() }).unwrap();

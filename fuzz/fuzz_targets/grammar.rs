@@ -10,7 +10,7 @@ use std::hash::Hasher;
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use realizar::engine::{Chat, GrammarKind, ReplyParser, apart};
+use realizar::engine::{Chat, GrammarKind, ReplyParser, on_new_thread};
 use realizar::error::{Error, Result};
 use realizar::grammar::{Grammar, GrammarText, Grammars, Matcher};
 use realizar::text::{Reply, Stops};
@@ -125,7 +125,7 @@ fn read_back(reply: Arc<Reply>, tokens: &[u32]) {
 fuzz_target!(|data: &[u8]| {
     let Some((&choice, text)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
-    let _ = apart(|| {
+    let _ = on_new_thread(|| {
         let (grammar, reply) = compile(choice, text)?;
         let mut matcher = grammar.matcher()?;
         if let (Some(mut line), Some(reply)) = (walk(&mut matcher, text), reply)

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use realizar::engine::{Chat, Model, Tokenizer, apart};
+use realizar::engine::{Chat, Model, Tokenizer, on_new_thread};
 use realizar::error::Result;
 use realizar::text::{ChatTemplate, Reply, ReplyForm, find_reply_form};
 use serde_json::Value as Json;
@@ -27,12 +27,12 @@ pub struct Style {
 impl Style {
     fn new(source: &str) -> Result<Style> {
         let template = ChatTemplate::new(source, "<s>".into(), "</s>".into());
-        let form = Arc::new(apart(|| find_reply_form(&template))?);
+        let form = Arc::new(on_new_thread(|| find_reply_form(&template))?);
         Ok(Style { template, form })
     }
 
     pub fn reply(&self, chat: &Chat) -> Result<Reply> {
-        Reply::new(self.form.clone(), chat, &apart(|| self.template.render(chat))?)
+        Reply::new(self.form.clone(), chat, &on_new_thread(|| self.template.render(chat))?)
     }
 }
 

@@ -130,14 +130,14 @@ impl LayerLayout {
     }
 
     /// Returns the parts of all heads in memory order.
-    fn parts(&self) -> impl Iterator<Item = (usize, KvPart)> + use<> {
+    fn heads_and_halves(&self) -> impl Iterator<Item = (usize, KvPart)> + use<> {
         (0..self.n_heads).flat_map(|head| [(head, KvPart::Keys), (head, KvPart::Values)])
     }
 
     /// Returns the chunks that hold `positions`, with the byte range in each, part by part. The first position must be
     /// a multiple of 32.
     fn runs(self, positions: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
-        self.parts().flat_map(move |(head, part)| {
+        self.heads_and_halves().flat_map(move |(head, part)| {
             let positions = positions.clone();
             let chunks = (positions.start / CHUNK * CHUNK..positions.end).step_by(CHUNK);
             chunks.map(move |first| {
@@ -219,7 +219,7 @@ impl CpuKv {
 
     /// Returns the memory of the positions in pieces: the address of a mapping, an index in it, and bytes. Pieces
     /// shared with forks compare equal; mappings are reference-counted.
-    pub fn pieces(&self) -> impl Iterator<Item = (usize, usize, u64)> {
+    pub fn memory_pieces(&self) -> impl Iterator<Item = (usize, usize, u64)> {
         self.layout.layers.iter().flat_map(move |l| {
             let token = l.n_heads * (l.key_panel / LANES + l.value_bytes);
             (0..l.kept.div_ceil(CHUNK)).filter_map(move |i| {
@@ -254,7 +254,7 @@ impl CpuKv {
     }
 
     /// Returns the memory of the cache, with the chunks of a layer that hold keys `positions` made writable.
-    fn own(&mut self, layer: usize, positions: Range<usize>) -> Result<&mut [u8]> {
+    fn make_writable(&mut self, layer: usize, positions: Range<usize>) -> Result<&mut [u8]> {
         if Arc::get_mut(&mut self.memory).is_none() {
             let fresh = Arc::new(map("the key-value cache", self.memory.len())?);
             let shared = std::mem::replace(&mut self.memory, fresh);
@@ -272,7 +272,7 @@ impl CpuKv {
                 // which are kept.
                 let used = if l.is_ring { CHUNK } else { positions.start.saturating_sub(first) };
                 let used = place..(place + used).min(l.kept);
-                for (head, part) in l.parts() {
+                for (head, part) in l.heads_and_halves() {
                     let range = l.place(head, part, used.clone());
                     memory[range.clone()].copy_from_slice(&from[range]);
                 }
@@ -302,7 +302,7 @@ impl CpuKv {
     ) -> Result<()> {
         let l = self.layout.layers[layer];
         let keys = l.keys_of(positions);
-        let memory = self.own(layer, keys.clone())?;
+        let memory = self.make_writable(layer, keys.clone())?;
         l.runs(keys).try_for_each(|(_, range)| read(&mut memory[range]))
     }
 
@@ -379,7 +379,7 @@ impl CpuKv {
         let (layout, nans) = (self.layout.clone(), self.nans.clone());
         // Positions from `positions.start` on are discarded.
         nans[layer].truncate(positions.start);
-        let memory = DisjointSlice::new(self.own(layer, positions.clone())?);
+        let memory = DisjointSlice::new(self.make_writable(layer, positions.clone())?);
         Ok(KvWriter { layout, layer, positions, memory, nans })
     }
 }

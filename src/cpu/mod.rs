@@ -58,13 +58,13 @@ pub struct CpuBackend {
     /// Digest of the packed matrices; next, of all weights, computed on first use.
     packed_digest: u64,
     digest: OnceLock<u64>,
-    unwritten: Option<Error>,
+    packed_file_error: Option<Error>,
 }
 
 /// A matrix and the location of its bytes.
 struct StoredMatrix {
     matrix: WeightMatrix,
-    place: WeightBytes,
+    location: WeightBytes,
 }
 
 enum WeightBytes {
@@ -207,7 +207,7 @@ impl CpuBackend {
             None => Ok(None),
         };
         // A packed file that cannot be read or written costs memory and packing time, but does not fail the load.
-        let (mut found, mut unwritten) = or_io(find())?;
+        let (mut found, mut packed_file_error) = or_io(find())?;
         // Memory in addition to the weights; weights written to a file do not stay in memory.
         let mut staging_bytes = 0;
         let (mut packed, mut packed_digest) = (memory::map("weights", 0)?, 0);
@@ -222,9 +222,9 @@ impl CpuBackend {
                 packed = memory::map_huge("weights", bytes)?;
                 let plan = PackPlan { isa, sources: &weights.matrices, planned: &planned };
                 packed_digest = load::pack(pool, plan, &mut packed, progress)?;
-                if let Some((path, stamp)) = file.filter(|_| unwritten.is_none()) {
+                if let Some((path, stamp)) = file.filter(|_| packed_file_error.is_none()) {
                     let written = PackedFile::write(path, stamp, &packed[..bytes], packed_digest, pool, progress);
-                    (found, unwritten) = or_io(written.and_then(|()| find()))?;
+                    (found, packed_file_error) = or_io(written.and_then(|()| find()))?;
                 }
             }
         }
@@ -233,7 +233,9 @@ impl CpuBackend {
                 let digest = file.digest;
                 (PackedWeights::File(file), digest, 0)
             }
-            None if file.is_some() && unwritten.is_none() && !weights_follow => (PackedWeights::Memory(packed), 0, 0),
+            None if file.is_some() && packed_file_error.is_none() && !weights_follow => {
+                (PackedWeights::Memory(packed), 0, 0)
+            }
             None => (PackedWeights::Memory(packed), packed_digest, bytes),
         };
         let mut matrices = try_vec("the list of weights", planned.len())?;
@@ -242,7 +244,7 @@ impl CpuBackend {
                 Some(bytes) => WeightBytes::Mapped(bytes),
                 None => WeightBytes::Packed(range),
             };
-            matrices.push(StoredMatrix { matrix, place });
+            matrices.push(StoredMatrix { matrix, location: place });
         }
         let mut vectors = try_vec("vectors", weights.vectors.len())?;
         for values in &weights.vectors {
@@ -262,13 +264,13 @@ impl CpuBackend {
             ropes: weights.ropes.clone(),
             packed_digest,
             digest: OnceLock::new(),
-            unwritten,
+            packed_file_error,
         })
     }
 
     /// Returns the reason why the packed weights are not in a file although one was requested.
-    pub fn unwritten(&self) -> Option<&Error> {
-        self.unwritten.as_ref()
+    pub fn packed_file_error(&self) -> Option<&Error> {
+        self.packed_file_error.as_ref()
     }
 
     pub fn device(&self) -> &DeviceInfo {
@@ -298,10 +300,10 @@ impl CpuBackend {
                 [matrix.dtype().0 as usize, matrix.rows, matrix.cols()].iter().for_each(|n| hash.write_u64(*n as u64));
             }
             let mapped = load::digest_mapped(&self.pool, self.matrices.len(), |i| match &self.matrices[i] {
-                StoredMatrix { matrix, place: WeightBytes::Mapped(bytes) } => {
+                StoredMatrix { matrix, location: WeightBytes::Mapped(bytes) } => {
                     Some((matrix, &bytes.owner.as_ref().as_ref()[bytes.range.clone()]))
                 }
-                StoredMatrix { place: WeightBytes::Packed(_), .. } => None,
+                StoredMatrix { location: WeightBytes::Packed(_), .. } => None,
             });
             hash.write_u64(self.packed_digest.wrapping_add(mapped));
             if self.isa.is_in_bf16() {
@@ -329,7 +331,7 @@ impl CpuBackend {
     /// Returns a matrix and its bytes.
     fn matrix(&self, weight: Weight) -> (WeightMatrix, &[u8]) {
         let held = &self.matrices[weight.0 as usize];
-        let bytes = match &held.place {
+        let bytes = match &held.location {
             WeightBytes::Packed(range) => &self.packed.bytes()[range.clone()],
             // `load::plan` has compared the lengths.
             WeightBytes::Mapped(bytes) => &bytes.owner.as_ref().as_ref()[bytes.range.clone()],
@@ -345,7 +347,7 @@ impl CpuBackend {
 
     /// Returns the size of a matrix in bytes, in memory or in a file.
     pub fn bytes_of(&self, weight: Weight) -> u64 {
-        let bytes = match &self.matrices[weight.0 as usize].place {
+        let bytes = match &self.matrices[weight.0 as usize].location {
             WeightBytes::Packed(range) => range,
             WeightBytes::Mapped(bytes) => &bytes.range,
         };

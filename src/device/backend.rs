@@ -282,7 +282,7 @@ impl Backend {
 
     /// Returns why the host's packed weights are not in a file although one was requested.
     pub fn unwritten(&self) -> Option<&Error> {
-        self.on_host().and_then(|cpu| cpu.unwritten())
+        self.on_host().and_then(|cpu| cpu.packed_file_error())
     }
 
     /// Returns the weight bytes of GPUs and of the CPU, first the kind of the last layers.

@@ -129,7 +129,8 @@ impl Grammars {
                 match tried(&mut || source::read(content, request.tokenizer, looseness, &mut effort)) {
                     Ok(()) => break,
                     Err(error) => {
-                        request.content_looseness = next_looseness(looseness, content.best_effort, effort.replaced(error))?;
+                        request.content_looseness =
+                            next_looseness(looseness, content.best_effort, effort.replaced(error))?;
                     }
                 }
             }

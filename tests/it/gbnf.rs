@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use realizar::engine::{Grammar, GrammarKind, GrammarText, apart};
+use realizar::engine::{Grammar, GrammarKind, GrammarText, on_new_thread};
 use realizar::error::Error;
 
 use crate::support::save::MODEL;
 
 fn grammar(text: &str) -> Result<Grammar, Error> {
-    apart(|| MODEL.grammar(&GrammarText::new(GrammarKind::Gbnf, text)))
+    on_new_thread(|| MODEL.grammar(&GrammarText::new(GrammarKind::Gbnf, text)))
 }
 
 /// True if a text, a token a byte, matches a grammar as a whole.

@@ -3,14 +3,14 @@
 
 use std::time::Instant;
 
-use realizar::engine::{Chooser, GrammarKind, GrammarText, SamplerParams, apart};
+use realizar::engine::{Chooser, GrammarKind, GrammarText, SamplerParams, on_new_thread};
 use realizar::error::Error;
 use serde_json::{Value as Json, json};
 
 use crate::support::save::MODEL;
 
 fn grammar(kind: GrammarKind, text: &str) -> Result<realizar::engine::Grammar, Error> {
-    apart(|| MODEL.grammar(&GrammarText::new(kind, text)))
+    on_new_thread(|| MODEL.grammar(&GrammarText::new(kind, text)))
 }
 
 /// True where a text, a token a byte, matches a grammar as a whole.
@@ -764,7 +764,8 @@ fn json_has_white_space_where_it_is_asked_for() {
     ];
     for (kind, source) in [(GrammarKind::Json, ""), (GrammarKind::JsonSchema, "{}")] {
         let [compact, free] = [false, true].map(|free| {
-            apart(|| MODEL.grammar(&GrammarText { white_space: free, ..GrammarText::new(kind, source) })).unwrap()
+            on_new_thread(|| MODEL.grammar(&GrammarText { white_space: free, ..GrammarText::new(kind, source) }))
+                .unwrap()
         });
         for (text, is_compact) in texts {
             assert_eq!((takes(&compact, text), takes(&free, text)), (is_compact, true), "{text}");
@@ -773,8 +774,10 @@ fn json_has_white_space_where_it_is_asked_for() {
     }
     let own = r#"{"x-guidance": {"whitespace_pattern": " ?"}}"#;
     assert!(takes(&grammar(GrammarKind::JsonSchema, own).unwrap(), "[ 1 , 2 ]"));
-    let refused =
-        apart(|| MODEL.grammar(&GrammarText { white_space: true, ..GrammarText::new(GrammarKind::Regex, "a") })).err();
+    let refused = on_new_thread(|| {
+        MODEL.grammar(&GrammarText { white_space: true, ..GrammarText::new(GrammarKind::Regex, "a") })
+    })
+    .err();
     assert!(matches!(refused, Some(Error::InvalidArgument(_))), "{refused:?}");
 }
 

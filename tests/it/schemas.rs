@@ -2,7 +2,7 @@
 //! pydantic, typescript-json-schema, schemars and .NET, with values that Python's `jsonschema` calls valid or invalid;
 //! `patterns.json` has patterns, and texts that match or do not match them according to Node.js.
 
-use realizar::engine::{Grammar, GrammarKind, GrammarText, apart};
+use realizar::engine::{Grammar, GrammarKind, GrammarText, on_new_thread};
 use realizar::error::Error;
 use serde_json::{Value as Json, json};
 
@@ -14,7 +14,7 @@ const PATTERNS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/
 
 fn compile(schema: &Json, best_effort: bool) -> Result<Grammar, Error> {
     let text = schema.to_string();
-    apart(|| MODEL.grammar(&GrammarText { best_effort, ..GrammarText::new(GrammarKind::JsonSchema, &text) }))
+    on_new_thread(|| MODEL.grammar(&GrammarText { best_effort, ..GrammarText::new(GrammarKind::JsonSchema, &text) }))
 }
 
 fn exact(schema: &Json) -> Grammar {
@@ -372,7 +372,7 @@ fn addresses_may_end_in_those_of_version_4() {
 fn escaped_slashes_of_a_schema_are_slashes() {
     for schema in [r#"{"const": "a\/b"}"#, r#"{"enum": ["a\/b", "c"]}"#, r#"{"type": "string", "pattern": "^a\\/b$"}"#]
     {
-        let grammar = apart(|| MODEL.grammar(&GrammarText::new(GrammarKind::JsonSchema, schema))).unwrap();
+        let grammar = on_new_thread(|| MODEL.grammar(&GrammarText::new(GrammarKind::JsonSchema, schema))).unwrap();
         assert!(takes(&grammar, r#""a/b""#), "{schema}");
         assert!(!takes(&grammar, r#""a""#), "{schema}");
     }
@@ -398,7 +398,7 @@ fn best_effort_ends_with_what_compiles() {
         assert!(takes(&grammar, "{}") && !takes(&grammar, "1"), "{schema}");
     }
     let regex = GrammarText { best_effort: true, ..GrammarText::new(GrammarKind::Regex, "a") };
-    assert!(matches!(apart(|| MODEL.grammar(&regex)), Err(Error::InvalidArgument(_))));
+    assert!(matches!(on_new_thread(|| MODEL.grammar(&regex)), Err(Error::InvalidArgument(_))));
 }
 
 /// Counts of members that the parser cannot hold are left out of closed objects too, and empty keywords say nothing.

@@ -26,7 +26,7 @@ use super::kernels::hadamard::rotate;
 use super::kernels::quantize::{quantize_bytes, quantize_rows};
 use super::kernels::{Isa, elementwise};
 use crate::cpu::kernels::attention::kv_storage::{BLOCK, Storage, padded};
-use crate::cpu::kernels::attention::{CHUNK, ChunkScratch, Partial, Queries, QueryRows, Seen, attend_chunk, join};
+use crate::cpu::kernels::attention::{CHUNK, ChunkScratch, Partial, Queries, QueryRows, Visible, attend_chunk, join};
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 use crate::error::{Error, Result};
@@ -182,7 +182,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
     fn begin(&self, tile: &QueryTile, kv: usize, rows: usize, all: &mut PartialBuffer) {
         let (d, dims) = (self.heads.value_dim, padded(self.heads.value_dim));
         all.clear(rows, dims);
-        if self.scoring.goes_on {
+        if self.scoring.continues {
             // A tile without keys in this layer has no segments and leaves these results unchanged.
             for (r, at) in self.rows_of(tile, kv).enumerate() {
                 // SAFETY: this head of this token belongs only to this tile and KV head.
@@ -268,7 +268,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         kv: usize,
         chunk: usize,
         queries: Queries,
-        rows: &mut [Seen],
+        rows: &mut [Visible],
         products: &mut ChunkScratch,
         converted: &mut [f32],
         out: &mut Partial,
@@ -290,7 +290,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
                 self.scoring.among.and_then(|all| all.chunks_exact(all.len() / self.positions.len()).nth(token));
             let among =
                 chosen.filter(|row| row.len() < keys_of(position, self.scoring.pool)).map(|row| bits(row, from));
-            rows.fill(Seen { keys, slope: 0.0, first: from as f32 - position as f32, table: 0..0, among });
+            rows.fill(Visible { keys, slope: 0.0, first: from as f32 - position as f32, table: 0..0, among });
             if let Some(slopes) = self.scoring.slopes {
                 rows.iter_mut().zip(&slopes[sharing.clone()]).for_each(|(row, slope)| row.slope = slope * LOG2_E);
             }
@@ -314,7 +314,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         for (r, at) in self.rows_of(tile, kv).enumerate() {
             // SAFETY: this head of this token belongs only to this tile and KV head.
             let out = unsafe { self.out.slice_mut(at * d..(at + 1) * d) };
-            if self.sums.len() > 0 && !self.scoring.goes_on {
+            if self.sums.len() > 0 && !self.scoring.continues {
                 // SAFETY: as above.
                 let sum = unsafe { self.sums.slice_mut(at..at + 1) };
                 sum[0] = all.peaks[r] + libm::log2f(all.sums[r]);

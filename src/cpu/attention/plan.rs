@@ -68,15 +68,15 @@ pub struct Scoring<'a> {
     /// Number of positions that share a key.
     pub pool: usize,
     /// True if the pass continues from the results and sums of another layer.
-    pub goes_on: bool,
+    pub continues: bool,
 }
 
 impl Scoring<'_> {
     /// Scores all earlier keys by their products with the query, times `scale`.
     pub fn new(scale: f32) -> Self {
         let (slopes, distances, sinks, among) = (None, None, None, None);
-        let (pool, goes_on, mask) = (1, false, Mask::Causal);
-        Scoring { scale, softcap: 0.0, mask, slopes, distances, sinks, among, spans: &[], pool, goes_on }
+        let (pool, continues, mask) = (1, false, Mask::Causal);
+        Scoring { scale, softcap: 0.0, mask, slopes, distances, sinks, among, spans: &[], pool, continues }
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::plan::{AttendCursor, Heads, QueryTile, SegmentTask, Span, TILE_ROWS};
 use crate::cpu::kernels::attention::kv_storage::padded;
-use crate::cpu::kernels::attention::{CHUNK, ChunkScratch, Partial, Seen};
+use crate::cpu::kernels::attention::{CHUNK, ChunkScratch, Partial, Visible};
 use crate::cpu::kernels::quantize::{QuantizedBytes, QuantizedRows};
 use crate::error::{Error, Result, try_filled, try_vec};
 
@@ -28,7 +28,7 @@ pub(super) struct TileScratch {
     pub floats: Vec<f32>,
     pub integers: QuantizedRows,
     pub bytes: QuantizedBytes,
-    pub visible: Vec<Seen>,
+    pub visible: Vec<Visible>,
     pub products: ChunkScratch,
     pub chunk: PartialBuffer,
     pub segment: PartialBuffer,
@@ -88,7 +88,7 @@ impl AttentionScratch {
                 floats: try_filled("attention scratch", rows * heads.dim, 0.0)?,
                 integers: QuantizedRows::new(rows, heads.dim)?,
                 bytes: QuantizedBytes::new(rows, heads.dim)?,
-                visible: try_filled("attention scratch", rows, Seen::default())?,
+                visible: try_filled("attention scratch", rows, Visible::default())?,
                 products: ChunkScratch::new(rows, if is_latent { 0 } else { value_dim })?,
                 chunk: PartialBuffer::new(rows, dims)?,
                 segment: PartialBuffer::new(rows, dims)?,

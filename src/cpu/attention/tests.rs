@@ -264,7 +264,7 @@ const FULL: Scoring = Scoring {
     among: None,
     spans: &[],
     pool: 1,
-    goes_on: false,
+    continues: false,
 };
 
 #[test]
@@ -518,7 +518,7 @@ impl Branch {
     }
 
     /// Returns a cache with the same history that shares no memory.
-    fn apart(&self) -> Branch {
+    fn unshared_copy(&self) -> Branch {
         self.history.iter().fold(Branch::new(self.cache.spec()), |new, (p, who)| new.write(p.clone(), *who))
     }
 
@@ -538,8 +538,17 @@ fn tree(spec: &SequenceSpec) -> Vec<Branch> {
     let back = if spec.layers[0].window == 0 { 300 } else { 700 };
     let back = root.fork(back).write(back..back + 3, 6);
     let other = Branch::new(spec).write(0..900, 8);
-    let twin = other.fork(900).write(900..901, 9);
-    vec![higher, other.write(900..902, 7), low, mid.write(1290..1291, 10), back, twin, high, root.write(700..703, 11)]
+    let sibling = other.fork(900).write(900..901, 9);
+    vec![
+        higher,
+        other.write(900..902, 7),
+        low,
+        mid.write(1290..1291, 10),
+        back,
+        sibling,
+        high,
+        root.write(700..703, 11),
+    ]
 }
 
 /// A source that counts the reads of another source.
@@ -562,9 +571,9 @@ impl<S: KvSource> KvSource for Counted<'_, S> {
 }
 
 /// Checks that the last tokens of branches, `n` per branch, have the same results in one batch as separately in
-/// unshared memory (`apart`), on one thread and on several, with pauses. Returns the number of chunks read on one
+/// unshared memory (`unshared_copy`), on one thread and on several, with pauses. Returns the number of chunks read on one
 /// thread: batched and separately.
-fn check_together(heads: Heads, branches: &[Branch], apart: &[Branch], scoring: &Scoring, n: usize) -> [usize; 2] {
+fn check_together(heads: Heads, branches: &[Branch], unshared: &[Branch], scoring: &Scoring, n: usize) -> [usize; 2] {
     let isa = Isa::detect();
     let attend_all = |caches: &[&Branch], threads: usize| {
         let each: Vec<usize> = caches.iter().map(|branch| n.min(branch.history.last().unwrap().0.len())).collect();
@@ -586,7 +595,7 @@ fn check_together(heads: Heads, branches: &[Branch], apart: &[Branch], scoring: 
         (out.into_iter().map(f32::to_bits).collect::<Vec<_>>(), source.1.into_inner())
     };
     let (mut expected, mut alone) = (Vec::new(), 0);
-    for branch in apart {
+    for branch in unshared {
         let (bits, reads) = attend_all(&[branch], 1);
         expected.extend(bits);
         alone += reads;
@@ -628,10 +637,10 @@ fn sequences_that_share_memory_get_what_each_gets_alone() {
         let mut spec = spec(1, heads, 2000, k_type, v_type);
         (spec.layers[0].window, spec.max_step) = (window, 8);
         let branches = tree(&spec);
-        let apart: Vec<Branch> = branches.iter().map(Branch::apart).collect();
+        let unshared: Vec<Branch> = branches.iter().map(Branch::unshared_copy).collect();
         for scoring in scorings.iter().filter(|scoring| window == 0 || scoring.mask == Mask::Window(window as u32)) {
             for n in [1, 3] {
-                check_together(heads, &branches, &apart, scoring, n);
+                check_together(heads, &branches, &unshared, scoring, n);
             }
         }
     }
@@ -644,7 +653,7 @@ fn a_shared_chunk_is_read_once_for_all() {
     let root = Branch::new(&spec).write(0..1100, 1);
     // Four chunks shared by twenty forks and one chunk per fork, for two heads.
     let forks: Vec<Branch> = (0..20).map(|i| root.fork(1100).write(1100..1101, 2 + i)).collect();
-    let apart: Vec<Branch> = forks.iter().map(Branch::apart).collect();
-    assert_eq!(check_together(heads, &forks, &apart, &FULL, 1), [2 * (4 + 20), 2 * 5 * 20]);
-    assert_eq!(check_together(heads, &apart, &apart, &FULL, 1), [2 * 5 * 20, 2 * 5 * 20]);
+    let unshared: Vec<Branch> = forks.iter().map(Branch::unshared_copy).collect();
+    assert_eq!(check_together(heads, &forks, &unshared, &FULL, 1), [2 * (4 + 20), 2 * 5 * 20]);
+    assert_eq!(check_together(heads, &unshared, &unshared, &FULL, 1), [2 * 5 * 20, 2 * 5 * 20]);
 }

@@ -445,8 +445,8 @@ impl CpuExecutor {
             tensors.disjoint_of([Some(op.q), Some(op.out), op.among, op.half.map(Half::sums)]);
         let among = op.among.map(|_| &*among);
         let (scale, softcap, mask) = (op.scale, op.softcap, op.mask);
-        let (pool, goes_on) = (program.kv_layers[op.layer.0 as usize].pool, matches!(op.half, Some(Half::Second(_))));
-        let scoring = Scoring { scale, softcap, mask, slopes, distances, sinks, among, spans, pool, goes_on };
+        let (pool, continues) = (program.kv_layers[op.layer.0 as usize].pool, matches!(op.half, Some(Half::Second(_))));
+        let scoring = Scoring { scale, softcap, mask, slopes, distances, sinks, among, spans, pool, continues };
         let team = team(open)?;
         let results = [&mut *out, &mut *sums];
         let done = attention::attend(&team, backend.isa, &scoring, positions, slots, &source, q, results, scratch);

@@ -72,10 +72,10 @@ pub(super) trait Base {
 macro_rules! tiled_kernels {
     ($dtype:expr, $tiled:ident, $blocks:ident, $grouped:ident) => {
         match $dtype {
-            quant::IQ2_XXS => Some(&$tiled::<vbmi::Packed<codec_iq::Iq2Xxs>>::BLOCKS),
-            quant::IQ2_XS => Some(&$tiled::<vbmi::Packed<codec_iq::Iq2Xs>>::BLOCKS),
-            quant::IQ3_XXS => Some(&$tiled::<vbmi::Packed<codec_iq::Iq3Xxs>>::BLOCKS),
-            quant::IQ3_S => Some(&$tiled::<vbmi::Packed<codec_iq::Iq3S>>::BLOCKS),
+            quant::IQ2_XXS => Some(&$tiled::<vbmi::PackedKernels<codec_iq::Iq2Xxs>>::BLOCKS),
+            quant::IQ2_XS => Some(&$tiled::<vbmi::PackedKernels<codec_iq::Iq2Xs>>::BLOCKS),
+            quant::IQ3_XXS => Some(&$tiled::<vbmi::PackedKernels<codec_iq::Iq3Xxs>>::BLOCKS),
+            quant::IQ3_S => Some(&$tiled::<vbmi::PackedKernels<codec_iq::Iq3S>>::BLOCKS),
             dtype => block_kernels!(dtype, $blocks, $grouped),
         }
     };
@@ -89,7 +89,7 @@ macro_rules! instantiate_tiles {
         use std::marker::PhantomData;
 
         use $crate::cpu::kernels::activations::InputType;
-        use $crate::cpu::kernels::amx::{Base, MANY_TOKENS, PANELS, multiply, take_zero_off};
+        use $crate::cpu::kernels::amx::{Base, MANY_TOKENS, PANELS, multiply, subtract_zero_point};
         use $crate::cpu::kernels::codec::{Codec, Kind};
         use $crate::cpu::kernels::float::Float;
         use $crate::cpu::kernels::float_gemm::FloatPanels;
@@ -106,7 +106,7 @@ macro_rules! instantiate_tiles {
             // SAFETY: the same contract.
             unsafe {
                 (const { B::VECTORS.unpack })(w, n, tile, dtype);
-                take_zero_off::<_, B::Kind>($token, tile, n * const { B::VECTORS.groups });
+                subtract_zero_point::<_, B::Kind>($token, tile, n * const { B::VECTORS.groups });
             }
         }
 
@@ -122,7 +122,7 @@ macro_rules! instantiate_tiles {
         unsafe fn float_product<W: Float>(
             w: &FloatPanels, n: usize, tokens: usize, x: *const f32, x_stride: usize, out: *mut f32, first: bool,
         ) {
-            let gemm = const { plain::Packed::<W>::FLOATS.gemm };
+            let gemm = const { plain::PackedKernels::<W>::FLOATS.gemm };
             for t in (0..tokens).step_by(gemm.len()) {
                 let few = gemm.len().min(tokens - t);
                 // SAFETY: the same contract; token `t` has its own values and results.
@@ -133,20 +133,20 @@ macro_rules! instantiate_tiles {
             }
         }
 
-        impl<Q: Codec> Base for plain::Packed<Q> {
+        impl<Q: Codec> Base for plain::PackedKernels<Q> {
             type Kind = Q::Kind;
             const VECTORS: BlockKernels = Self::BLOCKS;
         }
 
-        impl<K: Kind> Base for plain::Unpacked<K> {
+        impl<K: Kind> Base for plain::UnpackedKernels<K> {
             type Kind = K;
             const VECTORS: BlockKernels = Self::BLOCKS;
         }
 
         /// Namespace for the constants of a weight type.
-        struct Tiled<B>(PhantomData<B>);
+        struct TiledKernels<B>(PhantomData<B>);
 
-        impl<B: Base> Tiled<B> {
+        impl<B: Base> TiledKernels<B> {
             // Without zero points kinds differ only in these properties.
             const PRODUCT: TileProduct = match (B::Kind::INPUT, B::Kind::SUBS, B::Kind::MIN) {
                 (InputType::I16, ..) => product::<codec::Int16>,
@@ -159,17 +159,17 @@ macro_rules! instantiate_tiles {
                 BlockKernels { unpack: unpack::<B>, gemm: &[Self::PRODUCT; MANY_TOKENS], ..B::VECTORS };
         }
 
-        impl<W: Float> Tiled<plain::Packed<W>> {
+        impl<W: Float> TiledKernels<plain::PackedKernels<W>> {
             const FLOATS: FloatKernels =
-                FloatKernels { gemm: &[float_product::<W> as FloatProduct; MANY_TOKENS], ..plain::Packed::<W>::FLOATS };
+                FloatKernels { gemm: &[float_product::<W> as FloatProduct; MANY_TOKENS], ..plain::PackedKernels::<W>::FLOATS };
         }
 
-        type Blocks<Q> = Tiled<plain::Packed<Q>>;
-        type Grouped<K> = Tiled<plain::Unpacked<K>>;
+        type Blocks<Q> = TiledKernels<plain::PackedKernels<Q>>;
+        type Grouped<K> = TiledKernels<plain::UnpackedKernels<K>>;
 
         pub const KERNELS: MatmulKernels = MatmulKernels {
             tokens: MANY_TOKENS,
-            blocks: |dtype| tiled_kernels!(dtype, Tiled, Blocks, Grouped),
+            blocks: |dtype| tiled_kernels!(dtype, TiledKernels, Blocks, Grouped),
             floats: |dtype| {
                 Some(match dtype {
                     quant::F32 => &Blocks::<float::F32>::FLOATS,
@@ -192,7 +192,7 @@ pub(super) mod on_processor {
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
     );
 
-    impl<Q: Codec> Base for vbmi::Packed<Q> {
+    impl<Q: Codec> Base for vbmi::PackedKernels<Q> {
         type Kind = Q::Kind;
         const VECTORS: BlockKernels = Self::BLOCKS;
     }
@@ -203,7 +203,7 @@ pub(super) mod on_processor {
 /// # Safety
 /// `tile` must point to the panel's first vector in a tile of `PANELS` panels and `groups` groups.
 #[inline(always)]
-unsafe fn take_zero_off<S: Simd, K: Kind>(s: S, mut tile: *mut u8, groups: usize) {
+unsafe fn subtract_zero_point<S: Simd, K: Kind>(s: S, mut tile: *mut u8, groups: usize) {
     let (zero, registers) = const { (weight_group::zero_of_tile::<S, K>(), K::INPUT.registers()) };
     for _ in 0..if zero == 0 { 0 } else { groups } {
         for j in 0..registers {
@@ -491,32 +491,32 @@ impl Tiles for Processor {
 
 /// Scalar emulation of the tiles, by the manual's pseudocode, with scalar vectors.
 #[cfg(test)]
-pub mod twin {
+pub mod emulation {
     use super::{Amx, Config, MatmulKernels, PhantomData, Tiles};
 
-    pub mod on_twin {
+    pub mod on_emulation {
         use crate::cpu::kernels::scalar::{Scalar, pairs as plain, pairs as vbmi};
-        instantiate_tiles!(super::Twin, Scalar,);
+        instantiate_tiles!(super::EmulatedTiles, Scalar,);
     }
 
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct Twin {
+    pub struct EmulatedTiles {
         tiles: [[[u8; 64]; 16]; 8],
         rows: [usize; 8],
         row_bytes: [usize; 8],
     }
 
-    impl Amx<Twin> {
+    impl Amx<EmulatedTiles> {
         /// The token of the emulation, which needs no detection.
         pub const TOKEN: Self = Amx(PhantomData);
 
         /// Returns the matrix kernels.
         pub fn matmul(self) -> &'static MatmulKernels {
-            &on_twin::KERNELS
+            &on_emulation::KERNELS
         }
     }
 
-    impl Tiles for Twin {
+    impl Tiles for EmulatedTiles {
         unsafe fn new(config: &Config) -> Self {
             assert!((config.palette, config.start_row, config.reserved) == (1, 0, [0; 14]));
             assert!(config.rows[8..].iter().all(|&n| n == 0) && config.row_bytes[8..].iter().all(|&n| n == 0));
@@ -525,7 +525,7 @@ pub mod twin {
             assert!(rows.iter().all(|&n| n <= 16) && row_bytes.iter().all(|&n| n <= 64));
             assert!(rows.iter().zip(&row_bytes).all(|(&rows, &bytes)| (rows == 0) == (bytes == 0)));
             // The bytes of an unwritten tile are undefined; this pattern exposes their use.
-            Twin { tiles: [[[0xa5; 64]; 16]; 8], rows, row_bytes }
+            EmulatedTiles { tiles: [[[0xa5; 64]; 16]; 8], rows, row_bytes }
         }
         unsafe fn zero<const TILE: usize>(&mut self) {
             assert!(self.rows[TILE] > 0);

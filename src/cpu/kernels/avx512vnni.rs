@@ -65,17 +65,17 @@ pub(super) mod vbmi {
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx2,fma,f16c")]
     );
 
-    impl<Q: Codec> Packed<Q> {
+    impl<Q: Codec> PackedKernels<Q> {
         pub const BLOCKS: BlockKernels =
-            BlockKernels { gemv: Self::GEMV, unpack: unpack::<Q>, ..plain::Packed::<Q>::BLOCKS };
+            BlockKernels { gemv: Self::GEMV, unpack: unpack::<Q>, ..plain::PackedKernels::<Q>::BLOCKS };
     }
 
     pub const KERNELS: MatmulKernels = MatmulKernels {
         blocks: |dtype| match dtype {
-            quant::IQ2_XXS => Some(&Packed::<codec_iq::Iq2Xxs>::BLOCKS),
-            quant::IQ2_XS => Some(&Packed::<codec_iq::Iq2Xs>::BLOCKS),
-            quant::IQ3_XXS => Some(&Packed::<codec_iq::Iq3Xxs>::BLOCKS),
-            quant::IQ3_S => Some(&Packed::<codec_iq::Iq3S>::BLOCKS),
+            quant::IQ2_XXS => Some(&PackedKernels::<codec_iq::Iq2Xxs>::BLOCKS),
+            quant::IQ2_XS => Some(&PackedKernels::<codec_iq::Iq2Xs>::BLOCKS),
+            quant::IQ3_XXS => Some(&PackedKernels::<codec_iq::Iq3Xxs>::BLOCKS),
+            quant::IQ3_S => Some(&PackedKernels::<codec_iq::Iq3S>::BLOCKS),
             _ => plain::blocks(dtype),
         },
         ..plain::KERNELS

@@ -97,9 +97,9 @@ macro_rules! instantiate_bf16 {
         }
 
         /// Namespace for the constants of a weight type.
-        struct Rounded<B>(PhantomData<B>);
+        struct RoundedKernels<B>(PhantomData<B>);
 
-        impl<B: Base> Rounded<B> {
+        impl<B: Base> RoundedKernels<B> {
             const BLOCKS: BlockKernels = BlockKernels {
                 input: InputType::Bf16,
                 halves: false,
@@ -111,13 +111,13 @@ macro_rules! instantiate_bf16 {
             };
         }
 
-        type Blocks<Q> = Rounded<plain::Packed<Q>>;
-        type Grouped<K> = Rounded<plain::Unpacked<K>>;
+        type Blocks<Q> = RoundedKernels<plain::PackedKernels<Q>>;
+        type Grouped<K> = RoundedKernels<plain::UnpackedKernels<K>>;
 
         pub const KERNELS: MatmulKernels = MatmulKernels {
             gemv_tokens: 0,
             quantize_16: quantize,
-            blocks: |dtype| tiled_kernels!(dtype, Rounded, Blocks, Grouped),
+            blocks: |dtype| tiled_kernels!(dtype, RoundedKernels, Blocks, Grouped),
             ..of_tiles::KERNELS
         };
     };
@@ -276,13 +276,13 @@ pub unsafe fn multiply<T: Tiles>(
 
 /// The kernels on emulated tiles.
 #[cfg(test)]
-pub mod on_twin {
+pub mod on_emulation {
     use half::bf16 as Bf16;
 
     use super::RoundBf16;
-    use crate::cpu::kernels::amx::twin::{Twin, on_twin as of_tiles};
+    use crate::cpu::kernels::amx::emulation::{EmulatedTiles, on_emulation as of_tiles};
     use crate::cpu::kernels::scalar::{Scalar, pairs as plain, pairs as vbmi};
-    instantiate_bf16!(Twin, Scalar,);
+    instantiate_bf16!(EmulatedTiles, Scalar,);
 
     impl RoundBf16 for Scalar {
         unsafe fn bf16_pairs(self, low: Self::F, high: Self::F) -> Self::I {

@@ -63,9 +63,9 @@ pub enum Isa {
     AmxBf16(Amx<amx::Processor>),
     /// Scalar emulation of AMX; next, with products in BF16.
     #[cfg(all(test, target_arch = "x86_64"))]
-    AmxTwin(Amx<amx::twin::Twin>),
+    AmxEmulated(Amx<amx::emulation::EmulatedTiles>),
     #[cfg(all(test, target_arch = "x86_64"))]
-    AmxBf16Twin(Amx<amx::twin::Twin>),
+    AmxBf16Emulated(Amx<amx::emulation::EmulatedTiles>),
     #[cfg(target_arch = "aarch64")]
     Neon(Neon<BASE>),
     /// With the dot-product instructions.
@@ -103,7 +103,7 @@ impl Isa {
     pub fn in_bf16() -> Vec<Isa> {
         let isas: &[Option<Isa>] = &[
             #[cfg(all(test, target_arch = "x86_64"))]
-            Some(Isa::AmxBf16Twin(Amx::<amx::twin::Twin>::TOKEN)),
+            Some(Isa::AmxBf16Emulated(Amx::<amx::emulation::EmulatedTiles>::TOKEN)),
             #[cfg(target_arch = "x86_64")]
             Amx::<amx::Processor>::detect(os::enable_tiles).map(Isa::AmxBf16),
         ];
@@ -116,7 +116,7 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Isa::AmxBf16(_) => true,
             #[cfg(all(test, target_arch = "x86_64"))]
-            Isa::AmxBf16Twin(_) => true,
+            Isa::AmxBf16Emulated(_) => true,
             _ => false,
         }
     }
@@ -125,7 +125,7 @@ impl Isa {
     pub fn available() -> Vec<Isa> {
         let more: &[Option<Isa>] = &[
             #[cfg(all(test, target_arch = "x86_64"))]
-            Some(Isa::AmxTwin(Amx::<amx::twin::Twin>::TOKEN)),
+            Some(Isa::AmxEmulated(Amx::<amx::emulation::EmulatedTiles>::TOKEN)),
             #[cfg(target_arch = "x86_64")]
             Amx::<amx::Processor>::detect(os::enable_tiles).map(Isa::Amx),
         ];
@@ -171,9 +171,9 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Isa::AmxBf16(_) => "amx-bf16",
             #[cfg(all(test, target_arch = "x86_64"))]
-            Isa::AmxTwin(_) => "amx's twin",
+            Isa::AmxEmulated(_) => "amx's emulation",
             #[cfg(all(test, target_arch = "x86_64"))]
-            Isa::AmxBf16Twin(_) => "amx-bf16's twin",
+            Isa::AmxBf16Emulated(_) => "amx-bf16's emulation",
             #[cfg(target_arch = "aarch64")]
             Isa::Neon(_) => "neon",
             #[cfg(target_arch = "aarch64")]
@@ -200,9 +200,9 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Isa::AmxBf16(_) => const { &bf16::on_processor::KERNELS },
             #[cfg(all(test, target_arch = "x86_64"))]
-            Isa::AmxTwin(token) => token.matmul(),
+            Isa::AmxEmulated(token) => token.matmul(),
             #[cfg(all(test, target_arch = "x86_64"))]
-            Isa::AmxBf16Twin(_) => const { &bf16::on_twin::KERNELS },
+            Isa::AmxBf16Emulated(_) => const { &bf16::on_emulation::KERNELS },
             #[cfg(target_arch = "aarch64")]
             Isa::Neon(token) => token.matmul(),
             #[cfg(target_arch = "aarch64")]
@@ -246,7 +246,7 @@ macro_rules! dispatch {
             #[cfg(target_arch = "x86_64")]
             Isa::Amx(token) | Isa::AmxBf16(token) => unsafe { avx512(token.base(), $($arg),*) },
             #[cfg(all(test, target_arch = "x86_64"))]
-            Isa::AmxTwin(_) | Isa::AmxBf16Twin(_) => $body(kernels::scalar::Scalar, $($arg),*),
+            Isa::AmxEmulated(_) | Isa::AmxBf16Emulated(_) => $body(kernels::scalar::Scalar, $($arg),*),
             #[cfg(target_arch = "aarch64")]
             Isa::Neon(token) => $body(token, $($arg),*),
             #[cfg(target_arch = "aarch64")]

@@ -75,7 +75,7 @@ impl MatmulKernels {
 }
 
 /// Instantiates the functions that read packed blocks for the instruction set of `$token`: `unpack` for tiles of
-/// `$panels` row panels, and `gemv` for some numbers of tokens as `Packed::<Codec>::GEMV`. The attributes enable the
+/// `$panels` row panels, and `gemv` for some numbers of tokens as `PackedKernels::<Codec>::GEMV`. The attributes enable the
 /// instruction set for the functions into which everything else is inlined.
 macro_rules! instantiate_blocks {
     ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, $(#[$enable:meta])*) => {
@@ -95,9 +95,9 @@ macro_rules! instantiate_blocks {
         }
 
         /// Namespace for the constants of a weight type.
-        pub struct Packed<T>(PhantomData<T>);
+        pub struct PackedKernels<T>(PhantomData<T>);
 
-        impl<Q: Codec> Packed<Q> {
+        impl<Q: Codec> PackedKernels<Q> {
             const GEMV: &'static [QuantProduct] =
                 $crate::cpu::kernels::table::instantiate_blocks!(@gemv $token, [$($few)*], $(#[$enable])*);
         }
@@ -188,7 +188,7 @@ macro_rules! instantiate_gemm {
             unsafe { gemm::gemm::<_, K, $panels, N>($token, tile, n, x, N, sum, first, out, stride) }
         }
 
-        impl<Q: Codec> Packed<Q> {
+        impl<Q: Codec> PackedKernels<Q> {
             pub const BLOCKS: BlockKernels = BlockKernels {
                 groups: Q::GROUPS,
                 input: Q::Kind::INPUT,
@@ -201,9 +201,9 @@ macro_rules! instantiate_gemm {
         }
 
         /// Namespace for the constants of a kind of grouped formats.
-        pub struct Unpacked<K>(PhantomData<K>);
+        pub struct UnpackedKernels<K>(PhantomData<K>);
 
-        impl<K: Kind> Unpacked<K> {
+        impl<K: Kind> UnpackedKernels<K> {
             pub const BLOCKS: BlockKernels = BlockKernels {
                 groups: 1,
                 input: K::INPUT,
@@ -216,7 +216,7 @@ macro_rules! instantiate_gemm {
         }
 
         pub(super) fn blocks(dtype: DType) -> Option<&'static BlockKernels> {
-            $crate::cpu::kernels::table::block_kernels!(dtype, Packed, Unpacked)
+            $crate::cpu::kernels::table::block_kernels!(dtype, PackedKernels, UnpackedKernels)
         }
     };
     (@grouped $token:expr, [], $(#[$enable:meta])*) => { &[] };
@@ -273,7 +273,7 @@ macro_rules! instantiate {
             unsafe { T::pack($token, columns, out) }
         }
 
-        impl<T: Float> Packed<T> {
+        impl<T: Float> PackedKernels<T> {
             pub const FLOATS: FloatKernels = FloatKernels {
                 gemv: multiply_floats::<T, { float_gemm::FLOAT_PANELS }, 1>,
                 gemm: &[$(multiply_floats::<T, $panels, $n>),*],
@@ -293,10 +293,10 @@ macro_rules! instantiate {
             }),
             blocks,
             floats: |dtype| Some(match dtype {
-                quant::F32 => &Packed::<float::F32>::FLOATS,
-                quant::F16 => &Packed::<float::F16>::FLOATS,
-                quant::BF16 => &Packed::<float::Bf16>::FLOATS,
-                quant::F8_E4M3 => &Packed::<float::F8>::FLOATS,
+                quant::F32 => &PackedKernels::<float::F32>::FLOATS,
+                quant::F16 => &PackedKernels::<float::F16>::FLOATS,
+                quant::BF16 => &PackedKernels::<float::Bf16>::FLOATS,
+                quant::F8_E4M3 => &PackedKernels::<float::F8>::FLOATS,
                 _ => return None,
             }),
         };

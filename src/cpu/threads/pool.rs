@@ -37,8 +37,8 @@ pub(super) const HELPED: usize = 16;
 /// one kind, so that with more threads than `HELPED` only slow cores would help slow ones.
 pub(super) fn stride(threads: usize) -> usize {
     // A step coprime to `threads` visits each share once; no number up to `MAX_THREADS` is a multiple of all four.
-    let apart = || [5, 7, 11, 13].into_iter().find(|step| !threads.is_multiple_of(*step));
-    if threads <= HELPED { 1 } else { apart().unwrap_or(1) }
+    let coprime = || [5, 7, 11, 13].into_iter().find(|step| !threads.is_multiple_of(*step));
+    if threads <= HELPED { 1 } else { coprime().unwrap_or(1) }
 }
 
 /// Time after which a step releases the workers if others wait: longer than one token of a small model, so that most

@@ -158,7 +158,7 @@ const LARGE_STACK: usize = 64 << 20;
 
 /// Runs `work` on a new thread, which has ended when this function returns; a panic continues on the caller's thread.
 /// For a forked child, which has none of the threads that a load started (`deep`).
-pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub fn on_new_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let work = || {
         OWN.set(true);
         work()
@@ -173,9 +173,10 @@ mod tests {
     #[test]
     fn results_errors_and_panics_come_back() {
         let here = std::thread::current().id();
-        assert_eq!(apart(|| Ok(std::thread::current().id() != here)).ok(), Some(true));
-        assert!(matches!(apart(|| Err::<(), _>(Error::Cancelled)), Err(Error::Cancelled)));
-        let panic = std::panic::catch_unwind(|| apart(|| -> Result<()> { panic!("apart") })).expect_err("a panic");
+        assert_eq!(on_new_thread(|| Ok(std::thread::current().id() != here)).ok(), Some(true));
+        assert!(matches!(on_new_thread(|| Err::<(), _>(Error::Cancelled)), Err(Error::Cancelled)));
+        let panic =
+            std::panic::catch_unwind(|| on_new_thread(|| -> Result<()> { panic!("apart") })).expect_err("a panic");
         assert_eq!(panic.downcast_ref(), Some(&"apart"));
     }
 }

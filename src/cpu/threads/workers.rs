@@ -107,8 +107,8 @@ impl Workers {
                 let result = Mutex::new(Ok(()));
                 let result_so_far = || result.lock().unwrap_or_else(PoisonError::into_inner);
                 team.for_each_with(n, |share, i| {
-                    let goes_on = result_so_far().is_ok();
-                    if goes_on && let Err(e) = piece(share, i) {
+                    let continues = result_so_far().is_ok();
+                    if continues && let Err(e) = piece(share, i) {
                         *result_so_far() = Err(e);
                     }
                 });

@@ -91,7 +91,7 @@ pub struct Partial<'a> {
 
 /// The keys of a chunk that are visible to a row, and their distances.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct Visible {
     pub keys: Range<usize>,
     /// ALiBi slope: `slope * |first + i|` is subtracted from the score of key i.
     pub slope: f32,
@@ -109,7 +109,7 @@ pub struct Seen {
 pub fn attend_chunk(
     isa: Isa,
     queries: Queries,
-    visible: &[Seen],
+    visible: &[Visible],
     distances: &[f32],
     cached: &KvView,
     n: usize,
@@ -136,7 +136,7 @@ pub fn attend_chunk(
         isa,
         attend_chunk_lanes(
             queries: Queries,
-            visible: &[Seen],
+            visible: &[Visible],
             distances: &[f32],
             cached: &KvView,
             n: usize,
@@ -213,7 +213,7 @@ fn score_chunk_lanes<S: Simd>(
 fn attend_chunk_lanes<S: Simd>(
     s: S,
     queries: Queries,
-    visible: &[Seen],
+    visible: &[Visible],
     distances: &[f32],
     cached: &KvView,
     n: usize,
@@ -246,7 +246,7 @@ fn attend_chunk_lanes<S: Simd>(
         *peak = max_score(s, &mut scores[..lanes], visible, table, n, cap);
     }
     for ((scores, &peak), sum) in scores.chunks_exact_mut(CHUNK).zip(&*out.peaks).zip(&mut *out.sums) {
-        *sum = soften(s, &mut scores[..lanes], peak);
+        *sum = softmax_weights(s, &mut scores[..lanes], peak);
     }
     for (block, panel) in cached.values.chunks_exact(value_panel).enumerate().take(lanes / BLOCK) {
         let blocks = block..lanes / BLOCK;
@@ -361,7 +361,7 @@ const AHEAD: usize = 8192;
 
 /// Returns the largest of the `n` scores of a row; scores of masked keys become minus infinity.
 #[inline(always)]
-fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, table: &[f32], n: usize, cap: f32) -> f32 {
+fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Visible, table: &[f32], n: usize, cap: f32) -> f32 {
     let start = seen.keys.start.min(scores.len());
     let end = seen.keys.end.min(n).clamp(start, scores.len());
     if cap != 0.0 {
@@ -416,7 +416,7 @@ fn add_by_distance(scores: &mut [f32], first: f32, table: &[f32]) {
 
 /// Replaces the scores of a row by weights relative to their peak. Returns the sum of the weights.
 #[inline(always)]
-fn soften<S: Simd>(s: S, scores: &mut [f32], peak: f32) -> f32 {
+fn softmax_weights<S: Simd>(s: S, scores: &mut [f32], peak: f32) -> f32 {
     if peak == f32::NEG_INFINITY {
         scores.fill(0.0);
         return 0.0;
