@@ -61,7 +61,7 @@ pub(crate) use runs::Text;
 
 // Items of lower layers that the C interface uses directly.
 pub use crate::cpu::threads::pool::{HostParallel, Share};
-pub use crate::cpu::threads::thread::{apart, is_own as is_own_thread};
+pub use crate::cpu::threads::thread::{is_own as is_own_thread, on_new_thread};
 pub use crate::cpu::threads::watch::{OnThread, Role};
 pub use crate::device::{CPU_DEVICE, MAX_GPUS, devices};
 pub use crate::device::{DeviceInfo, DeviceKind, Part};

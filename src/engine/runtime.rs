@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::cancel::Cancel;
 use crate::cpu::threads::deep::DeepThreads;
 use crate::cpu::threads::pool::{HostParallel, Pool};
-use crate::cpu::threads::thread::apart;
+use crate::cpu::threads::thread::on_new_thread;
 use crate::cpu::threads::watch::{OnThread, Role, Watch};
 use crate::device::StepBudget;
 use crate::error::{Error, Result, check_memory};
@@ -139,7 +139,7 @@ impl Runtime {
                 let result = deep.run(|| StepBudget::new(&stop).patience(), work)?;
                 result.ok_or_else(|| Cancel::reason(cancels))
             }
-            None => apart(work),
+            None => on_new_thread(work),
         }
     }
 

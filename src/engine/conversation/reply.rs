@@ -101,17 +101,17 @@ impl<'p> PromptBuilder<'p> {
         params: ReplyParams<'p>,
         seed: u64,
     ) -> Result<(ReplyPrompt, JobParams<'p>)> {
-        self.switches = self.apart(|| self.switches(params.reasoning))?;
+        self.switches = self.on_runtime_thread(|| self.switches(params.reasoning))?;
         if let Ok(mut known) = self.known.try_lock() {
             known.begin();
         }
         let prompt = self.fit(overflow, params.max_tokens)?;
-        let job = self.apart(|| self.job_params(params, &prompt, seed))?;
+        let job = self.on_runtime_thread(|| self.job_params(params, &prompt, seed))?;
         Ok((prompt, job))
     }
 
     /// Runs template and grammar work on a thread of the runtime.
-    fn apart<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    fn on_runtime_thread<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.model.run_deep(&self.cancels, work)
     }
 
@@ -138,7 +138,7 @@ impl<'p> PromptBuilder<'p> {
     /// Returns the prompt without the turns before message `first`.
     fn render(&self, first: usize) -> Result<ReplyPrompt> {
         let chat = self.chat.prompt(first, self.end, &self.switches);
-        let rendered = self.apart(|| prompt::render(self.model, &chat))?;
+        let rendered = self.on_runtime_thread(|| prompt::render(self.model, &chat))?;
         // If a fork renders at the same time, tokenize everything.
         let mut known = self.known.try_lock().ok();
         let known = known.as_deref_mut();

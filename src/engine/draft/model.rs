@@ -55,7 +55,8 @@ impl DraftModel {
                 self.begin(history)?;
             }
             let is_last = self.session.len() + self.step.len() == self.length(history);
-            let mut pass = self.pass.take().map_or_else(|| Pass::apart(self.session.network(), false), Ok)?;
+            let mut pass =
+                self.pass.take().map_or_else(|| Pass::acquire_unqueued(self.session.network(), false), Ok)?;
             let lane = Lane { outputs: usize::from(is_last), ..Lane::new(&mut self.session, &self.step) };
             if !pass.run(&mut [lane], budget)? {
                 self.pass = Some(pass);

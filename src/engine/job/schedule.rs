@@ -77,7 +77,7 @@ fn work_on(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
                 let mut pass = match spare.take() {
                     Some(pass) => pass,
                     None => {
-                        let pass = Pass::apart(&network, jobs.iter().any(|job| job.observes()))?;
+                        let pass = Pass::acquire_unqueued(&network, jobs.iter().any(|job| job.observes()))?;
                         JobPass { pass, members: try_vec("jobs", network.limits.max_tokens)?, has_run: false }
                     }
                 };
@@ -234,9 +234,9 @@ fn advance(job_pass: &mut JobPass, jobs: &mut [&mut Job], budget: &StepBudget) -
 /// True if `budget` has no time left for sampling after a pass. Long sampling is a chunk of work of its own, divided
 /// among the threads.
 fn choices_pause(pass: &JobPass, jobs: &[&mut Job], network: &Network, budget: &StepBudget) -> bool {
-    let makers = pass.members.iter().filter(|member| member.outputs > 0);
+    let decoding = pass.members.iter().filter(|member| member.outputs > 0);
     let chooses = |member: &Member| Some(jobs.iter().find(|job| job.id == member.id)?.choice_time());
-    let (total, longest) = makers
+    let (total, longest) = decoding
         .filter_map(chooses)
         .fold((Duration::ZERO, Duration::ZERO), |(total, longest), time| (total + time, longest.max(time)));
     let expected = longest.max(total / network.threads() as u32);
@@ -253,7 +253,7 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
     let drafted = members.iter().map(|member| member.outputs.saturating_sub(1)).sum();
     let is_mixed = members.iter().any(|member| member.outputs < member.len());
     let stats = PassStats { time: results.step().time(), rows, drafted, is_mixed };
-    let makers = members.iter().filter(|member| member.outputs > 0).count();
+    let decoding = members.iter().filter(|member| member.outputs > 0).count();
     let each = |jobs: &mut [&mut Job], work: MemberWork| {
         let ([mut row, mut output], mut made) = ([0; 2], Ok(false));
         for member in members.iter() {
@@ -269,7 +269,7 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
     };
     let taken = each(jobs, &mut |job, place| job.take(place, results, stats.time));
     let made = make_tokens(jobs, network);
-    let settled = each(jobs, &mut |job, place| job.settle(place, results, stats, makers));
+    let settled = each(jobs, &mut |job, place| job.settle(place, results, stats, decoding));
     pass.clear();
     Ok(taken? | made? | settled?)
 }

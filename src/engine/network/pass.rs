@@ -73,7 +73,7 @@ pub struct Pass {
 
 impl Pass {
     /// Creates a pass that may be paused for any time. `observes`: the pass keeps hidden states for draft heads.
-    pub fn apart(network: &Arc<Network>, observes: bool) -> Result<Pass> {
+    pub fn acquire_unqueued(network: &Arc<Network>, observes: bool) -> Result<Pass> {
         let observed = if observes { network.observed() } else { None };
         Ok(Pass {
             acquired: network.acquire_unqueued(observed.as_deref())?,

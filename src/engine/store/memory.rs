@@ -64,7 +64,7 @@ impl Memory {
 /// Returns the pieces of a session's memory, by mapping.
 fn pieces_of(session: &Session) -> HashMap<usize, Vec<(usize, u64)>> {
     let mut mappings: HashMap<usize, Vec<_>> = HashMap::new();
-    for (mapping, piece, bytes) in session.sequence().cpu_kv().into_iter().flat_map(CpuKv::pieces) {
+    for (mapping, piece, bytes) in session.sequence().cpu_kv().into_iter().flat_map(CpuKv::memory_pieces) {
         mappings.entry(mapping).or_default().push((piece, bytes));
     }
     mappings
@@ -72,7 +72,8 @@ fn pieces_of(session: &Session) -> HashMap<usize, Vec<(usize, u64)>> {
 
 /// Returns the number of bytes of a session by itself.
 pub fn bytes_of(session: &Session) -> u64 {
-    session.own_bytes() + session.sequence().cpu_kv().into_iter().flat_map(CpuKv::pieces).map(|p| p.2).sum::<u64>()
+    session.own_bytes()
+        + session.sequence().cpu_kv().into_iter().flat_map(CpuKv::memory_pieces).map(|p| p.2).sum::<u64>()
 }
 
 #[cfg(test)]
