@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::kernels::Isa;
 use super::matmul::matrix::WeightMatrix;
-use super::matmul::multiply_alone;
+use super::matmul::multiply_on_caller;
 use super::matmul::plan::{MatmulJob, MatmulWorkspace};
 use crate::error::{Result, try_filled};
 use crate::quant;
@@ -52,7 +52,7 @@ fn measure(candidates: &[Isa], tokens: usize) -> Result<Isa> {
     let mut workspace = MatmulWorkspace::new(1, tokens, COLS)?;
     Ok(choose(candidates, |isa| {
         let started = Instant::now();
-        multiply_alone(isa, &mut workspace, &x, tokens, &mut [MatmulJob::new(matrix, &weights, None, &mut out)]);
+        multiply_on_caller(isa, &mut workspace, &x, tokens, &mut [MatmulJob::new(matrix, &weights, None, &mut out)]);
         started.elapsed()
     }))
 }

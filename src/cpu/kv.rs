@@ -595,12 +595,12 @@ mod tests {
                 }
                 all
             };
-            let alone = |parts: &[(Range<usize>, usize)]| {
+            let single = |parts: &[(Range<usize>, usize)]| {
                 let mut kv = CpuKv::new(&spec).unwrap();
                 parts.iter().for_each(|(positions, who)| write(&mut kv, positions.clone(), *who));
                 kv
             };
-            let mut origin = alone(&[(0..700, 0)]);
+            let mut origin = single(&[(0..700, 0)]);
             let mut fork = origin.fork(700).unwrap();
             let mut second = fork.fork(512).unwrap();
             write(&mut origin, 700..1440, 1);
@@ -609,7 +609,7 @@ mod tests {
             let third = fork.fork(960).unwrap();
             write(&mut fork, 960..1280, 4);
             let same = |kv: &CpuKv, parts: &[(Range<usize>, usize)], written: usize, len: usize| {
-                assert!(bytes(kv, written, len) == bytes(&alone(parts), written, len), "{dtype:?} {window} {parts:?}");
+                assert!(bytes(kv, written, len) == bytes(&single(parts), written, len), "{dtype:?} {window} {parts:?}");
             };
             same(&origin, &[(0..700, 0), (700..1440, 1)], 1440, 1440);
             same(&fork, &[(0..700, 0), (700..960, 2), (960..1280, 4)], 1280, 1280);

@@ -191,11 +191,11 @@ pub fn place(program: &Program, host: Range<usize>, piece: usize) -> Placed {
     }
     let layers = program.layers.iter().map(|layer| places[layer.start]..places[layer.end]).collect();
     let on_devices = Program { ops, layers, ..program.clone() };
-    Placed { program: on_devices, experts: alone(program, &experts), layers: host }
+    Placed { program: on_devices, experts: expert_program(program, &experts), layers: host }
 }
 
 /// Experts as a program; equal widths share activations.
-fn alone(program: &Program, experts: &[Experts]) -> Program {
+fn expert_program(program: &Program, experts: &[Experts]) -> Program {
     let mut builder = ProgramBuilder::default();
     let mut known: Vec<([usize; 3], [TensorId; 3])> = Vec::new();
     for e in experts {

@@ -13,7 +13,7 @@ use crate::graph::program::Program;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fusion {
     /// One op.
-    Alone,
+    Unfused,
     /// A norm that products apply to their input.
     Delayed,
     /// Embedding lookup, and its sum with an activation.
@@ -40,7 +40,7 @@ pub enum Fusion {
 impl Fusion {
     pub fn ops(self) -> usize {
         match self {
-            Fusion::Alone | Fusion::Delayed => 1,
+            Fusion::Unfused | Fusion::Delayed => 1,
             Fusion::EmbedSum
             | Fusion::SumNorm
             | Fusion::NormSum
@@ -68,7 +68,7 @@ pub struct Fusions {
 impl Fusions {
     /// No fusions, for a part of a program whose results other ops may read.
     pub fn none(program: &Program) -> Fusions {
-        Fusions { first: vec![Fusion::Alone; program.ops.len()], delayed: vec![None; program.tensors.len()] }
+        Fusions { first: vec![Fusion::Unfused; program.ops.len()], delayed: vec![None; program.tensors.len()] }
     }
 
     /// Finds all possible fusions. `is_gate`: true if a gated activation can be fused with two products. `is_of_heads`:
@@ -89,10 +89,10 @@ impl Fusions {
         chooser.fusions
     }
 
-    /// Returns the fusion that begins at the first of `ops`. `alone`: no sequence has two tokens in the step.
-    pub fn at(&self, ops: Range<usize>, alone: bool) -> Fusion {
+    /// Returns the fusion that begins at the first of `ops`. `single_tokens`: no sequence has two tokens in the step.
+    pub fn at(&self, ops: Range<usize>, single_tokens: bool) -> Fusion {
         match self.first[ops.start] {
-            Fusion::Attention { heads, ops: n } if !alone || n > ops.len() => Fusion::Heads(heads),
+            Fusion::Attention { heads, ops: n } if !single_tokens || n > ops.len() => Fusion::Heads(heads),
             fusion => fusion,
         }
     }
@@ -189,9 +189,9 @@ impl Chooser<'_> {
                 {
                     Fusion::ProductGate
                 }
-                _ => Fusion::Alone,
+                _ => Fusion::Unfused,
             },
-            ops => HeadOps::new(self.program, ops).map_or(Fusion::Alone, |heads| {
+            ops => HeadOps::new(self.program, ops).map_or(Fusion::Unfused, |heads| {
                 let attention = self.attention(at, end, &heads, is_of_heads);
                 attention.unwrap_or(Fusion::Heads(heads.taken))
             }),

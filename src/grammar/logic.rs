@@ -98,7 +98,7 @@ impl<'s> Logic<'s> {
     }
 
     /// Drafts up to 7 ignore keywords next to a reference.
-    fn is_reference_alone(&self, members: &Map<String, Json>) -> bool {
+    fn is_only_reference(&self, members: &Map<String, Json>) -> bool {
         self.draft <= 7 && members.contains_key("$ref")
     }
 
@@ -174,7 +174,7 @@ impl<'s> Logic<'s> {
                         break;
                     }
                     pending.extend(self.target(members));
-                    if !self.is_reference_alone(members) {
+                    if !self.is_only_reference(members) {
                         pending.extend(members.get("allOf").and_then(Json::as_array).into_iter().flatten());
                         out.push(members);
                     }
@@ -237,7 +237,7 @@ impl<'s> Logic<'s> {
         // A value must violate one of the keywords.
         let mut options = Vec::new();
         for (key, value) in members {
-            if self.is_reference_alone(members) && key != "$ref" {
+            if self.is_only_reference(members) && key != "$ref" {
                 continue;
             }
             let all = |list: &Json| -> std::result::Result<Vec<Json>, String> {
@@ -356,7 +356,7 @@ fn may_hold(members: &Map<String, Json>, value: &Json) -> bool {
     };
     allowed_types(members) & type_of(value) != 0
         && match value {
-            Json::Number(_) => !is_range_empty(&[members, &number_alone(value)]),
+            Json::Number(_) => !is_range_empty(&[members, &only_number(value)]),
             Json::String(text) => is_within(text.chars().count(), "Length"),
             Json::Array(items) => is_within(items.len(), "Items"),
             Json::Object(value) => {
@@ -366,7 +366,7 @@ fn may_hold(members: &Map<String, Json>, value: &Json) -> bool {
         }
 }
 
-fn number_alone(value: &Json) -> Map<String, Json> {
+fn only_number(value: &Json) -> Map<String, Json> {
     Map::from_iter(["minimum", "maximum"].map(|name| (name.to_owned(), value.clone())))
 }
 

@@ -407,7 +407,7 @@ fn weights_of<'a>(
 }
 
 /// As `multiply`, on the calling thread.
-pub fn multiply_alone(isa: Isa, workspace: &mut MatmulWorkspace, x: &[f32], tokens: usize, jobs: &mut [MatmulJob]) {
+pub fn multiply_on_caller(isa: Isa, workspace: &mut MatmulWorkspace, x: &[f32], tokens: usize, jobs: &mut [MatmulJob]) {
     let Some(cols) = columns(x, tokens, jobs) else { return };
     let (kernels, tiling) = (isa.matmul(), TokenTiling::new(tokens, isa.matmul()));
     let MatmulWorkspace { activations, threads: scratch } = workspace;
@@ -428,7 +428,7 @@ pub fn matvec_raw(isa: Isa, dtype: DType, raw: &[u8], rows: usize, x: &[f32], y:
         return Err(Error::invalid(format!("{given} values are given; {rows} rows of {} values are needed", x.len())));
     }
     let mut workspace = MatmulWorkspace::new(1, 1, x.len())?;
-    multiply_alone(isa, &mut workspace, x, 1, &mut [MatmulJob::new(matrix, raw, None, y)]);
+    multiply_on_caller(isa, &mut workspace, x, 1, &mut [MatmulJob::new(matrix, raw, None, y)]);
     Ok(())
 }
 

@@ -336,9 +336,9 @@ fn matrices_that_share_an_input_are_multiplied_together() {
         let pool = Arc::new(Pool::new(3).unwrap());
         multiply(&pool.enter().unwrap(), Isa::detect(), &mut workspace, &x[..tokens * 512], tokens, &mut jobs);
         for (case, out) in cases.iter().zip(&outs) {
-            let alone =
+            let single =
                 Product { x: x[..tokens * 512].to_vec(), tokens, ..Product::new(case.format, case.rows, 512, 9) };
-            assert_eq!(bits(&alone.run(Isa::detect(), 1, false)), bits(out), "{}", case.format.name);
+            assert_eq!(bits(&single.run(Isa::detect(), 1, false)), bits(out), "{}", case.format.name);
         }
     }
 }

@@ -265,7 +265,7 @@ impl AdaptScratch<'_> {
     fn multiply(&mut self, x: &[f32], rows: usize, jobs: &mut [MatmulJob]) {
         let work: usize = jobs.iter().map(|job| x.len() * job.matrix.rows).sum();
         match work <= SMALL {
-            true => matmul::multiply_alone(self.isa, self.workspace, x, rows, jobs),
+            true => matmul::multiply_on_caller(self.isa, self.workspace, x, rows, jobs),
             false => matmul::multiply(self.team, self.isa, self.workspace, x, rows, jobs),
         }
     }

@@ -82,7 +82,7 @@ impl HeadScratch {
             }
             let slab = Slab::new(head * rows, rows, &matrix);
             let mut jobs = [slab.job(matrix, bytes, m, results)];
-            matmul::multiply_alone(backend.isa, products, &input[..m * cols], m, &mut jobs);
+            matmul::multiply_on_caller(backend.isa, products, &input[..m * cols], m, &mut jobs);
             slab.compact(m, results);
             for (t, result) in tokens.zip(results.chunks_exact(rows)) {
                 let start = t * out_width + head * to;

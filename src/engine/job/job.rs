@@ -213,7 +213,7 @@ impl Job {
 
     /// Returns the value of `result`. An error of this job ends the job and returns `None`; an error that concerns all
     /// jobs or may be transient is returned.
-    pub(super) fn alone<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+    pub(super) fn end_on_own_error<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
             Err(

@@ -131,7 +131,7 @@ fn park(pass: JobPass, jobs: &mut [&mut Job]) {
 fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
     for job in jobs.iter_mut().filter(|job| job.runs()) {
         let drafted = job.make_draft(budget);
-        if job.alone(drafted)? == Some(false) {
+        if job.end_on_own_error(drafted)? == Some(false) {
             return Ok(false);
         }
     }
@@ -259,7 +259,7 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
         for member in members.iter() {
             if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
                 let worked = work(job, MemberPlace { member: *member, row, output });
-                let worked = job.alone(worked);
+                let worked = job.end_on_own_error(worked);
                 made = made.and_then(|made| Ok(worked?.is_none() || made));
             }
             row += member.len();
@@ -286,7 +286,7 @@ fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
     let shared = network.for_each(jobs, most, |job| {
         if job.runs() {
             let made = job.decide();
-            let made = job.alone(made).map(|_| ());
+            let made = job.end_on_own_error(made).map(|_| ());
             let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
             *failure = std::mem::replace(&mut *failure, Ok(())).and(made);
         }
@@ -344,7 +344,7 @@ impl Lanes for JobLanes<'_, '_> {
         let (mut result, mut ended) = (Ok(()), false);
         for (job, token) in self.jobs.iter_mut().filter(|job| job.runs()).zip(tokens) {
             let accepted = job.accept_ahead(*token, time);
-            result = result.and(job.alone(accepted).map(|_| ()));
+            result = result.and(job.end_on_own_error(accepted).map(|_| ()));
             job.publish();
             ended |= job.has_ended();
         }

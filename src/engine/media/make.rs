@@ -36,7 +36,7 @@ pub(in crate::engine) fn make(model: &Model, made: MediaRows) -> Result<Arc<Medi
         }));
     }
     let (row_dim, n_rows) = (row_dim(model, kind)?, layout.n_rows());
-    if row_dim == 0 || network.text_alone && kind == MediaKind::Image {
+    if row_dim == 0 || network.text_only_weights && kind == MediaKind::Image {
         return Err(Error::unsupported("cannot take rows of media: the network reads none"));
     }
     if n_rows == 0 || n_rows.checked_mul(row_dim) != Some(rows.len()) {

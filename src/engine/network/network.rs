@@ -75,7 +75,7 @@ pub struct Network {
     /// True if the rows of an image attend to each other in both directions.
     pub is_mutual: bool,
     /// True if the network has no weights for media rows.
-    pub text_alone: bool,
+    pub text_only_weights: bool,
     /// True if texts to embed are padded.
     pub fills_texts: bool,
     /// True if each text begins with an encoder output (encoder-decoder models).
@@ -187,7 +187,7 @@ impl Network {
             },
             has_rope_positions,
             is_mutual,
-            text_alone: traits.text_only_weights,
+            text_only_weights: traits.text_only_weights,
             fills_texts: traits.fills_texts,
             reads_source,
             context_length,

@@ -39,11 +39,11 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.b.tensors.ignore("v.token_embd.img_break");
     let rows = e.mlp(x, "mm.1", "mm.2", GeluErf)?;
     let grain = e.patch() * merge;
-    let pieces = if is_plain { rows_alone } else { pieces };
+    let pieces = if is_plain { only_rows } else { pieces };
     e.finish(rows, Sizing::LongestEdge { longest, grain, filter }, pieces)
 }
 
-fn rows_alone(_: &Layout, [columns, lines]: [usize; 2]) -> Vec<Piece> {
+fn only_rows(_: &Layout, [columns, lines]: [usize; 2]) -> Vec<Piece> {
     vec![Piece::Rows(columns * lines)]
 }
 

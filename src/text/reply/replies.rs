@@ -447,14 +447,14 @@ pub fn resolved(schema: &Json, root: &Json) -> Json {
 fn resolve(schema: &Json, root: &Json, left: usize, all: &mut usize) -> Json {
     let Json::Object(members) = schema else { return schema.clone() };
     let mut out = members.clone();
-    let is_alone = |keyword: &str| members.keys().all(|name| name == keyword || NOTES.contains(&&name[..]));
+    let is_only_member = |keyword: &str| members.keys().all(|name| name == keyword || NOTES.contains(&&name[..]));
     let target = members.get("$ref").and_then(|target| root.pointer(target.as_str()?.strip_prefix('#')?));
     let only = members.get("allOf").and_then(Json::as_array).filter(|list| list.len() == 1).map(|list| &list[0]);
     for (name, part) in [("$ref", target), ("allOf", only)] {
         let n = part.map_or(0, |part| {
             1 + ["anyOf", "oneOf"].map(|name| part[name].as_array().map_or(0, Vec::len)).iter().sum::<usize>()
         });
-        let Some(part) = part.filter(|_| is_alone(name) && left > 0 && *all >= n) else { continue };
+        let Some(part) = part.filter(|_| is_only_member(name) && left > 0 && *all >= n) else { continue };
         *all -= n;
         if let Json::Object(more) = resolve(part, root, left - 1, all) {
             out.shift_remove(name);
@@ -489,12 +489,12 @@ pub fn options(schema: &Json) -> Vec<Json> {
     if let Some((name, parts)) =
         ["anyOf", "oneOf"].into_iter().find_map(|name| Some((name, members.get(name)?.as_array()?)))
     {
-        let is_alone = members.keys().all(|other| other == name || NOTES.contains(&&other[..]));
+        let is_only_member = members.keys().all(|other| other == name || NOTES.contains(&&other[..]));
         let kinds = parts.iter().map(types).collect::<Option<Vec<_>>>().map(|types| types.concat());
         let mut seen = HashSet::new();
         let excludes =
             kinds.is_some_and(|types| types.iter().all(|name| seen.insert(name.replace("integer", "number"))));
-        let is_any = is_alone && (name == "anyOf" || excludes);
+        let is_any = is_only_member && (name == "anyOf" || excludes);
         return if is_any { parts.iter().flat_map(options).collect() } else { vec![schema.clone()] };
     }
     let types = match members.get("type") {
