@@ -571,8 +571,8 @@ impl<S: KvSource> KvSource for Counted<'_, S> {
 }
 
 /// Checks that the last tokens of branches, `n` per branch, have the same results in one batch as separately in
-/// unshared memory (`unshared_copy`), on one thread and on several, with pauses. Returns the number of chunks read on one
-/// thread: batched and separately.
+/// unshared memory (`unshared_copy`), on one thread and on several, with pauses. Returns the number of chunks read on
+/// one thread: batched and separately.
 fn check_together(heads: Heads, branches: &[Branch], unshared: &[Branch], scoring: &Scoring, n: usize) -> [usize; 2] {
     let isa = Isa::detect();
     let attend_all = |caches: &[&Branch], threads: usize| {

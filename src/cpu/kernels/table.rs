@@ -75,8 +75,8 @@ impl MatmulKernels {
 }
 
 /// Instantiates the functions that read packed blocks for the instruction set of `$token`: `unpack` for tiles of
-/// `$panels` row panels, and `gemv` for some numbers of tokens as `PackedKernels::<Codec>::GEMV`. The attributes enable the
-/// instruction set for the functions into which everything else is inlined.
+/// `$panels` row panels, and `gemv` for some numbers of tokens as `PackedKernels::<Codec>::GEMV`. The attributes enable
+/// the instruction set for the functions into which everything else is inlined.
 macro_rules! instantiate_blocks {
     ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, $(#[$enable:meta])*) => {
         use std::marker::PhantomData;

@@ -41,8 +41,8 @@ const MUTUAL_STEP_TOKENS: usize = 320;
 const MAX_STEP_OUTPUTS: usize = 64;
 
 /// Returns the load options with the device of the network. KV caches on a GPU are visible only within the context of
-/// their model, so a draft head that reads another model's KV cache is loaded on the CPU, and `Network::copy_for` copies
-/// it to the target's device.
+/// their model, so a draft head that reads another model's KV cache is loaded on the CPU, and `Network::copy_for`
+/// copies it to the target's device.
 fn on_device<'a>(options: &LoadOptions<'a>, predictor: Option<&model::Predictor>) -> Result<LoadOptions<'a>> {
     match predictor.map(|predictor| &predictor.of) {
         Some(PredictorOf::SharedKv(_)) if options.named_devices().iter().all(|device| *device == CPU_DEVICE) => {
