@@ -207,7 +207,7 @@ impl Job {
     }
 
     /// True if steps run the job.
-    pub(super) fn runs(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         !self.has_ended() && !self.is_stopped
     }
 

@@ -46,7 +46,7 @@ fn work_on(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
     loop {
         publish(jobs);
         jobs.iter_mut().for_each(|job| job.heed_cancels());
-        if !jobs.iter().any(|job| job.runs()) {
+        if !jobs.iter().any(|job| job.is_running()) {
             return jobs.iter().try_for_each(|job| job.check_cancels()).map(|()| true);
         }
         *watched.borrow_mut() = watch(jobs, watched.take());
@@ -106,15 +106,15 @@ fn publish(jobs: &[&mut Job]) {
 /// Returns the cancels of the running jobs; reuses the memory of `cancels`.
 fn watch(jobs: &[&mut Job], mut cancels: Vec<Cancels>) -> Vec<Cancels> {
     cancels.clear();
-    cancels.extend(jobs.iter().filter(|job| job.runs()).map(|job| job.cancels()));
+    cancels.extend(jobs.iter().filter(|job| job.is_running()).map(|job| job.cancels()));
     cancels
 }
 
 /// Takes a paused pass whose members all run here; discards passes with other members.
 fn resume(jobs: &mut [&mut Job]) -> Option<JobPass> {
     (0..jobs.len()).find_map(|i| {
-        let parked = jobs.get_mut(i).filter(|job| job.runs())?.parked.take()?;
-        parked.take(|id| jobs.iter().any(|job| job.id == id && job.runs()))
+        let parked = jobs.get_mut(i).filter(|job| job.is_running())?.parked.take()?;
+        parked.take(|id| jobs.iter().any(|job| job.id == id && job.is_running()))
     })
 }
 
@@ -129,7 +129,7 @@ fn park(pass: JobPass, jobs: &mut [&mut Job]) {
 
 /// Drafts for all jobs; returns false if `budget` pauses.
 fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
-    for job in jobs.iter_mut().filter(|job| job.runs()) {
+    for job in jobs.iter_mut().filter(|job| job.is_running()) {
         let drafted = job.make_draft(budget);
         if job.end_on_own_error(drafted)? == Some(false) {
             return Ok(false);
@@ -144,7 +144,7 @@ fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
 fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Option<Duration>) -> Result<()> {
     let limits = network.limits;
     let mut decoding = try_vec("jobs", jobs.len())?;
-    decoding.extend((0..jobs.len()).filter(|&i| jobs[i].runs()));
+    decoding.extend((0..jobs.len()).filter(|&i| jobs[i].is_running()));
     order(&mut decoding, jobs, 1, |_| 0);
     let side = decoding.first().map(|&i| jobs[i].session().is_long());
     decoding.retain(|&i| Some(jobs[i].session().is_long()) == side);
@@ -278,13 +278,13 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
 /// several take long, unless another step uses the threads or a job calls back; a choice depends only on its job.
 /// Returns the first error, after all jobs have their tokens.
 fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
-    let any = jobs.iter().any(|job| job.runs() && job.is_undecided());
-    let at_length = jobs.iter().filter(|job| job.runs() && job.chooses_at_length()).count();
-    let runs_alone = |job: &&mut Job| job.runs() && (job.lacks_logits() || job.calls_back());
+    let any = jobs.iter().any(|job| job.is_running() && job.is_undecided());
+    let at_length = jobs.iter().filter(|job| job.is_running() && job.chooses_at_length()).count();
+    let runs_alone = |job: &&mut Job| job.is_running() && (job.lacks_logits() || job.calls_back());
     let most = if jobs.iter().any(runs_alone) { 1 } else { at_length };
     let failure = Mutex::new(Ok(()));
     let shared = network.for_each(jobs, most, |job| {
-        if job.runs() {
+        if job.is_running() {
             let made = job.decide();
             let made = job.end_on_own_error(made).map(|_| ());
             let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -297,7 +297,7 @@ fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
 /// Returns the number of single-token steps that all running jobs may pipeline; 0 if they exceed the outputs of a step,
 /// or if one is in prefill, drafts, or samples on the host.
 fn pipelined_steps(jobs: &[&mut Job], network: &Network) -> Result<usize> {
-    let running = || jobs.iter().filter(|job| job.runs());
+    let running = || jobs.iter().filter(|job| job.is_running());
     let limits = network.limits;
     let (n, long) = (running().count(), running().filter(|job| job.session().is_long()).count());
     if n > limits.max_outputs.min(limits.max_tokens) || (long > 0 && long < n) {
@@ -315,7 +315,7 @@ fn run_pipelined(
     most: usize,
     budget: &StepBudget,
 ) -> Result<Option<usize>> {
-    let n = jobs.iter().filter(|job| job.runs()).count();
+    let n = jobs.iter().filter(|job| job.is_running()).count();
     let result = pipelined::run(network, &mut JobLanes { jobs, budget }, n, most, budget);
     jobs.iter_mut().for_each(|job| job.forget_ahead());
     result
@@ -330,7 +330,7 @@ struct JobLanes<'a, 'j> {
 impl Lanes for JobLanes<'_, '_> {
     fn lanes<'a>(&'a mut self, lanes: &mut Vec<Lane<'a>>) {
         let n = self.jobs.len();
-        for job in self.jobs.iter_mut().filter(|job| job.runs()) {
+        for job in self.jobs.iter_mut().filter(|job| job.is_running()) {
             let member = job.next_step(0, n, None);
             lanes.push(job.lane(member));
         }
@@ -342,7 +342,7 @@ impl Lanes for JobLanes<'_, '_> {
 
     fn accept(&mut self, tokens: &[u32], time: Duration) -> Result<bool> {
         let (mut result, mut ended) = (Ok(()), false);
-        for (job, token) in self.jobs.iter_mut().filter(|job| job.runs()).zip(tokens) {
+        for (job, token) in self.jobs.iter_mut().filter(|job| job.is_running()).zip(tokens) {
             let accepted = job.accept_ahead(*token, time);
             result = result.and(job.end_on_own_error(accepted).map(|_| ()));
             job.publish();
