@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::cancel::Cancel;
 use super::media::medium::{Media, MediaKind, MediaPart};
 use super::model::Model;
-use super::runs::{Run, Runs, Text};
+use super::runs::{MediaRuns, Run, Text};
 use crate::error::{Error, Result, secured, try_vec};
 use crate::graph::step::MEDIA_ROW;
 use crate::text::{Chat, KnownTexts, MarkedText, PartKind, Reply};
@@ -43,7 +43,7 @@ pub enum PromptPart<'a> {
 pub struct Prompt {
     model: Arc<Model>,
     tokens: Vec<u32>,
-    runs: Runs,
+    runs: MediaRuns,
 }
 
 /// A rendered conversation.
@@ -220,7 +220,7 @@ impl List {
     }
 
     fn prompt(self, model: &Arc<Model>) -> Prompt {
-        Prompt { model: model.clone(), tokens: self.tokens, runs: Runs::new(self.runs) }
+        Prompt { model: model.clone(), tokens: self.tokens, runs: MediaRuns::new(self.runs) }
     }
 }
 

@@ -63,20 +63,20 @@ impl Run {
 }
 
 #[derive(Default)]
-pub struct Runs(Vec<Run>);
+pub struct MediaRuns(Vec<Run>);
 
 /// The runs of a text without media.
-pub static NO_RUNS: Runs = Runs(Vec::new());
+pub static NO_RUNS: MediaRuns = MediaRuns(Vec::new());
 
-impl Runs {
+impl MediaRuns {
     /// `runs` must be in order and disjoint.
-    pub fn new(runs: Vec<Run>) -> Runs {
-        Runs(runs)
+    pub fn new(runs: Vec<Run>) -> MediaRuns {
+        MediaRuns(runs)
     }
 
     /// Copies the rows of the first `places` places.
-    pub fn copy(&self, places: usize) -> Result<Runs> {
-        let mut copy = Runs::default();
+    pub fn copy(&self, places: usize) -> Result<MediaRuns> {
+        let mut copy = MediaRuns::default();
         copy.append(self, 0, 0)?;
         copy.truncate(places);
         Ok(copy)
@@ -136,14 +136,14 @@ impl Runs {
 
     /// Removes some places; later rows move up.
     pub fn remove(&mut self, places: Range<usize>) -> Result<()> {
-        let mut after = Runs::default();
+        let mut after = MediaRuns::default();
         after.append(self, places.end, places.start)?;
         self.truncate(places.start);
         self.append(&after, places.start, places.start)
     }
 
     /// Appends the rows of `other` from place `from` on, moved to `place`.
-    pub fn append(&mut self, other: &Runs, from: usize, place: usize) -> Result<()> {
+    pub fn append(&mut self, other: &MediaRuns, from: usize, place: usize) -> Result<()> {
         let out_of_memory = |_| Error::OutOfMemory { what: "runs of media", bytes: 0 };
         self.0.try_reserve(other.0.len()).map_err(out_of_memory)?;
         for run in other.0.iter().filter(|run| run.end() > from) {
@@ -263,7 +263,7 @@ impl Runs {
 #[derive(Clone, Copy)]
 pub struct Text<'a> {
     pub tokens: &'a [u32],
-    pub runs: &'a Runs,
+    pub runs: &'a MediaRuns,
     /// The place of the first token in `runs`.
     pub from: usize,
 }

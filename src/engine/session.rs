@@ -11,7 +11,7 @@ use super::chooser::Chooser;
 use super::model::Model;
 use super::network::Network;
 use super::prompt::Prompt;
-use super::runs::{Run, Runs, Text};
+use super::runs::{MediaRuns, Run, Text};
 use super::runtime::{LogLevel, Reservation};
 use crate::cpu::nan::has_nan;
 use crate::device::sequence::Sequence;
@@ -49,7 +49,7 @@ pub struct Session {
     /// The committed tokens; `sequence` holds a prefix of them.
     tokens: Vec<u32>,
     /// The media rows among them, and among tokens about to be appended.
-    runs: Runs,
+    runs: MediaRuns,
     /// Logits after the last token, `[vocab]`; valid if `logits_at` is `OnHost`.
     logits: Vec<f32>,
     logits_at: Logits,
@@ -64,7 +64,7 @@ pub struct Session {
 /// The parts of a session that are saved.
 pub(super) struct SessionParts<'a> {
     pub tokens: &'a mut Vec<u32>,
-    pub runs: &'a mut Runs,
+    pub runs: &'a mut MediaRuns,
     pub logits: &'a mut [f32],
     pub sequence: &'a mut Sequence,
 }
@@ -120,7 +120,7 @@ impl Session {
         let network = model.network()?;
         Ok(Session {
             tokens: try_vec("the cache's tokens", sequence.spec().capacity)?,
-            runs: Runs::default(),
+            runs: MediaRuns::default(),
             logits: try_filled("logits", network.program.vocab, 0.0)?,
             logits_at: Logits::None,
             model: model.clone(),
@@ -178,7 +178,7 @@ impl Session {
     }
 
     /// Returns the media rows among present and expected tokens.
-    pub(super) fn runs(&self) -> &Runs {
+    pub(super) fn runs(&self) -> &MediaRuns {
         &self.runs
     }
 
@@ -188,14 +188,14 @@ impl Session {
     }
 
     /// Returns the media rows after `text` is appended.
-    pub(super) fn runs_with(&self, text: Text) -> Result<Runs> {
+    pub(super) fn runs_with(&self, text: Text) -> Result<MediaRuns> {
         let mut runs = self.runs.copy(self.len())?;
         runs.append(text.runs, text.from, self.len())?;
         Ok(runs)
     }
 
     /// Sets the media rows for a text about to be appended; `None` takes that back.
-    pub(super) fn expect(&mut self, runs: Option<Runs>) {
+    pub(super) fn expect(&mut self, runs: Option<MediaRuns>) {
         match runs {
             Some(runs) => self.runs = runs,
             None => self.runs.truncate(self.tokens.len()),

@@ -8,7 +8,7 @@ use crate::engine::cancel::Cancel;
 use crate::engine::chooser::Chooser;
 use crate::engine::draft::source::{Draft, DraftParams, MOST};
 use crate::engine::prompt::Prompt;
-use crate::engine::runs::{Runs, Text};
+use crate::engine::runs::{MediaRuns, Text};
 use crate::engine::session::{Memory, Session};
 use crate::error::{Error, Result, try_vec};
 use crate::text::{Reply, ReplyParser, Stops, TextStream};
@@ -50,7 +50,7 @@ pub struct JobParams<'a> {
 pub struct Request {
     pub(super) prompt: Vec<u32>,
     /// The media of the session and the prompt.
-    pub(super) runs: Runs,
+    pub(super) runs: MediaRuns,
     /// Tokens of the open decode step: the last one and a draft.
     pub(super) step: Vec<u32>,
     pub(super) draft: Option<Draft>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::device::{Batch, Executor, Sequence, StepBudget};
 use crate::engine::media::medium::Media;
-use crate::engine::runs::Runs;
+use crate::engine::runs::MediaRuns;
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::StepInputs;
 use crate::sampling::SamplingRule;
@@ -92,7 +92,7 @@ impl Step {
 
     /// Adds the media inputs for the tokens added last, which begin at `first` of the sequence. `has_rope_positions`:
     /// the network uses M-RoPE.
-    pub fn add_media(&mut self, runs: &Runs, first: usize, has_rope_positions: bool) -> Result<()> {
+    pub fn add_media(&mut self, runs: &MediaRuns, first: usize, has_rope_positions: bool) -> Result<()> {
         let n = self.lanes.last().map_or(0, |[n, _]| *n);
         let (before, places) = (self.ids.len() - n, first..first + n);
         let most = self.ids.capacity();

@@ -17,7 +17,7 @@ use crate::device::Checkpoints;
 use crate::device::sequence::Extent;
 use crate::engine::cache::CacheParams;
 use crate::engine::model::Model;
-use crate::engine::runs::{Runs, Text};
+use crate::engine::runs::{MediaRuns, Text};
 use crate::engine::session::{Logits, Session, SessionParts};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::sequence_spec::SequenceSpec;
@@ -193,7 +193,7 @@ pub(in crate::engine) fn peek(model: &Model, adapters: u64, read: Read) -> Resul
     let head = read_head(fingerprint(model, adapters)?, read)?;
     let mut tokens = try_vec("the tokens of a prefix", head.n_tokens)?;
     read_tokens(&mut tokens, head.n_tokens, read)?;
-    let mut runs = Runs::default();
+    let mut runs = MediaRuns::default();
     if tokens.contains(&MEDIA_ROW) {
         runs = media::read_runs(model, &tokens, read)?;
     }

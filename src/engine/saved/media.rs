@@ -11,7 +11,7 @@ use super::parts::{PIECE, Read, Write, bytes_of, damaged, read_floats, read_word
 use crate::engine::media::make::{self, MediaRows};
 use crate::engine::media::medium::{Media, MediaHash, MediaKind, MediaLayout, MediaPart};
 use crate::engine::model::Model;
-use crate::engine::runs::{Run, Runs};
+use crate::engine::runs::{MediaRuns, Run};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::MEDIA_ROW;
 
@@ -139,7 +139,7 @@ fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
 }
 
 /// Writes the media of a text and their places.
-pub(super) fn write_runs(runs: &Runs, write: Write) -> Result<()> {
+pub(super) fn write_runs(runs: &MediaRuns, write: Write) -> Result<()> {
     let mut media: Vec<&Arc<Media>> = Vec::new();
     let mut list = Vec::new();
     for run in runs.iter() {
@@ -157,7 +157,7 @@ pub(super) fn write_runs(runs: &Runs, write: Write) -> Result<()> {
 }
 
 /// Reads the media of `tokens`.
-pub(super) fn read_runs(model: &Model, tokens: &[u32], read: Read) -> Result<Runs> {
+pub(super) fn read_runs(model: &Model, tokens: &[u32], read: Read) -> Result<MediaRuns> {
     let n_rows = tokens.iter().filter(|id| **id == MEDIA_ROW).count();
     let up_to = |n: u64| {
         usize::try_from(n).ok().filter(|n| *n <= n_rows).ok_or_else(|| damaged(format!("{n} media are too many")))
@@ -183,7 +183,7 @@ pub(super) fn read_runs(model: &Model, tokens: &[u32], read: Read) -> Result<Run
         (next, found) = (end, found + len);
     }
     match found == n_rows {
-        true => Ok(Runs::new(runs)),
+        true => Ok(MediaRuns::new(runs)),
         false => Err(damaged(format!("{found} of {n_rows} media rows are there"))),
     }
 }
