@@ -33,8 +33,17 @@ async function fetchModel(model, options = {}) {
 function plan(source, options = {}) {
   const { sessions = 1, cache, threads, memoryLimit, ...load } = check(options, [...LOAD, "sessions", "cache"]);
   checkSource(source, "source");
+  // A plan makes no threads, so that the addon does not see these two.
+  checkWhole(threads, "threads", 0xffffffff);
+  checkWhole(memoryLimit, "memoryLimit", Number.MAX_SAFE_INTEGER);
   const [path, bytes] = typeof source === "string" ? [source] : [undefined, source];
   return native.modelPlan(path, bytes, load, check(cache, known.cache, "cache"), sessions);
+}
+
+/** Throws unless a value is absent or a whole number up to `most`. */
+function checkWhole(value, name, most) {
+  if (value === undefined || value === null) return;
+  if (!Number.isInteger(value) || value < 0 || value > most) throw wrong(value, name, `a whole number from 0 to ${most}`);
 }
 
 /** Throws unless a source of a model or an encoder is a path or bytes. */

@@ -140,6 +140,7 @@ test("values are named", async () => {
     [() => new Prompt(model, [[1, , 2]]), `parts[0][1] is undefined; ${whole}`],
     [() => model.detokenize([1, true]), `tokens[1] is true; ${whole}`],
     [() => plan(chat, { sessions: -1 }), `sessions is -1; ${whole}`],
+    [() => plan(chat, { threads: -1 }), `threads is -1; ${whole}`],
     [() => Media.fromRows(model, new Float32Array(64)), "rowDim is undefined; it must be a whole number from 1 to 4294967295"],
     [() => talk().rewind(-1), `count is -1; ${whole}`],
     [() => talk().setCapacity(1.5), `tokens is 1.5; ${whole}`],
@@ -213,8 +214,11 @@ test("errors of the library have the caller's line too", async () => {
 });
 
 test("what objects tell is declared, and what is declared is told", async () => {
-  const declared = fs.readFileSync(path.join(home, "index.d.ts"), "utf8");
-  const members = (kind) => [...declared.match(`interface ${kind} {([^]*?)\n}`)[1].matchAll(/^  (\w+)(\??):/gm)];
+  const declared = ["index.d.ts", "results.d.ts"].map((name) => fs.readFileSync(path.join(home, name), "utf8")).join();
+  const members = (kind) => {
+    const [, base, body] = declared.match(`interface ${kind} (?:extends (\\w+) )?{([^]*?)\n}`);
+    return [...(base ? members(base) : []), ...body.matchAll(/^  (\w+)(\??):/gm)];
+  };
   const infos = {
     ModelInfo: model.info,
     ConversationInfo: talk().info,
