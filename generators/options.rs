@@ -72,6 +72,53 @@ pub const CHOICES: [(&str, &str); 6] = [
     ("order", "RZ_FILTER_"),
 ];
 
+/// A field that points to what a caller gives.
+#[derive(Clone, Copy, PartialEq)]
+enum Reference {
+    Runtime,
+    Path,
+    Text,
+    Progress,
+    Cancel,
+}
+
+/// References of groups, for languages whose options are classes, with their comments.
+const REFERENCES: [(&str, &str, Reference, &str); 11] = [
+    ("Load", "runtime", Reference::Runtime, "The runtime (threads, log, memory limit), which several models may share."),
+    ("Load", "packed_path", Reference::Path, "File of packed weights, made by the first load and mapped by later ones."),
+    (
+        "Load",
+        "tested_path",
+        Reference::Path,
+        "File that records the self-tests that GPUs have passed, so that later processes skip them.",
+    ),
+    ("Load", "chat_template", Reference::Text, "Chat template in Jinja, in place of the model's own."),
+    (
+        "Load",
+        "progress",
+        Reference::Progress,
+        "Receives the number of bytes loaded so far and in total, on the thread that loads. An exception ends the \
+         load, which rethrows it.",
+    ),
+    ("Load", "cancel", Reference::Cancel, "Stops the load."),
+    (
+        "Encoder",
+        "progress",
+        Reference::Progress,
+        "Receives the number of bytes loaded so far and in total, on the thread that loads. An exception ends the \
+         load, which rethrows it.",
+    ),
+    ("Encoder", "cancel", Reference::Cancel, "Stops the load."),
+    (
+        "Media",
+        "progress",
+        Reference::Progress,
+        "Receives the number of tiles encoded so far and in total. An exception ends the call, which rethrows it.",
+    ),
+    ("Media", "cancel", Reference::Cancel, "Stops the call."),
+    ("Store", "path", Reference::Path, "Folder for files that outlive the process; it is created if it is missing."),
+];
+
 /// The element types that matrices are quantized to, and those of caches: the constants of the first name that the
 /// comment of a field lists.
 pub const TYPES: &str = "RZ_TYPE_";

@@ -15,10 +15,11 @@ use super::options::plain;
 type Writer = fn(&Header) -> String;
 
 /// Paths of the generated files, below the root.
-pub const FILES: [(&str, Writer); 5] = [
+pub const FILES: [(&str, Writer); 6] = [
     ("bindings/csharp/Realizar/Enums.cs", csharp::enums),
     ("bindings/csharp/Realizar/Results.cs", csharp::results),
     ("bindings/java/realizar/Filter.java", java::filter),
+    ("bindings/java/realizar/Results.java", java::results),
     ("bindings/go/results.go", records::go),
     ("bindings/swift/Sources/Realizar/Results.swift", records::swift),
 ];

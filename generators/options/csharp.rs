@@ -1,6 +1,6 @@
 //! The options in C#.
 
-use super::{Group, Kind, SIGNED, Setting, camel, literal, longer, wrapped};
+use super::{Group, Kind, REFERENCES, Reference, SIGNED, Setting, camel, literal, longer, wrapped};
 
 const CSHARP_HEAD: &str = "\
 // The options of calls. The build writes this file: make header.
@@ -9,23 +9,29 @@ using System.Collections.Generic;
 
 namespace Realizar
 {
-    /// <summary>Sampling parameters. Zero switches a parameter off; all zeros choose the most likely token.</summary>";
+";
 
-/// The groups, the classes that have their options, and those that write them into their structs.
-const CLASSES: [(&str, &str, &str); 7] = [
-    ("Sampling", "Sampling", "Sampling"),
-    ("Load", "LoadOptions", "LoadOptions"),
-    ("Encoder", "EncoderOptions", "EncoderOptions"),
-    ("Media", "MediaOptions", "MediaOptions"),
-    ("Store", "StoreOptions", "StoreOptions"),
-    ("Job", "TextOptions", "JobOptions"),
-    ("Reply", "ReplyOptions", "ReplyOptions"),
+/// The groups, the classes that have their options, those that write them into their structs, and comments where no
+/// other part of the class has one.
+const CLASSES: [(&str, &str, &str, &str); 7] = [
+    (
+        "Sampling",
+        "Sampling",
+        "Sampling",
+        "Sampling parameters. Zero switches a parameter off; all zeros choose the most likely token.",
+    ),
+    ("Load", "LoadOptions", "LoadOptions", ""),
+    ("Encoder", "EncoderOptions", "EncoderOptions", ""),
+    ("Media", "MediaOptions", "MediaOptions", ""),
+    ("Store", "StoreOptions", "StoreOptions", "Limits of a store. Zero stands for the default."),
+    ("Job", "TextOptions", "JobOptions", ""),
+    ("Reply", "ReplyOptions", "ReplyOptions", ""),
 ];
 
 pub fn csharp(groups: &[Group]) -> String {
     let of = |name: &str| groups.iter().find(|group| group.name == name).expect("a group");
     let mut text = CSHARP_HEAD.to_owned();
-    for (name, options, writes) in CLASSES {
+    for (name, options, writes, doc) in CLASSES {
         let inherited = if name == "Reply" { &of("Job").settings[..] } else { &[] };
         let (members, numbers) = csharp_members(of(name), inherited);
         let kind = if options == writes { "sealed" } else { "abstract" };
@@ -33,9 +39,11 @@ pub fn csharp(groups: &[Group]) -> String {
             true => "\n".to_owned(),
             false => format!("    }}\n\n    public sealed partial class {writes}\n    {{\n"),
         };
-        text += &format!("\n    public {kind} partial class {options}\n    {{\n{members}{second}{numbers}    }}\n");
+        let doc = if doc.is_empty() { String::new() } else { format!("    /// <summary>{doc}</summary>\n") };
+        text +=
+            &format!("\n{doc}    public {kind} partial class {options}\n    {{\n{members}{second}{numbers}    }}\n");
     }
-    text.replacen(">\n\n    public", ">\n    public", 1) + "}\n"
+    text.replacen("{\n\n", "{\n", 1) + "}\n"
 }
 
 /// The members, without those that are inherited, and the method that writes all.
@@ -87,6 +95,17 @@ fn csharp_members(group: &Group, inherited: &[Setting]) -> (String, String) {
         if !value.is_empty() {
             sets += &format!("            {field} = {value},\n");
         }
+    }
+    for (_, field, reference, doc) in REFERENCES.iter().filter(|(of, ..)| *of == group.name) {
+        let kind = match reference {
+            Reference::Runtime => "Runtime",
+            Reference::Path | Reference::Text => "string",
+            Reference::Progress => "Action<ulong, ulong>",
+            // Calls take tokens.
+            Reference::Cancel => continue,
+        };
+        text += &wrapped(&format!("<summary>{doc} May be null.</summary>"), "        /// ").join("\n");
+        text += &format!("\n        public {kind} {};\n", pascal(field));
     }
     if !flags.is_empty() {
         sets += &format!("            flags = {},\n", flags.join(" | "));

@@ -1,6 +1,6 @@
 //! The options in Java.
 
-use super::{Group, Kind, Setting, TYPES, camel, literal, longer, wrapped};
+use super::{Group, Kind, REFERENCES, Reference, Setting, TYPES, camel, literal, longer, wrapped};
 
 /// A class that others extend: its group of options, its name, the class that it extends itself, the groups of the
 /// structs that it is written into, and its comment.
@@ -71,6 +71,16 @@ pub fn java(groups: &[Group], name: &str) -> String {
         setters +=
             &format!("\n    public T {name}({parameter}) {{\n        {sets};\n        return {returns};\n    }}\n");
     }
+    for (_, field, reference, doc) in REFERENCES.iter().filter(|(of, ..)| *of == class.group) {
+        let (name, kind) = (camel(field), nullable(*reference));
+        fields += &format!("    {kind} {name};\n");
+        let doc = wrapped(doc, "     * ").join("\n");
+        setters += &format!(
+            "\n    /** {} */\n    public T {name}({kind} {name}) {{\n        this.{name} = {name};\n        return \
+            self();\n    }}\n",
+            doc.trim_start_matches("     * ")
+        );
+    }
     if !is_sampling && group.settings.iter().any(|setting| matches!(setting.kind, Kind::Flag(_))) {
         fields += "    int flags;\n";
     }
@@ -85,7 +95,7 @@ pub fn java(groups: &[Group], name: &str) -> String {
     head += ", with an IllegalArgumentException that names it. The build writes this file: make header.";
     let head = wrapped(&head, " * ").join("\n");
     let extends = class.parent.map_or_else(String::new, |parent| format!(" extends {parent}<T>"));
-    let imports = ["java.util.List", "java.util.Map", "org.jspecify.annotations.Nullable"];
+    let imports = ["java.nio.file.Path", "java.util.List", "java.util.Map", "org.jspecify.annotations.Nullable"];
     let is_used = |import: &&&str| {
         let name = import.rsplit('.').next().expect("a name");
         fields.contains(&format!("{name} ")) || fields.contains(&format!("{name}<"))
@@ -103,6 +113,17 @@ pub fn java(groups: &[Group], name: &str) -> String {
         {{\n{sampled}{fields}\n    {name}() {{}}\n{own}{setters}{writes}}}\n",
         head.trim_start_matches(" * ")
     )
+}
+
+/// The type of what may be null.
+fn nullable(of: Reference) -> &'static str {
+    match of {
+        Reference::Runtime => "@Nullable RealizarRuntime",
+        Reference::Path => "@Nullable Path",
+        Reference::Text => "@Nullable String",
+        Reference::Progress => "Model.Load.@Nullable Progress",
+        Reference::Cancel => "@Nullable Cancel",
+    }
 }
 
 /// An option as a field and a method that sets it.

@@ -59,6 +59,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("bindings/java/realizar/LoadOptions.java", include_str!(concat!(env!("OUT_DIR"), "/LoadOptions.java"))),
     ("bindings/java/realizar/TextOptions.java", include_str!(concat!(env!("OUT_DIR"), "/TextOptions.java"))),
     ("bindings/java/realizar/Filter.java", include_str!(concat!(env!("OUT_DIR"), "/Filter.java"))),
+    ("bindings/java/realizar/Results.java", include_str!(concat!(env!("OUT_DIR"), "/Results.java"))),
     ("bindings/csharp/Realizar/Enums.cs", include_str!(concat!(env!("OUT_DIR"), "/Enums.cs"))),
     ("bindings/csharp/Realizar/Results.cs", include_str!(concat!(env!("OUT_DIR"), "/Results.cs"))),
     ("bindings/csharp/Realizar/Options.cs", include_str!(concat!(env!("OUT_DIR"), "/Options.cs"))),

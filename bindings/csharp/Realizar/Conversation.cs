@@ -125,14 +125,8 @@ namespace Realizar
         }
 
         /// <summary>Writes the conversation with its KV cache. Load reads it, in another process too.</summary>
-        public unsafe void Save(System.IO.Stream stream)
-        {
-            using (var transfer = new Transfer(stream))
-            {
-                rz_error err;
-                transfer.Check(Native.rz_conversation_save(handle, Transfer.WriteCallback, transfer.User, CancelHandle.None, &err), &err);
-            }
-        }
+        public unsafe void Save(System.IO.Stream stream) =>
+            Transfer.Save(stream, (write, user, err) => Native.rz_conversation_save(handle, write, user, CancelHandle.None, err));
 
         /// <summary>A second conversation with the same messages, which shares their KV cache
         /// (copy-on-write).</summary>

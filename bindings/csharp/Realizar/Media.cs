@@ -14,18 +14,11 @@ namespace Realizar
         public MediaKind? Kind;
         /// <summary>Ignores unknown keys and tensors.</summary>
         public bool AllowUnknown;
-        /// <summary>Receives the number of bytes loaded so far and in total, on the thread that loads. An exception
-        /// ends the load, which rethrows it.</summary>
-        public Action<ulong, ulong> Progress;
     }
 
     /// <summary>Options of encoding an image. Zero stands for the default.</summary>
     public sealed partial class MediaOptions
     {
-        /// <summary>Receives the number of tiles encoded so far and in total. An exception ends the call, which
-        /// rethrows it.</summary>
-        public Action<ulong, ulong> Progress;
-
         /// <summary>Media.Step computes, in slices of time. Progress and the cancellation token are ignored.</summary>
         public bool InSteps;
 
@@ -276,24 +269,13 @@ namespace Realizar
         public static unsafe Media Load(Model model, System.IO.Stream stream)
         {
             Native.Given(model, nameof(model));
-            using (var transfer = new Transfer(stream))
-            {
-                rz_error err;
-                IntPtr pointer;
-                transfer.Check(Native.rz_media_load(model.Handle, Transfer.ReadCallback, transfer.User, CancelHandle.None, &pointer, &err), &err);
-                return new Media(pointer);
-            }
+            return new Media(Transfer.Load(stream, (read, user, pointer, err) =>
+                Native.rz_media_load(model.Handle, read, user, CancelHandle.None, pointer, err)));
         }
 
         /// <summary>Writes the medium, for Load.</summary>
-        public unsafe void Save(System.IO.Stream stream)
-        {
-            using (var transfer = new Transfer(stream))
-            {
-                rz_error err;
-                transfer.Check(Native.rz_media_save(Handle, Transfer.WriteCallback, transfer.User, CancelHandle.None, &err), &err);
-            }
-        }
+        public unsafe void Save(System.IO.Stream stream) =>
+            Transfer.Save(stream, (write, user, err) => Native.rz_media_save(Handle, write, user, CancelHandle.None, err));
 
         /// <summary>The rows one after the other, each of Info.RowDim numbers.</summary>
         public unsafe float[] Rows() => Native.Sized<float>(Info.Rows * Info.RowDim, (rows, capacity, n, err) =>

@@ -11,8 +11,6 @@ namespace Realizar
     /// <summary>Options of a load. Zero stands for the default.</summary>
     public sealed partial class LoadOptions
     {
-        /// <summary>Threads, log and limits; null: a runtime of its own.</summary>
-        public Runtime Runtime;
         /// <summary>Number of threads that compute, if Runtime is null; 0: as for a new Runtime.</summary>
         public int Threads;
         /// <summary>GPUs among which the layers are divided, in this order; null: Device applies.</summary>
@@ -21,16 +19,6 @@ namespace Realizar
         public float[] Shares;
         /// <summary>Places of parts of the model; null or none: everything is where its layer is.</summary>
         public IReadOnlyList<Placement> Placements;
-        /// <summary>File of packed weights, made by the first load and mapped by later ones; null: none.</summary>
-        public string PackedPath;
-        /// <summary>File that records the self-tests that GPUs have passed, so that later processes skip them; null:
-        /// none.</summary>
-        public string TestedPath;
-        /// <summary>Chat template in Jinja, in place of the model's own; null: the model's own.</summary>
-        public string ChatTemplate;
-        /// <summary>Receives the number of bytes loaded so far and in total, on the thread that loads. An exception
-        /// ends the load, which rethrows it.</summary>
-        public Action<ulong, ulong> Progress;
     }
 
     public sealed partial class ModelInfo
@@ -336,16 +324,8 @@ namespace Realizar
         }
 
         /// <summary>The session that Session.Save has written.</summary>
-        public unsafe Session Restore(System.IO.Stream stream)
-        {
-            using (var transfer = new Transfer(stream))
-            {
-                rz_error err;
-                IntPtr pointer;
-                transfer.Check(Native.rz_cache_load(Handle, null, Transfer.ReadCallback, transfer.User, CancelHandle.None, &pointer, &err), &err);
-                return new Session(this, pointer);
-            }
-        }
+        public unsafe Session Restore(System.IO.Stream stream) => new Session(this, Transfer.Load(stream, (read, user, pointer, err) =>
+            Native.rz_cache_load(Handle, null, read, user, CancelHandle.None, pointer, err)));
 
         /// <summary>Embeddings of texts: a vector for each text; with Pooling.None a vector for each token, with
         /// Pooling.Rank the scores of each text.</summary>

@@ -138,6 +138,20 @@ namespace Realizar
         /// <summary>Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: no
         /// step; null: measured by the load.</summary>
         public int? ExpertsCopiedFrom;
+        /// <summary>The runtime (threads, log, memory limit), which several models may share. May be
+        /// null.</summary>
+        public Runtime Runtime;
+        /// <summary>File of packed weights, made by the first load and mapped by later ones. May be
+        /// null.</summary>
+        public string PackedPath;
+        /// <summary>File that records the self-tests that GPUs have passed, so that later processes skip them. May
+        /// be null.</summary>
+        public string TestedPath;
+        /// <summary>Chat template in Jinja, in place of the model's own. May be null.</summary>
+        public string ChatTemplate;
+        /// <summary>Receives the number of bytes loaded so far and in total, on the thread that loads. An
+        /// exception ends the load, which rethrows it. May be null.</summary>
+        public Action<ulong, ulong> Progress;
 
         internal unsafe rz_model_params Numbers() => new rz_model_params {
             struct_size = (uint)sizeof(rz_model_params),
@@ -159,6 +173,9 @@ namespace Realizar
         /// <summary>Maximum number of rows of an image or an audio clip; 0: the maximum in the files, but at most
         /// 4096.</summary>
         public int MaxRows;
+        /// <summary>Receives the number of bytes loaded so far and in total, on the thread that loads. An
+        /// exception ends the load, which rethrows it. May be null.</summary>
+        public Action<ulong, ulong> Progress;
 
         internal unsafe rz_encoder_params Numbers() => new rz_encoder_params {
             struct_size = (uint)sizeof(rz_encoder_params),
@@ -184,6 +201,9 @@ namespace Realizar
         public int MaxPixels;
         /// <summary>Background color of transparent pixels, 0xffRRGGBB; 0: white.</summary>
         public uint Background;
+        /// <summary>Receives the number of tiles encoded so far and in total. An exception ends the call, which
+        /// rethrows it. May be null.</summary>
+        public Action<ulong, ulong> Progress;
 
         internal unsafe rz_media_params Numbers() => new rz_media_params {
             struct_size = (uint)sizeof(rz_media_params),
@@ -195,6 +215,7 @@ namespace Realizar
         };
     }
 
+    /// <summary>Limits of a store. Zero stands for the default.</summary>
     public sealed partial class StoreOptions
     {
         /// <summary>Minimum length in tokens of prefixes to keep and to look up; 0: 64.</summary>
@@ -209,6 +230,9 @@ namespace Realizar
         /// a tenth of the free disk space (the folder's own files count as free), at most 16 GiB. A file that is
         /// being written is additional.</summary>
         public ulong DiskLimit;
+        /// <summary>Folder for files that outlive the process; it is created if it is missing. May be
+        /// null.</summary>
+        public string Path;
 
         internal unsafe rz_store_params Numbers() => new rz_store_params {
             struct_size = (uint)sizeof(rz_store_params),

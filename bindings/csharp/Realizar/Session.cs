@@ -121,14 +121,8 @@ namespace Realizar
         public unsafe void Release() => Call(err => Native.rz_cache_release(Handle, err));
 
         /// <summary>Writes the tokens and their KV cache. Model.Restore reads them, in another process too.</summary>
-        public unsafe void Save(System.IO.Stream stream)
-        {
-            using (var transfer = new Transfer(stream))
-            {
-                rz_error err;
-                transfer.Check(Native.rz_cache_save(Handle, Transfer.WriteCallback, transfer.User, CancelHandle.None, &err), &err);
-            }
-        }
+        public unsafe void Save(System.IO.Stream stream) =>
+            Transfer.Save(stream, (write, user, err) => Native.rz_cache_save(Handle, write, user, CancelHandle.None, err));
 
         /// <summary>Sets the LoRA adapters of the session, each with a scale, and removes all tokens, whose KV cache
         /// was computed without them.</summary>

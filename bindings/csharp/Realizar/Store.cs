@@ -2,14 +2,6 @@ using System;
 
 namespace Realizar
 {
-    /// <summary>Limits of a store. Zero stands for the default.</summary>
-    public sealed partial class StoreOptions
-    {
-        /// <summary>Folder for files that outlive the process; it is created if it is missing. Null: no
-        /// files.</summary>
-        public string Path;
-    }
-
     /// <summary>A prefix cache: keeps the KV cache of prompts, for sessions and conversations of one model that begin
     /// with the same tokens. With a folder, other processes share it. Any number of threads may use it at
     /// once.</summary>

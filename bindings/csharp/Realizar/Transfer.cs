@@ -26,6 +26,25 @@ namespace Realizar
 
         internal IntPtr User => GCHandle.ToIntPtr(self);
 
+        internal unsafe delegate int Saving(IntPtr write, IntPtr user, rz_error* err);
+        internal unsafe delegate int Loading(IntPtr read, IntPtr user, IntPtr* pointer, rz_error* err);
+
+        /// <summary>Writes to a stream what a call gives.</summary>
+        internal static unsafe void Save(Stream stream, Saving call)
+        {
+            rz_error err;
+            using (var transfer = new Transfer(stream)) transfer.Check(call(WriteCallback, transfer.User, &err), &err);
+        }
+
+        /// <summary>What a call makes of a stream.</summary>
+        internal static unsafe IntPtr Load(Stream stream, Loading call)
+        {
+            rz_error err;
+            IntPtr pointer;
+            using (var transfer = new Transfer(stream)) transfer.Check(call(ReadCallback, transfer.User, &pointer, &err), &err);
+            return pointer;
+        }
+
         /// <summary>Throws what the stream has thrown, or what the call failed with.</summary>
         internal unsafe void Check(int status, rz_error* err)
         {

@@ -8,7 +8,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
-import java.util.function.Function;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
@@ -471,20 +470,6 @@ public final class Conversation extends Handle {
 
     /** The state of the conversation and of its last reply. */
     public Info info() {
-        return call((arena, conversation) -> {
-            var layout = Header.rz_conversation_info;
-            var out = Native.sized(arena, layout);
-            Native.check(arena, e -> Header.rz_conversation_info_get(conversation, out, e));
-            java.util.function.ToIntFunction<String> number = name -> Native.integer(out, layout, name);
-            Function<String, Duration> time = name -> Duration.ofNanos(Native.number(out, layout, name));
-            int end = number.applyAsInt("end_reason"), stopped = number.applyAsInt("stopped");
-            return new Info(number.applyAsInt("n_messages"), number.applyAsInt("first_in_prompt"),
-                State.values()[number.applyAsInt("state")], end == 0 ? null : Generation.End.values()[end - 1],
-                stopped == 0 ? null : RealizarException.Status.of(stopped), number.applyAsInt("prompt_tokens"),
-                number.applyAsInt("reused_tokens"), number.applyAsInt("prompt_done"), number.applyAsInt("n_tokens"),
-                number.applyAsInt("reasoning_tokens"), number.applyAsInt("drafted"), number.applyAsInt("accepted"),
-                number.applyAsInt("cache_len"), number.applyAsInt("cache_capacity"), number.applyAsInt("n_media"), time.apply("prompt_ns"),
-                time.apply("tokens_ns"), time.apply("first_token_ns"));
-        });
+        return call(Results::conversationInfo);
     }
 }

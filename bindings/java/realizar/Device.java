@@ -18,16 +18,7 @@ public record Device(int index, String id, String name, Kind kind, String isa, l
     public static List<Device> all() {
         var found = new ArrayList<Device>();
         try (Arena arena = new Arena()) {
-            int n = Header.rz_device_count();
-            var layout = Header.rz_device_info;
-            for (int i = 1; i <= n; i++) {
-                int index = i;
-                var out = Native.sized(arena, layout);
-                Native.check(arena, e -> Header.rz_device_info_get(index, out, e));
-                found.add(new Device(index, Native.text(out, layout, "id"), Native.text(out, layout, "name"), Kind.values()[Native.integer(out, layout, "kind") - 1],
-                    Native.text(out, layout, "isa"), Native.number(out, layout, "memory_total"), Native.number(out, layout, "memory_free"),
-                    Native.text(out, layout, "unavailable")));
-            }
+            for (int i = 1; i <= Header.rz_device_count(); i++) found.add(Results.deviceInfo(arena, i));
         }
         return found;
     }

@@ -4,7 +4,6 @@ import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.Map;
-import org.jspecify.annotations.Nullable;
 
 /** The vision or audio encoder of a multimodal model. Any number of threads may use it at once. */
 public final class Encoder extends Handle {
@@ -12,8 +11,6 @@ public final class Encoder extends Handle {
     /** Options of a load, all of which are optional. Each method sets one and returns the object. */
     public static final class Load extends EncoderOptions<Load> {
         private int flags;
-        private @Nullable Cancel cancel;
-        private Model.Load.@Nullable Progress progress;
 
         /** All options are the default. */
         public Load() {}
@@ -29,25 +26,11 @@ public final class Encoder extends Handle {
             flags |= Header.RZ_MODEL_ALLOW_UNKNOWN;
             return this;
         }
-
-        /** Stops the load. */
-        public Load cancel(@Nullable Cancel cancel) {
-            this.cancel = cancel;
-            return this;
-        }
-
-        /** Receives bytes. An exception that {@code progress} throws ends the load, which rethrows it. */
-        public Load progress(Model.Load.@Nullable Progress progress) {
-            this.progress = progress;
-            return this;
-        }
     }
 
     /** Options of an image, all of which are optional. Each method sets one and returns the object. */
     public static final class Choices extends MediaOptions<Choices> {
         private int flags;
-        private @Nullable Cancel cancel;
-        private Model.Load.@Nullable Progress progress;
 
         /** All options are the default. */
         public Choices() {}
@@ -55,18 +38,6 @@ public final class Encoder extends Handle {
         /** The background color of transparent pixels, 0xffRRGGBB; 0: white. */
         public Choices background(int colour) {
             background = colour;
-            return this;
-        }
-
-        /** Stops the call. */
-        public Choices cancel(@Nullable Cancel cancel) {
-            this.cancel = cancel;
-            return this;
-        }
-
-        /** Receives tiles. An exception that {@code progress} throws ends the call, which rethrows it. */
-        public Choices progress(Model.Load.@Nullable Progress progress) {
-            this.progress = progress;
             return this;
         }
 
@@ -118,16 +89,7 @@ public final class Encoder extends Handle {
 
     private Encoder(Memory pointer) {
         super(pointer, Header::rz_encoder_free);
-        info = call((arena, encoder) -> {
-            var layout = Header.rz_encoder_info;
-            var out = Native.sized(arena, layout);
-            Native.check(arena, e -> Header.rz_encoder_info_get(encoder, out, e));
-            return new Info(Native.text(out, layout, "projector"), Native.integer(out, layout, "is_mutual") != 0,
-                Native.integer(out, layout, "row_dim"), Native.integer(out, layout, "n_layers"), Native.integer(out, layout, "tile_side"),
-                Native.integer(out, layout, "grain"), Native.integer(out, layout, "min_rows"), Native.integer(out, layout, "max_rows"),
-                Native.number(out, layout, "weight_bytes"), Native.number(out, layout, "scratch_bytes"),
-                (Native.integer(out, layout, "kinds") & Header.RZ_MEDIA_AUDIO) != 0, Native.integer(out, layout, "sample_rate"));
-        });
+        info = call(Results::encoderInfo);
     }
 
     /** A call with parameters. */
@@ -173,11 +135,9 @@ public final class Encoder extends Handle {
     /** The memory that a load will take. Reads no weights. */
     public static Plan plan(Model model, Path path, Load load) {
         try (Arena arena = new Arena()) {
-            var layout = Header.rz_encoder_plan;
-            var out = Native.sized(arena, layout);
+            var out = Native.sized(arena, Header.rz_encoder_plan);
             with(arena, model, path, load, (pointer, name, params, e) -> Header.rz_encoder_plan_get(pointer, name, Memory.NULL, 0, params, out, e));
-            return new Plan(Native.integer(out, layout, "max_rows"), Native.number(out, layout, "weights_host"),
-                Native.number(out, layout, "scratch_host"), Native.number(out, layout, "row"));
+            return Results.encoderPlan(out);
         }
     }
 
@@ -312,7 +272,7 @@ public final class Encoder extends Handle {
         return call((arena, encoder) -> {
             Memory params = choices.params(arena), out = Native.sized(arena, Header.rz_media_info);
             Native.check(arena, e -> Header.rz_media_measure(encoder, width, height, params, out, e));
-            return Media.Info.of(out);
+            return Results.mediaInfo(out);
         });
     }
 }

@@ -1,11 +1,15 @@
 package realizar;
 
+import org.jspecify.annotations.Nullable;
+
 /** Options of a load of an encoder. Each method sets one and returns the object; a number that does not fit is
  * refused, with an IllegalArgumentException that names it. The build writes this file: make header. */
 public abstract class EncoderOptions<T extends EncoderOptions<T>> {
     int device;
     ElementType quantize = ElementType.DEFAULT;
     int maxRows;
+    Model.Load.@Nullable Progress progress;
+    @Nullable Cancel cancel;
 
     EncoderOptions() {}
 
@@ -29,6 +33,19 @@ public abstract class EncoderOptions<T extends EncoderOptions<T>> {
     /** Maximum number of rows of an image or an audio clip; 0: the maximum in the files, but at most 4096. */
     public T maxRows(int maxRows) {
         this.maxRows = Native.whole(maxRows, "maxRows");
+        return self();
+    }
+
+    /** Receives the number of bytes loaded so far and in total, on the thread that loads. An exception ends the
+     * load, which rethrows it. */
+    public T progress(Model.Load.@Nullable Progress progress) {
+        this.progress = progress;
+        return self();
+    }
+
+    /** Stops the load. */
+    public T cancel(@Nullable Cancel cancel) {
+        this.cancel = cancel;
         return self();
     }
 

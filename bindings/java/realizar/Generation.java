@@ -29,7 +29,11 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         /** An error of its own. */
         FAILED,
         /** A reply was stopped or given up. */
-        CANCELLED
+        CANCELLED;
+
+        static @Nullable End of(int number) {
+            return number == 0 ? null : values()[number - 1];
+        }
     }
 
     private final Session session;
@@ -206,14 +210,16 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
 
     /** Why the text has ended; null if it has not. */
     public @Nullable End end() {
-        int end = info("end_reason");
-        return end == 0 ? null : End.values()[end - 1];
+        return End.of(info("end_reason"));
     }
 
     /** CANCELLED or DEADLINE if steps fail because of a cancel or a deadline, else null. */
     public RealizarException.@Nullable Status stopped() {
-        int stopped = info("stopped");
-        return stopped == 0 ? null : RealizarException.Status.of(stopped);
+        return stopped(info("stopped"));
+    }
+
+    static RealizarException.@Nullable Status stopped(int status) {
+        return status == 0 ? null : RealizarException.Status.of(status);
     }
 
     /** The error of a generation that has ended with FAILED, else null. {@link #step} throws this error, {@link

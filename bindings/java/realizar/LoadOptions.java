@@ -1,5 +1,6 @@
 package realizar;
 
+import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /** Options of a load. Each method sets one and returns the object; a number that does not fit is refused, with an
@@ -10,6 +11,12 @@ public abstract class LoadOptions<T extends LoadOptions<T>> {
     ElementType quantize = ElementType.DEFAULT;
     int mixedPrefillTokens;
     @Nullable Integer expertsCopiedFrom;
+    @Nullable RealizarRuntime runtime;
+    @Nullable Path packedPath;
+    @Nullable Path testedPath;
+    @Nullable String chatTemplate;
+    Model.Load.@Nullable Progress progress;
+    @Nullable Cancel cancel;
     int flags;
 
     LoadOptions() {}
@@ -95,6 +102,43 @@ public abstract class LoadOptions<T extends LoadOptions<T>> {
      * set: measured by the load. */
     public T expertsCopiedFrom(int expertsCopiedFrom) {
         this.expertsCopiedFrom = Native.whole(expertsCopiedFrom, "expertsCopiedFrom");
+        return self();
+    }
+
+    /** The runtime (threads, log, memory limit), which several models may share. */
+    public T runtime(@Nullable RealizarRuntime runtime) {
+        this.runtime = runtime;
+        return self();
+    }
+
+    /** File of packed weights, made by the first load and mapped by later ones. */
+    public T packedPath(@Nullable Path packedPath) {
+        this.packedPath = packedPath;
+        return self();
+    }
+
+    /** File that records the self-tests that GPUs have passed, so that later processes skip them. */
+    public T testedPath(@Nullable Path testedPath) {
+        this.testedPath = testedPath;
+        return self();
+    }
+
+    /** Chat template in Jinja, in place of the model's own. */
+    public T chatTemplate(@Nullable String chatTemplate) {
+        this.chatTemplate = chatTemplate;
+        return self();
+    }
+
+    /** Receives the number of bytes loaded so far and in total, on the thread that loads. An exception ends the
+     * load, which rethrows it. */
+    public T progress(Model.Load.@Nullable Progress progress) {
+        this.progress = progress;
+        return self();
+    }
+
+    /** Stops the load. */
+    public T cancel(@Nullable Cancel cancel) {
+        this.cancel = cancel;
         return self();
     }
 

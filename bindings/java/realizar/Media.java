@@ -24,6 +24,11 @@ public final class Media extends Handle {
         Kind(int number) {
             this.number = number;
         }
+
+        static Kind of(int number) {
+            for (var kind : values()) if (kind.number == number) return kind;
+            return IMAGE;
+        }
     }
 
     /** Description of a medium. {@code rows}: number of rows, each of which takes the place of a token. {@code tokens}:
@@ -34,27 +39,13 @@ public final class Media extends Handle {
      * pixels after resizing, to which coordinates in the model's output refer. {@code hash}: 32 bytes, the same for the
      * same pixels, choices and encoder. */
     public record Info(Kind kind, int rows, int tokens, int rowDim, int columns, int lines, int tileColumns, int tileLines, boolean hasOverview,
-        int width, int height, int seenWidth, int seenHeight, long bytes, long encodeNanoseconds, byte[] hash, int pairs) {
-
-        static Info of(Memory out) {
-            var layout = Header.rz_media_info;
-            var number = Native.integer(out, layout, "kind");
-            var kind = java.util.Arrays.stream(Kind.values()).filter(known -> known.number == number).findFirst();
-            return new Info(kind.orElse(Kind.IMAGE),
-                Native.integer(out, layout, "n_rows"), Native.integer(out, layout, "n_tokens"), Native.integer(out, layout, "row_dim"),
-                Native.integer(out, layout, "columns"), Native.integer(out, layout, "lines"), Native.integer(out, layout, "tile_columns"),
-                Native.integer(out, layout, "tile_lines"), Native.integer(out, layout, "has_overview") != 0, Native.integer(out, layout, "width"),
-                Native.integer(out, layout, "height"), Native.integer(out, layout, "seen_width"), Native.integer(out, layout, "seen_height"),
-                Native.number(out, layout, "bytes"), Native.number(out, layout, "encode_ns"), Native.part(out, layout, "hash").bytes(),
-                Native.integer(out, layout, "pairs"));
-        }
-    }
+        int width, int height, int seenWidth, int seenHeight, long bytes, long encodeNanoseconds, byte[] hash, int pairs) {}
 
     private volatile Info info;
 
     Media(Memory pointer) {
         super(pointer, Header::rz_media_free);
-        info = described();
+        info = call(Results::mediaInfo);
     }
 
     /** Computes a medium of {@link Encoder.Choices#inSteps} to its end. Prompts reject the medium before that. Returns
@@ -71,16 +62,8 @@ public final class Media extends Handle {
     private boolean advance(long microseconds) {
         boolean more = call((arena, media) ->
             Blocking.call(List.of(), () -> Native.check(arena, e -> Header.rz_media_step(media, microseconds, e))) == Header.RZ_AGAIN);
-        info = described();
+        info = call(Results::mediaInfo);
         return more;
-    }
-
-    private Info described() {
-        return call((arena, media) -> {
-            var out = Native.sized(arena, Header.rz_media_info);
-            Native.check(arena, e -> Header.rz_media_info_get(media, out, e));
-            return Info.of(out);
-        });
     }
 
     /** A medium of rows that the caller has encoded, one after the other. {@code columns} times {@code lines} is their

@@ -1,5 +1,7 @@
 package realizar;
 
+import org.jspecify.annotations.Nullable;
+
 /** Options of a medium. Each method sets one and returns the object; a number that does not fit is refused, with an
  * IllegalArgumentException that names it. The build writes this file: make header. */
 public abstract class MediaOptions<T extends MediaOptions<T>> {
@@ -8,6 +10,8 @@ public abstract class MediaOptions<T extends MediaOptions<T>> {
     int maxTiles;
     int maxPixels;
     int background;
+    Model.Load.@Nullable Progress progress;
+    @Nullable Cancel cancel;
 
     MediaOptions() {}
 
@@ -38,6 +42,18 @@ public abstract class MediaOptions<T extends MediaOptions<T>> {
     /** Maximum number of pixels of an image file, checked by its header before memory is allocated; 0: 64 million. */
     public T maxPixels(int maxPixels) {
         this.maxPixels = Native.whole(maxPixels, "maxPixels");
+        return self();
+    }
+
+    /** Receives the number of tiles encoded so far and in total. An exception ends the call, which rethrows it. */
+    public T progress(Model.Load.@Nullable Progress progress) {
+        this.progress = progress;
+        return self();
+    }
+
+    /** Stops the call. */
+    public T cancel(@Nullable Cancel cancel) {
+        this.cancel = cancel;
         return self();
     }
 

@@ -32,12 +32,7 @@ public final class Model extends Handle {
         int threads;
         List<Integer> devices = List.of();
         List<Float> shares = List.of();
-        @Nullable String chatTemplate;
         List<Placement> placements = List.of();
-        @Nullable Path packedPath, testedPath;
-        @Nullable RealizarRuntime runtime;
-        @Nullable Cancel cancel;
-        @Nullable Progress progress;
 
         /** All options are the default. */
         public Load() {}
@@ -45,12 +40,6 @@ public final class Model extends Handle {
         /** Number of threads that compute, if no runtime is given; 0: as for a new {@link RealizarRuntime}. */
         public Load threads(int threads) {
             this.threads = Native.whole(threads, "threads");
-            return this;
-        }
-
-        /** The runtime (threads, log, memory limit), which several models may share. */
-        public Load runtime(@Nullable RealizarRuntime runtime) {
-            this.runtime = runtime;
             return this;
         }
 
@@ -73,36 +62,6 @@ public final class Model extends Handle {
         /** Expert offload; none: experts are where their layer is. */
         public Load placements(List<Placement> placements) {
             this.placements = Native.all(placements, "placements");
-            return this;
-        }
-
-        /** A file of packed weights, made by the first load and mapped by later ones. */
-        public Load packedPath(@Nullable Path path) {
-            packedPath = path;
-            return this;
-        }
-
-        /** A file that records the self-tests that GPUs have passed, so that later processes skip them. */
-        public Load testedPath(@Nullable Path path) {
-            testedPath = path;
-            return this;
-        }
-
-        /** A chat template in Jinja, in place of the model's own. */
-        public Load chatTemplate(@Nullable String template) {
-            chatTemplate = template;
-            return this;
-        }
-
-        /** Stops the load. */
-        public Load cancel(@Nullable Cancel cancel) {
-            this.cancel = cancel;
-            return this;
-        }
-
-        /** An exception that {@code progress} throws ends the load, which rethrows it. */
-        public Load progress(@Nullable Progress progress) {
-            this.progress = progress;
             return this;
         }
     }
@@ -134,7 +93,13 @@ public final class Model extends Handle {
         /** The same for audio. */
         AUDIO,
         /** The same for video. */
-        VIDEO
+        VIDEO;
+
+        static Set<Capability> of(int bits) {
+            var can = EnumSet.allOf(Capability.class);
+            can.removeIf(capability -> (bits >> capability.ordinal() & 1) == 0);
+            return Collections.unmodifiableSet(can);
+        }
     }
 
     /** Pooling of the token vectors of a text into one vector, in the order of the library's numbers from 0. */
@@ -259,18 +224,7 @@ public final class Model extends Handle {
             devices.add(Native.integer(device, Header.rz_model_device, "device"));
             layers.add(Native.integer(device, Header.rz_model_device, "n_layers"));
         }
-        int bits = Native.integer(out, layout, "capabilities");
-        var can = EnumSet.noneOf(Capability.class);
-        for (var capability : Capability.values()) {
-            if ((bits >> capability.ordinal() & 1) != 0) can.add(capability);
-        }
-        return new Info(Native.text(out, layout, "architecture"), Native.text(out, layout, "name"), Native.integer(out, layout, "n_layers"),
-            Native.integer(out, layout, "hidden_dim"), Native.integer(out, layout, "vocab_size"), Native.integer(out, layout, "context_length"),
-            Native.integer(out, layout, "bos_token"), Native.integer(out, layout, "eos_token"), Native.number(out, layout, "n_params"),
-            Native.number(out, layout, "weight_bytes"), Native.integer(out, layout, "device"), List.copyOf(devices), List.copyOf(layers),
-            (Native.integer(out, layout, "chat_template") & Header.RZ_TEMPLATE_PRESENT) != 0, Native.integer(out, layout, "n_unknown"),
-            Collections.unmodifiableSet(can), Native.integer(out, layout, "embedding_dim"), Pooling.values()[Native.integer(out, layout, "pooling")],
-            Native.integer(out, layout, "n_scores"));
+        return Results.modelInfo(out, List.copyOf(devices), List.copyOf(layers));
     }
 
     /** The description of the model. */
@@ -533,15 +487,7 @@ public final class Model extends Handle {
     /** The work of one kind of device since the model was loaded. Times are in nanoseconds. */
     public Work work(Device.Kind kind) {
         Native.given(kind, "kind");
-        return call((arena, model) -> {
-            var layout = Header.rz_backend_metrics;
-            var out = Native.sized(arena, layout);
-            Native.check(arena, e -> Header.rz_backend_metrics_get(model, kind.ordinal() + 1, out, e));
-            return new Work(Native.number(out, layout, "dispatches"), Native.number(out, layout, "bytes"), Native.number(out, layout, "latency_sum_ns"),
-                Native.number(out, layout, "latency_min_ns"), Native.number(out, layout, "latency_max_ns"), Native.precise(out, layout, "latency_mean_ns"),
-                Native.precise(out, layout, "latency_variance_ns2"),
-                Arrays.stream(Native.part(out, layout, "latency_histogram").longs()).boxed().collect(Collectors.toList()));
-        });
+        return call((arena, model) -> Results.backendMetrics(arena, model, kind.ordinal() + 1));
     }
 
     /** Sets the counters to zero. */

@@ -20,15 +20,9 @@ public record Plan(int gpuLayers, long weightsHost, long weightsDevice, long cac
         for (int i = 0; i < n; i++) {
             var device = Header.rz_model_plan_device;
             Memory part = parts.part((long) device.size * i, device.size);
-            onDevices.add(new OnDevice(Native.integer(part, device, "device"), Native.integer(part, device, "n_layers"),
-                Native.number(part, device, "weights"), Native.number(part, device, "cache"), Native.number(part, device, "scratch"),
-                Native.number(part, device, "total")));
+            onDevices.add(Results.modelPlanDevice(part));
         }
-        java.util.function.ToLongFunction<String> bytes = name -> Native.number(c, layout, name);
-        return new Plan(Native.integer(c, layout, "gpu_layers"), bytes.applyAsLong("weights_host"), bytes.applyAsLong("weights_device"),
-            bytes.applyAsLong("cache_host"), bytes.applyAsLong("cache_device"), bytes.applyAsLong("cache_token"), bytes.applyAsLong("scratch_host"),
-            bytes.applyAsLong("scratch_device"), bytes.applyAsLong("load_peak_host"), bytes.applyAsLong("total_host"), bytes.applyAsLong("total_device"),
-            List.copyOf(onDevices), new Experts(Native.integer(c, layout, "experts_host_first"), Native.integer(c, layout, "experts_host_layers"),
-                bytes.applyAsLong("experts_host"), bytes.applyAsLong("experts_device")));
+        return Results.modelPlan(c, List.copyOf(onDevices), new Experts(Native.integer(c, layout, "experts_host_first"),
+            Native.integer(c, layout, "experts_host_layers"), Native.number(c, layout, "experts_host"), Native.number(c, layout, "experts_device")));
     }
 }

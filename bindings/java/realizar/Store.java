@@ -1,23 +1,13 @@
 package realizar;
 
-import java.nio.file.Path;
-import org.jspecify.annotations.Nullable;
-
 /** A prefix cache: keeps the KV cache of prompts, for sessions and conversations of one model that begin with the same
  * tokens. With a folder, other processes share it. Any number of threads may use it at once. */
 public final class Store extends Handle {
     /** Options of a store, all of which are optional. Each method sets one and returns the object. */
     public static final class Setup extends StoreOptions<Setup> {
-        private @Nullable Path path;
 
         /** All options are the default. */
         public Setup() {}
-
-        /** A folder for files that outlive the process; it is created if it is missing. Null: no files. */
-        public Setup path(@Nullable Path folder) {
-            path = folder;
-            return this;
-        }
     }
 
     /** {@code entries}, {@code files}: prefixes in memory, and in files of the model. {@code hits}, {@code misses}: how
@@ -94,14 +84,6 @@ public final class Store extends Handle {
 
     /** What the store holds, and has done. */
     public Info info() {
-        return call((arena, store) -> {
-            var layout = Header.rz_store_info;
-            var out = Native.sized(arena, layout);
-            Native.check(arena, e -> Header.rz_store_info_get(store, out, e));
-            return new Info(Native.integer(out, layout, "n_entries"), Native.integer(out, layout, "n_files"),
-                Native.number(out, layout, "memory_bytes"), Native.number(out, layout, "disk_bytes"),
-                Native.number(out, layout, "hits"), Native.number(out, layout, "misses"),
-                Native.number(out, layout, "reused_tokens"), Native.integer(out, layout, "n_unwritten"));
-        });
+        return call(Results::storeInfo);
     }
 }

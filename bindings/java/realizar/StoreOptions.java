@@ -1,5 +1,8 @@
 package realizar;
 
+import java.nio.file.Path;
+import org.jspecify.annotations.Nullable;
+
 /** Options of a store. Each method sets one and returns the object; a number that does not fit is refused, with an
  * IllegalArgumentException that names it. The build writes this file: make header. */
 public abstract class StoreOptions<T extends StoreOptions<T>> {
@@ -7,6 +10,7 @@ public abstract class StoreOptions<T extends StoreOptions<T>> {
     long memoryLimit;
     int maxEntries;
     long diskLimit;
+    @Nullable Path path;
 
     StoreOptions() {}
 
@@ -40,6 +44,12 @@ public abstract class StoreOptions<T extends StoreOptions<T>> {
      * additional. */
     public T diskLimit(long diskLimit) {
         this.diskLimit = Native.whole(diskLimit, "diskLimit");
+        return self();
+    }
+
+    /** Folder for files that outlive the process; it is created if it is missing. */
+    public T path(@Nullable Path path) {
+        this.path = path;
         return self();
     }
 
