@@ -11,8 +11,8 @@
 //  2. Tokens are the right operand, which the instruction reads from swizzled shared memory (`rows_of_64_bytes`).
 //  3. Two sets of registers for operands: products read one while the other is filled. The first operand of a chunk is
 //     dequantized before the barrier, so that the matrix units are busy meanwhile.
-//  4. Weights of the next chunk are loaded right after the barrier, almost a chunk before the next fence, which waits for
-//     them. Tokens are copied almost two chunks before their use.
+//  4. Weights of the next chunk are loaded right after the barrier, almost a chunk before the next fence, which waits
+//     for them. Tokens are copied almost two chunks before their use.
 //
 // Shapes: see `ProjectArgs`. Shared memory: [stage][part of 32 columns][token][32] at a multiple of 512 bytes, then
 // [token] the offsets of input rows.

@@ -17,8 +17,8 @@ use crate::graph::step::{StepInputs, StepLimits};
 /// Maximum number of tokens of a sequence in a step that count as few, such as a token and its draft.
 pub const SHORT_RUN: usize = 8;
 
-/// The tiles of a step, with a limited number of tokens per tile. Those of sequences with at most `SHORT_RUN` tokens are
-/// last.
+/// The tiles of a step, with a limited number of tokens per tile; last the tiles of sequences with at most `SHORT_RUN`
+/// tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tiling {
     pub address: Address,

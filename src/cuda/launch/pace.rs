@@ -1,14 +1,13 @@
 //! How a wait for a device passes the time: it sleeps while the work cannot have ended, polls when the end is near, and
 //! sleeps again if the work takes longer.
 //!
-//! A processor that polls is lost to the host, and the driver's own waits do that for the milliseconds of each step. The
+//! A processor that polls is lost to the host, and the driver's own waits poll for the milliseconds of each step. The
 //! steps of a loop take about the same time, so the shorter of the last two waits predicts the next.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A wait polls from this time before the predicted end on, because sleeps last longer than requested, and for `POLLING`
-/// in all.
+/// A wait polls for `POLLING`, from `MARGIN` before the predicted end on, because sleeps last longer than requested.
 const MARGIN: Duration = Duration::from_micros(200);
 const POLLING: Duration = Duration::from_millis(1);
 

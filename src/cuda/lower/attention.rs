@@ -112,7 +112,7 @@ impl<'a> Lowering<'a> {
         let narrow = self.narrow_attention(&shape);
         let of_prompts = |n, tiling: Tiling| {
             let narrow = narrow.as_ref().filter(|_| !s.separate);
-            narrow.filter(|_| d.is_prompt(&shape, n, tiling.n as usize)).map(|(dim, kernels)| (*dim, kernels))
+            narrow.filter(|_| d.is_prompt(&shape, n, tiling.n as usize))
         };
         let n_long = s.n - self.step.n_short;
         let [long, _] = prompt.split();
@@ -128,7 +128,8 @@ impl<'a> Lowering<'a> {
         self.attend_few(op, &shape, few, heads)
     }
 
-    /// Returns the arguments of attention for some tiles. `splits`: number of position splits that keeps the device busy.
+    /// Returns the arguments of attention for some tiles. `splits`: number of position splits that keeps the device
+    /// busy.
     fn attend_args(&self, op: &Attend, shape: &AttentionShape, tiling: Tiling, splits: usize) -> AttendArgs {
         // More splits than 64-position blocks in the window would be idle.
         let splits = match op.mask.span() {
@@ -182,7 +183,7 @@ impl<'a> Lowering<'a> {
         &mut self,
         op: &Attend,
         shape: &AttentionShape,
-        (dim, kernels): (usize, &AttentionKernels),
+        kernels: &AttentionKernels,
         tiling: Tiling,
         n: usize,
     ) -> Result<()> {
@@ -191,12 +192,12 @@ impl<'a> Lowering<'a> {
         let args = self.attend_args(op, shape, tiling, splits);
         let blocks = n_tiles * shape.prompt_blocks(n) * args.splits as usize;
         // Two stages of keys and values with 64 positions (32 for wide heads); a flag.
-        let planes = 2 * 2 * 64 * 2 * dim.min(128) + 16;
+        let planes = 2 * 2 * 64 * 2 * kernels.dim.min(128) + 16;
         self.launch(
             kernels.many_tokens.of(self.shape.halves),
             [blocks, shape.kv_heads, 1],
             2 * shape.prompt_rows() as u32,
-            query_bytes(dim) + planes,
+            query_bytes(kernels.dim) + planes,
             &args,
         )
     }
@@ -227,7 +228,7 @@ impl<'a> Lowering<'a> {
             let of = |attend| AttendSingleArgs { attend, ..args };
             return self.attend_tiles(kernels.of(s.halves), grid, shared, args.attend, of);
         }
-        let Some((dim, kernels)) = self.narrow_attention(shape) else {
+        let Some(kernels) = self.narrow_attention(shape) else {
             // Shared memory: queries, [32 dimensions][1024 bytes], two stages of scores, and a flag.
             let shared = 1024 * (shape.head_dim.div_ceil(32) + 8) + 16;
             let kernel = match (shape.is_selective, s.halves) {
@@ -237,16 +238,15 @@ impl<'a> Lowering<'a> {
             };
             return self.attend_tiles(kernel, grid, shared, args, |args| args);
         };
-        let shared = query_bytes(dim) + ATTEND_WARPS * ATTEND_ROWS * (2 + shape.value_dim) * 4 + 16;
+        let shared = query_bytes(kernels.dim) + ATTEND_WARPS * ATTEND_ROWS * (2 + shape.value_dim) * 4 + 16;
         self.attend_tiles(kernels.few_tokens.of(s.halves), grid, shared, args, |args| args)
     }
 
-    /// Returns the kernels for heads that fit in the registers of a warp, and their width; `None` for wider heads and
-    /// lists of keys.
-    fn narrow_attention(&self, shape: &AttentionShape) -> Option<(usize, AttentionKernels<'a>)> {
+    /// Returns the kernels for heads that fit in the registers of a warp; `None` for wider heads and lists of keys.
+    fn narrow_attention(&self, shape: &AttentionShape) -> Option<AttentionKernels<'a>> {
         let widest = shape.head_dim.max(shape.value_dim);
         let kernels = self.model.device.kernels.attention();
-        kernels.into_iter().find(|(dim, _)| widest <= *dim && !shape.is_selective)
+        kernels.into_iter().find(|kernels| widest <= kernels.dim && !shape.is_selective)
     }
 
     /// Selects the keys that tokens attend to.
