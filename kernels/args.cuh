@@ -51,6 +51,13 @@ constexpr u32 kMaxSegments = 4;  // Maximum number of matrices per launch.
 
 constexpr u32 kGemvThreads = 384;  // Threads per block of `gemv.cu`.
 
+// Threads per block of `gemv_ring.cu`, columns of a piece of a row, and bytes of a block's ring.
+constexpr u32 kRingThreads = 256;
+
+constexpr u32 kRingColumns = 2048;
+
+constexpr u32 kRingBytes = (80 << 10);
+
 constexpr u32 kGemvRows = 8;  // Maximum number of input rows per weight load of `gemv.cu`, for non-block matrices.
 
 constexpr u32 kSmallBatchRows = 64;  // Maximum number of input rows per block of `small_batch.cu`.

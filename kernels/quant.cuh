@@ -27,6 +27,11 @@ struct Input {
     Group* groups;
 };
 
+// Planes of some columns of a row in shared memory.
+struct Staged {
+    const u8* planes[4];
+};
+
 // Eight values of a row before dequantization.
 struct Raw8 {
     u32 q[4];
@@ -86,6 +91,11 @@ template <u32 kHigh> struct Packed {
     static DEVICE_MEMBER uint2 load_high(const DeviceMatrix& m, u64 block) {
         if (kHigh == 1) return {load_shared_weights<u32>(m.planes[2] + 4 * block), 0};
         if (kHigh == 2) return load_shared_weights<uint2>(m.planes[2] + 8 * block);
+        return {0, 0};
+    }
+    static DEVICE_MEMBER uint2 staged_high(const Staged& s, u32 block) {
+        if (kHigh == 1) return {::load<u32>(s.planes[2] + 4 * block), 0};
+        if (kHigh == 2) return ::load<uint2>(s.planes[2] + 8 * block);
         return {0, 0};
     }
     // Upper bits of columns 4i.., shifted to their position in quants.
@@ -149,6 +159,9 @@ template <class T, class W, u32 kHigh> struct Blocks {
         return {load_weights16(m.planes[0] + 16 * block), Quants::load_high(m, block),
                 T::load_scales(m, row, unit, ahead)};
     }
+    static DEVICE_MEMBER Raw load_staged(const Staged& s, u32 unit) {
+        return {::load<uint4>(s.planes[0] + 16 * unit), Quants::staged_high(s, unit), T::staged_scales(s, unit)};
+    }
     static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
         const Scales s = T::scales(r.scales, unit);
         const Group g = group_at(x, unit + ahead);
@@ -194,6 +207,9 @@ template <bool kFive, bool kMinimum> struct Legacy : Blocks<Legacy<kFive, kMinim
         return kMinimum ? load_shared_weights<u32>(m.planes[1] + 4 * block)
                         : load_shared_weights<u16>(m.planes[1] + 2 * block);
     }
+    static DEVICE_MEMBER u32 staged_scales(const Staged& s, u32 unit) {
+        return kMinimum ? ::load<u32>(s.planes[1] + 4 * unit) : ::load<u16>(s.planes[1] + 2 * unit);
+    }
     static DEVICE_MEMBER Scales scales(u32 w, u32) { return {low_half(w), kMinimum ? high_half(w) : 0.f, {0, 0}}; }
     // The zero-point correction: minus the zero point times the sum of the activations.
     static DEVICE_MEMBER i32 start(const Group& g, u32) { return -kOffset * (g.halves[0] + g.halves[1]); }
@@ -227,6 +243,9 @@ struct Q8_0 {
         const u64 half_block = row * (m.cols / 16) + unit + ahead;
         return {load_weights16(m.planes[0] + 16 * half_block),
                 load_shared_weights<u16>(m.planes[1] + half_block / 2 * 2)};
+    }
+    static DEVICE_MEMBER Raw load_staged(const Staged& s, u32 unit) {
+        return {::load<uint4>(s.planes[0] + 16 * unit), ::load<u16>(s.planes[1] + unit / 2 * 2)};
     }
     static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
         const float dot = whole(dot16(r.q, quants16(x, 16 * (unit + ahead)), kWholeBits));
@@ -280,6 +299,9 @@ template <bool kFive> struct K45 : Blocks<K45<kFive>, uint4, kFive ? 1 : 0> {
     static DEVICE_MEMBER uint4 load_scales(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
         return load_shared_weights<uint4>(m.planes[1] + 16 * (row * (m.cols / 256) + unit / 8 + ahead / 8));
     }
+    static DEVICE_MEMBER uint4 staged_scales(const Staged& s, u32 unit) {
+        return ::load<uint4>(s.planes[1] + 16 * (unit / 8));
+    }
     static DEVICE_MEMBER Scales scales(const uint4& head, u32 unit) {
         const u32 n = unit % 8, shift = 8 * (n % 4);
         const u32 s = head.y >> shift, m = head.z >> shift, low = head.w >> shift;
@@ -313,6 +335,9 @@ struct Q6_K : Blocks<Q6_K, u32, 2> {
         const u64 block = row * (m.cols / 32) + unit + ahead;
         return load_shared_weights<u16>(m.planes[1] + 2 * block) |
                (u32)load_shared_weights<u16>(m.planes[3] + block / 8 * 2) << 16;
+    }
+    static DEVICE_MEMBER u32 staged_scales(const Staged& s, u32 unit) {
+        return ::load<u16>(s.planes[1] + 2 * unit) | (u32)::load<u16>(s.planes[3] + unit / 8 * 2) << 16;
     }
     static DEVICE_MEMBER Scales scales(u32 w, u32) { return {high_half(w), 0.f, {(i8)w, (i8)(w >> 8)}}; }
     static DEVICE_MEMBER i32 start(const Group& g, u32 half) { return -32 * g.halves[half]; }

@@ -6,6 +6,7 @@
 #include "experts.cu"
 #include "gemm.cu"
 #include "gemv.cu"
+#include "gemv_ring.cu"
 #include "hadamard.cu"
 #include "norm.cu"
 #include "project_heads.cu"

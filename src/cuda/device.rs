@@ -14,7 +14,7 @@ use super::inputs::InputStaging;
 use super::launch::{Context, CudaKernel, Stream};
 use super::module::KernelTable;
 use super::probe::{self, Driver};
-use super::scratch::{AttentionShape, DeviceScratch, ExecutorDims, GRID_Y, select_shared};
+use super::scratch::{AttentionShape, DeviceScratch, ExecutorDims, GRID_Y, ring_shared, select_shared};
 use super::sequence::kv_bytes;
 use super::weights::{self, DeviceWeights};
 use crate::error::{Error, Result};
@@ -79,7 +79,7 @@ impl CudaDevice {
         let current = context.enter()?;
         let kernels = KernelTable::load(&current, image)?;
         let k = &kernels;
-        let attention = k.attention().into_iter().flat_map(|(_, k)| [k.few_tokens, k.many_tokens]);
+        let attention = k.attention().into_iter().flat_map(|k| [k.few_tokens, k.many_tokens]);
         let attention = attention.flat_map(|kernels| kernels.all());
         for kernel in attention.chain([&k.attend_wide, &k.attend_wide_any, &k.attend_among]) {
             current.allow_shared(kernel, properties.shared_per_block)?;
@@ -129,6 +129,14 @@ impl CudaDevice {
         let is_gate =
             |gate: &Projection, up: &Projection| !self.is_batch_invariant && shape(gate.weight) == shape(up.weight);
         Fusions::all(program, is_gate, |attend| AttentionShape::new(program, attend).is_of_heads())
+    }
+
+    /// Returns the kernel with rings for one input row of a type and width, and its shared memory, if two of its blocks
+    /// fit on a multiprocessor: one for each of two kernels that overlap.
+    pub(super) fn ring(&self, dtype: DType, cols: usize) -> Option<(&CudaKernel<ProjectArgs>, usize)> {
+        let shared =
+            ring_shared(dtype, cols).filter(|bytes| 2 * bytes <= self.context.properties.shared_per_block as usize);
+        self.kernels.ring(dtype).zip(shared)
     }
 
     /// Returns the prompt kernel that only some architectures have, unless it has failed a self-test.

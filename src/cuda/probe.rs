@@ -286,9 +286,10 @@ impl Driver {
 
 impl Properties {
     /// Returns the share of a multiprocessor's memory that kernels request as shared memory, in percent: half, which
-    /// allows as many blocks as the registers do; with `wgmma`, whose tiles need 195 KiB, as much as they need.
+    /// allows as many blocks as the registers do; or 196 KiB, where a block can have that much, for tiles of `wgmma.cu`
+    /// and rings of two kernels.
     pub fn carveout(&self) -> i32 {
-        if self.capability == (9, 0) { 86 } else { 50 }
+        if self.shared_per_block > 196 << 10 { 86 } else { 50 }
     }
 
     /// Returns the compute capability as a compiler target, such as `sm_90`.

@@ -5,17 +5,21 @@
 
 use super::adapted::{ADAPTERS, AdapterPlaces, RANK};
 use super::args::{
-    ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, PROMPT_ROWS, PROMPT_TOKENS, SELECT_KEYS, SMALL_BATCH_CHUNK,
+    ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, PROMPT_ROWS, PROMPT_TOKENS, RING_BYTES, RING_COLUMNS, RING_THREADS,
+    SELECT_KEYS, SMALL_BATCH_CHUNK, WARP,
 };
 use crate::error::{Error, Result};
 use crate::gpu::Address;
 use crate::gpu::activations::places;
 use crate::gpu::arena::Arena;
+use crate::gpu::planes::{Plane, planes};
 use crate::graph::op::{Attend, OnHost, Op};
 use crate::graph::plain_op;
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::StepLimits;
+use crate::quant;
+use crate::tensor::DType;
 
 /// Number of position splits per tile in batch-invariant mode.
 const FIXED_SPLITS: usize = 8;
@@ -54,6 +58,26 @@ pub fn select_shared(groups: usize, heads: usize, dim: usize) -> usize {
 pub fn gemv_shared(rows: usize, cols: usize, plain: bool, blocks: bool) -> usize {
     let padded = padded(cols);
     128 + rows * (if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 16 } else { 0 })
+}
+
+/// Returns the shared memory of a block of `gemv_ring.cu` in bytes; `None` for types and widths that it does not read.
+pub fn ring_shared(dtype: DType, cols: usize) -> Option<usize> {
+    const WARPS: usize = RING_THREADS / WARP;
+    let format = quant::format(dtype).ok().filter(|_| !is_plain(dtype) && cols.is_multiple_of(256))?;
+    // Bytes of a piece of a row; planes with less than 16 bytes per 256 columns are copied in words.
+    let size = |plane: &Plane| {
+        let per_block = plane.bytes * 256 / format.block_len;
+        per_block * (RING_COLUMNS / 256) + if per_block.is_multiple_of(16) { 0 } else { 16 }
+    };
+    let stage = 2 * planes(dtype)?.iter().map(size).sum::<usize>();
+    let stages = (RING_BYTES / (WARPS * stage)).max(2);
+    // Sums of warps, parts of pairs of rows, the input.
+    Some(WARPS * stages * stage + 4 * WARP + 16 * WARPS + cols + cols / 32 * 16)
+}
+
+/// True for types without blocks, which are multiplied with floats.
+pub fn is_plain(dtype: DType) -> bool {
+    [quant::F32, quant::F16, quant::BF16].contains(&dtype)
 }
 
 /// Maximum width of a key or value that fits in the registers of a warp.

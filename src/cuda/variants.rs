@@ -26,6 +26,8 @@ impl<'a, Args> ByCache<'a, Args> {
 
 /// The attention kernels for heads of one width.
 pub struct AttentionKernels<'a> {
+    /// Maximum number of dimensions of a key or value.
+    pub dim: usize,
     /// For few tokens of a sequence.
     pub few_tokens: ByCache<'a, AttendArgs>,
     /// For many tokens, as in prompts.
@@ -51,6 +53,21 @@ impl KernelTable {
         }
     }
 
+    /// Returns the GEMV kernel for one input row and weights of one block type that go through a ring in shared memory.
+    pub fn ring(&self, dtype: DType) -> Option<&CudaKernel<ProjectArgs>> {
+        Some(match dtype {
+            quant::Q4_0 => &self.ring_q4_0,
+            quant::Q4_1 => &self.ring_q4_1,
+            quant::Q5_0 => &self.ring_q5_0,
+            quant::Q5_1 => &self.ring_q5_1,
+            quant::Q8_0 => &self.ring_q8_0,
+            quant::Q4_K => &self.ring_q4_k,
+            quant::Q5_K => &self.ring_q5_k,
+            quant::Q6_K => &self.ring_q6_k,
+            _ => return None,
+        })
+    }
+
     /// Returns the GEMV kernel of one non-block matrix type for few input rows; `None` for block types.
     pub fn gemv_rows(&self, dtype: DType) -> Option<&CudaKernel<ProjectArgs>> {
         match dtype {
@@ -61,17 +78,18 @@ impl KernelTable {
         }
     }
 
-    /// Returns the attention kernels by maximum width of heads.
-    pub fn attention(&self) -> [(usize, AttentionKernels<'_>); 3] {
+    /// Returns the attention kernels, those for narrow heads first.
+    pub fn attention(&self) -> [AttentionKernels<'_>; 3] {
         let k = self;
-        let kernels = |few, few_any, many, many_any| AttentionKernels {
+        let kernels = |dim, few, few_any, many, many_any| AttentionKernels {
+            dim,
             few_tokens: ByCache { halves: few, any: few_any },
             many_tokens: ByCache { halves: many, any: many_any },
         };
         [
-            (64, kernels(&k.attend_64, &k.attend_64_any, &k.attend_prompt_64, &k.attend_prompt_64_any)),
-            (128, kernels(&k.attend_128, &k.attend_128_any, &k.attend_prompt_128, &k.attend_prompt_128_any)),
-            (256, kernels(&k.attend_256, &k.attend_256_any, &k.attend_prompt_256, &k.attend_prompt_256_any)),
+            kernels(64, &k.attend_64, &k.attend_64_any, &k.attend_prompt_64, &k.attend_prompt_64_any),
+            kernels(128, &k.attend_128, &k.attend_128_any, &k.attend_prompt_128, &k.attend_prompt_128_any),
+            kernels(256, &k.attend_256, &k.attend_256_any, &k.attend_prompt_256, &k.attend_prompt_256_any),
         ]
     }
 
@@ -92,6 +110,7 @@ impl KernelTable {
         let types = types.into_iter().chain([quant::Q8_0, quant::Q4_K, quant::Q5_K, quant::Q6_K]);
         let tiles = [&self.small_batch_16, &self.small_batch_32, &self.small_batch_64, &self.gemm_256];
         let mixed = [&self.gemv_mixed, &self.gemv_mixed_2];
-        types.flat_map(|dtype| self.gemv(dtype)).chain(mixed).chain(tiles).chain(&self.wgmma_256)
+        let one_row = types.clone().filter_map(|dtype| self.ring(dtype));
+        types.flat_map(|dtype| self.gemv(dtype)).chain(one_row).chain(mixed).chain(tiles).chain(&self.wgmma_256)
     }
 }

@@ -429,6 +429,8 @@ fn every_shape_agrees_with_the_reference() {
         // Wider than what a block prepares at once, without a norm and behind one.
         check(&target, "ffn 9,504, Q8_0", &llama(quant::Q8_0).shape(32, 2, 2, 16, 9_504), &[1, 2]);
         check(&target, "hidden 9,472, Q4_0", &llama(quant::Q4_0).shape(9_472, 1, 1, 32, 32), &[1, 2]);
+        check(&target, "hidden 2,304, Q6_K", &llama(quant::Q6_K).shape(2_304, 1, 1, 256, 256), &[1]);
+        check(&target, "hidden 4,352, Q8_0", &llama(quant::Q8_0).shape(4_352, 1, 1, 32, 256), &[1]);
         let mixed =
             vec![("attn_v", quant::Q6_K), ("ffn_down", quant::Q5_1), ("ffn_up", quant::Q8_0), ("attn_k", quant::F16)];
         check(&target, "mixed types", &llama(quant::Q4_K).change(|t| t.types = mixed), &[1, 2, 21]);

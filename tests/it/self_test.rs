@@ -149,7 +149,7 @@ const FAULTS: [(&[&CStr], usize, i32); 54] = [
     (&[c"embed"], offset_of!(EmbedArgs, media_width), -1),
     (&[c"keep_rows"], offset_of!(KeepRowsArgs, widths), -1),
     (&[c"prepare"], offset_of!(PrepareArgs, cols), -4),
-    (&[c"gemv_q4_k", c"gemv_f16", c"gemv_q4_k_2", c"gemv_f16_2"], offset_of!(ProjectArgs, cols), -4),
+    (&[c"ring_q4_k", c"gemv_f16", c"gemv_q4_k_2", c"gemv_f16_2"], offset_of!(ProjectArgs, cols), -4),
     (&[c"to_halves"], offset_of!(HalvesArgs, cols), -1),
     (&[c"gemv_f16_rows", c"small_batch_16", c"small_batch_32", c"small_batch_64", c"gemm_256"], ROWS, -1),
     (&[c"hadamard_heads"], offset_of!(HadamardArgs, heads), -1),

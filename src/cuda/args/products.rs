@@ -22,6 +22,11 @@ pub const MAX_SEGMENTS: usize = 4;
 /// Threads per block of `gemv.cu`.
 pub const GEMV_THREADS: usize = 384;
 
+/// Threads per block of `gemv_ring.cu`, columns of a piece of a row, and bytes of a block's ring.
+pub const RING_THREADS: usize = 256;
+pub const RING_COLUMNS: usize = 2048;
+pub const RING_BYTES: usize = 80 << 10;
+
 /// Maximum number of input rows per weight load of `gemv.cu`, for non-block matrices.
 pub const GEMV_ROWS: usize = 8;
 

@@ -8,22 +8,25 @@ mod attention;
 mod choose;
 mod experts;
 mod rows;
+mod shape;
 
 use std::ffi::CStr;
 use std::ops::Range;
 
+pub use shape::{SampledTokens, StepShape, TileCounts};
+
 use super::adapted::Adapted;
 use super::args::{
     self, ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GEMV_ROWS, GEMV_THREADS, GROUP_STAGES, GluArgs, HalvesArgs,
-    KeepRowsArgs, KvPlace, MAX_SEGMENTS, Modification, NormArgs, PrepareArgs, ProjectArgs, SMALL_BATCH_CHUNK,
-    SMALL_BATCH_ROWS, Segment, WARP,
+    KeepRowsArgs, KvPlace, MAX_SEGMENTS, Modification, NormArgs, PrepareArgs, ProjectArgs, RING_THREADS,
+    SMALL_BATCH_CHUNK, SMALL_BATCH_ROWS, Segment, WARP,
 };
 use super::device::{CudaDevice, CudaModel};
-use super::inputs::{SentTokens, TILINGS};
+use super::inputs::SentTokens;
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::profile::Profile;
-use super::rules::{Needs, StepRules};
-use super::scratch::{DeviceScratch, ExecutorDims, OWN_ROWS, gemv_shared, padded};
+use super::rules::StepRules;
+use super::scratch::{DeviceScratch, ExecutorDims, OWN_ROWS, gemv_shared, is_plain, padded};
 use crate::error::Result;
 use crate::gpu::Address;
 use crate::gpu::fuse::{Fusion, Fusions, HeadOps};
@@ -37,77 +40,6 @@ const SEVERAL_BATCHES: usize = 3 * SMALL_BATCH_ROWS;
 
 /// Warps per block of `gemv.cu`.
 const WARPS: usize = GEMV_THREADS / WARP;
-
-/// Numbers that determine the launches, in addition to ops and memory: equal shapes launch equal grids.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct StepShape {
-    pub n: usize,
-    pub n_outputs: usize,
-    /// Numbers of tiles of each tiling, for all tokens and for only the outputs.
-    pub tiles: TileCounts,
-    pub kept_tiles: TileCounts,
-    pub n_slots: usize,
-    /// True if some of the rows may be padding.
-    pub padded: bool,
-    /// True if no sequence has two tokens, all tokens are outputs or there is only one, and no key is in 4 bits.
-    pub single_tokens: bool,
-    /// Maximum number of position splits that the longest context keeps busy.
-    pub reach: usize,
-    /// True if all KV caches hold F16.
-    pub halves: bool,
-    /// True if any KV cache holds keys in 4 bits; true if any holds values in 4 bits.
-    pub fours: [bool; 2],
-    /// The largest RoPE context-length bound below the capacity of the caches.
-    pub longer_than: Option<usize>,
-    /// True if the step has M-RoPE positions.
-    pub has_rope_positions: bool,
-    /// True if tokens have spans.
-    pub spans: bool,
-    /// True if tokens of one sequence must be computed as in separate steps: `StepInputs::separate`.
-    pub separate: bool,
-    /// Kernels needed by the sampling rules.
-    pub needs: Needs,
-    /// `Adapted::key`.
-    pub adapters: u64,
-}
-
-/// Numbers of tiles of each tiling; and of those of short sequences, and their tokens.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct TileCounts {
-    pub all: [u32; TILINGS],
-    pub short: [u32; TILINGS],
-    pub short_tokens: usize,
-}
-
-impl TileCounts {
-    pub fn of(tokens: &SentTokens) -> TileCounts {
-        TileCounts {
-            all: tokens.tilings.map(|tiling| tiling.n),
-            short: tokens.tilings.map(|tiling| tiling.n_short),
-            short_tokens: tokens.n_short,
-        }
-    }
-}
-
-/// Host memory for the sampled tokens, `[slots, stride]`.
-#[derive(Clone, Copy)]
-pub struct SampledTokens {
-    pub address: Address,
-    pub slots: u32,
-    pub stride: u32,
-}
-
-impl StepShape {
-    /// True if all tokens are outputs.
-    pub fn keeps_all(&self) -> bool {
-        self.n == self.n_outputs
-    }
-
-    /// Returns the shape for only the outputs.
-    pub fn kept(self) -> StepShape {
-        StepShape { n: self.n_outputs, tiles: self.kept_tiles, ..self }
-    }
-}
 
 pub struct Lowering<'a> {
     pub model: &'a CudaModel,
@@ -540,7 +472,7 @@ impl Lowering<'_> {
     /// True if a block can prepare its own input rows; sets `args.forms` to the forms of a row that the matrices read.
     pub(crate) fn fits_blocks(&self, input: ProductInput, rows: usize, args: &mut ProjectArgs) -> bool {
         let segments = &args.segments[..args.n_segments as usize];
-        let is_plain = |s: &Segment| [quant::F32, quant::F16, quant::BF16].contains(&s.w.dtype());
+        let is_plain = |s: &Segment| is_plain(s.w.dtype());
         let (plain, blocks) = (segments.iter().any(is_plain), !segments.iter().all(is_plain));
         args.forms = u32::from(plain) + 2 * u32::from(blocks);
         let needed = gemv_shared(rows, segments[0].w.cols as usize, plain, blocks);
@@ -653,7 +585,17 @@ impl Lowering<'_> {
         let kernels = &self.model.device.kernels;
         let segments = &args.segments[..args.n_segments as usize];
         let dtype = segments[0].w.dtype();
-        let kernels = match segments.iter().all(|s| s.w.dtype() == dtype) {
+        let is_uniform = segments.iter().all(|s| s.w.dtype() == dtype);
+        // The experts of a token have few rows each, for which rings would not fill.
+        if rows == 1
+            && is_uniform
+            && args.experts == 0
+            && let Some((kernel, shared)) = self.model.device.ring(dtype, segments[0].w.cols as usize)
+        {
+            let [_, blocks, _] = self.distribute_rows(args, 2, 1, 1);
+            return self.launch(kernel, [columns, blocks, 1], RING_THREADS as u32, shared, args);
+        }
+        let kernels = match is_uniform {
             true => kernels.gemv(dtype),
             false => [&kernels.gemv_mixed, &kernels.gemv_mixed_2],
         };
