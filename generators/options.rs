@@ -84,8 +84,18 @@ enum Reference {
 
 /// References of groups, for languages whose options are classes, with their comments.
 const REFERENCES: [(&str, &str, Reference, &str); 11] = [
-    ("Load", "runtime", Reference::Runtime, "The runtime (threads, log, memory limit), which several models may share."),
-    ("Load", "packed_path", Reference::Path, "File of packed weights, made by the first load and mapped by later ones."),
+    (
+        "Load",
+        "runtime",
+        Reference::Runtime,
+        "The runtime (threads, log, memory limit), which several models may share.",
+    ),
+    (
+        "Load",
+        "packed_path",
+        Reference::Path,
+        "File of packed weights, made by the first load and mapped by later ones.",
+    ),
     (
         "Load",
         "tested_path",
