@@ -13,9 +13,7 @@ use checkpoints::{Case, Tensor, put, put_folder, renamed};
 use networks::*;
 #[cfg(cuda)]
 use realizar::cuda;
-#[cfg(cuda)]
-use realizar::engine::LoadOptions;
-use realizar::engine::Model;
+use realizar::engine::{LoadOptions, Model};
 use realizar::format::{Access, Source};
 use realizar::quant;
 use serde_json::{Value, json};
