@@ -473,12 +473,12 @@ fn a_device_is_chosen_while_it_is_right_and_faster() {
         assert!(difference < 3e-2, "{device}: {difference}");
     }
     here.truncate(0).unwrap();
-    shim.spoil(c"gemv_q5_0", offset_of!(ProjectArgs, cols), -4);
+    shim.spoil(c"ring_q5_0", offset_of!(ProjectArgs, cols), -4);
     let why = match load(&other, 2).err().unwrap() {
         Error::DeviceUnavailable { why, .. } => why,
         e => panic!("{e}"),
     };
-    assert!(why.contains("self-test failed: gemv_q5_0: ") && why.contains("Q5_0"), "{why}");
+    assert!(why.contains("self-test failed: ring_q5_0: ") && why.contains("Q5_0"), "{why}");
     shim.spoil(c"", 0, 0);
     assert_eq!(engine::devices()[1].unavailable, why);
     assert!(matches!(load(&path, 2), Err(Error::DeviceUnavailable { .. })));
