@@ -2,19 +2,20 @@
 //
 //     each warp: start copying its first pieces, which depend on no other kernel; wait for the previous kernel
 //     block: h = norm(x), quantized to signed bytes with a scale per 32 columns
-//     each warp, for its pieces of two rows by 2048 columns: wait for the piece; start copying the one kStages - 1
+//     each warp, for its pieces of two rows by 2048 columns: wait for the piece; start copying the piece kStages - 1
 //         later; sums += piece * h; at the end of a pair of rows: out = epilogue(sums)
 //
 // Bound by the bandwidth of reading weights.
 //
 // Optimizations:
-//  1. Copies do not occupy registers, so a warp has kStages - 1 pieces in flight at any time, also while it computes,
-//     and two blocks with all their pieces fit on an SM: the next kernel requests its first weights before this kernel
-//     has ended.
-//  2. A block has consecutive pairs of rows, and its pieces are divided evenly among its warps, wherever that cuts a
-//     pair. The parts of a pair are joined in order.
+//  1. Asynchronous copies occupy no registers, so that a warp has kStages - 1 pieces in flight at any time, also while
+//     it computes. Two blocks with their rings fit on an SM, so that the next kernel requests its first weights before
+//     this kernel has ended.
+//  2. A block computes consecutive pairs of rows. The pieces of these pairs are divided evenly among the warps, so that
+//     several warps may share a pair; the sums of its parts are added in order.
 //
-// Invariants: the bits of a row depend on the number of blocks per input row.
+// Invariants: results are deterministic for a given number of blocks per input row. Another number cuts pairs at other
+// places, so that results may differ in the last bits.
 //
 // Shapes: see `ProjectArgs`; the number of columns is a multiple of 256. Shared memory: [warp][stage][row][plane], then
 // scratch, then the input. Grid: (input rows, blocks that divide the rows of the matrices).
@@ -28,23 +29,23 @@ template <class T> struct RingStage {
     static constexpr u32 kUnits = kRingColumns / T::kValues;
     // Bytes of plane p per 256 columns.
     static DEVICE_MEMBER constexpr u32 per_block(u32 p) { return (T::kPlanes >> (8 * p) & 255u) * 256 / T::kBlock; }
-    // True if rows of the plane begin at multiples of 2 bytes only; they are copied in words.
+    // True if rows of the plane are aligned to 2 bytes only. Such a plane is copied in words of 4 bytes.
     static DEVICE_MEMBER constexpr bool is_fine(u32 p) { return per_block(p) % 16 != 0; }
     static DEVICE_MEMBER constexpr u32 size(u32 p) { return per_block(p) * (kRingColumns / 256) + (is_fine(p) ? 16 : 0); }
     static DEVICE_MEMBER constexpr u32 offset(u32 p) { return p == 0 ? 0 : offset(p - 1) + size(p - 1); }
     static constexpr u32 kRow = size(0) + size(1) + size(2) + size(3), kBytes = 2 * kRow;
-    // As many as fit in the part of a block.
+    // Number of stages per warp, at least two: as many as fit in the kRingBytes of a block.
     static constexpr u32 kStages = max_u32(2, kRingBytes / (kRingWarps * kBytes));
 };
 
-// The first bytes of a row in each plane.
+// The addresses of a row in all planes.
 template <class T> struct RowPlanes {
     const u8* planes[4];
     DEVICE_MEMBER void set(const DeviceMatrix& w, u32 row) {
         UNROLL for (u32 p = 0; p < 4; p++)
             planes[p] = w.planes[p] + (u64)row * (w.cols / 256 * RingStage<T>::per_block(p));
     }
-    // Starts copying `n` columns from the first of piece `piece` on.
+    // Starts copying the first `n` columns of piece `piece`.
     DEVICE_MEMBER void copy(u8* to, u32 piece, u32 n, u32 lane) const {
         typedef RingStage<T> S;
         UNROLL for (u32 p = 0; p < 4; p++) {
@@ -64,7 +65,7 @@ template <class T> struct RowPlanes {
     DEVICE_MEMBER Staged staged(const u8* at) const {
         typedef RingStage<T> S;
         Staged s;
-        // A piece has an even number of blocks, or is the last.
+        // All pieces of a row have the same shift, because a piece has the bytes of eight times 256 columns.
         UNROLL for (u32 p = 0; p < 4; p++)
             s.planes[p] = at + S::offset(p) + (S::is_fine(p) ? (u32)(u64)planes[p] % 4 : 0);
         return s;
@@ -163,7 +164,7 @@ template <class T> DEVICE void gemv_ring(const ProjectArgs& a, u8* shared) {
         else piece++;
     }
     sync_block();
-    // The first lane of the warp in which a pair begins joins its parts.
+    // The first lane of the warp in which a pair begins adds the parts of the pair.
     if (lane > 0 || begin == end || end % pieces == 0) return;
     const u32 start = end / pieces * pieces;
     if (start < begin) return;

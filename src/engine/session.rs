@@ -28,12 +28,12 @@ pub(super) enum Logits {
     /// There are no logits.
     None,
     OnHost,
-    /// On the device: reading them recomputes the last token.
+    /// The host has no valid copy: `fetch_logits` recomputes the last token.
     OnDevice,
 }
 
 impl Logits {
-    /// Returns the location if the host's logits may have been overwritten.
+    /// Returns the location after a failure that may have overwritten the logits on the host.
     pub(super) fn overwritten(self) -> Logits {
         if self == Logits::OnHost { Logits::OnDevice } else { self }
     }
@@ -48,12 +48,12 @@ pub struct Session {
     sequence: Sequence,
     /// The committed tokens; `sequence` holds a prefix of them.
     tokens: Vec<u32>,
-    /// The media rows among them, and among tokens about to be appended.
+    /// The media rows of `tokens`, and of a text that is about to be appended.
     runs: MediaRuns,
     /// Logits after the last token, `[vocab]`; valid if `logits_at` is `OnHost`.
     logits: Vec<f32>,
     logits_at: Logits,
-    /// Checked by every step, in addition to the call's own.
+    /// The cancel that every step checks, in addition to the cancel of the call.
     cancel: Option<Arc<Cancel>>,
     /// The LoRA adapters; their memory is counted here.
     adapters: Adapters,
@@ -150,7 +150,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sets adapters without clearing: they, or others with the same digest, computed the KV cache.
+    /// Sets adapters without clearing the session. The KV cache must have been computed with these adapters, or with
+    /// adapters of the same digest.
     pub(super) fn adapt(&mut self, adapters: Adapters) {
         self.sequence.set_adapters(adapters.set().clone());
         self.adapters = adapters;
@@ -177,7 +178,7 @@ impl Session {
         &self.tokens
     }
 
-    /// Returns the media rows among present and expected tokens.
+    /// Returns the media rows of the tokens, and of a text that is about to be appended.
     pub(super) fn runs(&self) -> &MediaRuns {
         &self.runs
     }
@@ -194,7 +195,7 @@ impl Session {
         Ok(runs)
     }
 
-    /// Sets the media rows for a text about to be appended; `None` takes that back.
+    /// Sets the media rows for a text about to be appended. `None` removes the rows of a text that was not appended.
     pub(super) fn expect(&mut self, runs: Option<MediaRuns>) {
         match runs {
             Some(runs) => self.runs = runs,
@@ -202,8 +203,9 @@ impl Session {
         }
     }
 
-    /// Returns the number of the next `n` tokens that a step of at most `room` tokens takes, at most `Runs::fit`. With
-    /// recurrent layers a step ends after a medium, to place a checkpoint there for other texts with the same prefix.
+    /// Returns how many of the next `n` tokens a step of at most `room` tokens computes: as many as `MediaRuns::fit`,
+    /// or fewer with recurrent layers, whose steps end after a medium. The checkpoint there serves other texts with the
+    /// same prefix.
     pub(super) fn fit(&self, place: usize, n: usize, room: usize) -> usize {
         let fitting = self.runs.fit(place, n, room);
         match self.sequence.spec().recurrent.is_empty() {
@@ -212,7 +214,7 @@ impl Session {
         }
     }
 
-    /// `fit`, or the rows that must be in one step if nothing fits.
+    /// Like `fit`, but if nothing fits, returns the number of rows that must be in one step.
     pub(super) fn piece(&self, place: usize, n: usize, room: usize) -> usize {
         match self.fit(place, n, room) {
             0 => self.runs.due(place).min(n),
@@ -240,13 +242,13 @@ impl Session {
         self.sequence.token_bytes()
     }
 
-    /// Returns the number of bytes of the session in addition to `CpuKv::pieces`.
+    /// Returns the number of bytes of the session without its KV cache on the CPU (`CpuKv::memory_pieces`).
     pub(super) fn own_bytes(&self) -> u64 {
         let on_gpus = self.sequence.bytes() - self.sequence.host_bytes();
         4 * (self.logits.len() + self.capacity()) as u64 + self.recurrent_bytes() + on_gpus
     }
 
-    /// Returns the parameters of its creation.
+    /// Returns the parameters that the session was created with.
     pub(super) fn params(&self) -> CacheParams {
         let spec = self.sequence.spec();
         CacheParams { capacity: spec.capacity as u32, k_type: spec.k_type, v_type: spec.v_type }
@@ -261,8 +263,8 @@ impl Session {
         self.network.program.is_long(self.capacity())
     }
 
-    /// Returns the logits after the last token, `[vocab]`; `None` if empty, after a rewind, or until `fetch_logits`
-    /// copies them.
+    /// Returns the logits after the last token, `[vocab]`; `None` if the session is empty, after a rewind, and before
+    /// `fetch_logits` if the host has no valid copy.
     pub fn logits(&self) -> Option<&[f32]> {
         (self.logits_at == Logits::OnHost).then_some(&self.logits[..])
     }
@@ -271,13 +273,13 @@ impl Session {
         self.logits_at
     }
 
-    /// True if `fetch_logits` has logits to copy.
+    /// True if the host has no valid copy of the logits, so that `fetch_logits` recomputes the last token.
     pub fn has_logits_on_device(&self) -> bool {
         self.logits_at == Logits::OnDevice
     }
 
-    /// Removes `drop` tokens after the first `keep`. The next call recomputes the tokens after them at their new
-    /// positions, because all their values depend on the removed ones.
+    /// Removes `drop` tokens after the first `keep`. The next call recomputes all later tokens at their new positions,
+    /// because their keys and values depend on the removed tokens.
     pub fn shift(&mut self, keep: u32, drop: u32) -> Result<()> {
         let (keep, end, len) = (keep as usize, keep as usize + drop as usize, self.len());
         if end > len {
@@ -355,9 +357,10 @@ impl Session {
         }
     }
 
-    /// Commits the next results of a step: `again` pending tokens, then new ones, which must follow all pending ones;
-    /// `left` tokens of the step come after. `result` reads the logits or locates them. Recurrent layers have a state
-    /// only after a whole step, so the tokens of a partial one stay pending.
+    /// Commits the next results of a step: `again` recomputed tokens, which were pending, then the new `tokens`. If
+    /// there are new tokens, no earlier token may stay pending. `left` is the number of tokens of the step that are not
+    /// committed yet. `result` reads the logits or returns their location. Recurrent layers have a state only after a
+    /// whole step, so the tokens of a partial step stay pending.
     pub(super) fn commit(
         &mut self,
         again: usize,
@@ -387,8 +390,8 @@ impl Session {
         Ok(fork)
     }
 
-    /// Forks without cancel and adapters, for the prefix cache: it serves as a template and never grows; only `bytes`
-    /// count against the memory limit.
+    /// Forks the session for the prefix cache, without cancel and adapters. The fork is only copied and never grows, so
+    /// that only `bytes` count against the memory limit.
     pub(super) fn preserved(&self, bytes: u64) -> Result<Session> {
         self.forked(Some(self.model.runtime().reserve("a prefix", bytes)?))
     }
@@ -433,7 +436,8 @@ impl Session {
         chooser.map_or(Ok(()), |chooser| chooser.check_vocab(vocab))
     }
 
-    /// Fails unless the text leaves exactly one complete source, before all tokens.
+    /// Encoder-decoder models: fails unless the session with `text` begins with one complete source, has no other
+    /// source, and ends with a token of the decoder.
     fn check_source(&self, text: Text) -> Result<()> {
         let (runs, from) = if self.is_empty() { (text.runs, text.from) } else { (&self.runs, 0) };
         let is_whole = |run: &&Run| (run.place, run.first, run.len) == (from, 0, run.media.layout.n_rows());

@@ -20,15 +20,15 @@ const MAX_STRING: u64 = 16 << 20;
 /// Maximum length of a string in an array; the tokens of vocabularies are the longest.
 const MAX_TOKEN: u64 = 64 << 10;
 const MAX_NAME: u64 = u16::MAX as u64;
-/// Maximum number of elements of an array; none is longer than a vocabulary.
+/// Maximum number of elements of an array; the longest known arrays are vocabularies.
 const MAX_ARRAY: u64 = 4 << 20;
 const MAX_ALIGNMENT: u64 = 1 << 20;
 /// The types of integers and of doubles.
 const I32: u32 = 26;
 const I64: u32 = 27;
 const F64: u32 = 28;
-/// Prefix of the keys of files whose weights were multiplied by Hadamard matrices. The inputs of their products must be
-/// multiplied too.
+/// Prefix of the keys of files whose weights were multiplied by Hadamard matrices. Such files are rejected, because the
+/// inputs of matrix products would have to be multiplied too.
 const ROTATED: &str = "prism.hadamard.";
 /// Bytes read at once, to limit the number of system calls.
 const BUFFER: u64 = 256 << 10;
@@ -275,7 +275,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns the next `n` bytes, few enough to be held at once.
+    /// Returns the next `n` bytes. Callers limit `n`, because the buffer holds all of these bytes.
     fn take(&mut self, n: u64) -> Result<&[u8]> {
         self.check_left(n)?;
         let n = self.size(n)?;
@@ -319,7 +319,7 @@ impl Reader<'_> {
         self.size(n)
     }
 
-    /// Adds memory of a value before it is allocated.
+    /// Counts the memory of a value before the value is allocated.
     fn charge(&mut self, bytes: u64) -> Result<()> {
         self.memory = self.memory.saturating_add(bytes);
         if self.memory > MAX_HEADER {

@@ -1,8 +1,8 @@
 //! Constrained decoding: grammars for generated text, and matchers that follow a text. Runs the crate `llguidance`
-//! within limits; uses tokens only by their bytes, and neither models nor logits.
+//! within limits. This module knows the bytes of tokens, but neither models nor logits.
 //!
-//! Panics of the crate become errors. Compilation runs on a thread that ends with the call, because the crate leaves a
-//! thread-local destructor.
+//! Panics of the crate become errors. Callers compile on a thread of the library (`Runtime::run_deep`), because the
+//! crate leaves a thread-local destructor, which would keep the library mapped on a thread of the host.
 
 mod effort;
 mod formats;
@@ -36,7 +36,8 @@ use schema::Looseness;
 use crate::error::{Error, Result, secured, try_vec};
 use crate::text::{TokenKind, Tokenizer};
 
-/// Maximum number of allowed tokens among which a forced one is searched: a long token and its prefixes.
+/// Maximum size of a set of allowed tokens that is searched for a forced token. Such a set consists of one long token
+/// and its prefixes.
 const BEGINNINGS: usize = 32;
 
 /// Maximum bytes of a token that can be used under a grammar; the trie holds no deeper ones.
@@ -101,7 +102,7 @@ impl Grammars {
             parser.start_without_prompt();
             // Fails if a text can neither continue nor end.
             parser.compute_mask().map_err(|e| stopped(&parser, &e))?;
-            // Fails for rules with "max_tokens" or "stop", which cannot be rewound; a session can.
+            // Fails for rules with "max_tokens" or "stop": the parser cannot rewind them, but a session can be rewound.
             parser.parser.rollback(0).map_err(|e| failure(&e.to_string()))?;
             Ok(parser)
         })
@@ -157,7 +158,7 @@ fn prepared(tokenizer: &Tokenizer) -> Result<ParserFactory> {
     Ok(factory)
 }
 
-/// The tokens by their bytes. Forced text may be split into any tokens, so that the model chooses the usual ones.
+/// The tokens by their bytes. Tokenization is not canonical: the model chooses how forced text is split into tokens.
 struct Vocabulary(TokTrie);
 
 impl TokenizerEnv for Vocabulary {
@@ -196,15 +197,16 @@ impl Grammar {
     }
 }
 
-/// A position in a grammar that follows the tokens a session appends after the first call, also after rewinds.
+/// A position in a grammar. The matcher follows the tokens that a session appends after the first call, and also
+/// follows rewinds of the session.
 pub struct Matcher {
     parser: TokenParser,
     n_vocab: usize,
     /// Length of the session at the grammar's start.
     start: Option<usize>,
-    /// Tokens after `start` that the parser has consumed, including tokens that `forced` expects.
+    /// Tokens after `start` that the parser has consumed, including forced tokens that the session does not have yet.
     taken: Vec<u32>,
-    /// The allowed tokens after the given number of `taken` tokens, if known.
+    /// The masks that are known: a number of `taken` tokens, and the tokens allowed after them.
     masks: Vec<(usize, SimpleVob)>,
 }
 
@@ -252,9 +254,9 @@ impl Matcher {
         self.after(written.len())
     }
 
-    /// Appends up to `most - out.len()` forced tokens to `out`: the longest allowed token, while all others are its
-    /// prefixes. Only the text is forced, not its tokens: the next call drops expected tokens that the session does not
-    /// have.
+    /// Appends forced tokens to `out`, up to `most` tokens in all. A token is forced if all other allowed tokens are
+    /// its prefixes. The text is forced, but not its split into tokens: if the session continues with other tokens, the
+    /// next call drops the forced ones.
     pub fn forced(&mut self, history: &[u32], most: usize, out: &mut Vec<u32>) -> Result<()> {
         self.allowed(history)?;
         let mut len = history.len() - self.start.unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Sampling of one token by a rule: biases, penalties, filters, temperature, a draw. Deterministic across machines:
-//! uses only arithmetic fixed by IEEE 754, and `arithmetic`. Probabilities are summed as integers, independent of
-//! order, so that `kernels/sample.cu` samples the same tokens.
+//! uses only operations that IEEE 754 defines exactly, and the functions of `arithmetic`. Probabilities are summed as
+//! integers, independent of order, so that `kernels/sample.cu` samples the same tokens.
 
 use super::argmax;
 use super::candidates::{Candidate, Candidates, reserve};
@@ -101,7 +101,7 @@ impl Scratch {
         }
     }
 
-    /// Applies DRY: the penalty of a token that extends a repetition grows with its length.
+    /// Applies DRY: a token that extends a repetition gets a penalty, which grows with the length of the repetition.
     fn penalize_repetitions(&mut self, rule: &SamplingRule) {
         let params = rule.params;
         let window = if params.dry_window == 0 { usize::MAX } else { params.dry_window as usize };

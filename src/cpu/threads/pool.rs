@@ -29,12 +29,13 @@ use crate::error::{Error, Result, try_vec};
 use crate::graph::step_budget::StepBudget;
 use crate::os;
 
-/// Number of shares, including its own, that a thread searches for items: each access may move a cache line, and there
-/// is one line per thread.
+/// Maximum number of shares that a thread searches for items, including the thread's own share. The number is limited
+/// because each share has its own cache line, which a search may move.
 pub(super) const HELPED: usize = 16;
 
-/// Returns the distance between the shares that a thread searches. Neighboring shares are likely to belong to cores of
-/// one kind, so that with more threads than `HELPED` only slow cores would help slow ones.
+/// Returns the distance between the shares that a thread searches. With more threads than `HELPED` the distance is
+/// above 1: neighboring shares are likely to belong to cores of one kind, so that otherwise only slow cores would help
+/// slow cores.
 pub(super) fn stride(threads: usize) -> usize {
     // A step coprime to `threads` visits each share once; no number up to `MAX_THREADS` is a multiple of all four.
     let coprime = || [5, 7, 11, 13].into_iter().find(|step| !threads.is_multiple_of(*step));
@@ -44,7 +45,7 @@ pub(super) fn stride(threads: usize) -> usize {
 /// Time after which a step releases the workers if others wait: longer than one token of a small model, so that most
 /// tokens run without interruption.
 const TIME_SLICE: Duration = Duration::from_millis(5);
-/// The same if one of the waiting steps has a time limit.
+/// The time slice if one of the waiting steps has a time limit.
 const SHORT_TIME_SLICE: Duration = Duration::from_millis(1);
 
 thread_local! {
@@ -55,11 +56,11 @@ thread_local! {
 /// The function that every share of a task executes.
 type ShareFn = dyn Fn(usize) + Sync;
 
-/// Function that executes share `i` of the task behind `context`; called by the host.
+/// Function that executes share `i` of the task at `context`. The host calls this function.
 pub type Share = unsafe extern "C" fn(i: u32, context: *mut c_void);
 
-/// Calls the share function with the context and every number below `n`, each once, and returns after all calls have
-/// returned: 0, or another number on failure.
+/// The host's function: calls the given share function with the context and every number below `n`, each once. After
+/// all calls have returned, the host's function returns 0; on failure it returns another number.
 pub type HostParallel = Box<dyn Fn(u32, Share, *mut c_void) -> i32 + Send + Sync>;
 
 /// Workers that sleep between steps and are joined when the pool is dropped, or threads of the host.
@@ -114,7 +115,8 @@ struct Slot {
     /// The last task whose share is done.
     done: AtomicUsize,
     parked: AtomicBool,
-    /// Held while `parked` becomes false, so that a worker that is about to wait sees the change.
+    /// Locked by `wake` after `parked` has become false and before the notification, so that a worker that is about to
+    /// wait does not miss the notification.
     gate: Mutex<()>,
     woken: Condvar,
 }
@@ -179,7 +181,7 @@ impl Pool {
         self.threads.store(workers.core.slots.len(), Ordering::Relaxed);
         let before = std::mem::replace(&mut *current, workers);
         drop(current);
-        // Joined here, unless a step still uses them.
+        // The previous workers are joined here, unless a step still uses them.
         drop(before);
         Ok(())
     }
@@ -189,7 +191,7 @@ impl Pool {
         self.threads.load(Ordering::Relaxed)
     }
 
-    /// True if steps wait for one another. The next step may find another number of threads.
+    /// True if steps wait for one another. `set_threads` may change that before the next step.
     pub fn is_shared(&self) -> bool {
         self.workers().is_shared()
     }
@@ -204,8 +206,8 @@ impl Pool {
         lock(&self.fault).take().map_or(Ok(()), Err)
     }
 
-    /// Rejects a call on a thread that waits for shares of a task. The host may run other work on its thread meanwhile;
-    /// that work would wait for the step that waits for this thread.
+    /// Rejects a call on a thread that waits for shares of a task. The host may run other work on such a thread. A call
+    /// from that work would wait for a step that itself waits for the thread.
     pub fn check_not_within_share(&self) -> Result<()> {
         match self.is_of_host() && WITHIN_HOST.get() {
             true => Err(Error::Busy("a runtime whose rz_parallel_callback runs on this thread")),
@@ -308,13 +310,13 @@ impl WorkerSet {
         if os::process_id() == self.process { self.core.slots.len() } else { 1 }
     }
 
-    /// True if steps must wait for one another, because there are several threads. A forked child has no workers and
-    /// would wait forever.
+    /// True if there are several threads, so that steps must wait for one another. False in a forked child, which has
+    /// no workers: a step there could wait forever.
     fn is_shared(&self) -> bool {
         self.threads() > 1
     }
 
-    /// Wakes the parked workers, after a `SeqCst` store of the reason.
+    /// Wakes the parked workers. The caller must have stored the new epoch or phase with `SeqCst` before.
     fn wake(&self) {
         self.core.slots.iter().for_each(Slot::wake);
     }
@@ -438,8 +440,9 @@ pub struct Team {
     workers: Arc<WorkerSet>,
     /// Number of shares of a task, at most the set's number of threads.
     threads: usize,
-    /// True if the pool's permit is held; next, the time since when.
+    /// True if the team holds the pool's permit.
     locked: bool,
+    /// Time at which the team got the workers.
     since: Instant,
     not_sync: PhantomData<Cell<()>>,
 }

@@ -17,14 +17,14 @@ use crate::graph::op::{Attend, Groups, Half, Mask, Norm, RopeChoice, Select, Ten
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::RopePairs;
 
-/// Returns the shared memory for queries of heads with up to `dim` dimensions: of wide ones 16 steps of 512 bytes for
-/// each of four warps.
+/// Returns the bytes of shared memory for queries of heads with up to `dim` dimensions. Wide heads need 16 steps of 512
+/// bytes for each warp of a block.
 fn query_bytes(dim: usize) -> usize {
     if dim > 128 { ATTEND_WARPS * 16 * 512 } else { 0 }
 }
 
 impl<'a> Lowering<'a> {
-    /// Norms of heads, RoPE and the KV cache.
+    /// Launches norms of heads, RoPE, and the store of keys and values in the KV cache.
     pub(crate) fn heads(&mut self, ops: &HeadOps) -> Result<()> {
         const WARPS: usize = 4;
         let args = self.heads_args(ops);
@@ -83,7 +83,7 @@ impl<'a> Lowering<'a> {
             self.hadamard_heads(op.q, head_dim, false)?;
         }
         self.attend_transformed(op, heads)?;
-        // Later ops may read the queries.
+        // Restores the queries, which later ops may read.
         if keys {
             self.hadamard_heads(op.q, head_dim, false)?;
         }
@@ -118,7 +118,8 @@ impl<'a> Lowering<'a> {
         let [long, _] = prompt.split();
         if let Some(kernels) = of_prompts(n_long, long) {
             self.attend_prompt(op, &shape, kernels, long, n_long)?;
-            // In a prompt tile, one block per KV head would read all positions of a short sequence.
+            // Short sequences do not use prompt tiles, where one block per KV head would read all positions of a
+            // sequence.
             let [_, short] = few.split();
             return if short.n > 0 { self.attend_few(op, &shape, short, None) } else { Ok(()) };
         }
@@ -131,7 +132,7 @@ impl<'a> Lowering<'a> {
     /// Returns the arguments of attention for some tiles. `splits`: number of position splits that keeps the device
     /// busy.
     fn attend_args(&self, op: &Attend, shape: &AttentionShape, tiling: Tiling, splits: usize) -> AttendArgs {
-        // More splits than 64-position blocks in the window would be idle.
+        // Splits beyond one per 64 positions of the window would be idle.
         let splits = match op.mask.span() {
             0 => splits,
             window => splits.min(window.div_ceil(64).next_power_of_two()),
@@ -191,7 +192,8 @@ impl<'a> Lowering<'a> {
         let splits = self.dims.prompt_splits(shape, n, n_tiles, self.shape.reach);
         let args = self.attend_args(op, shape, tiling, splits);
         let blocks = n_tiles * shape.prompt_blocks(n) * args.splits as usize;
-        // Two stages of keys and values with 64 positions (32 for wide heads); a flag.
+        // Shared memory after the queries: two stages of keys and values with 64 positions (32 for wide heads), and a
+        // flag.
         let planes = 2 * 2 * 64 * 2 * kernels.dim.min(128) + 16;
         self.launch(
             kernels.many_tokens.of(self.shape.halves),
@@ -202,7 +204,7 @@ impl<'a> Lowering<'a> {
         )
     }
 
-    /// Attention in tiles of few tokens; `heads`: the ops that are fused with it.
+    /// Attention in tiles of few tokens; `heads`: ops that are fused with the attention.
     fn attend_few(
         &mut self,
         op: &Attend,
@@ -211,7 +213,7 @@ impl<'a> Lowering<'a> {
         heads: Option<HeadOps>,
     ) -> Result<()> {
         let (d, s) = (self.dims, self.shape);
-        // If tokens are computed separately, each has the splits of a single token.
+        // Tokens that are computed separately have as many splits as a single token.
         let splits = d.splits(shape, if s.separate { 1 } else { tiling.n as usize }, s.reach);
         let args = self.attend_args(op, shape, tiling, splits);
         let k = &self.model.device.kernels;
@@ -242,7 +244,8 @@ impl<'a> Lowering<'a> {
         self.attend_tiles(kernels.few_tokens.of(s.halves), grid, shared, args, |args| args)
     }
 
-    /// Returns the kernels for heads that fit in the registers of a warp; `None` for wider heads and lists of keys.
+    /// Returns the kernels for heads that fit in the registers of a warp; `None` for wider heads, and if tokens have
+    /// lists of visible keys.
     fn narrow_attention(&self, shape: &AttentionShape) -> Option<AttentionKernels<'a>> {
         let widest = shape.head_dim.max(shape.value_dim);
         let kernels = self.model.device.kernels.attention();

@@ -66,7 +66,7 @@ fn work_on(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
                 }
                 let steps = if until.is_some() { pipelined_steps(jobs, &network)? } else { 0 };
                 if steps > 1 {
-                    // Returns its executor to the pool.
+                    // Dropping the spare pass returns its executor to the pool.
                     drop(spare.take());
                     match run_pipelined(jobs, &network, steps, &budget)? {
                         Some(0) if !stop() => return Ok(false),
@@ -110,7 +110,7 @@ fn watch(jobs: &[&mut Job], mut cancels: Vec<Cancels>) -> Vec<Cancels> {
     cancels
 }
 
-/// Takes a paused pass whose members all run here; discards passes with other members.
+/// Takes a paused pass whose members are all among the running `jobs`; discards paused passes with other members.
 fn resume(jobs: &mut [&mut Job]) -> Option<JobPass> {
     (0..jobs.len()).find_map(|i| {
         let parked = jobs.get_mut(i).filter(|job| job.is_running())?.parked.take()?;
@@ -138,9 +138,10 @@ fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
     Ok(true)
 }
 
-/// Fills a pass: decode tokens with drafts that fit, then chunks of prompts. Decoding jobs go by priority, then by
-/// waiting time; prompts go by priority, then shortest first. Jobs that have waited for `AGED` passes precede all, in
-/// up to a quarter of the outputs.
+/// Fills a pass: first decode tokens with the draft tokens that fit, then chunks of prompts. Decoding jobs are ordered
+/// by priority, then by waiting time; prompts by priority, then shortest first. Jobs that have waited for `AGED` passes
+/// come first: decoding jobs in up to a quarter of the outputs, and one prompt, which gets a quarter of the tokens if
+/// other prompts wait.
 fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Option<Duration>) -> Result<()> {
     let limits = network.limits;
     let mut decoding = try_vec("jobs", jobs.len())?;
@@ -167,7 +168,7 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
         let job = &mut jobs[i];
         waiting -= 1;
         let due = pass.tokens() + job.n_due();
-        // The first job may need all tokens.
+        // The first member may use all tokens of the pass.
         let most = if pass.members.is_empty() { limits.max_tokens } else { tokens.saturating_sub(waiting) };
         if due > most {
             continue;
@@ -243,7 +244,7 @@ fn choices_pause(pass: &JobPass, jobs: &[&mut Job], network: &Network, budget: &
     !expected.is_zero() && budget.pauses(expected)
 }
 
-/// Work on a member of a pass.
+/// A function that is called for each member of a pass.
 type MemberWork<'a> = &'a mut dyn FnMut(&mut Job, MemberPlace) -> Result<()>;
 
 /// Hands the results of a pass to its members; returns true if one has generated a token or failed. Returns the first
@@ -274,9 +275,9 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
     Ok(taken? | made? | settled?)
 }
 
-/// Chooses a token for each job with undecided logits; returns true if there are any. Choices run on all threads if
-/// several take long, unless another step uses the threads or a job calls back; a choice depends only on its job.
-/// Returns the first error, after all jobs have their tokens.
+/// Chooses a token for each job with undecided logits; returns true if there are any. If several choices take long, all
+/// threads make them, unless another step uses the threads, a job has to call a callback, or a job has to recompute its
+/// logits. A choice depends only on its job. Returns the first error, after all jobs have their tokens.
 fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
     let any = jobs.iter().any(|job| job.is_running() && job.is_undecided());
     let at_length = jobs.iter().filter(|job| job.is_running() && job.chooses_at_length()).count();
@@ -294,8 +295,9 @@ fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
     failure.into_inner().unwrap_or_else(PoisonError::into_inner).and(shared).map(|()| any)
 }
 
-/// Returns the number of single-token steps that all running jobs may pipeline; 0 if they exceed the outputs of a step,
-/// or if one is in prefill, drafts, or samples on the host.
+/// Returns the number of single-token steps that all running jobs may pipeline; 0 if there are more jobs than outputs
+/// in a step, if only some jobs use long-context RoPE factors, or if a job is in prefill, drafts, or samples on the
+/// host.
 fn pipelined_steps(jobs: &[&mut Job], network: &Network) -> Result<usize> {
     let running = || jobs.iter().filter(|job| job.is_running());
     let limits = network.limits;

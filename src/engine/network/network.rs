@@ -40,9 +40,9 @@ const MUTUAL_STEP_TOKENS: usize = 320;
 /// Maximum number of outputs of a step; `Pass` has a bit for each.
 const MAX_STEP_OUTPUTS: usize = 64;
 
-/// Returns the load options with the device of the network. KV caches on a GPU are visible only within the context of
-/// their model, so a draft head that reads another model's KV cache is loaded on the CPU, and `Network::copy_for`
-/// copies it to the target's device.
+/// Returns the load options, with the device that the network must be loaded to. KV caches on a GPU are visible only
+/// within the context of their model, so a draft head that reads another model's KV cache is loaded on the CPU, and
+/// `Network::copy_for` copies it to the target's device.
 fn on_device<'a>(options: &LoadOptions<'a>, predictor: Option<&model::Predictor>) -> Result<LoadOptions<'a>> {
     match predictor.map(|predictor| &predictor.of) {
         Some(PredictorOf::SharedKv(_)) if options.named_devices().iter().all(|device| *device == CPU_DEVICE) => {
@@ -62,8 +62,8 @@ pub struct Network {
     metrics: Arc<Metrics>,
     pub program: Arc<Program>,
     pub backend: Backend,
-    /// First to last GPU layer with experts on the host, and bytes of the experts of GPU layers: on the host, on the
-    /// devices.
+    /// The range from the first to the last GPU layer whose experts are on the host, and the bytes of the experts of
+    /// all GPU layers: on the host, on the GPUs.
     pub experts: (Range<usize>, [u64; 2]),
     executors: Executors,
     /// Maximum number of tokens and of outputs of a step.
@@ -87,7 +87,8 @@ pub struct Network {
     /// Tokens that are never sampled.
     pub suppressed: Vec<u32>,
     pub embedder: Embedder,
-    /// The MTP layer, if one was requested; for draft heads in files of their own, the head.
+    /// The MTP head, if the load requested it. If the network was loaded from the file of a draft head, this is the
+    /// head.
     predictor: Option<Predictor>,
     hidden: usize,
     /// The program that keeps hidden states for draft heads; `None` without such heads.
@@ -131,7 +132,7 @@ impl Network {
         };
         let (program, context_length) = (Arc::new(network.program.clone()), network.hyper.context_length);
         let reads_source = program.reads_source();
-        // Another program, whose matrices are loaded with the matrices of the main one.
+        // The program of the draft head or of the encoder. Its matrices are loaded together with the main program's.
         let predictor = network.predictor.as_ref().map(|predictor| &predictor.program);
         let companion = predictor.or(reads_source.then_some(&network.states));
         let full = StepLimits { max_tokens: MAX_STEP_TOKENS, max_outputs: MAX_STEP_OUTPUTS };
@@ -223,7 +224,7 @@ impl Network {
         predictor.ok_or_else(|| Error::unsupported("RZ_DRAFT_MTP needs a model that was loaded with RZ_MODEL_MTP"))
     }
 
-    /// Fails for a draft head of another network, which cannot generate text.
+    /// Fails if the network is a draft head for another model: such a head cannot generate text by itself.
     pub fn check_whole(&self) -> Result<()> {
         let what = "text of a head of another model, which is of use as RZ_DRAFT_MODEL alone";
         let is_whole = !self.predictor.as_ref().is_some_and(Predictor::is_of_other);
@@ -237,8 +238,8 @@ impl Network {
         }
     }
 
-    /// Makes observing passes (`Pass::apart`) keep the inputs of `layers`, `width` values each, for a draft head.
-    /// Returns the activation of each.
+    /// Makes passes that observe (`Pass::acquire_unqueued`) keep the inputs of `layers` for a draft head, which reads
+    /// `width` values of each input. Returns the tensor of each input.
     pub fn observe(&self, layers: &[usize], width: usize) -> Result<Vec<TensorId>> {
         let n = self.program.layers.len();
         if let Some(layer) = layers.iter().find(|layer| **layer >= n) {
@@ -248,7 +249,8 @@ impl Network {
         self.keep(layers, width)
     }
 
-    /// Makes observing passes keep the final hidden states of outputs, which the output matrix multiplies.
+    /// Makes passes that observe keep the final hidden states of their outputs (the input of the output matrix).
+    /// Returns the tensor of these states.
     pub fn observe_end(&self, width: usize) -> Result<TensorId> {
         let kept = self.keep(&[self.program.layers.len()], width)?;
         kept.first().copied().ok_or_else(|| Error::invalid("a head that reads nothing"))
@@ -332,8 +334,8 @@ impl Network {
         self.backend.new_sequence(spec)
     }
 
-    /// Returns the number of prompt tokens per step of a call: on a CPU fewer while other calls wait, without effect on
-    /// results.
+    /// Returns the number of prompt tokens per step of a call. On a CPU the number is smaller while other calls wait;
+    /// results do not depend on it.
     pub fn call_piece(&self) -> usize {
         match self.backend {
             Backend::Cpu(_) if self.is_waited_for() => self.limits.max_tokens.min(SHARED_STEP_TOKENS),
@@ -346,8 +348,8 @@ impl Network {
         self.executors.is_waited_for()
     }
 
-    /// Returns the number of prompt tokens per step of a job: on a CPU few, which keeps each chunk of an op short; on a
-    /// GPU as many as in `Session::prefill`, because results depend on it.
+    /// Returns the number of prompt tokens per step of a job. On a CPU the number is small, so that each chunk of work
+    /// is short. On a GPU the number is the same as in `Session::prefill`, because results depend on it.
     pub fn job_piece(&self) -> usize {
         match self.backend {
             Backend::Cpu(_) => self.limits.max_tokens.min(JOB_STEP_TOKENS),
@@ -379,8 +381,8 @@ impl Network {
         executors.acquire_unqueued(|limits| self.new_executor(program, limits))
     }
 
-    /// Calls `work` on each item, of which `most` take long: on the workers, if there are several and no other step
-    /// uses them, otherwise on this thread.
+    /// Calls `work` on each item; at most `most` items take long. If `most` is above 1 and the workers are free, they
+    /// share the items; otherwise this thread processes all of them.
     pub fn for_each<T: Send>(&self, items: &mut [T], most: usize, work: impl Fn(&mut T) + Sync) -> Result<()> {
         let pool = &self.runtime.pool;
         let Some(team) = (most > 1).then(|| pool.try_enter(most)).flatten() else {

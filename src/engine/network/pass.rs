@@ -64,8 +64,8 @@ impl<'a> Lane<'a> {
 pub struct Pass {
     network: Arc<Network>,
     acquired: Acquired,
-    /// True if the pass keeps its executor between calls (`Pass::apart`); its steps are recorded as a phase of their
-    /// own.
+    /// True if the pass keeps its executor between calls (`Pass::acquire_unqueued`). Such a pass itself records each
+    /// step in the metrics, as prefill or decode.
     is_unqueued: bool,
     /// Bit mask of the outputs after which the device samples a token.
     chosen: u64,

@@ -34,7 +34,7 @@ use crate::text::template::source::prepared;
 const MAX_SOURCE: usize = 1 << 20;
 const MAX_DEPTH: usize = 100;
 
-/// The template of models for which RWKV files give only a name. A blank line ends each turn.
+/// Name and source of the template of RWKV models, whose metadata has only the name. A blank line ends each message.
 const RWKV_WORLD: (&str, &str) = (
     "rwkv-world",
     "{%- for m in messages -%}\
@@ -53,7 +53,7 @@ pub struct ChatTemplate {
     environment: OnceLock<Result<Environment<'static>, String>>,
     bos: String,
     eos: String,
-    /// Found by probes on first use.
+    /// The form for conversations without tool calls, found by probes on first use.
     text_form: OnceLock<Form>,
     call_form: OnceLock<Form>,
     /// The template for conversations with tools, if the model has a separate one.
@@ -67,8 +67,8 @@ const NO_NAME: usize = 1 << 20;
 const WORKING: usize = 8 << 20;
 
 impl ChatTemplate {
-    /// Returns the template of a model's metadata, if any, with the one named `tool_use`, which replaces it if there
-    /// are tools.
+    /// Returns the template in a model's metadata, if any. If the metadata also has a template named `tool_use`,
+    /// conversations with tools use that template.
     ///
     /// # Errors
     /// `Format` if the key is not a text. An invalid template only fails in `run`.
@@ -181,14 +181,14 @@ impl ChatTemplate {
         // A template that cannot run at all reports that in `run`.
         let text = *found(&self.text_form, || self.find_text_form())?;
         let call = if chat.has_calls() { self.form_of_calls()? } else { text };
-        // Forms of system messages matter only for conversations with one.
+        // Forms of system messages matter only for conversations with a system message.
         let (any, later) = (chat.has_system(0), chat.has_system(1));
         let folds_system = text.folds_system && any;
         let folds_later_system = text.folds_later_system && later;
         self.run(&chat.in_form(Form { folds_system, folds_later_system, ..call }))
     }
 
-    /// Returns the form of conversations in which the template writes tool calls.
+    /// Returns the form that messages must have for the template to write tool calls.
     fn form_of_calls(&self) -> Result<Form> {
         let text = *found(&self.text_form, || self.find_text_form())?;
         found(&self.call_form, || self.find_call_form(text)).copied()
@@ -209,7 +209,7 @@ impl ChatTemplate {
         self.with_tools.as_deref().unwrap_or(self).form_of_calls().map(|form| form.loses_calls)
     }
 
-    /// Finds the form in which the template writes system and user messages.
+    /// Finds the form that messages must have for the template to write system and user messages.
     fn find_text_form(&self) -> Form {
         let (system, user, next) = (("system", "probe 5y5"), ("user", "probe u5r"), ("user", "probe v8v"));
         // A template for conversations with tools may fail without them.
@@ -236,7 +236,7 @@ impl ChatTemplate {
         Form { folds_later_system, ..form }
     }
 
-    /// Finds the form in which the template writes tool calls, based on `form`.
+    /// Finds the form that messages must have for the template to write tool calls, based on `form`.
     fn find_call_form(&self, form: Form) -> Form {
         let render = |chat: &Chat, form: Form| self.run(&chat.in_form(form)).and_then(|text| text.plain()).ok();
         let none = Json::Null;
@@ -248,7 +248,7 @@ impl ChatTemplate {
             let text = render(&chat, *form)?;
             // A Python literal of an object, or JSON within a quoted text, does not count as arguments.
             let is_written = text.contains("v5v") && ["'a5k': 'v5v'", "\\\"v5v"].iter().all(|not| !text.contains(not));
-            // A template that never writes the name accepts any id.
+            // If the template never writes the name, all forms get the same penalty.
             let lacks_name = is_written && render(&other, *form).is_some_and(|other| other == text);
             let words = text.matches("None").count() + text.matches("null").count();
             is_written.then_some(words + if lacks_name { NO_NAME } else { 0 })
@@ -354,7 +354,8 @@ fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| "the interpreter failed on it".to_owned())
 }
 
-/// Returns the innermost cause of an error, because `raise_exception` is wrapped: `Unsupported` for missing features.
+/// Returns the innermost cause of an error, because errors of `raise_exception` are wrapped in other errors. The result
+/// is `Unsupported` for features that are not implemented.
 fn innermost(e: minijinja::Error) -> Failure {
     let mut inner = &e;
     while let Some(next) = std::error::Error::source(inner).and_then(|e| e.downcast_ref::<minijinja::Error>()) {
@@ -375,11 +376,11 @@ fn innermost(e: minijinja::Error) -> Failure {
     }
 }
 
-/// Why a template has no text.
+/// The reason why a template was not rendered.
 enum Failure {
-    /// It uses an unsupported feature.
+    /// The template uses an unsupported feature.
     Unsupported(String),
-    /// It rejects the conversation, or fails.
+    /// The template rejects the conversation, or fails.
     Failed(String),
 }
 
