@@ -67,6 +67,6 @@ func (s *server) isGivenName(host string) bool {
 // warnIfOpen warns if other machines can reach a service that requires no key.
 func (s *server) warnIfOpen(address net.Addr) {
 	if tcp, ok := address.(*net.TCPAddr); ok && s.keys == nil && !tcp.IP.IsLoopback() {
-		log.Printf("warning: whoever reaches %s may use the service, because it asks for no key (-keys)", address)
+		log.Printf("warning: other machines can reach %s, and the service requires no API key (-keys)", address)
 	}
 }

@@ -379,7 +379,7 @@ func (q *chatRequest) transcript() (*realizar.Transcript, error) {
 	}
 	for _, modality := range q.Modalities {
 		if modality != "text" {
-			warnOnce("replies are text, and not %q", modality)
+			warnOnce("the modality %q has no effect: replies are text", modality)
 		}
 	}
 	t := &realizar.Transcript{ParallelToolCalls: q.ParallelToolCalls, Variables: q.ChatTemplateKwargs}

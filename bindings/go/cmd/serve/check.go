@@ -47,7 +47,7 @@ func (l *lease) beginReply(ctx context.Context, c *realizar.Conversation, g *gen
 	byItself := g.Reply
 	byItself.Reasoning = realizar.ReasoningModel
 	if err = c.Begin(ctx, &byItself); err == nil && !quiet {
-		warnOnce("the chat template of %q does not switch reasoning as asked", l.name)
+		warnOnce("the chat template of %q cannot switch reasoning as the request asks", l.name)
 	}
 	return err
 }

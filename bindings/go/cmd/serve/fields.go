@@ -197,7 +197,7 @@ func (c *nameCheck) name(t reflect.Type, fields map[string]reflect.Type, name st
 	if !out["*"] {
 		return refuse(c.path(), "the field %q is unknown", c.path())
 	}
-	warnOnce("the field %q is not known, and left out", c.path())
+	warnOnce("the field %q is unknown and ignored", c.path())
 	return nil
 }
 
@@ -239,7 +239,7 @@ func sayOnce(source, text string) {
 	}
 	if known := said.all[source]; !known[text] && len(known) < maxWarnings {
 		known[text] = true
-		log.Printf("%s: %s (said once)", source, text)
+		log.Printf("%s: %s (logged once)", source, text)
 	}
 }
 

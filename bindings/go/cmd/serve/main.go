@@ -47,32 +47,32 @@ func (r *repeated) Set(text string) error {
 func parse(arguments []string) (*options, error) {
 	o := &options{started: time.Now()}
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	flags.Var(&o.models, "m", "`NAME=FILE` of a model, a .gguf file, a folder, or hf:owner/name of the Hugging Face Hub; may be repeated")
-	flags.Var(&o.adapters, "lora", "`NAME=MODEL,FILE[,FACTOR]` of a low-rank adapter on one of the models; may be repeated")
-	flags.Var(&o.encoders, "mmproj", "`NAME[=FILE]` of the encoders of pictures and sound of one of the models, a .gguf file or a folder, of none its own folder or repository; may be repeated")
-	flags.Var(&o.hosts, "host", "`name` of this service in a browser, beside its addresses and localhost, where there are no keys; may be repeated")
-	flags.StringVar(&o.address, "a", "127.0.0.1:8080", "`address` to listen at")
-	flags.StringVar(&o.store, "store", "", "`folder` for what is needed again: prefixes of prompts, and packed weights")
-	flags.StringVar(&o.keys, "keys", "", "`file` with a key a line; none: requests need no key")
-	flags.IntVar(&o.threads, "threads", 0, "threads that compute; 0: one per processor, or per fast core if cores differ")
-	flags.IntVar(&o.slots, "slots", 8, "replies that a model makes at once")
-	flags.IntVar(&o.queue, "queue", 64, "requests that wait for a slot of a model at most")
-	flags.IntVar(&o.context, "context", 0, "tokens of a prompt and its reply at most; 0: as the model was trained, at most 8192")
-	flags.IntVar(&o.most, "n", 16, "choices of a request at most")
-	flags.BoolVar(&o.demand, "demand", false, "load models when they are first asked for")
-	flags.DurationVar(&o.idle, "idle", 0, "time after which an unused model is unloaded; 0: never")
-	flags.Uint64Var(&o.memory, "memory", 0, "`bytes` of host memory for models; 0: what is free at the start, of a container within its bound")
-	flags.Int64Var(&o.body, "body", 8<<20, "`bytes` of a request at most, its pictures in base64 included")
-	flags.DurationVar(&o.deadline, "deadline", 10*time.Minute, "time of a request at most, waiting included")
-	flags.DurationVar(&o.drain, "drain", 30*time.Second, "time that running requests have after SIGTERM")
+	flags.Var(&o.models, "m", "a model as `NAME=FILE`: a .gguf file, a folder, or hf:owner/name[:quantization] of the Hugging Face Hub; may be repeated")
+	flags.Var(&o.adapters, "lora", "a LoRA adapter as `NAME=MODEL,FILE[,SCALE]`: requests for NAME use the model MODEL with the adapter; may be repeated")
+	flags.Var(&o.encoders, "mmproj", "vision and audio encoders of a model as `NAME[=FILE]`: a .gguf file, a folder or hf:owner/name; without FILE, the encoders in the folder or repository of the model; may be repeated")
+	flags.Var(&o.hosts, "host", "host `name` at which browsers may use a service without keys, in addition to its addresses and localhost; may be repeated")
+	flags.StringVar(&o.address, "a", "127.0.0.1:8080", "`address` to listen on")
+	flags.StringVar(&o.store, "store", "", "`folder` for the prefix cache and packed weights, which are used again after a restart")
+	flags.StringVar(&o.keys, "keys", "", "`file` with API keys, one per line; without it, requests need no key")
+	flags.IntVar(&o.threads, "threads", 0, "number of compute threads; 0: one per processor, or one per fast core if cores differ")
+	flags.IntVar(&o.slots, "slots", 8, "maximum number of concurrent replies per model")
+	flags.IntVar(&o.queue, "queue", 64, "maximum number of requests per model that wait for a slot")
+	flags.IntVar(&o.context, "context", 0, "maximum number of tokens of a prompt and its reply; 0: the context length of the model, at most 8192")
+	flags.IntVar(&o.most, "n", 16, "maximum number of choices per request")
+	flags.BoolVar(&o.demand, "demand", false, "load each model at its first request")
+	flags.DurationVar(&o.idle, "idle", 0, "time without requests after which a model is unloaded; 0: never")
+	flags.Uint64Var(&o.memory, "memory", 0, "limit in `bytes` of host memory for models and KV caches; 0: the memory that is free at the start, within the limit of a container")
+	flags.Int64Var(&o.body, "body", 8<<20, "maximum `bytes` of a request body, including base64 images, also after decompression")
+	flags.DurationVar(&o.deadline, "deadline", 10*time.Minute, "maximum time per request, including the wait for a slot")
+	flags.DurationVar(&o.drain, "drain", 30*time.Second, "time that running requests get to finish after SIGTERM")
 	if err := flags.Parse(arguments); err != nil {
 		return nil, err
 	}
 	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("what is %q?", flags.Arg(0))
+		return nil, fmt.Errorf("the argument %q is unexpected; all arguments must be flags", flags.Arg(0))
 	}
 	if o.slots < 1 || o.slots > 1024 || o.queue < 0 || o.context < 0 || o.threads < 0 || o.most < 1 || o.body < 1 || o.deadline <= 0 {
-		return nil, errors.New("a number is too small, or there are more than 1024 slots")
+		return nil, errors.New("-slots must be from 1 to 1024, -queue, -context and -threads at least 0, -n and -body at least 1, and -deadline more than 0")
 	}
 	return o, nil
 }
@@ -150,7 +150,7 @@ func run(ctx context.Context, o *options, accepts net.Listener) error {
 	case err = <-failed:
 		err = errors.Join(err, server.Close())
 	case <-ctx.Done():
-		log.Print("stopping; a second signal ends the requests that run")
+		log.Print("stopping; a second signal aborts running requests")
 		s.state.Store(stopping)
 		again, forget := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer forget()

@@ -85,13 +85,13 @@ func newModels(o *options, metrics *metrics) (*models, error) {
 	for _, text := range o.models {
 		name, path, ok := strings.Cut(text, "=")
 		if err := m.add(&model{name: name, path: path}); err != nil || !ok || path == "" {
-			return nil, cmp.Or(err, fmt.Errorf("-m %s: it is NAME=file.gguf", text))
+			return nil, cmp.Or(err, fmt.Errorf("-m is %s; it must be NAME=FILE", text))
 		}
 	}
 	for _, text := range o.encoders {
 		name, path, ok := strings.Cut(text, "=")
 		if m.byName[name] == nil || ok && path == "" {
-			return nil, fmt.Errorf("-mmproj %s: it is NAME or NAME=file.gguf with the name of a model", text)
+			return nil, fmt.Errorf("-mmproj is %s; it must be NAME or NAME=FILE, with the name of a model", text)
 		}
 		m.byName[name].encoder = cmp.Or(path, m.byName[name].path)
 	}
@@ -102,17 +102,17 @@ func newModels(o *options, metrics *metrics) (*models, error) {
 		if i := strings.LastIndexByte(file, ','); i >= 0 {
 			scale, err := strconv.ParseFloat(file[i+1:], 32)
 			if err != nil {
-				return nil, fmt.Errorf("-lora %s: %q is no factor", text, file[i+1:])
+				return nil, fmt.Errorf("-lora is %s; the scale %q must be a number", text, file[i+1:])
 			}
 			file, adapter.scale = file[:i], float32(scale)
 		}
 		adapter.path = file
 		if err := m.add(adapter); err != nil || adapter.base == nil || adapter.base.base != nil || file == "" {
-			return nil, cmp.Or(err, fmt.Errorf("-lora %s: it is NAME=MODEL,file[,factor] with the name of a model", text))
+			return nil, cmp.Or(err, fmt.Errorf("-lora is %s; it must be NAME=MODEL,FILE or NAME=MODEL,FILE,SCALE, with the name of a model given by -m", text))
 		}
 	}
 	if len(m.names) == 0 {
-		return nil, fmt.Errorf("no model is named: -m NAME=file.gguf")
+		return nil, fmt.Errorf("there is no model; give one with -m NAME=FILE")
 	}
 	if m.memory == 0 {
 		m.memory = freeMemory("/sys/fs/cgroup")
@@ -145,7 +145,7 @@ func freeMemory(group string) uint64 {
 
 func (m *models) add(model *model) error {
 	if model.name == "" || m.byName[model.name] != nil {
-		return fmt.Errorf("the model %q has no name of its own", model.name)
+		return fmt.Errorf("the model name %q is empty or not unique; every model and adapter needs its own name", model.name)
 	}
 	m.names, m.byName[model.name] = append(m.names, model.name), model
 	model.models = m
@@ -289,7 +289,7 @@ func (m *models) load(file *model) {
 		if errors.Is(err, realizar.ErrLimit) || errors.Is(err, realizar.ErrOutOfMemory) { // unloading models would not help
 			return nil, &apiError{
 				status: http.StatusInternalServerError, code: "out_of_memory",
-				message: fmt.Sprintf("the model %q with %d slots of -context %d needs more memory than there is", file.name, m.options.slots, session.Capacity), logged: err,
+				message: fmt.Sprintf("the model %q with %d slots of %d tokens (-slots, -context) needs more memory than is available", file.name, m.options.slots, session.Capacity), logged: err,
 			}
 		} else if err != nil {
 			return nil, err
@@ -320,7 +320,7 @@ func (m *models) load(file *model) {
 		}
 		store, err := in.model.NewStore(&kept)
 		if err != nil {
-			log.Printf("prefixes are not stored: %v", err) // such as for a model without a KV cache
+			log.Printf("the prefix cache is disabled: %v", err) // such as for a model without a KV cache
 		}
 		in.engine = newEngine(in.model, store, session, capacityOf(in.model, session), m.options.slots, m.options.queue, m.metrics.of(file.name))
 		in.engine.outlasts = m.options.store != ""
@@ -332,7 +332,7 @@ func (m *models) load(file *model) {
 		log.Printf("the model %s cannot be loaded: %v", file.name, err)
 		err = asLoadError(file.name, err)
 	} else {
-		log.Printf("the model %s is loaded in %.1f s, with %.1f GB for all", file.name, time.Since(start).Seconds(), float64(in.size)/1e9)
+		log.Printf("the model %s was loaded in %.1f s; it takes %.1f GB in total", file.name, time.Since(start).Seconds(), float64(in.size)/1e9)
 	}
 	file.loaded, file.failure, file.lastUsed = in, err, time.Now()
 	close(file.loading)
@@ -412,7 +412,7 @@ func (m *models) reserve(file *model, size uint64) error {
 	if m.memory != 0 && size > m.memory {
 		return &apiError{
 			status: http.StatusInternalServerError, code: "out_of_memory",
-			message: fmt.Sprintf("the model %q needs %.2f GB of memory with %d slots, and there are %.2f GB", file.name, float64(size)/1e9, m.options.slots, float64(m.memory)/1e9),
+			message: fmt.Sprintf("the model %q needs %.2f GB of memory with %d slots; the limit (-memory) is %.2f GB", file.name, float64(size)/1e9, m.options.slots, float64(m.memory)/1e9),
 		}
 	}
 	for m.memory != 0 && m.taken+size > m.memory {
@@ -425,7 +425,7 @@ func (m *models) reserve(file *model, size uint64) error {
 		if oldest == nil {
 			return &apiError{
 				status: http.StatusServiceUnavailable, code: "out_of_memory", retryAfter: 5 * time.Second,
-				message: fmt.Sprintf("the model %q takes %.2f GB with %d slots, of %.2f GB there are %.2f GB free now",
+				message: fmt.Sprintf("the model %q needs %.2f GB with %d slots; of the limit (-memory) of %.2f GB, %.2f GB are free now",
 					file.name, float64(size)/1e9, m.options.slots, float64(m.memory)/1e9, float64(m.memory-min(m.taken, m.memory))/1e9),
 			}
 		}

@@ -77,7 +77,7 @@ func (r *responseRequest) check() error {
 		return refuse("top_logprobs", "\"top_logprobs\" is %d, which is not between 0 and %d", *r.TopLogprobs, maxLogprobs)
 	}
 	if r.Truncation == "auto" {
-		warnOnce("%q has no effect: an input that is too long is refused", "truncation: auto")
+		warnOnce("%q has no effect: an input that is too long is rejected", "truncation: auto")
 	}
 	for _, what := range r.Include {
 		if !includes[what] {

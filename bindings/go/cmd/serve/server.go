@@ -103,7 +103,7 @@ func readKeys(path string) (keys [][sha256.Size]byte, err error) {
 		}
 	}
 	if lines.Err() == nil && len(keys) == 0 {
-		return nil, fmt.Errorf("%s has no key", path)
+		return nil, fmt.Errorf("the file %s contains no key (-keys); it must have at least one", path)
 	}
 	return keys, lines.Err()
 }

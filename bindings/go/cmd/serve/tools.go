@@ -137,7 +137,7 @@ func (b *toolbox) putCustom(param string, custom *customTool, namespace string) 
 			text["pattern"] = "^(?:" + syntax.Definition + ")$"
 		case "lark": // which JSON schemas cannot express; the model reads it instead
 			text["description"] = "Follows this grammar, in Lark's syntax:\n" + syntax.Definition
-			warnOnce("the Lark grammar of the custom tool %q is told to the model, and does not bind it", custom.Name)
+			warnOnce("the Lark grammar of the custom tool %q is shown to the model but not enforced", custom.Name)
 		default:
 			return refuse(param, "the syntax of the grammar of %q is %q; it must be \"regex\" or \"lark\"", param, syntax.Syntax)
 		}
