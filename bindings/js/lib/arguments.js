@@ -21,7 +21,7 @@ function check(options, names, what = "options") {
   if (options === undefined || options === null) return {};
   if (typeof options !== "object" || Array.isArray(options)) throw wrong(options, what, "an object");
   const copy = {};
-  // Inherited ones too, which a copy by {...options} would leave out in silence.
+  // Inherited options count too; a copy by {...options} would silently omit them.
   for (const name in options) {
     if (!names.includes(name)) throw unknown(name, names);
     copy[name] = options[name];
@@ -52,7 +52,7 @@ function distance(one, other) {
   return row[other.length];
 }
 
-/** Returns `value`, which must be an array. Elements that it lacks are undefined. */
+/** Returns `value`, which must be an array. Missing elements become undefined. */
 function arrayOf(value, name, of = "") {
   if (!Array.isArray(value)) throw wrong(value, name, `an array${of && " of "}${of}`);
   return Array.from(value);
@@ -74,7 +74,7 @@ function bytesOf(view, name, wanted = "a typed array") {
   return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
 }
 
-/** A function of the caller, or undefined. */
+/** Returns `value`, which must be a function, null or undefined; undefined for null. */
 function functionOf(value, name) {
   if (value !== undefined && value !== null && typeof value !== "function") throw wrong(value, name, "a function");
   return value ?? undefined;

@@ -38,8 +38,8 @@ class Turn {
     if (this.#current) throw failed("RZ_ERR_BUSY", `the ${what} is in use by another call`);
   }
 
-  /** Begins the use by a loop, which ends with `leave`. `isIdle`: the body of the loop is running. `cleanUp` gives up
-   * an unfinished reply or closes the job. */
+  /** Reserves the object for a loop until the loop calls `leave`. `isIdle`: true while the body of the loop runs.
+   * `cleanUp`: abandons an unfinished reply, or closes the job. */
   take(what, signal, object) {
     nativeOf(object);
     this.check(what);
@@ -57,8 +57,8 @@ class Turn {
     return (this.#current = turn);
   }
 
-  /** Ends the loop, if there is one: at once, or after the slice that it waits for. The loop throws `error`, if there
-   * is one. */
+  /** Ends the running loop, if any: at once, or after the slice that the loop waits for. The loop then throws `error`,
+   * if given. */
   end(error) {
     const turn = this.#current;
     if (!turn) return;
@@ -76,13 +76,13 @@ function quietly(call) {
   } catch {}
 }
 
-/** The budget of a step: a slice for prompts, no limit for tokens, because a step ends with one then. */
+/** The time budget of a step: a slice in prefill; no limit in decode, where a step ends after one token. */
 function budgetOf(steppers, info) {
   for (const one of steppers) one.isDecoding ||= info(one.handle).state === "tokens";
   return steppers.some(({ isDecoding }) => isDecoding) ? undefined : SLICE;
 }
 
-/** Steps replies in common. Resolves to {more, parts, error} of each. */
+/** Steps replies as a batch. Resolves to {more, parts, error} for each reply. */
 async function stepped(replies) {
   const budget = budgetOf(replies, native.conversationInfo);
   const handles = replies.map(({ handle }) => handle);
@@ -92,7 +92,7 @@ async function stepped(replies) {
 }
 
 /** The outcome of a step for one reply. `error` is the error of the step, which another reply may have caused; `status`
- * is the status of a step that stepped this reply alone. */
+ * is the status of the step if the batch had only this reply, else undefined. */
 async function outcomeOf(handle, error, status) {
   const parts = [];
   let more = true;
@@ -102,9 +102,9 @@ async function outcomeOf(handle, error, status) {
     if (status !== undefined) return { more: status !== DONE, parts };
     const { state, end, stopped } = native.conversationInfo(handle);
     more = state === "prompt" || state === "tokens";
-    // A reply that is asked to stop ends the step of all replies.
+    // If one reply is cancelled, the step ends for all replies of the batch.
     if (error?.code === "RZ_ERR_CANCELLED" || error?.code === "RZ_ERR_DEADLINE") error = undefined;
-    if (!error && (end === "failed" || stopped)) await native.conversationStep(handle, 0); // fails as it did before
+    if (!error && (end === "failed" || stopped)) await native.conversationStep(handle, 0); // throws the error of this reply again
   } catch (thrown) {
     error = thrown;
   }
@@ -124,7 +124,8 @@ async function jobOf(session, model, { grammarKind, whitespace, grammar, samplin
   }
 }
 
-/** Steps a job. Resolves to {more, text}. Text that came before a failure is first: the next step fails again. */
+/** Steps a job. Resolves to {more, text}. If the step fails after it generated text, returns the text; the next step
+ * fails again. */
 async function jobStepped(job) {
   const [{ value, reason }] = await Promise.allSettled([native.jobStep(job.handle, budgetOf([job], native.jobInfo))]);
   const text = native.jobText(job.handle);
@@ -156,7 +157,7 @@ class Steps {
         const made = await stepped(taken.map(({ reply }) => reply));
         taken.forEach((one, i) => one.resolve(made[i]));
       } catch (error) {
-        // If one is closed, the others continue.
+        // If one reply is closed, the others continue.
         const alone = async ({ reply }) =>
           taken.length === 1 ? Promise.reject(error) : (await stepped([reply]))[0];
         for (const one of taken) await alone(one).then(one.resolve, one.reject);
@@ -179,7 +180,7 @@ class Conversation extends Handle {
   #turn = new Turn();
   #row = 1;
 
-  /** `handle`: the native object of a conversation that exists already; `weight`: bytes that it keeps. */
+  /** `handle`: the native handle of an existing conversation; `weight`: bytes of memory that the handle keeps. */
   constructor(model, given = {}, handle, weight) {
     super();
     const { system, messages, tools, toolChoice, parallelToolCalls, variables, ...options } = check(given, CONVERSATION);
@@ -193,7 +194,7 @@ class Conversation extends Handle {
     const { json, media } = numbered(begun);
     const rest = { messages: media.length ? [] : begun, ...membersOf({ tools, toolChoice, parallelToolCalls, variables }) };
     own(this, "conversation", native.conversationNew(pointer, { ...opened(options), json: numbered(rest).json }), model, bytes);
-    if (media.length) native.conversationAdd(nativeOf(this), json, media); // media come with messages that are added
+    if (media.length) native.conversationAdd(nativeOf(this), json, media); // only added messages can have media
   }
 
   /** Reads the conversation that `save` has written. */
@@ -203,7 +204,7 @@ class Conversation extends Handle {
     return new Conversation(model, known, handle);
   }
 
-  /** Appends a text of a role, a message, or a list of them, whose content may have parts with media: {type: "image",
+  /** Appends a text with a role, a message, or a list of messages. Contents may have parts with media: {type: "image",
    * media}. Computes nothing. */
   add(messages, role = "user") {
     this.#turn.check("conversation");
@@ -294,7 +295,7 @@ class Conversation extends Handle {
     this.#turn.end();
   }
 
-  /** Replies to the messages, part by part. Leaving the loop early gives the reply up; with `keep` the text so far
+  /** Replies to the messages, part by part. Leaving the loop early abandons the reply; with `keep` the text so far
    * becomes a message. */
   async *reply(given = {}) {
     const { signal, ...options } = check(given, REPLY);
@@ -302,7 +303,7 @@ class Conversation extends Handle {
     yield* this.#parts(turn, signal, options);
   }
 
-  /** Reads the messages into the KV cache, so that the next reply begins sooner: a long document, the world of a game.
+  /** Prefills the KV cache with the messages, so that the next reply begins sooner, for example after a long document.
    * The options are the options of the next reply. Adds no message. */
   async read(given = {}) {
     const { signal, ...options } = check(given, READ);
@@ -372,7 +373,7 @@ function newSession(model, options) {
   return handle;
 }
 
-/** The tokens of a text with their KV cache, for texts that are no conversations. */
+/** The tokens and the KV cache of a text that is not a conversation. */
 class Session extends Handle {
   #turn = new Turn();
 
@@ -429,8 +430,8 @@ class Session extends Handle {
       if (typeof prompt === "string") prompt = this.model.tokenize(prompt);
       const tokens = media ? prompt.tokens : idsOf(prompt);
       let kept = media ? native.cacheMatchPrompt(handle, media) : native.cacheMatch(handle, tokens);
-      // The last token of a prompt is always computed, because the answer starts from its logits; rows at its end are
-      // as a whole, because they may see each other.
+      // The last token of a prompt is always computed, because the answer starts from its logits; if it ends with rows
+      // of a medium, all of these rows are computed, because they may attend to each other.
       if (kept === tokens.length) {
         kept = Math.max(kept - 1, 0);
         while (kept && tokens[kept] === MEDIA_TOKEN) kept--;

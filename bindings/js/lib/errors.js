@@ -27,7 +27,7 @@ const camel = (name) => name.replace(/_([a-z])/g, (_, letter) => letter.toUpperC
 
 const OPTIONS = new Set([...Object.values(known).flat(), "toolChoice", "parallelToolCalls"]);
 
-// What the library's messages name by other words than options and methods do.
+// Names in the library's messages that differ from the names of options and methods by more than the spelling.
 const NAMES = {
   grammar_kind: "grammar",
   grammar_flags: "whitespace",
@@ -40,7 +40,7 @@ const NAMES = {
   rz_conversation_add: "conversation.add",
 };
 
-/** A message of the library that names options and their values as JavaScript has them. */
+/** A message of the library, with options and their values under their JavaScript names. */
 function inJavaScript(message) {
   return message
     .replace(/\bRZ_(?:MODEL|SAMPLER|REPLY|GRAMMAR_FLAG)_([A-Z]\w*)/g, (_, name) => camel(name.toLowerCase()))
@@ -81,7 +81,7 @@ const home = homeOfAddon();
 const addon = require(path.join(home, "realizar.node"));
 const version = addon.open(libraryPath(), (code, status, message, ...rest) => new RealizarError(code, status, inJavaScript(message), ...rest));
 
-/** Gives an error the stack of the caller's code, without the frames of this package and of what runs between them. */
+/** Gives an error the stack of the caller's code, without frames of this package and anonymous frames. */
 function located(error, from) {
   if (!(error instanceof RealizarError)) return error;
   const limit = Error.stackTraceLimit;
@@ -96,7 +96,7 @@ function located(error, from) {
   return error;
 }
 
-/** The result of a promise. Its error, which was made by the addon, gets the stack of the calls that wait for it. */
+/** The result of a promise. An error of the addon gets the stack of the calls that await the promise. */
 async function settled(promise) {
   try {
     return await promise;
@@ -126,7 +126,8 @@ function invalid(message, from = invalid) {
   return failed("RZ_ERR_INVALID_ARGUMENT", message, from);
 }
 
-/** A number as it is; of any other value the type, because texts may be private. */
+/** How messages show a value: numbers and booleans as they are, of other values only the type, because texts may be
+ * private. */
 function shown(value) {
   if (value === null || ["undefined", "boolean", "number"].includes(typeof value)) return String(value);
   if (Array.isArray(value)) return "an array";
@@ -135,7 +136,7 @@ function shown(value) {
   return !name || name === "Object" ? "an object" : `${/^[aeiou]/i.test(name) ? "an" : "a"} ${name}`;
 }
 
-/** The error for a value of another kind than it must be. */
+/** The error for a value of the wrong type. */
 const wrong = (value, name, wanted) => invalid(`${name} is ${shown(value)}; it must be ${wanted}`, wrong);
 
 module.exports = { RealizarError, failed, invalid, located, native, shown, version, wrong };

@@ -4,11 +4,11 @@
 const { invalid, native, wrong } = require("./errors.js");
 const { functionOf } = require("./arguments.js");
 
-/** The record of an object: its native handle, its kind, the object that it was made of, and functions that end running
- * calls. */
+/** The record of an object: its native handle, its kind, the object that it was made from, and functions that end
+ * running calls. */
 const records = new WeakMap();
 
-/** Gives an object a native handle. `owner`: the object that it was made of; closing the owner closes it too. `bytes`:
+/** Gives an object a native handle. `owner`: the object that it was made from; closing the owner closes both. `bytes`:
  * memory that the handle keeps, for the garbage collector. */
 function own(object, kind, handle, owner, bytes = 0) {
   records.set(object, { handle, kind, owner, bytes, isClosed: false, ends: new Set() });
@@ -38,15 +38,14 @@ function nativeOf(object) {
   return record.handle;
 }
 
-/** The error of something closed, or undefined. */
+/** The error for an object that is closed, or whose owner is; undefined for an open object. */
 function closedBy({ isClosed, kind, owner }) {
   if (isClosed) return invalid(`the ${kind} is closed`, nativeOf);
   const record = owner && records.get(owner);
   return record && closedBy(record) ? invalid(`the ${record.kind} of the ${kind} is closed`, nativeOf) : undefined;
 }
 
-/** Calls `end` with an error if the object is closed, or what it was made of, until the function that it returns is
- * called. */
+/** Calls `end` with an error if the object or one of its owners is closed. Returns a function that revokes this. */
 function whileOpen(object, end) {
   const told = () => end(closedBy(records.get(object)));
   const chain = [];
@@ -56,8 +55,8 @@ function whileOpen(object, end) {
 }
 
 class Handle {
-  /** Ends the calls that use the object, which are rejected ("... is closed"), and frees it. Later calls of it, and of
-   * what was made of it, such as the conversations of a model, fail in the same way. Closing twice is fine. */
+  /** Frees the object. Running calls that use the object are rejected ("... is closed"). Later calls of the object, and
+   * of objects made from it, such as the conversations of a model, fail in the same way. Closing twice is fine. */
   close() {
     const record = records.get(this);
     if (!record || record.isClosed) return;
@@ -66,7 +65,7 @@ class Handle {
     native.close(record.handle);
   }
 
-  /** True after `close`, and after `close` of what it was made of. */
+  /** True after `close` of the object, or of an object that it was made from. */
   get closed() {
     const record = records.get(this);
     return !record || closedBy(record) !== undefined;
@@ -85,8 +84,8 @@ if (Symbol.dispose) {
 // The process waits for its threads at exit, so end all running calls.
 process.once("exit", () => native.fireAll());
 
-/** A cancel that the signal fires, or the close of an object, and a function that releases it. `closed` is the error of
- * the close. */
+/** A cancel that fires if the signal does or if the object is closed, and a function that releases the cancel.
+ * `closed`: the error for the closed object. */
 function newFlag(signal, object) {
   if (signal !== undefined && signal !== null && !(signal instanceof AbortSignal)) throw wrong(signal, "signal", "an AbortSignal");
   signal?.throwIfAborted();
@@ -106,8 +105,8 @@ function newFlag(signal, object) {
   return flag;
 }
 
-/** Runs `work` with a cancel that the signal fires, or the close of an object. If one of them has ended the work,
- * throws the reason of the signal, or that the object is closed. */
+/** Runs `work` with a cancel that fires if the signal does or if the object is closed. If that ends the work, throws
+ * the reason of the signal, or the error for the closed object. */
 async function cancellable(signal, object, work) {
   const flag = newFlag(signal, object);
   try {
@@ -119,8 +118,8 @@ async function cancellable(signal, object, work) {
   }
 }
 
-/** The same for work that makes an object, with progress several times per second. An exception of `progress` ends the
- * work. */
+/** Like `cancellable`, for work that makes an object. Calls `progress` several times per second; an exception in
+ * `progress` ends the work. */
 async function watched({ signal, progress }, object, work) {
   functionOf(progress, "progress");
   return cancellable(signal, object, async (cancel) => {

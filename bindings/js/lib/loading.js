@@ -15,7 +15,7 @@ function devices() {
 const isOfHub = (name) => typeof name === "string" && name.startsWith("hf:");
 
 /** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in the cache of the
- * Hub's own client. A model that is complete there takes no connection. */
+ * Hub's own client. A model that is complete there needs no connection. */
 async function fetchModel(model, options = {}) {
   if (typeof model !== "string") throw wrong(model, "model", 'a string, such as "hf:owner/name"');
   const { signal, progress } = check(options, WATCHED);
@@ -33,7 +33,7 @@ async function fetchModel(model, options = {}) {
 function plan(source, options = {}) {
   const { sessions = 1, cache, threads, memoryLimit, ...load } = check(options, [...LOAD, "sessions", "cache"]);
   checkSource(source, "source");
-  // A plan makes no threads, so that the addon does not see these two.
+  // A plan starts no threads, so that the addon does not get these two options.
   checkWhole(threads, "threads", 0xffffffff);
   checkWhole(memoryLimit, "memoryLimit", Number.MAX_SAFE_INTEGER);
   const [path, bytes] = typeof source === "string" ? [source] : [undefined, source];
@@ -62,7 +62,7 @@ function opened({ cache, adapters, store, ...rest }) {
   };
 }
 
-/** Bytes of a KV cache with these options, about. */
+/** Approximate bytes of a KV cache with these options. */
 function bytesOfCache(model, cache) {
   const { nLayers, nKvHeads, headDim, contextLength } = model.info;
   const capacity = cache?.capacity || Math.min(contextLength, 8192);

@@ -66,8 +66,8 @@ class Encoder extends Handle {
     );
   }
 
-  /** Encodes a video: `frames` {data, width, height, format}, at least two of one size, one after the other without
-   * gaps, and `times`, the time of each in seconds from its beginning. */
+  /** Encodes a video. `frames`: {data, width, height, format}, with at least two frames of the same size in `data`,
+   * without gaps. `times`: the time of each frame in seconds from the beginning of the video. */
   async encodeVideo(frames, times, given = {}) {
     const { signal, progress, ...options } = check(given, [...MEDIA, ...WATCHED]);
     const { width, height, format = "rgba8" } = frames ?? {};
@@ -100,7 +100,7 @@ class Encoder extends Handle {
 /** A medium of a native handle. */
 const medium = (handle) => made(Media, "media", handle, undefined, native.mediaInfo(handle).bytes);
 
-/** Makes a medium. Steps, which come later, have neither a cancel nor progress. */
+/** Makes a medium. With `inSteps` the cancel is not used, because the steps that encode come later. */
 function encoded(encoder, watch, options, make) {
   return watched(watch, encoder, async (cancel) => medium(await make({ ...options, cancel: options.inSteps ? undefined : cancel })));
 }
@@ -137,8 +137,7 @@ class Media extends Handle {
     return this.info.hash;
   }
 
-  /** Computes for about so many milliseconds on a medium that was made with `inSteps`. True if there is more to
-   * compute. */
+  /** Encodes for about `milliseconds` on a medium that was made with `inSteps`. True if work is left. */
   async step(milliseconds = Infinity) {
     if (typeof milliseconds !== "number" || Number.isNaN(milliseconds)) throw wrong(milliseconds, "milliseconds", "a number");
     const whole = Math.min(Math.ceil(milliseconds * 1000), Number.MAX_SAFE_INTEGER);
@@ -156,7 +155,7 @@ const MEDIA_TOKEN = 0xfffffffe;
 
 /** A sequence of tokens and media. */
 class Prompt extends Handle {
-  /** `parts`: media, lists of tokens, and texts. A text gets the tokens that begin a text if it is the first part.
+  /** `parts`: media, lists of tokens, and texts. A text that is the first part gets the tokens that begin a text (BOS).
    * `bare`: leaves out the model's tokens around and between the rows of media. */
   constructor(model, parts, options = {}) {
     super();

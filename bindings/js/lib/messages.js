@@ -5,8 +5,8 @@ const { GRAMMAR, arrayOf, check } = require("./arguments.js");
 const { RealizarError, invalid, wrong } = require("./errors.js");
 const { isA, nativeOf } = require("./handles.js");
 
-/** A value as JSON in which a number stands for each medium, and the list of these media. Values that JSON.stringify
- * would leave out or write as null or {} are refused, except undefined. */
+/** A value as JSON, with a number in place of each medium, and the list of these media. Throws for values that
+ * JSON.stringify would omit or write as null or {}, except undefined. */
 function numbered(value) {
   const media = [];
   const written = (name, value) => {

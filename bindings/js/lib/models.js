@@ -8,10 +8,10 @@ const { Handle, cancellable, handleOf, isA, made, nativeOf, watched } = require(
 const { checkSource, fetchModel, isOfHub } = require("./loading.js");
 const { Prompt } = require("./media.js");
 
-/** Texts that are embedded in one slice. */
+/** Number of texts that are embedded in one slice. */
 const TEXTS = 16;
 
-/** Loads a model, with threads of its own if their number or a ceiling on memory is given. */
+/** Loads a model, with a runtime of its own if `threads` or `memoryLimit` is given. */
 async function loaded(source, { threads, memoryLimit, ...options }) {
   const isOwn = [threads, memoryLimit].some((value) => value !== undefined && value !== null && value !== 0);
   const runtime = isOwn ? native.runtimeNew({ threads, memoryLimit }) : undefined;
@@ -48,8 +48,7 @@ class Model extends Handle {
     throw new TypeError("a model is made by Model.load");
   }
 
-  /** Loads a file, a folder, the bytes of a file, which are copied, or a model of the Hub, which `fetchModel` fetches.
-   */
+  /** Loads a file, a folder, the bytes of a file (which are copied), or a model of the Hub (see `fetchModel`). */
   static async load(source, given = {}) {
     checkSource(source, "source");
     const { signal, progress, ...options } = check(given, [...LOAD, ...WATCHED]);
@@ -68,7 +67,7 @@ class Model extends Handle {
     return native.modelMeta(nativeOf(this), key);
   }
 
-  /** The sampling that the authors of the model advise, or undefined. */
+  /** The sampling parameters that the authors of the model recommend, or undefined. */
   get advisedSampling() {
     const { advised, ...sampling } = native.modelSampling(nativeOf(this));
     return advised.length ? Object.fromEntries(advised.map((name) => [name, sampling[name]])) : undefined;
