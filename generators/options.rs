@@ -152,13 +152,13 @@ pub const NOT_IN_JS: [(&str, &str); 2] = [("rz_model_params", "profile"), ("rz_j
 
 /// Comments in place of the header's, whose terms are those of C; of a field of all structs or of `STRUCT.FIELD`.
 const DOCS: [(&str, &str); 28] = [
-    ("rz_encoder_params.device", "0 or 1: the CPU, on which encoders run."),
+    ("rz_encoder_params.device", "Index of the device; it must be 0 or 1 (the CPU), because encoders run only there."),
     ("device", "Index of a device; 0: chosen by the library."),
     ("gpu_layers", "Number of layers on GPUs; 0: none; absent: as many as fit."),
     (
         "experts_copied_from",
-        "Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: no step; absent: \
-         measured by the load.",
+        "Minimum number of tokens of a step for which experts are copied from the CPU to the GPU and computed there; \
+         0: no step; absent: measured by the load.",
     ),
     (
         "mixed_prefill_tokens",
@@ -167,9 +167,13 @@ const DOCS: [(&str, &str); 28] = [
     ),
     (
         "mmap",
-        "Uses the weights in the mapped file, several times slower. A process dies if the file is truncated meanwhile.",
+        "Uses the weights in place in the memory-mapped file; token generation is several times slower. The process \
+         dies if the file is truncated while it is mapped.",
     ),
-    ("text_only", "Metadata, tokenizer and template only; the file needs no weights, and no KV cache can be created."),
+    (
+        "text_only",
+        "Loads only metadata, tokenizer and chat template. The file needs no weights; no KV cache can be created.",
+    ),
     ("profile", "Measures the parts of each step on GPUs, which slows it down."),
     ("mtp", "Also loads the multi-token prediction (MTP) head, for speculative decoding."),
     ("allow_unknown", "Ignores unknown keys and tensors, and counts them."),
@@ -177,12 +181,15 @@ const DOCS: [(&str, &str); 28] = [
     ("capacity", "Context length in tokens; 0: the model's, at most 8192."),
     ("k_type", "Element type of the keys."),
     ("v_type", "Element type of the values."),
-    ("biases", "Added to the logits of tokens; negative infinity forbids one."),
-    ("xtc_threshold", "Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped."),
-    ("dry_base", "Base of the penalty of DRY, at least 1; 0: 1.75."),
-    ("dry_allowed_length", "Length from which DRY penalizes repetitions; 0: 2."),
+    ("biases", "Added to the logits of tokens; negative infinity forbids a token."),
+    ("xtc_threshold", "Minimum probability of tokens that XTC may drop; 0: 0.1. Above 0.5 XTC drops no token."),
+    ("dry_base", "Base of the DRY penalty, at least 1; 0: 1.75."),
+    ("dry_allowed_length", "Minimum length of repetitions that DRY penalizes; 0: 2."),
     ("dry_breakers", "Sequences of tokens across which DRY does not look for repetitions."),
-    ("banned_sequences", "Sequences that are never completed: their last token is not chosen after the others."),
+    (
+        "banned_sequences",
+        "Token sequences that are never generated: the last token of a sequence is not sampled after the other tokens.",
+    ),
     ("order", "The order of the filters and the temperature; empty: the default order."),
     ("draft_max", "Maximum draft tokens per step; 0: 16. Numbers above 32 count as 32."),
     (
@@ -190,11 +197,11 @@ const DOCS: [(&str, &str); 28] = [
         "Number of most likely tokens to return with each token, at most 32; 0: only the log probability of the token \
          itself; absent: none.",
     ),
-    ("reasoning", "Whether a reply begins with reasoning; \"model\": as its template has it."),
+    ("reasoning", "Whether a reply begins with reasoning; \"model\": as the chat template decides."),
     ("priority", "Scheduling priority: higher first, may be negative; 0: normal."),
     ("pooling", "How the vectors of a text's tokens become one embedding."),
-    ("raw", "Keeps the length of embeddings, which is 1 otherwise."),
-    ("keep", "If the reply is abandoned, its text becomes a message; otherwise it is removed."),
+    ("raw", "Keeps the length of embeddings; otherwise they are normalized to length 1."),
+    ("keep", "Keeps the text of an abandoned reply as a message; otherwise the text is removed."),
 ];
 
 /// The element types that a field takes, by the first paragraph of its comment: "RZ_TYPE_F32, _F16 or RZ_TYPE_Q8_0".

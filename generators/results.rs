@@ -44,12 +44,12 @@ const ENUMS: [Enum; 14] = [
     of("Filter", "RZ_FILTER_", "A filter of tokens, or the temperature."),
     of("GrammarKind", "RZ_GRAMMAR_", "The language of a grammar."),
     of("Draft", "RZ_DRAFT_", "The source of draft tokens (speculative decoding), which changes the speed only."),
-    Enum { none: "It has not ended.", ..of("JobEnd", "RZ_END_", "Why a text has ended.") },
-    Enum { none: "There was no reply, or it was given up.", ..of("ReplyState", "RZ_STATE_", "The state of a reply.") },
+    Enum { none: "The text has not ended.", ..of("JobEnd", "RZ_END_", "Why a text has ended.") },
+    Enum { none: "There was no reply, or it was abandoned.", ..of("ReplyState", "RZ_STATE_", "The state of a reply.") },
     of(
         "PartKind",
         "RZ_CHAT_EVENT_",
-        "The kind of a part of a reply. A tool call is its id, its name, and pieces of its arguments.",
+        "The kind of a part of a reply. A tool call consists of its id, its name, and pieces of its arguments.",
     ),
     of("Overflow", "RZ_OVERFLOW_", "What happens if messages and a reply exceed the context."),
     of("Reasoning", "RZ_REASONING_", "Whether a reply begins with reasoning."),
@@ -58,18 +58,23 @@ const ENUMS: [Enum; 14] = [
 ];
 
 /// Comments in place of the header's, which speak of functions of C.
-const DOCS: [(&str, &str); 25] = [
+const DOCS: [(&str, &str); 26] = [
     ("RZ_LOG_INFO", "Information."),
     ("RZ_END_LENGTH", "The maximum number of tokens."),
-    ("RZ_END_FAILED", "An error of its own."),
-    ("RZ_END_CANCELLED", "It was stopped or given up."),
+    ("RZ_END_FAILED", "An error of this text alone: no token could be sampled, or its grammar exceeded a limit."),
+    ("RZ_END_CANCELLED", "The caller stopped or abandoned the text."),
     ("RZ_GRAMMAR_GBNF", "GBNF, without tokens."),
     ("RZ_GRAMMAR_TOOLS", "Tool calls, given as the JSON of a conversation."),
     ("RZ_OVERFLOW_FORGET", "The oldest turns are left out of the prompt."),
     ("RZ_MEDIA_VIDEO", "Frames of a video."),
     ("rz_phase_metrics", "Number and time of the calls of one kind."),
+    (
+        "gpu_products",
+        "Matrix products of layers on the GPU, with adjacent norms and sums; all phases of GPUs are counted only with \
+         RZ_MODEL_PROFILE.",
+    ),
     ("rz_metrics", "Number and time of the calls of a model, by kind."),
-    ("rz_backend_metrics", "What one kind of device has done; times are in nanoseconds."),
+    ("rz_backend_metrics", "Work of one kind of device; times are in nanoseconds."),
     ("IsGpu", "True for a GPU."),
     ("HasChatTemplate", "The model has a chat template that works."),
     ("TemplateWritesBos", "The chat template writes the token that begins a text."),
@@ -78,12 +83,12 @@ const DOCS: [(&str, &str); 25] = [
     ("pooling", "Pooling of embeddings; RZ_POOLING_MODEL: the file declares none, so that the caller must choose."),
     ("NDevices", "Number of GPUs that have layers."),
     ("kind", "The kind of the medium."),
-    ("kinds", "The kinds of media that it encodes."),
+    ("kinds", "The kinds of media that the encoder accepts."),
     ("row_dim", "Number of floats per row."),
     ("state", "The state of the reply."),
-    ("end_reason", "Why it has ended."),
+    ("end_reason", "Why the reply has ended."),
     ("stopped", "RZ_ERR_CANCELLED or RZ_ERR_DEADLINE if steps fail because of a cancel or a deadline; else null."),
-    ("first_token_ns", "Nanoseconds to the first token; 0 before that."),
+    ("first_token_ns", "Time to first token (TTFT) in nanoseconds; 0 before the first token."),
 ];
 
 /// What only counts with a flag that measures it.

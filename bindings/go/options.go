@@ -36,9 +36,10 @@ type LoadOptions struct {
 	// into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs speed,
 	// mostly in prefill. Results still differ between devices, and with the number of layers on them.
 	Deterministic bool
-	// Uses the weights in the mapped file, several times slower. A process dies if the file is truncated meanwhile.
+	// Uses the weights in place in the memory-mapped file; token generation is several times slower. The process dies
+	// if the file is truncated while it is mapped.
 	Mmap bool
-	// Metadata, tokenizer and template only; the file needs no weights, and no KV cache can be created.
+	// Loads only metadata, tokenizer and chat template. The file needs no weights; no KV cache can be created.
 	TextOnly bool
 	// Measures the parts of each step on GPUs, which slows it down.
 	Profile bool
@@ -57,8 +58,8 @@ type LoadOptions struct {
 	// Maximum prefill tokens in a batch that also decodes; 0: 64. A larger value lowers the time to first token and
 	// raises the inter-token latency.
 	MixedPrefillTokens int
-	// Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: measured by the
-	// load; None: no step.
+	// Minimum number of tokens of a step for which experts are copied from the CPU to the GPU and computed there; 0:
+	// measured by the load; None: no step.
 	ExpertsCopiedFrom int
 
 	Runtime      *Runtime    // threads, log and limits to share; nil: its own
@@ -131,7 +132,7 @@ type Sampling struct {
 	TemperatureFirst bool
 	// Seed of the random number generator; 0 is a seed like any other.
 	Seed uint64
-	// Added to the logits of tokens; negative infinity forbids one.
+	// Added to the logits of tokens; negative infinity forbids a token.
 	LogitBias map[uint32]float32
 	// Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
 	// reach this probability; 1: off.
@@ -140,7 +141,7 @@ type Sampling struct {
 	TopNSigma float32
 	// XTC: probability with which all tokens of at least XTCThreshold, except the least likely of them, are dropped.
 	XTCProbability float32
-	// Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped.
+	// Minimum probability of tokens that XTC may drop; 0: 0.1. Above 0.5 XTC drops no token.
 	XTCThreshold float32
 	// Dynamic temperature: the temperature rises from temperature - TemperatureRange (at least 0) to temperature +
 	// TemperatureRange with the entropy of the distribution, relative to the entropy of the uniform distribution.
@@ -156,9 +157,9 @@ type Sampling struct {
 	// the token that followed there is reduced by DRYMultiplier * DRYBase ^ (n - DRYAllowedLength). n above 4096
 	// counts as 4096.
 	DRYMultiplier float32
-	// Base of the penalty of DRY, at least 1; 0: 1.75.
+	// Base of the DRY penalty, at least 1; 0: 1.75.
 	DRYBase float32
-	// Length from which DRY penalizes repetitions; 0: 2.
+	// Minimum length of repetitions that DRY penalizes; 0: 2.
 	DRYAllowedLength int
 	// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
 	DRYWindow int
@@ -167,7 +168,7 @@ type Sampling struct {
 	NoRepeatNgramSize int
 	// Sequences of tokens across which DRY does not look for repetitions.
 	DRYBreakers [][]uint32
-	// Sequences that are never completed: their last token is not chosen after the others.
+	// Token sequences that are never generated: the last token of a sequence is not sampled after the other tokens.
 	BannedSequences [][]uint32
 	// The order of the filters and the temperature; empty: the default order.
 	Order []Filter
@@ -231,7 +232,7 @@ func (o *SessionOptions) params() (params rz_cache_params, err error) {
 
 // EncoderOptions are optional; the zero value means the defaults.
 type EncoderOptions struct {
-	// 0 or 1: the CPU, on which encoders run.
+	// Index of the device; it must be 0 or 1 (the CPU), because encoders run only there.
 	Device uint32
 	// Element type to which float matrices are quantized during the load.
 	Quantize ElementType
@@ -362,11 +363,11 @@ func (o *StoreOptions) params() (params rz_store_params, err error) {
 type ReplyOptions struct {
 	// Maximum number of tokens to generate, including reasoning; 0: until the cache is full.
 	MaxTokens int
-	// If the reply is abandoned, its text becomes a message; otherwise it is removed.
+	// Keeps the text of an abandoned reply as a message; otherwise the text is removed.
 	Keep bool
 	// Continues the last message, which must be a reply with the "finish_reason" "length", "context" or "cancelled".
 	Continue bool
-	// Whether a reply begins with reasoning; "model": as its template has it.
+	// Whether a reply begins with reasoning; "model": as the chat template decides.
 	Reasoning Reasoning
 	// Maximum number of reasoning tokens (thinking budget); 0: no limit. After that number, and up to three more
 	// tokens that complete a character, the library inserts the end of reasoning, and the model continues with its
@@ -421,7 +422,7 @@ func (o *ReplyOptions) params() (params rz_reply_params, err error) {
 type EmbedOptions struct {
 	// How the vectors of a text's tokens become one embedding.
 	Pooling Pooling
-	// Keeps the length of embeddings, which is 1 otherwise.
+	// Keeps the length of embeddings; otherwise they are normalized to length 1.
 	Raw bool
 }
 

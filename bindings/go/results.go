@@ -245,7 +245,7 @@ type EncoderInfo struct {
 	WeightBytes uint64
 	// Maximum bytes of scratch memory of each call that encodes an image or an audio clip.
 	ScratchBytes uint64
-	// Kinds of media that it encodes.
+	// Kinds of media that the encoder accepts.
 	Kinds []MediaKind
 	// Sample rate in Hz to which audio is resampled; 0 for images.
 	SampleRate int
@@ -350,7 +350,7 @@ func (c *rz_media_info) value() (v MediaInfo) {
 
 // JobInfo is the state of a job.
 type JobInfo struct {
-	// Reason of the end, if it has ended.
+	// Why the text has ended, once it has.
 	End EndReason
 	// Number of tokens of the prompt, and how many of them are in the cache.
 	Prompt     int
@@ -361,7 +361,7 @@ type JobInfo struct {
 	// including drafting).
 	PromptTime time.Duration
 	TokensTime time.Duration
-	// Time to first token (TTFT); 0 before it.
+	// Time to first token (TTFT); 0 before the first token.
 	FirstToken time.Duration
 	// Number of draft tokens verified, including tokens forced by a grammar, and number of draft tokens accepted.
 	Drafted  int
@@ -422,7 +422,7 @@ type ConversationInfo struct {
 	Messages int
 	// Index of the first message in prompts; 0 unless turns were left out.
 	FirstInPrompt int
-	// Reason of the end, if it has ended.
+	// Why the text has ended, once it has.
 	End EndReason
 	// Number of tokens of its prompt.
 	Prompt int
@@ -448,7 +448,7 @@ type ConversationInfo struct {
 	PromptTime time.Duration
 	// Total time of the steps with its generated tokens (decode).
 	TokensTime time.Duration
-	// Time to first token (TTFT); 0 before it.
+	// Time to first token (TTFT); 0 before the first token.
 	FirstToken time.Duration
 
 	Unfinished bool  // true during a reply

@@ -31,9 +31,10 @@ export interface LoadParams {
    * into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs speed,
    * mostly in prefill. Results still differ between devices, and with the number of layers on them. */
   deterministic?: boolean;
-  /** Uses the weights in the mapped file, several times slower. A process dies if the file is truncated meanwhile. */
+  /** Uses the weights in place in the memory-mapped file; token generation is several times slower. The process
+   * dies if the file is truncated while it is mapped. */
   mmap?: boolean;
-  /** Metadata, tokenizer and template only; the file needs no weights, and no KV cache can be created. */
+  /** Loads only metadata, tokenizer and chat template. The file needs no weights; no KV cache can be created. */
   textOnly?: boolean;
   /** Also loads the multi-token prediction (MTP) head, for speculative decoding. */
   mtp?: boolean;
@@ -50,8 +51,8 @@ export interface LoadParams {
   /** Maximum prefill tokens in a batch that also decodes; 0: 64. A larger value lowers the time to first token and
    * raises the inter-token latency. */
   mixedPrefillTokens?: number;
-  /** Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: no step; absent:
-   * measured by the load. */
+  /** Minimum number of tokens of a step for which experts are copied from the CPU to the GPU and computed there; 0:
+   * no step; absent: measured by the load. */
   expertsCopiedFrom?: number;
 }
 
@@ -77,7 +78,7 @@ export interface SamplingParams {
   temperatureFirst?: boolean;
   /** Seed of the random number generator; 0 is a seed like any other. */
   seed?: number;
-  /** Added to the logits of tokens; negative infinity forbids one. */
+  /** Added to the logits of tokens; negative infinity forbids a token. */
   biases?: [token: number, bias: number][];
   /** Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
    * reach this probability; 1: off. */
@@ -86,7 +87,7 @@ export interface SamplingParams {
   topNSigma?: number;
   /** XTC: probability with which all tokens of at least xtcThreshold, except the least likely of them, are dropped. */
   xtcProbability?: number;
-  /** Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped. */
+  /** Minimum probability of tokens that XTC may drop; 0: 0.1. Above 0.5 XTC drops no token. */
   xtcThreshold?: number;
   /** Dynamic temperature: the temperature rises from temperature - temperatureRange (at least 0) to temperature +
    * temperatureRange with the entropy of the distribution, relative to the entropy of the uniform distribution. */
@@ -102,9 +103,9 @@ export interface SamplingParams {
    * the token that followed there is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength). n above 4096
    * counts as 4096. */
   dryMultiplier?: number;
-  /** Base of the penalty of DRY, at least 1; 0: 1.75. */
+  /** Base of the DRY penalty, at least 1; 0: 1.75. */
   dryBase?: number;
-  /** Length from which DRY penalizes repetitions; 0: 2. */
+  /** Minimum length of repetitions that DRY penalizes; 0: 2. */
   dryAllowedLength?: number;
   /** Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all. */
   dryWindow?: number;
@@ -113,7 +114,7 @@ export interface SamplingParams {
   noRepeatNgramSize?: number;
   /** Sequences of tokens across which DRY does not look for repetitions. */
   dryBreakers?: (Uint32Array | number[])[];
-  /** Sequences that are never completed: their last token is not chosen after the others. */
+  /** Token sequences that are never generated: the last token of a sequence is not sampled after the other tokens. */
   bannedSequences?: (Uint32Array | number[])[];
   /** The order of the filters and the temperature; empty: the default order. */
   order?: Filter[];
@@ -129,7 +130,7 @@ export interface CacheParams {
 }
 
 export interface EncoderParams {
-  /** 0 or 1: the CPU, on which encoders run. */
+  /** Index of the device; it must be 0 or 1 (the CPU), because encoders run only there. */
   device?: number;
   /** Element type to which float matrices are quantized during the load. */
   quantize?: ElementType;
@@ -178,11 +179,11 @@ export interface StoreParams {
 export interface ReplyParams {
   /** Maximum number of tokens to generate, including reasoning; 0: until the cache is full. */
   maxTokens?: number;
-  /** If the reply is abandoned, its text becomes a message; otherwise it is removed. */
+  /** Keeps the text of an abandoned reply as a message; otherwise the text is removed. */
   keep?: boolean;
   /** Continues the last message, which must be a reply with the "finish_reason" "length", "context" or "cancelled". */
   continue?: boolean;
-  /** Whether a reply begins with reasoning; "model": as its template has it. */
+  /** Whether a reply begins with reasoning; "model": as the chat template decides. */
   reasoning?: Reasoning;
   /** Maximum number of reasoning tokens (thinking budget); 0: no limit. After that number, and up to three more
    * tokens that complete a character, the library inserts the end of reasoning, and the model continues with its
@@ -200,6 +201,6 @@ export interface ReplyParams {
 export interface EmbedParams {
   /** How the vectors of a text's tokens become one embedding. */
   pooling?: Pooling;
-  /** Keeps the length of embeddings, which is 1 otherwise. */
+  /** Keeps the length of embeddings; otherwise they are normalized to length 1. */
   raw?: boolean;
 }

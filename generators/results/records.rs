@@ -137,13 +137,13 @@ const DOCS: [(&str, &str); 25] = [
     ("rz_model_plan_device.scratch", "Scratch memory."),
     ("rz_model_plan_device.total", "Total GPU memory."),
     ("rz_encoder_info.row_dim", "Number of floats per row."),
-    ("kinds", "Kinds of media that it encodes."),
+    ("kinds", "Kinds of media that the encoder accepts."),
     ("rz_media_info.kind", "Kind of the media."),
-    ("end_reason", "Reason of the end, if it has ended."),
-    ("first_token_ns", "Time to first token (TTFT) in nanoseconds; 0 before it."),
+    ("end_reason", "Why the text has ended, once it has."),
+    ("first_token_ns", "Time to first token (TTFT) in nanoseconds; 0 before the first token."),
     ("first_in_prompt", "Index of the first message in prompts; 0 unless turns were left out."),
     ("state", "State of the reply."),
-    ("stopped", "Cancelled or deadline, if that stopped the reply."),
+    ("stopped", "Cancelled or deadline, if one of them stopped the reply."),
     (
         "gpu_products",
         "Matrix products of layers on the GPU, with adjacent norms and sums; all phases of GPUs are \
@@ -170,9 +170,9 @@ const OWN: [(&str, &str, &str); 4] = [
     (
         "rz_model_plan",
         "\tDevices []PlanDevice // memory on each GPU that has layers\n",
-        "    /// Layers from the first to the last whose experts of these are on the CPU.
+        "    /// Range from the first to the last GPU layer whose experts are on the CPU.
     public internal(set) var expertLayersHost = 0..<0
-    /// What lies on each GPU that has layers.
+    /// Memory on each GPU that has layers.
     public internal(set) var devices: [OnDevice] = []
 ",
     ),

@@ -133,7 +133,7 @@ namespace Realizar
     /// <summary>Why a text has ended.</summary>
     public enum JobEnd
     {
-        /// <summary>It has not ended.</summary>
+        /// <summary>The text has not ended.</summary>
         None,
         /// <summary>A token that ends a turn or the text.</summary>
         Token = Native.RZ_END_TOKEN,
@@ -145,16 +145,17 @@ namespace Realizar
         Context = Native.RZ_END_CONTEXT,
         /// <summary>The grammar is complete.</summary>
         Grammar = Native.RZ_END_GRAMMAR,
-        /// <summary>An error of its own.</summary>
+        /// <summary>An error of this text alone: no token could be sampled, or its grammar exceeded a
+        /// limit.</summary>
         Failed = Native.RZ_END_FAILED,
-        /// <summary>It was stopped or given up.</summary>
+        /// <summary>The caller stopped or abandoned the text.</summary>
         Cancelled = Native.RZ_END_CANCELLED,
     }
 
     /// <summary>The state of a reply.</summary>
     public enum ReplyState
     {
-        /// <summary>There was no reply, or it was given up.</summary>
+        /// <summary>There was no reply, or it was abandoned.</summary>
         None,
         /// <summary>Prefill of the prompt.</summary>
         Prompt = Native.RZ_STATE_PROMPT,
@@ -164,7 +165,7 @@ namespace Realizar
         Ended = Native.RZ_STATE_ENDED,
     }
 
-    /// <summary>The kind of a part of a reply. A tool call is its id, its name, and pieces of its
+    /// <summary>The kind of a part of a reply. A tool call consists of its id, its name, and pieces of its
     /// arguments.</summary>
     public enum PartKind
     {

@@ -29,7 +29,7 @@ namespace Realizar
         public bool TemperatureFirst;
         /// <summary>Seed of the random number generator; 0 is a seed like any other.</summary>
         public ulong Seed;
-        /// <summary>Added to the logits of tokens; negative infinity forbids one.</summary>
+        /// <summary>Added to the logits of tokens; negative infinity forbids a token.</summary>
         public IReadOnlyDictionary<uint, float> LogitBias = new Dictionary<uint, float>();
         /// <summary>Locally typical sampling: keep the tokens whose information is closest to the entropy, until
         /// they together reach this probability; 1: off.</summary>
@@ -40,8 +40,8 @@ namespace Realizar
         /// <summary>XTC: probability with which all tokens of at least XtcThreshold, except the least likely of
         /// them, are dropped.</summary>
         public float XtcProbability;
-        /// <summary>Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is
-        /// dropped.</summary>
+        /// <summary>Minimum probability of tokens that XTC may drop; 0: 0.1. Above 0.5 XTC drops no
+        /// token.</summary>
         public float XtcThreshold;
         /// <summary>Dynamic temperature: the temperature rises from temperature - TemperatureRange (at least 0) to
         /// temperature + TemperatureRange with the entropy of the distribution, relative to the entropy of the
@@ -58,9 +58,9 @@ namespace Realizar
         /// DryAllowedLength), the logit of the token that followed there is reduced by DryMultiplier * DryBase ^
         /// (n - DryAllowedLength). n above 4096 counts as 4096.</summary>
         public float DryMultiplier;
-        /// <summary>Base of the penalty of DRY, at least 1; 0: 1.75.</summary>
+        /// <summary>Base of the DRY penalty, at least 1; 0: 1.75.</summary>
         public float DryBase;
-        /// <summary>Length from which DRY penalizes repetitions; 0: 2.</summary>
+        /// <summary>Minimum length of repetitions that DRY penalizes; 0: 2.</summary>
         public int DryAllowedLength;
         /// <summary>Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0:
         /// all.</summary>
@@ -70,7 +70,8 @@ namespace Realizar
         public int NoRepeatNgramSize;
         /// <summary>Sequences of tokens across which DRY does not look for repetitions.</summary>
         public IReadOnlyList<uint[]> DryBreakers = new uint[0][];
-        /// <summary>Sequences that are never completed: their last token is not chosen after the others.</summary>
+        /// <summary>Token sequences that are never generated: the last token of a sequence is not sampled after
+        /// the other tokens.</summary>
         public IReadOnlyList<uint[]> BannedSequences = new uint[0][];
         /// <summary>The order of the filters and the temperature; empty: the default order.</summary>
         public IReadOnlyList<Filter> Order = new Filter[0];
@@ -112,11 +113,11 @@ namespace Realizar
         /// the flag costs speed, mostly in prefill. Results still differ between devices, and with the number of
         /// layers on them.</summary>
         public bool Deterministic;
-        /// <summary>Uses the weights in the mapped file, several times slower. A process dies if the file is
-        /// truncated meanwhile.</summary>
+        /// <summary>Uses the weights in place in the memory-mapped file; token generation is several times slower.
+        /// The process dies if the file is truncated while it is mapped.</summary>
         public bool Mmap;
-        /// <summary>Metadata, tokenizer and template only; the file needs no weights, and no KV cache can be
-        /// created.</summary>
+        /// <summary>Loads only metadata, tokenizer and chat template. The file needs no weights; no KV cache can
+        /// be created.</summary>
         public bool TextOnly;
         /// <summary>Measures the parts of each step on GPUs, which slows it down.</summary>
         public bool Profile;
@@ -135,8 +136,8 @@ namespace Realizar
         /// <summary>Maximum prefill tokens in a batch that also decodes; 0: 64. A larger value lowers the time to
         /// first token and raises the inter-token latency.</summary>
         public int MixedPrefillTokens;
-        /// <summary>Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: no
-        /// step; null: measured by the load.</summary>
+        /// <summary>Minimum number of tokens of a step for which experts are copied from the CPU to the GPU and
+        /// computed there; 0: no step; null: measured by the load.</summary>
         public int? ExpertsCopiedFrom;
         /// <summary>The runtime (threads, log, memory limit), which several models may share. May be
         /// null.</summary>
@@ -166,7 +167,7 @@ namespace Realizar
 
     public sealed partial class EncoderOptions
     {
-        /// <summary>0 or 1: the CPU, on which encoders run.</summary>
+        /// <summary>Index of the device; it must be 0 or 1 (the CPU), because encoders run only there.</summary>
         public int Device;
         /// <summary>Element type to which float matrices are quantized during the load.</summary>
         public ElementType Quantize;
@@ -269,12 +270,12 @@ namespace Realizar
 
     public sealed partial class ReplyOptions
     {
-        /// <summary>If the reply is abandoned, its text becomes a message; otherwise it is removed.</summary>
+        /// <summary>Keeps the text of an abandoned reply as a message; otherwise the text is removed.</summary>
         public bool Keep;
         /// <summary>Continues the last message, which must be a reply with the "finish_reason" "length", "context"
         /// or "cancelled".</summary>
         public bool Continue;
-        /// <summary>Whether a reply begins with reasoning; Model: as its template has it.</summary>
+        /// <summary>Whether a reply begins with reasoning; Model: as the chat template decides.</summary>
         public Reasoning Reasoning;
         /// <summary>Maximum number of reasoning tokens (thinking budget); 0: no limit. After that number, and up
         /// to three more tokens that complete a character, the library inserts the end of reasoning, and the model

@@ -288,7 +288,7 @@ namespace Realizar
         public ulong WeightBytes { get; internal set; }
         /// <summary>Maximum bytes of scratch memory of each call that encodes an image or an audio clip.</summary>
         public ulong ScratchBytes { get; internal set; }
-        /// <summary>The kinds of media that it encodes.</summary>
+        /// <summary>The kinds of media that the encoder accepts.</summary>
         public IReadOnlyList<MediaKind> Kinds { get; internal set; }
         /// <summary>Sample rate in Hz to which audio is resampled; 0 for images.</summary>
         public int SampleRate { get; internal set; }
@@ -468,7 +468,7 @@ namespace Realizar
         public int FirstInPrompt { get; internal set; }
         /// <summary>The state of the reply.</summary>
         public ReplyState State { get; internal set; }
-        /// <summary>Why it has ended.</summary>
+        /// <summary>Why the reply has ended.</summary>
         public JobEnd End { get; internal set; }
         /// <summary>Status.Cancelled or Status.Deadline if steps fail because of a cancel or a deadline; else
         /// null.</summary>
@@ -497,7 +497,7 @@ namespace Realizar
         public ulong PromptTime { get; internal set; }
         /// <summary>Total time in nanoseconds of the steps with its generated tokens (decode).</summary>
         public ulong TokensTime { get; internal set; }
-        /// <summary>Nanoseconds to the first token; 0 before that.</summary>
+        /// <summary>Time to first token (TTFT) in nanoseconds; 0 before the first token.</summary>
         public ulong FirstTokenTime { get; internal set; }
 
         internal static unsafe ConversationInfo Of(rz_conversation_info* c) => new ConversationInfo {
@@ -559,8 +559,8 @@ namespace Realizar
         public Phase Sample { get; internal set; }
         /// <summary>Detokenization.</summary>
         public Phase Detokenize { get; internal set; }
-        /// <summary>Matrix products of layers on the GPU, with adjacent norms and sums; only counted with
-        /// LoadOptions.Profile, like all fields whose names begin with gpu_.</summary>
+        /// <summary>Matrix products of layers on the GPU, with adjacent norms and sums; all phases of GPUs are
+        /// counted only with LoadOptions.Profile.</summary>
         public Phase GpuProducts { get; internal set; }
         /// <summary>Rotary positions, KV cache and attention.</summary>
         public Phase GpuAttention { get; internal set; }
@@ -597,7 +597,7 @@ namespace Realizar
         }
     }
 
-    /// <summary>What one kind of device has done; times are in nanoseconds.</summary>
+    /// <summary>Work of one kind of device; times are in nanoseconds.</summary>
     public sealed partial class Work
     {
         /// <summary>Number of dispatches; if 0, all values below are 0.</summary>

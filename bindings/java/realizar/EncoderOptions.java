@@ -18,7 +18,7 @@ public abstract class EncoderOptions<T extends EncoderOptions<T>> {
         return (T) this;
     }
 
-    /** 0 or 1: the CPU, on which encoders run. */
+    /** Index of the device; it must be 0 or 1 (the CPU), because encoders run only there. */
     public T device(int device) {
         this.device = Native.whole(device, "device");
         return self();

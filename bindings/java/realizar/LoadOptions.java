@@ -40,14 +40,14 @@ public abstract class LoadOptions<T extends LoadOptions<T>> {
         return self();
     }
 
-    /** Uses the weights in the mapped file, several times slower. A process dies if the file is truncated
-     * meanwhile. */
+    /** Uses the weights in place in the memory-mapped file; token generation is several times slower. The process
+     * dies if the file is truncated while it is mapped. */
     public T mmap() {
         flags |= Header.RZ_MODEL_MMAP;
         return self();
     }
 
-    /** Metadata, tokenizer and template only; the file needs no weights, and no KV cache can be created. */
+    /** Loads only metadata, tokenizer and chat template. The file needs no weights; no KV cache can be created. */
     public T textOnly() {
         flags |= Header.RZ_MODEL_TEXT_ONLY;
         return self();
@@ -98,8 +98,8 @@ public abstract class LoadOptions<T extends LoadOptions<T>> {
         return self();
     }
 
-    /** Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: no step; not
-     * set: measured by the load. */
+    /** Minimum number of tokens of a step for which experts are copied from the CPU to the GPU and computed there;
+     * 0: no step; not set: measured by the load. */
     public T expertsCopiedFrom(int expertsCopiedFrom) {
         this.expertsCopiedFrom = Native.whole(expertsCopiedFrom, "expertsCopiedFrom");
         return self();

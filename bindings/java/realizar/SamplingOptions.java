@@ -110,7 +110,7 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Added to the logits of tokens; negative infinity forbids one. */
+    /** Added to the logits of tokens; negative infinity forbids a token. */
     public T logitBias(Map<Integer, Float> logitBias) {
         this.logitBias = Native.biases(logitBias, "logitBias");
         return sampled();
@@ -136,7 +136,7 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped. */
+    /** Minimum probability of tokens that XTC may drop; 0: 0.1. Above 0.5 XTC drops no token. */
     public T xtcThreshold(double xtcThreshold) {
         this.xtcThreshold = Native.finite((float) xtcThreshold, "xtcThreshold");
         return sampled();
@@ -176,13 +176,13 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Base of the penalty of DRY, at least 1; 0: 1.75. */
+    /** Base of the DRY penalty, at least 1; 0: 1.75. */
     public T dryBase(double dryBase) {
         this.dryBase = Native.finite((float) dryBase, "dryBase");
         return sampled();
     }
 
-    /** Length from which DRY penalizes repetitions; 0: 2. */
+    /** Minimum length of repetitions that DRY penalizes; 0: 2. */
     public T dryAllowedLength(int dryAllowedLength) {
         this.dryAllowedLength = Native.whole(dryAllowedLength, "dryAllowedLength");
         return sampled();
@@ -207,7 +207,8 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Sequences that are never completed: their last token is not chosen after the others. */
+    /** Token sequences that are never generated: the last token of a sequence is not sampled after the other
+     * tokens. */
     public T bannedSequences(int[]... bannedSequences) {
         this.bannedSequences = Native.sequences(bannedSequences, "bannedSequences");
         return sampled();

@@ -21,7 +21,7 @@ public abstract class TextOptions<T extends TextOptions<T>> extends SamplingOpti
         return self();
     }
 
-    /** If the reply is abandoned, its text becomes a message; otherwise it is removed. */
+    /** Keeps the text of an abandoned reply as a message; otherwise the text is removed. */
     public T keep() {
         flags |= Header.RZ_REPLY_KEEP;
         return self();
@@ -34,7 +34,7 @@ public abstract class TextOptions<T extends TextOptions<T>> extends SamplingOpti
         return self();
     }
 
-    /** Whether a reply begins with reasoning; MODEL: as its template has it. */
+    /** Whether a reply begins with reasoning; MODEL: as the chat template decides. */
     public T reasoning(Options.Reasoning reasoning) {
         this.reasoning = Native.given(reasoning, "reasoning");
         return self();

@@ -61,9 +61,10 @@ class LoadOptions(TypedDict, total=False):
     into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs speed,
     mostly in prefill. Results still differ between devices, and with the number of layers on them."""
     mmap: bool
-    """Uses the weights in the mapped file, several times slower. A process dies if the file is truncated meanwhile."""
+    """Uses the weights in place in the memory-mapped file; token generation is several times slower. The process dies
+    if the file is truncated while it is mapped."""
     text_only: bool
-    """Metadata, tokenizer and template only; the file needs no weights, and no KV cache can be created."""
+    """Loads only metadata, tokenizer and chat template. The file needs no weights; no KV cache can be created."""
     profile: bool
     """Measures the parts of each step on GPUs, which slows it down."""
     mtp: bool
@@ -82,8 +83,8 @@ class LoadOptions(TypedDict, total=False):
     """Maximum prefill tokens in a batch that also decodes; 0: 64. A larger value lowers the time to first token and
     raises the inter-token latency."""
     experts_copied_from: Optional[int]
-    """Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: no step; absent:
-    measured by the load."""
+    """Minimum number of tokens of a step for which experts are copied from the CPU to the GPU and computed there; 0:
+    no step; absent: measured by the load."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Sampling:
     seed: int = 0
     """Seed of the random number generator; 0 is a seed like any other."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
-    """Added to the logits of tokens; negative infinity forbids one."""
+    """Added to the logits of tokens; negative infinity forbids a token."""
     typical_p: float = 0.0
     """Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
     reach this probability; 1: off."""
@@ -121,7 +122,7 @@ class Sampling:
     xtc_probability: float = 0.0
     """XTC: probability with which all tokens of at least xtc_threshold, except the least likely of them, are dropped."""
     xtc_threshold: float = 0.0
-    """Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped."""
+    """Minimum probability of tokens that XTC may drop; 0: 0.1. Above 0.5 XTC drops no token."""
     temperature_range: float = 0.0
     """Dynamic temperature: the temperature rises from temperature - temperature_range (at least 0) to temperature +
     temperature_range with the entropy of the distribution, relative to the entropy of the uniform distribution."""
@@ -137,9 +138,9 @@ class Sampling:
     the token that followed there is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). n above 4096
     counts as 4096."""
     dry_base: float = 0.0
-    """Base of the penalty of DRY, at least 1; 0: 1.75."""
+    """Base of the DRY penalty, at least 1; 0: 1.75."""
     dry_allowed_length: int = 0
-    """Length from which DRY penalizes repetitions; 0: 2."""
+    """Minimum length of repetitions that DRY penalizes; 0: 2."""
     dry_window: int = 0
     """Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all."""
     no_repeat_ngram_size: int = 0
@@ -148,7 +149,7 @@ class Sampling:
     dry_breakers: Sequence[Sequence[int]] = ()
     """Sequences of tokens across which DRY does not look for repetitions."""
     banned_sequences: Sequence[Sequence[int]] = ()
-    """Sequences that are never completed: their last token is not chosen after the others."""
+    """Token sequences that are never generated: the last token of a sequence is not sampled after the other tokens."""
     order: Sequence[Filter] = ()
     """The order of the filters and the temperature; empty: the default order."""
 
@@ -164,7 +165,7 @@ class CacheOptions(TypedDict, total=False):
 
 class EncoderOptions(TypedDict, total=False):
     device: int
-    """0 or 1: the CPU, on which encoders run."""
+    """Index of the device; it must be 0 or 1 (the CPU), because encoders run only there."""
     quantize: ElementType
     """Element type to which float matrices are quantized during the load."""
     max_rows: int
@@ -215,11 +216,11 @@ class ReplyOptions(TypedDict, total=False):
     max_tokens: int
     """Maximum number of tokens to generate, including reasoning; 0: until the cache is full."""
     keep: bool
-    """If the reply is abandoned, its text becomes a message; otherwise it is removed."""
+    """Keeps the text of an abandoned reply as a message; otherwise the text is removed."""
     resume: bool
     """Continues the last message, which must be a reply with the "finish_reason" "length", "context" or "cancelled"."""
     reasoning: Reasoning
-    """Whether a reply begins with reasoning; "model": as its template has it."""
+    """Whether a reply begins with reasoning; "model": as the chat template decides."""
     reasoning_tokens: int
     """Maximum number of reasoning tokens (thinking budget); 0: no limit. After that number, and up to three more
     tokens that complete a character, the library inserts the end of reasoning, and the model continues with its
@@ -237,4 +238,4 @@ class EmbedOptions(TypedDict, total=False):
     pooling: Pooling
     """How the vectors of a text's tokens become one embedding."""
     raw: bool
-    """Keeps the length of embeddings, which is 1 otherwise."""
+    """Keeps the length of embeddings; otherwise they are normalized to length 1."""

@@ -9,10 +9,10 @@ public struct LoadOptions: Sendable {
     /// split into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs
     /// speed, mostly in prefill. Results still differ between devices, and with the number of layers on them.
     public var deterministic = false
-    /// Uses the weights in the mapped file, several times slower. A process dies if the file is truncated
-    /// meanwhile.
+    /// Uses the weights in place in the memory-mapped file; token generation is several times slower. The process
+    /// dies if the file is truncated while it is mapped.
     public var mmap = false
-    /// Metadata, tokenizer and template only; the file needs no weights, and no KV cache can be created.
+    /// Loads only metadata, tokenizer and chat template. The file needs no weights; no KV cache can be created.
     public var textOnly = false
     /// Measures the parts of each step on GPUs, which slows it down.
     public var profile = false
@@ -31,8 +31,8 @@ public struct LoadOptions: Sendable {
     /// Maximum prefill tokens in a batch that also decodes; 0: 64. A larger value lowers the time to first token
     /// and raises the inter-token latency.
     public var mixedPrefillTokens = 0
-    /// Minimum tokens of a step that copies experts from the CPU to the GPU and computes there; 0: no step; nil:
-    /// measured by the load.
+    /// Minimum number of tokens of a step for which experts are copied from the CPU to the GPU and computed there;
+    /// 0: no step; nil: measured by the load.
     public var expertsCopiedFrom: Int?
     /// Shared runtime; nil: its own.
     public var runtime: Runtime?
@@ -74,7 +74,7 @@ public struct LoadOptions: Sendable {
 
 /// Options; zero and nil mean the defaults.
 public struct EncoderOptions: Sendable {
-    /// 0 or 1: the CPU, on which encoders run.
+    /// Index of the device; it must be 0 or 1 (the CPU), because encoders run only there.
     public var device = 0
     /// Element type to which float matrices are quantized during the load.
     public var quantize = ElementType.default
@@ -187,7 +187,7 @@ public struct Sampling: Sendable, Equatable {
     public var temperatureFirst = false
     /// Seed of the random number generator; 0 is a seed like any other.
     public var seed: UInt64 = 0
-    /// Added to the logits of tokens; negative infinity forbids one.
+    /// Added to the logits of tokens; negative infinity forbids a token.
     public var logitBias: [UInt32: Float] = [:]
     /// Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
     /// reach this probability; 1: off.
@@ -197,7 +197,7 @@ public struct Sampling: Sendable, Equatable {
     /// XTC: probability with which all tokens of at least xtcThreshold, except the least likely of them, are
     /// dropped.
     public var xtcProbability: Float = 0
-    /// Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped.
+    /// Minimum probability of tokens that XTC may drop; 0: 0.1. Above 0.5 XTC drops no token.
     public var xtcThreshold: Float = 0
     /// Dynamic temperature: the temperature rises from temperature - temperatureRange (at least 0) to temperature
     /// + temperatureRange with the entropy of the distribution, relative to the entropy of the uniform
@@ -214,9 +214,9 @@ public struct Sampling: Sendable, Equatable {
     /// of the token that followed there is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength). n above
     /// 4096 counts as 4096.
     public var dryMultiplier: Float = 0
-    /// Base of the penalty of DRY, at least 1; 0: 1.75.
+    /// Base of the DRY penalty, at least 1; 0: 1.75.
     public var dryBase: Float = 0
-    /// Length from which DRY penalizes repetitions; 0: 2.
+    /// Minimum length of repetitions that DRY penalizes; 0: 2.
     public var dryAllowedLength = 0
     /// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
     public var dryWindow = 0
@@ -225,7 +225,8 @@ public struct Sampling: Sendable, Equatable {
     public var noRepeatNgramSize = 0
     /// Sequences of tokens across which DRY does not look for repetitions.
     public var dryBreakers: [[UInt32]] = []
-    /// Sequences that are never completed: their last token is not chosen after the others.
+    /// Token sequences that are never generated: the last token of a sequence is not sampled after the other
+    /// tokens.
     public var bannedSequences: [[UInt32]] = []
     /// The order of the filters and the temperature; empty: the default order.
     public var order: [Filter] = []

@@ -124,9 +124,9 @@ public struct Plan: Sendable, Hashable {
     public let expertsHost: UInt64
     /// Part of weightsDevice: experts.
     public let expertsDevice: UInt64
-    /// Layers from the first to the last whose experts of these are on the CPU.
+    /// Range from the first to the last GPU layer whose experts are on the CPU.
     public internal(set) var expertLayersHost = 0..<0
-    /// What lies on each GPU that has layers.
+    /// Memory on each GPU that has layers.
     public internal(set) var devices: [OnDevice] = []
 
     init(_ c: rz_model_plan) {
@@ -169,7 +169,7 @@ public struct EncoderInfo: Sendable, Hashable {
     public let weightBytes: UInt64
     /// Maximum bytes of scratch memory of each call that encodes an image or an audio clip.
     public let scratchBytes: UInt64
-    /// Kinds of media that it encodes.
+    /// Kinds of media that the encoder accepts.
     public let kinds: [MediaKind]
     /// Sample rate in Hz to which audio is resampled; 0 for images.
     public let sampleRate: Int
@@ -310,9 +310,9 @@ public struct ConversationInfo: Sendable, Hashable {
     public let firstInPrompt: Int
     /// State of the reply.
     public let state: State
-    /// Reason of the end, if it has ended.
+    /// Why the text has ended, once it has.
     public let end: Job.End?
-    /// Cancelled or deadline, if that stopped the reply.
+    /// Cancelled or deadline, if one of them stopped the reply.
     public let stopped: RealizarError.Code?
     /// Number of tokens of its prompt.
     public let promptTokens: Int
@@ -338,7 +338,7 @@ public struct ConversationInfo: Sendable, Hashable {
     public let promptTime: UInt64
     /// Total time in nanoseconds of the steps with its generated tokens (decode).
     public let tokensTime: UInt64
-    /// Time to first token (TTFT) in nanoseconds; 0 before it.
+    /// Time to first token (TTFT) in nanoseconds; 0 before the first token.
     public let firstToken: UInt64
 
     init(_ c: rz_conversation_info) {
