@@ -333,8 +333,8 @@ public:
     template <class Number> SamplingOptions &typical_p(Number value) { return detail::assign(raw_.typical_p, value, "rz_sampler_params.typical_p"), *this; }
     /// Drop logits more than this number of standard deviations (of the remaining logits) below the largest.
     template <class Number> SamplingOptions &top_n_sigma(Number value) { return detail::assign(raw_.top_n_sigma, value, "rz_sampler_params.top_n_sigma"), *this; }
-    /// XTC: probability with which all tokens of at least xtc_threshold, except the least likely of them, are
-    /// dropped.
+    /// XTC: probability of a cut. A cut drops all tokens whose probability is at least xtc_threshold, except the
+    /// least likely one of them.
     template <class Number> SamplingOptions &xtc_probability(Number value) { return detail::assign(raw_.xtc_probability, value, "rz_sampler_params.xtc_probability"), *this; }
     /// 0: 0.1. Above 0.5 at most one token reaches it, and XTC drops none.
     template <class Number> SamplingOptions &xtc_threshold(Number value) { return detail::assign(raw_.xtc_threshold, value, "rz_sampler_params.xtc_threshold"), *this; }
@@ -346,7 +346,7 @@ public:
     template <class Number> SamplingOptions &temperature_exponent(Number value) { return detail::assign(raw_.temperature_exponent, value, "rz_sampler_params.temperature_exponent"), *this; }
     /// Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a
     /// bound, which begins at twice this value and is corrected after each draw. Filters that are on apply before
-    /// it; llama.cpp has none there.
+    /// Mirostat; llama.cpp applies no filters with Mirostat.
     template <class Number> SamplingOptions &mirostat_tau(Number value) { return detail::assign(raw_.mirostat_tau, value, "rz_sampler_params.mirostat_tau"), *this; }
     /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.
     template <class Number> SamplingOptions &mirostat_eta(Number value) { return detail::assign(raw_.mirostat_eta, value, "rz_sampler_params.mirostat_eta"), *this; }
@@ -472,7 +472,7 @@ public:
     /// rz_job_text_into, and `stops` apply only to the content of the reply, not to reasoning, tool calls and
     /// tags. NULL: the job returns a text.
     JobOptions &chat(std::string_view text) { return chat_ = text, *this; }
-    /// Number of its first token to append, as in rz_prefill_prompt.
+    /// Index of the first token of `prompt` to append, as `first` of rz_prefill_prompt.
     template <class Number> JobOptions &prompt_first(Number value) { return detail::assign(raw_.prompt_first, value, "rz_job_params.prompt_first"), *this; }
     rz_job_params *operator->() noexcept { return &raw_; }
     operator const rz_job_params &() const {
@@ -499,11 +499,11 @@ public:
     /// Minimum length in tokens of prefixes to keep and to look up; 0: 64.
     template <class Number> StoreOptions &min_tokens(Number value) { return detail::assign(raw_.min_tokens, value, "rz_store_params.min_tokens"), *this; }
     /// Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. Memory that
-    /// a prefix shares with a shorter one counts once. A store with a folder temporarily takes more, as much as
-    /// one prefix or a quarter of the limit, while it waits for the disk.
+    /// a prefix shares with a shorter one counts once. Prefixes that wait to be written to the folder take
+    /// additional memory: up to a quarter of the limit, or one larger prefix.
     template <class Number> StoreOptions &memory_limit(Number value) { return detail::assign(raw_.memory_limit, value, "rz_store_params.memory_limit"), *this; }
-    /// Folder of files, NUL-terminated; created with permissions for this user only if it is missing. NULL:
-    /// prefixes that do not fit in memory are dropped. Each prefix is written about two seconds after it was
+    /// Path of a folder for files, NUL-terminated. A missing folder is created, accessible by this user only.
+    /// NULL: prefixes that do not fit in memory are dropped. Each prefix is written about two seconds after it was
     /// stored, so that it survives a crash and other processes see it. The file of a longer prefix replaces the
     /// file of a shorter prefix that it contains; other processes then find the shorter prefix in the longer file.
     /// A prefix that cannot be written stays in memory, with a line in the log. Several stores and processes of

@@ -139,7 +139,8 @@ type Sampling struct {
 	TypicalP float32
 	// Drop logits more than this number of standard deviations (of the remaining logits) below the largest.
 	TopNSigma float32
-	// XTC: probability with which all tokens of at least XTCThreshold, except the least likely of them, are dropped.
+	// XTC: probability of a cut. A cut drops all tokens whose probability is at least XTCThreshold, except the least
+	// likely one of them.
 	XTCProbability float32
 	// Minimum probability of tokens that XTC may drop; 0: 0.1. Above 0.5 XTC drops no token.
 	XTCThreshold float32
@@ -333,8 +334,8 @@ type StoreOptions struct {
 	// Minimum length in tokens of prefixes to keep and to look up; 0: 64.
 	MinTokens int
 	// Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. Memory that a
-	// prefix shares with a shorter one counts once. A store with a folder temporarily takes more, as much as one
-	// prefix or a quarter of the limit, while it waits for the disk.
+	// prefix shares with a shorter one counts once. Prefixes that wait to be written to the folder take additional
+	// memory: up to a quarter of the limit, or one larger prefix.
 	MemoryLimit uint64
 	// Maximum number of prefixes in memory; 0: 1,024.
 	MaxEntries int

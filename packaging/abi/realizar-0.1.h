@@ -1365,7 +1365,8 @@ rz_chat_parser_free(rz_chat_parser *RZ_NULLABLE parser);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_filter {
-  RZ_FILTER_TOP_N_SIGMA = 1,  /* Sampling filters and the temperature, for `order` of rz_sampler_params. */
+  /* RZ_FILTER_... constants: filters of a sampler, and the temperature, for rz_sampler_params.order. */
+  RZ_FILTER_TOP_N_SIGMA = 1,
   RZ_FILTER_TOP_K = 2,
   RZ_FILTER_TYPICAL_P = 3,
   RZ_FILTER_TOP_P = 4,
@@ -1410,10 +1411,10 @@ typedef struct rz_token_sequence {
  * a possible token. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the model's logits, not the edited
  * logits.
  *
- * Returns 0. After another number no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and rz_generate_into
- * fail with RZ_ERR_INVALID_ARGUMENT, and the message has the number. In rz_job_step, rz_jobs_step,
- * rz_conversation_step and rz_conversations_step only the job or the reply with this sampler ends, with RZ_END_FAILED,
- * and rz_job_error or rz_conversation_error returns this status; all others go on.
+ * Returns 0. If it returns another number, no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and
+ * rz_generate_into fail with RZ_ERR_INVALID_ARGUMENT, and the message contains the returned number. In rz_job_step,
+ * rz_jobs_step, rz_conversation_step and rz_conversations_step only the job or the reply with this sampler ends, with
+ * RZ_END_FAILED, and rz_job_error or rz_conversation_error returns this status; all others go on.
  *
  * Runs on the thread that calls the library, once at a time within one call. A job or reply has a copy of its sampler
  * with the same `edit_logits_user`, so calls on several threads may run the callback with that pointer at the same
@@ -1460,7 +1461,8 @@ typedef struct rz_sampler_params {
   float typical_p;
   /* Drop logits more than this number of standard deviations (of the remaining logits) below the largest. */
   float top_n_sigma;
-  /* XTC: probability with which all tokens of at least xtc_threshold, except the least likely of them, are dropped. */
+  /* XTC: probability of a cut. A cut drops all tokens whose probability is at least xtc_threshold, except the least
+   * likely one of them. */
   float xtc_probability;
   float xtc_threshold;  /* 0: 0.1. Above 0.5 at most one token reaches it, and XTC drops none. */
   /* Dynamic temperature: the temperature rises from `temperature` - `temperature_range` (at least 0) to
@@ -1469,8 +1471,8 @@ typedef struct rz_sampler_params {
   float temperature_range;
   float temperature_exponent;  /* Exponent of the relative entropy for the dynamic temperature; 0: 1. */
   /* Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a bound,
-   * which begins at twice this value and is corrected after each draw. Filters that are on apply before it;
-   * llama.cpp has none there. */
+   * which begins at twice this value and is corrected after each draw. Filters that are on apply before Mirostat;
+   * llama.cpp applies no filters with Mirostat. */
   float mirostat_tau;
   float mirostat_eta;  /* Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1. */
   /* DRY: if the last n tokens occurred before (with the largest such n, at least dry_allowed_length), the logit of
@@ -1494,7 +1496,7 @@ typedef struct rz_sampler_params {
    * last token is not chosen; a sequence of one token never occurs. The same text may still occur in other tokens. */
   const rz_token_sequence *RZ_NULLABLE banned_sequences;
   size_t n_banned_sequences;  /* Number of `banned_sequences`. */
-  /* Order of filters and temperature: RZ_FILTER_..., each at most once. It must contain every one that is on. NULL:
+  /* Order of filters and temperature: RZ_FILTER_..., each at most once. All filters that are on must be in it. NULL:
    * the default order. */
   const uint32_t *RZ_NULLABLE order;
   size_t n_order;  /* Number of `order`. */
@@ -1678,9 +1680,9 @@ rz_cache_cancel_set(rz_cache *cache, const rz_cancel *RZ_NULLABLE cancel, rz_err
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *RZ_NULLABLE err);
 
-/* Compares the cache with `n` tokens. `*common` receives the length of the longest common prefix, or of the longest
- * part of it to which the cache can be rewound without recomputation. Recurrent layers, and sliding-window layers
- * after a long text, can only be rewound to some positions; a released cache has no such prefix.
+/* Compares the cache with `n` tokens. `*common` receives the length of the longest common prefix to which the cache
+ * can be rewound without recomputation. Recurrent layers, and sliding-window layers after a long text, can only be
+ * rewound to some positions; a released cache has no such prefix.
  *
  * To continue with these tokens: rz_cache_truncate to `*common`, then rz_prefill with the rest; if there is no rest,
  * rewind by one more token, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT.
@@ -1707,16 +1709,16 @@ rz_cache_tokens_into(const rz_cache *cache,
  * move up.
  *
  * The cache is then bit-identical to one that never contained the removed tokens, for every network: the keys and
- * values of a token depend on all tokens before it, so those of the moved tokens are recomputed. The next call that
- * needs them does that, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there are fewer
+ * values of a token depend on all tokens before it. The next call that needs the keys and values of the moved tokens
+ * therefore recomputes them, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there are fewer
  * tokens, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_shift(rz_cache *cache, uint32_t keep, uint32_t drop, rz_error *RZ_NULLABLE err);
 
-/* Frees the memory of keys and values, also as it counts against rz_runtime_params.memory_limit, and keeps the tokens
- * and the logits. The next call that needs keys and values allocates memory again and recomputes them, in the time of
- * a prefill, bit-identical on the CPU; its errors can then be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT. Any thread.
- * Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+/* Frees the memory of keys and values, which then no longer counts against rz_runtime_params.memory_limit. Keeps the
+ * tokens and the logits. The next call that needs keys and values allocates memory again and recomputes them, in the
+ * time of a prefill, bit-identical on the CPU; its errors can then be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT. Any
+ * thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
 
@@ -2524,15 +2526,16 @@ enum rz_draft_kind {
    * tokens. For answers that repeat the prompt, such as edited text, code and summaries. */
   RZ_DRAFT_LOOKUP = 1,
   /* Speculative decoding with `draft_model`: a small model, or a draft head from a file of its own. The job creates a
-   * cache of at most 1,024 tokens for a small model; of a longer text the model first processes only the last 256
-   * tokens. A draft head must have been trained for the model of the job's cache: EAGLE-3 (arXiv 2503.01840), as a GGUF
-   * file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the assistant of a Gemma 4, as a GGUF file
-   * ("gemma4-assistant") or its folder. rz_model_load loads a draft head like a model; all functions but jobs reject it
-   * with RZ_ERR_UNSUPPORTED. Steps of jobs with a draft head take additional scratch memory. EAGLE-3 processes the
-   * hidden states of the tokens that the job itself appends, and has a cache as with RZ_DRAFT_MTP. An assistant attends
-   * to the job's cache and has no cache of its own. The assistant is loaded on the CPU (device 0 or 1). If the job's
-   * model is on a GPU, a copy of the assistant drafts on that GPU, or on the last of several. The first such job
-   * creates the copy. It is freed when the assistant or the model is freed and no job uses it. */
+   * cache of at most 1,024 tokens for a small model; if the text is longer, the draft model first processes only the
+   * last 256 tokens. A draft head must have been trained for the model of the job's cache: EAGLE-3 (arXiv 2503.01840),
+   * as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the assistant of a Gemma 4, as a GGUF
+   * file ("gemma4-assistant") or its folder. rz_model_load loads a draft head like a model; all functions but jobs
+   * reject it with RZ_ERR_UNSUPPORTED. Steps of jobs with a draft head take additional scratch memory. EAGLE-3
+   * processes the hidden states of the tokens that the job itself appends, and has a cache as with RZ_DRAFT_MTP. An
+   * assistant attends to the job's cache and has no cache of its own. The assistant is loaded on the CPU (device 0 or
+   * 1). If the job's model is on a GPU, a copy of the assistant drafts on that GPU; if the model is on several GPUs, on
+   * the last of them. The first such job creates the copy. It is freed when the assistant or the model is freed and no
+   * job uses it. */
   RZ_DRAFT_MODEL = 2,
   /* Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
    * own cache of one layer and the capacity of the job's cache; it belongs to the job, and covers the tokens that the
@@ -2561,8 +2564,8 @@ enum rz_end_reason {
 };
 
 /* Generation in time slices: a prompt and the tokens that follow it (a request of a server, for example). Mutable: one
- * call at a time; a second call gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on the
- * cache get RZ_ERR_BUSY, except rz_cache_len, rz_cache_capacity and rz_cache_free.
+ * call at a time; a second call gets RZ_ERR_BUSY. The job holds its cache until rz_job_free: other calls on the cache
+ * get RZ_ERR_BUSY, except rz_cache_len, rz_cache_capacity and rz_cache_free.
  *
  * A job generates the same tokens as rz_prefill, rz_sample and rz_generate_into, whatever the budgets and pauses. On a
  * CPU, or on a GPU with RZ_MODEL_DETERMINISTIC, other jobs in the batch do not change them. */
@@ -2607,7 +2610,7 @@ typedef struct rz_job_params {
   size_t chat_len;
   /* Prompt instead of `tokens`, which must be NULL then; NULL: `tokens`. The job keeps its media alive. */
   const rz_prompt *RZ_NULLABLE prompt;
-  size_t prompt_first;  /* Number of its first token to append, as in rz_prefill_prompt. */
+  size_t prompt_first;  /* Index of the first token of `prompt` to append, as `first` of rz_prefill_prompt. */
 } rz_job_params;
 
 /* State of a job. Since 0.1.0. */
@@ -2702,9 +2705,9 @@ RZ_API rz_status RZ_CALL
 rz_job_error(const rz_job *job, rz_error *RZ_NULLABLE err);
 
 /* Copies the text generated since the last successful call: whole characters, without a NUL, without stop sequences.
- * The text continues the text of the cache and the prompt, so that it keeps a space at the start of a word. Text that
- * may become a stop sequence is held back until that is decided, or the job has ended. The text of a token that ends
- * the text is left out, and so are control tokens and tokens that the tokenizer does not know.
+ * The text continues the text of the cache and the prompt, so a space before its first word is kept. Text that may
+ * become a stop sequence is held back until that is decided, or the job has ended. End tokens, control tokens and
+ * tokens that the tokenizer does not know add no text.
  *
  * `*len` receives the number of bytes, 0 if there is nothing new. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a tokenizer,
@@ -2778,19 +2781,19 @@ typedef struct rz_store_params {
   uint32_t struct_size;  /* sizeof(rz_store_params). */
   uint32_t min_tokens;   /* Minimum length in tokens of prefixes to keep and to look up; 0: 64. */
   /* Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. Memory that a
-   * prefix shares with a shorter one counts once. A store with a folder temporarily takes more, as much as one
-   * prefix or a quarter of the limit, while it waits for the disk. */
+   * prefix shares with a shorter one counts once. Prefixes that wait to be written to the folder take additional
+   * memory: up to a quarter of the limit, or one larger prefix. */
   uint64_t memory_limit;
-  /* Folder of files, NUL-terminated; created with permissions for this user only if it is missing. NULL: prefixes
-   * that do not fit in memory are dropped. Each prefix is written about two seconds after it was stored, so that it
-   * survives a crash and other processes see it. The file of a longer prefix replaces the file of a shorter prefix
-   * that it contains; other processes then find the shorter prefix in the longer file. A prefix that cannot be
-   * written stays in memory, with a line in the log. Several stores and processes of one user may share the folder,
-   * also for different models. Files in the folder influence answers: on Unix a folder that another user owns, or
-   * that others may write to (also by its group), is rejected. A store with a folder has its own writer thread,
-   * whatever the number of threads of the runtime, so that no call waits for the disk. In a child made with fork(),
-   * which lacks that thread, rz_store_put and steps of conversations write, unless a prefix was written less than
-   * two seconds ago. */
+  /* Path of a folder for files, NUL-terminated. A missing folder is created, accessible by this user only. NULL:
+   * prefixes that do not fit in memory are dropped. Each prefix is written about two seconds after it was stored, so
+   * that it survives a crash and other processes see it. The file of a longer prefix replaces the file of a shorter
+   * prefix that it contains; other processes then find the shorter prefix in the longer file. A prefix that cannot
+   * be written stays in memory, with a line in the log. Several stores and processes of one user may share the
+   * folder, also for different models. Files in the folder influence answers: on Unix a folder that another user
+   * owns, or that others may write to (also by its group), is rejected. A store with a folder has its own writer
+   * thread, whatever the number of threads of the runtime, so that no call waits for the disk. In a child made with
+   * fork(), which lacks that thread, rz_store_put and steps of conversations write, unless a prefix was written less
+   * than two seconds ago. */
   const char *RZ_NULLABLE path;
   size_t max_entries;  /* Maximum number of prefixes in memory; 0: 1,024. */
   /* Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of the
@@ -2819,13 +2822,13 @@ typedef struct rz_store_info {
 /* Creates a store. `params` may be NULL. The caller frees `*out` with rz_store_free, before or after the model and the
  * conversations that use it.
  *
- * Files in the folder have the format of rz_cache_save, are found by their first tokens, written under a temporary
- * name and then renamed, and checksummed. A file that is damaged or of another version is removed when it is found,
- * with a line in the log; a file that a process left unfinished is removed by the next store. Links, pipes, and on
- * Unix files that another user owns or may write to are ignored. The fingerprint of a model loaded with RZ_MODEL_MMAP
- * reads the whole model. Any thread. Errors: RZ_ERR_IO (the folder cannot be created, or is rejected),
- * RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without weights),
- * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * Files in the folder have the format of rz_cache_save, with checksums, and are found by their first tokens. A file is
+ * written under a temporary name and then renamed. A file that is damaged or of another version is removed when it is
+ * found, with a line in the log; a file that a process left unfinished is removed by the next store. Links, pipes, and
+ * on Unix files that another user owns or may write to are ignored. The first fingerprint of a model loaded with
+ * RZ_MODEL_MMAP takes one read of the whole model. Any thread. Errors: RZ_ERR_IO (the folder cannot be created, or is
+ * rejected), RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without
+ * weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_new(const rz_model *model,
              const rz_store_params *RZ_NULLABLE params,
@@ -2836,10 +2839,11 @@ rz_store_new(const rz_model *model,
  * holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be computed; 0 if no
  * prefix is stored. The caller appends the rest as to any cache.
  *
- * The cache has no adapters, and prefixes computed with adapters are not used; conversations with adapters use theirs
- * by themselves. `params` may be NULL; the element types of keys and values must match, and a prefix of another
- * capacity is copied. `cancel` stops reading a file before the next chunk, and may be NULL. The caller frees `*out`
- * with rz_cache_free. Any thread. Errors: as for rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since 0.1.0. */
+ * The cache has no adapters, and prefixes computed with adapters are not used. Conversations with adapters look up the
+ * prefixes of their adapters by themselves. `params` may be NULL; the element types of keys and values must match, and
+ * a prefix of another capacity is copied. `cancel` stops reading a file before the next chunk, and may be NULL. The
+ * caller frees `*out` with rz_cache_free. Any thread. Errors: as for rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE.
+ * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_take(const rz_store *store,
               const uint32_t *RZ_NULLABLE tokens,
@@ -2850,9 +2854,10 @@ rz_store_take(const rz_store *store,
               uint32_t *common,
               rz_error *RZ_NULLABLE err);
 
-/* Like rz_store_take, for a prompt, whose rows are identified by the hashes of their media; rz_prefill_prompt appends
- * the rest from token `*common` on. `params` and `cancel` may be NULL. The caller frees `*out` with rz_cache_free. Any
- * thread. Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
+/* Like rz_store_take, for a prompt with media. Media rows are equal if the hashes of their media are equal;
+ * rz_prefill_prompt appends the rest from token `*common` on. `params` and `cancel` may be NULL. The caller frees
+ * `*out` with rz_cache_free. Any thread. Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of another model).
+ * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_take_prompt(const rz_store *store,
                      const rz_prompt *prompt,
@@ -2881,9 +2886,9 @@ rz_store_clear(rz_store *store, rz_error *RZ_NULLABLE err);
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_info_get(const rz_store *store, rz_store_info *out, rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. The store ends with the last conversation that uses it; within that call it writes
- * the prefixes in memory to the folder, if there is one. rz_store_clear before it saves that time. Any thread. Since
- * 0.1.0. */
+/* Frees the handle; NULL is fine. The store stays alive until no conversation uses it. The call that ends the store
+ * writes the prefixes in memory to the folder, if there is one; call rz_store_clear first to drop them instead, with
+ * the files of the model. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_store_free(rz_store *RZ_NULLABLE store);
 
@@ -2894,11 +2899,11 @@ rz_store_free(rz_store *RZ_NULLABLE store);
 enum rz_overflow {
   /* Context overflow: RZ_ERR_CONTEXT_FULL if the prompt does not fit. A reply that fills the cache: RZ_END_CONTEXT. */
   RZ_OVERFLOW_FAIL = 0,
-  /* Context overflow: if the prompt leaves less than a quarter of the cache to the reply, and less than max_tokens if
-   * that is given, rz_conversation_reply leaves out the oldest turns, so that the rest takes at most half of the cache.
-   * System messages stay. A turn, from a user message to the next one with its tool calls and results, is never cut:
-   * one that does not fit is RZ_ERR_CONTEXT_FULL. A reply that fills the cache ends with RZ_END_CONTEXT;
-   * RZ_REPLY_CONTINUE continues it, and leaves out older turns too. The messages stay in the conversation. */
+  /* Context overflow: if the prompt leaves less than a quarter of the cache to the reply (or less than max_tokens, if
+   * that is smaller), rz_conversation_reply leaves out the oldest turns, so that the rest takes at most half of the
+   * cache. System messages stay. A turn lasts until the next user message and is never cut; if it does not fit, the
+   * call fails with RZ_ERR_CONTEXT_FULL. A reply that fills the cache ends with RZ_END_CONTEXT; RZ_REPLY_CONTINUE
+   * continues it, and leaves out older turns too. The messages stay in the conversation. */
   RZ_OVERFLOW_FORGET = 1,
 };
 
@@ -2907,8 +2912,7 @@ enum rz_reasoning {
   /* Reasoning of a reply: none. RZ_ERR_UNSUPPORTED if the template has no switch for it ("enable_thinking" or
    * "thinking"). */
   RZ_REASONING_OFF = 1,
-  /* Reasoning of a reply: the model may reason before its answer. RZ_ERR_UNSUPPORTED if the template does not support
-   * reasoning. */
+  /* Reasoning of a reply: the model may reason before its answer. RZ_ERR_UNSUPPORTED if the template lacks it. */
   RZ_REASONING_ON = 2,
 };
 
@@ -3052,9 +3056,9 @@ rz_conversation_new(const rz_model *model,
  *
  * A content may have media parts, as in rz_prompt_from_chat: each part has the number of one of the `n_media` media,
  * and each medium must be in at least one part. Without media, `media` may be NULL and `n_media` is 0. The
- * conversation keeps the media alive until rz_conversation_rewind removes their messages; it keeps media with equal
- * hashes once. In rz_conversation_json_into a part has the number of its medium in the conversation
- * (rz_conversation_media). Rows in the cache are not computed again.
+ * conversation keeps the media alive until rz_conversation_rewind removes their messages; it keeps only one copy of
+ * media with equal hashes. In rz_conversation_json_into a part has the number of its medium in the conversation
+ * (rz_conversation_media). Media rows that are in the cache already are not computed again.
  *
  * The call computes nothing. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (JSON of another form,
  * an unknown "tool_call_id", a part without a medium or with one of another kind, a medium without a part),
@@ -3110,8 +3114,7 @@ rz_conversation_reply(rz_conversation *conversation,
  * token or ended. RZ_AGAIN: more work remains; RZ_DONE: it has ended, or there is none.
  *
  * A fired cancel or a deadline pauses the reply: it continues when it is stepped after rz_cancel_reset. Any thread.
- * Errors: as for rz_job_step; for a reply that has failed its error, each time, until the next one begins. Since
- * 0.1.0. */
+ * Errors: as for rz_job_step; the error of a failed reply, until the next reply begins. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_step(rz_conversation *conversation, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
@@ -3226,9 +3229,8 @@ rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_er
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_fork(const rz_conversation *conversation, rz_conversation **out, rz_error *RZ_NULLABLE err);
 
-/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the conversation,
- * the counts are as of the last step, and a reply has ended once it is a message. Errors: RZ_ERR_POISONED. Since
- * 0.1.0. */
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. During another call, the counts are as of the
+ * last step, and the reply has ended when it is a message. Errors: RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_info_get(const rz_conversation *conversation, rz_conversation_info *out, rz_error *RZ_NULLABLE err);
 

@@ -239,9 +239,9 @@ pub unsafe extern "C" fn rz_cache_fork(
     })
 }
 
-/// Compares the cache with `n` tokens. `*common` receives the length of the longest common prefix, or of the longest
-/// part of it to which the cache can be rewound without recomputation. Recurrent layers, and sliding-window layers
-/// after a long text, can only be rewound to some positions; a released cache has no such prefix.
+/// Compares the cache with `n` tokens. `*common` receives the length of the longest common prefix to which the cache
+/// can be rewound without recomputation. Recurrent layers, and sliding-window layers after a long text, can only be
+/// rewound to some positions; a released cache has no such prefix.
 ///
 /// To continue with these tokens: rz_cache_truncate to `*common`, then rz_prefill with the rest; if there is no rest,
 /// rewind by one more token, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT.
@@ -287,8 +287,8 @@ pub unsafe extern "C" fn rz_cache_tokens_into(
 /// move up.
 ///
 /// The cache is then bit-identical to one that never contained the removed tokens, for every network: the keys and
-/// values of a token depend on all tokens before it, so those of the moved tokens are recomputed. The next call that
-/// needs them does that, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there are fewer
+/// values of a token depend on all tokens before it. The next call that needs the keys and values of the moved tokens
+/// therefore recomputes them, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there are fewer
 /// tokens, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u32, err: *mut rz_error) -> rz_status {
@@ -298,10 +298,10 @@ pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u
     })
 }
 
-/// Frees the memory of keys and values, also as it counts against rz_runtime_params.memory_limit, and keeps the tokens
-/// and the logits. The next call that needs keys and values allocates memory again and recomputes them, in the time of
-/// a prefill, bit-identical on the CPU; its errors can then be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT. Any thread.
-/// Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// Frees the memory of keys and values, which then no longer counts against rz_runtime_params.memory_limit. Keeps the
+/// tokens and the logits. The next call that needs keys and values allocates memory again and recomputes them, in the
+/// time of a prefill, bit-identical on the CPU; its errors can then be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT. Any
+/// thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_release(cache: *mut rz_cache, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

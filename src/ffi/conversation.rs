@@ -84,11 +84,11 @@ impl rz_conversation {
 
 /// Context overflow: RZ_ERR_CONTEXT_FULL if the prompt does not fit. A reply that fills the cache: RZ_END_CONTEXT.
 pub const RZ_OVERFLOW_FAIL: u32 = 0;
-/// Context overflow: if the prompt leaves less than a quarter of the cache to the reply, and less than max_tokens if
-/// that is given, rz_conversation_reply leaves out the oldest turns, so that the rest takes at most half of the cache.
-/// System messages stay. A turn, from a user message to the next one with its tool calls and results, is never cut: one
-/// that does not fit is RZ_ERR_CONTEXT_FULL. A reply that fills the cache ends with RZ_END_CONTEXT; RZ_REPLY_CONTINUE
-/// continues it, and leaves out older turns too. The messages stay in the conversation.
+/// Context overflow: if the prompt leaves less than a quarter of the cache to the reply (or less than max_tokens, if
+/// that is smaller), rz_conversation_reply leaves out the oldest turns, so that the rest takes at most half of the
+/// cache. System messages stay. A turn lasts until the next user message and is never cut; if it does not fit, the call
+/// fails with RZ_ERR_CONTEXT_FULL. A reply that fills the cache ends with RZ_END_CONTEXT; RZ_REPLY_CONTINUE continues
+/// it, and leaves out older turns too. The messages stay in the conversation.
 pub const RZ_OVERFLOW_FORGET: u32 = 1;
 
 /// Parameters of a conversation. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
@@ -123,8 +123,7 @@ pub const RZ_REASONING_MODEL: u32 = 0;
 /// Reasoning of a reply: none. RZ_ERR_UNSUPPORTED if the template has no switch for it ("enable_thinking" or
 /// "thinking").
 pub const RZ_REASONING_OFF: u32 = 1;
-/// Reasoning of a reply: the model may reason before its answer. RZ_ERR_UNSUPPORTED if the template does not support
-/// reasoning.
+/// Reasoning of a reply: the model may reason before its answer. RZ_ERR_UNSUPPORTED if the template lacks it.
 pub const RZ_REASONING_ON: u32 = 2;
 
 /// Flag of a reply: if the reply is abandoned, its tokens so far become a message with "finish_reason": "cancelled"; a
@@ -287,9 +286,9 @@ pub unsafe extern "C" fn rz_conversation_new(
 ///
 /// A content may have media parts, as in rz_prompt_from_chat: each part has the number of one of the `n_media` media,
 /// and each medium must be in at least one part. Without media, `media` may be NULL and `n_media` is 0. The
-/// conversation keeps the media alive until rz_conversation_rewind removes their messages; it keeps media with equal
-/// hashes once. In rz_conversation_json_into a part has the number of its medium in the conversation
-/// (rz_conversation_media). Rows in the cache are not computed again.
+/// conversation keeps the media alive until rz_conversation_rewind removes their messages; it keeps only one copy of
+/// media with equal hashes. In rz_conversation_json_into a part has the number of its medium in the conversation
+/// (rz_conversation_media). Media rows that are in the cache already are not computed again.
 ///
 /// The call computes nothing. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (JSON of another form,
 /// an unknown "tool_call_id", a part without a medium or with one of another kind, a medium without a part),
@@ -429,8 +428,7 @@ pub(super) fn reply_params<'a>(
 /// token or ended. RZ_AGAIN: more work remains; RZ_DONE: it has ended, or there is none.
 ///
 /// A fired cancel or a deadline pauses the reply: it continues when it is stepped after rz_cancel_reset. Any thread.
-/// Errors: as for rz_job_step; for a reply that has failed its error, each time, until the next one begins. Since
-/// 0.1.0.
+/// Errors: as for rz_job_step; the error of a failed reply, until the next reply begins. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_step(
     conversation: *mut rz_conversation,
@@ -654,9 +652,8 @@ pub(super) fn overflow(id: u32) -> Result<Overflow> {
     }
 }
 
-/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the conversation,
-/// the counts are as of the last step, and a reply has ended once it is a message. Errors: RZ_ERR_POISONED. Since
-/// 0.1.0.
+/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. During another call, the counts are as of the
+/// last step, and the reply has ended when it is a message. Errors: RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_info_get(
     conversation: *const rz_conversation,

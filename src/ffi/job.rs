@@ -25,8 +25,8 @@ use super::status::{RZ_AGAIN, RZ_DONE, RZ_NONE, RZ_OK, rz_error, rz_status};
 use super::structs::{count, ns};
 
 /// Generation in time slices: a prompt and the tokens that follow it (a request of a server, for example). Mutable: one
-/// call at a time; a second call gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on the
-/// cache get RZ_ERR_BUSY, except rz_cache_len, rz_cache_capacity and rz_cache_free.
+/// call at a time; a second call gets RZ_ERR_BUSY. The job holds its cache until rz_job_free: other calls on the cache
+/// get RZ_ERR_BUSY, except rz_cache_len, rz_cache_capacity and rz_cache_free.
 ///
 /// A job generates the same tokens as rz_prefill, rz_sample and rz_generate_into, whatever the budgets and pauses. On a
 /// CPU, or on a GPU with RZ_MODEL_DETERMINISTIC, other jobs in the batch do not change them.
@@ -123,7 +123,7 @@ pub struct rz_job_params {
     pub chat_len: usize,
     /// Prompt instead of `tokens`, which must be NULL then; NULL: `tokens`. The job keeps its media alive.
     pub prompt: *const rz_prompt,
-    /// Number of its first token to append, as in rz_prefill_prompt.
+    /// Index of the first token of `prompt` to append, as `first` of rz_prefill_prompt.
     pub prompt_first: usize,
 }
 
@@ -133,15 +133,15 @@ pub const RZ_DRAFT_NONE: u32 = 0;
 /// tokens. For answers that repeat the prompt, such as edited text, code and summaries.
 pub const RZ_DRAFT_LOOKUP: u32 = 1;
 /// Speculative decoding with `draft_model`: a small model, or a draft head from a file of its own. The job creates a
-/// cache of at most 1,024 tokens for a small model; of a longer text the model first processes only the last 256
-/// tokens. A draft head must have been trained for the model of the job's cache: EAGLE-3 (arXiv 2503.01840), as a GGUF
-/// file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the assistant of a Gemma 4, as a GGUF file
-/// ("gemma4-assistant") or its folder. rz_model_load loads a draft head like a model; all functions but jobs reject it
-/// with RZ_ERR_UNSUPPORTED. Steps of jobs with a draft head take additional scratch memory. EAGLE-3 processes the
-/// hidden states of the tokens that the job itself appends, and has a cache as with RZ_DRAFT_MTP. An assistant attends
-/// to the job's cache and has no cache of its own. The assistant is loaded on the CPU (device 0 or 1). If the job's
-/// model is on a GPU, a copy of the assistant drafts on that GPU, or on the last of several. The first such job creates
-/// the copy. It is freed when the assistant or the model is freed and no job uses it.
+/// cache of at most 1,024 tokens for a small model; if the text is longer, the draft model first processes only the
+/// last 256 tokens. A draft head must have been trained for the model of the job's cache: EAGLE-3 (arXiv 2503.01840),
+/// as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the assistant of a Gemma 4, as a GGUF
+/// file ("gemma4-assistant") or its folder. rz_model_load loads a draft head like a model; all functions but jobs
+/// reject it with RZ_ERR_UNSUPPORTED. Steps of jobs with a draft head take additional scratch memory. EAGLE-3 processes
+/// the hidden states of the tokens that the job itself appends, and has a cache as with RZ_DRAFT_MTP. An assistant
+/// attends to the job's cache and has no cache of its own. The assistant is loaded on the CPU (device 0 or 1). If the
+/// job's model is on a GPU, a copy of the assistant drafts on that GPU; if the model is on several GPUs, on the last of
+/// them. The first such job creates the copy. It is freed when the assistant or the model is freed and no job uses it.
 pub const RZ_DRAFT_MODEL: u32 = 2;
 /// Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
 /// own cache of one layer and the capacity of the job's cache; it belongs to the job, and covers the tokens that the
@@ -389,9 +389,9 @@ pub unsafe extern "C" fn rz_job_error(job: *const rz_job, err: *mut rz_error) ->
 }
 
 /// Copies the text generated since the last successful call: whole characters, without a NUL, without stop sequences.
-/// The text continues the text of the cache and the prompt, so that it keeps a space at the start of a word. Text that
-/// may become a stop sequence is held back until that is decided, or the job has ended. The text of a token that ends
-/// the text is left out, and so are control tokens and tokens that the tokenizer does not know.
+/// The text continues the text of the cache and the prompt, so a space before its first word is kept. Text that may
+/// become a stop sequence is held back until that is decided, or the job has ended. End tokens, control tokens and
+/// tokens that the tokenizer does not know add no text.
 ///
 /// `*len` receives the number of bytes, 0 if there is nothing new. If `capacity` is too small, the call returns
 /// RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a tokenizer,

@@ -45,7 +45,7 @@ pub struct rz_token_sequence {
 // SAFETY: a pointer and an integer.
 unsafe impl Plain for rz_token_sequence {}
 
-/// Sampling filters and the temperature, for `order` of rz_sampler_params.
+/// RZ_FILTER_... constants: filters of a sampler, and the temperature, for rz_sampler_params.order.
 pub const RZ_FILTER_TOP_N_SIGMA: u32 = 1;
 pub const RZ_FILTER_TOP_K: u32 = 2;
 pub const RZ_FILTER_TYPICAL_P: u32 = 3;
@@ -66,10 +66,10 @@ pub const RZ_FILTER_TEMPERATURE: u32 = 7;
 /// a possible token. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the model's logits, not the edited
 /// logits.
 ///
-/// Returns 0. After another number no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and rz_generate_into
-/// fail with RZ_ERR_INVALID_ARGUMENT, and the message has the number. In rz_job_step, rz_jobs_step,
-/// rz_conversation_step and rz_conversations_step only the job or the reply with this sampler ends, with RZ_END_FAILED,
-/// and rz_job_error or rz_conversation_error returns this status; all others go on.
+/// Returns 0. If it returns another number, no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and
+/// rz_generate_into fail with RZ_ERR_INVALID_ARGUMENT, and the message contains the returned number. In rz_job_step,
+/// rz_jobs_step, rz_conversation_step and rz_conversations_step only the job or the reply with this sampler ends, with
+/// RZ_END_FAILED, and rz_job_error or rz_conversation_error returns this status; all others go on.
 ///
 /// Runs on the thread that calls the library, once at a time within one call. A job or reply has a copy of its sampler
 /// with the same `edit_logits_user`, so calls on several threads may run the callback with that pointer at the same
@@ -134,7 +134,8 @@ pub struct rz_sampler_params {
     pub typical_p: f32,
     /// Drop logits more than this number of standard deviations (of the remaining logits) below the largest.
     pub top_n_sigma: f32,
-    /// XTC: probability with which all tokens of at least xtc_threshold, except the least likely of them, are dropped.
+    /// XTC: probability of a cut. A cut drops all tokens whose probability is at least xtc_threshold, except the least
+    /// likely one of them.
     pub xtc_probability: f32,
     /// 0: 0.1. Above 0.5 at most one token reaches it, and XTC drops none.
     pub xtc_threshold: f32,
@@ -145,8 +146,8 @@ pub struct rz_sampler_params {
     /// Exponent of the relative entropy for the dynamic temperature; 0: 1.
     pub temperature_exponent: f32,
     /// Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a bound,
-    /// which begins at twice this value and is corrected after each draw. Filters that are on apply before it;
-    /// llama.cpp has none there.
+    /// which begins at twice this value and is corrected after each draw. Filters that are on apply before Mirostat;
+    /// llama.cpp applies no filters with Mirostat.
     pub mirostat_tau: f32,
     /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.
     pub mirostat_eta: f32,
@@ -176,7 +177,7 @@ pub struct rz_sampler_params {
     pub banned_sequences: *const rz_token_sequence,
     /// Number of `banned_sequences`.
     pub n_banned_sequences: usize,
-    /// Order of filters and temperature: RZ_FILTER_..., each at most once. It must contain every one that is on. NULL:
+    /// Order of filters and temperature: RZ_FILTER_..., each at most once. All filters that are on must be in it. NULL:
     /// the default order.
     pub order: *const u32,
     /// Number of `order`.

@@ -38,19 +38,19 @@ pub struct rz_store_params {
     /// Minimum length in tokens of prefixes to keep and to look up; 0: 64.
     pub min_tokens: u32,
     /// Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. Memory that a
-    /// prefix shares with a shorter one counts once. A store with a folder temporarily takes more, as much as one
-    /// prefix or a quarter of the limit, while it waits for the disk.
+    /// prefix shares with a shorter one counts once. Prefixes that wait to be written to the folder take additional
+    /// memory: up to a quarter of the limit, or one larger prefix.
     pub memory_limit: u64,
-    /// Folder of files, NUL-terminated; created with permissions for this user only if it is missing. NULL: prefixes
-    /// that do not fit in memory are dropped. Each prefix is written about two seconds after it was stored, so that it
-    /// survives a crash and other processes see it. The file of a longer prefix replaces the file of a shorter prefix
-    /// that it contains; other processes then find the shorter prefix in the longer file. A prefix that cannot be
-    /// written stays in memory, with a line in the log. Several stores and processes of one user may share the folder,
-    /// also for different models. Files in the folder influence answers: on Unix a folder that another user owns, or
-    /// that others may write to (also by its group), is rejected. A store with a folder has its own writer thread,
-    /// whatever the number of threads of the runtime, so that no call waits for the disk. In a child made with fork(),
-    /// which lacks that thread, rz_store_put and steps of conversations write, unless a prefix was written less than
-    /// two seconds ago.
+    /// Path of a folder for files, NUL-terminated. A missing folder is created, accessible by this user only. NULL:
+    /// prefixes that do not fit in memory are dropped. Each prefix is written about two seconds after it was stored, so
+    /// that it survives a crash and other processes see it. The file of a longer prefix replaces the file of a shorter
+    /// prefix that it contains; other processes then find the shorter prefix in the longer file. A prefix that cannot
+    /// be written stays in memory, with a line in the log. Several stores and processes of one user may share the
+    /// folder, also for different models. Files in the folder influence answers: on Unix a folder that another user
+    /// owns, or that others may write to (also by its group), is rejected. A store with a folder has its own writer
+    /// thread, whatever the number of threads of the runtime, so that no call waits for the disk. In a child made with
+    /// fork(), which lacks that thread, rz_store_put and steps of conversations write, unless a prefix was written less
+    /// than two seconds ago.
     pub path: *const c_char,
     /// Maximum number of prefixes in memory; 0: 1,024.
     pub max_entries: usize,
@@ -92,13 +92,13 @@ pub struct rz_store_info {
 /// Creates a store. `params` may be NULL. The caller frees `*out` with rz_store_free, before or after the model and the
 /// conversations that use it.
 ///
-/// Files in the folder have the format of rz_cache_save, are found by their first tokens, written under a temporary
-/// name and then renamed, and checksummed. A file that is damaged or of another version is removed when it is found,
-/// with a line in the log; a file that a process left unfinished is removed by the next store. Links, pipes, and on
-/// Unix files that another user owns or may write to are ignored. The fingerprint of a model loaded with RZ_MODEL_MMAP
-/// reads the whole model. Any thread. Errors: RZ_ERR_IO (the folder cannot be created, or is rejected),
-/// RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without weights),
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Files in the folder have the format of rz_cache_save, with checksums, and are found by their first tokens. A file is
+/// written under a temporary name and then renamed. A file that is damaged or of another version is removed when it is
+/// found, with a line in the log; a file that a process left unfinished is removed by the next store. Links, pipes, and
+/// on Unix files that another user owns or may write to are ignored. The first fingerprint of a model loaded with
+/// RZ_MODEL_MMAP takes one read of the whole model. Any thread. Errors: RZ_ERR_IO (the folder cannot be created, or is
+/// rejected), RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without
+/// weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_new(
     model: *const rz_model,
@@ -131,10 +131,11 @@ pub unsafe extern "C" fn rz_store_new(
 /// holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be computed; 0 if no
 /// prefix is stored. The caller appends the rest as to any cache.
 ///
-/// The cache has no adapters, and prefixes computed with adapters are not used; conversations with adapters use theirs
-/// by themselves. `params` may be NULL; the element types of keys and values must match, and a prefix of another
-/// capacity is copied. `cancel` stops reading a file before the next chunk, and may be NULL. The caller frees `*out`
-/// with rz_cache_free. Any thread. Errors: as for rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since 0.1.0.
+/// The cache has no adapters, and prefixes computed with adapters are not used. Conversations with adapters look up the
+/// prefixes of their adapters by themselves. `params` may be NULL; the element types of keys and values must match, and
+/// a prefix of another capacity is copied. `cancel` stops reading a file before the next chunk, and may be NULL. The
+/// caller frees `*out` with rz_cache_free. Any thread. Errors: as for rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take(
     store: *const rz_store,
@@ -165,9 +166,10 @@ fn or_empty(store: &Store, params: &CacheParams, taken: Option<(Session, usize)>
     taken.map_or_else(|| Ok((Session::new(store.model(), params)?, 0)), Ok)
 }
 
-/// Like rz_store_take, for a prompt, whose rows are identified by the hashes of their media; rz_prefill_prompt appends
-/// the rest from token `*common` on. `params` and `cancel` may be NULL. The caller frees `*out` with rz_cache_free. Any
-/// thread. Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0.
+/// Like rz_store_take, for a prompt with media. Media rows are equal if the hashes of their media are equal;
+/// rz_prefill_prompt appends the rest from token `*common` on. `params` and `cancel` may be NULL. The caller frees
+/// `*out` with rz_cache_free. Any thread. Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of another model).
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take_prompt(
     store: *const rz_store,
@@ -247,9 +249,9 @@ pub unsafe extern "C" fn rz_store_info_get(
     })
 }
 
-/// Frees the handle; NULL is fine. The store ends with the last conversation that uses it; within that call it writes
-/// the prefixes in memory to the folder, if there is one. rz_store_clear before it saves that time. Any thread. Since
-/// 0.1.0.
+/// Frees the handle; NULL is fine. The store stays alive until no conversation uses it. The call that ends the store
+/// writes the prefixes in memory to the folder, if there is one; call rz_store_clear first to drop them instead, with
+/// the files of the model. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_free(store: *mut rz_store) {
     guarded_or!((), |call| call.release(store))

@@ -119,10 +119,10 @@ namespace Realizar
         /// repeat the prompt, such as edited text, code and summaries.</summary>
         Lookup = Native.RZ_DRAFT_LOOKUP,
         /// <summary>A small model, or a draft head from a file of its own. The job creates a cache of at most
-        /// 1,024 tokens for a small model; of a longer text the model first processes only the last 256 tokens. A
-        /// draft head must have been trained for the model of the job's cache: EAGLE-3 (arXiv 2503.01840), as a
-        /// GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the assistant of a Gemma 4, as
-        /// a GGUF file ("gemma4-assistant") or its folder.</summary>
+        /// 1,024 tokens for a small model; if the text is longer, the draft model first processes only the last
+        /// 256 tokens. A draft head must have been trained for the model of the job's cache: EAGLE-3 (arXiv
+        /// 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the assistant
+        /// of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder.</summary>
         Model = Native.RZ_DRAFT_MODEL,
         /// <summary>Speculative decoding with the model's multi-token prediction (MTP) head, loaded by
         /// LoadOptions.Mtp. The head has its own cache of one layer and the capacity of the job's cache; it
@@ -204,8 +204,7 @@ namespace Realizar
         /// <summary>None. Status.Unsupported if the template has no switch for it ("enable_thinking" or
         /// "thinking").</summary>
         Off = Native.RZ_REASONING_OFF,
-        /// <summary>The model may reason before its answer. Status.Unsupported if the template does not support
-        /// reasoning.</summary>
+        /// <summary>The model may reason before its answer. Status.Unsupported if the template lacks it.</summary>
         On = Native.RZ_REASONING_ON,
     }
 

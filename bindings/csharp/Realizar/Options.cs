@@ -37,8 +37,8 @@ namespace Realizar
         /// <summary>Drop logits more than this number of standard deviations (of the remaining logits) below the
         /// largest.</summary>
         public float TopNSigma;
-        /// <summary>XTC: probability with which all tokens of at least XtcThreshold, except the least likely of
-        /// them, are dropped.</summary>
+        /// <summary>XTC: probability of a cut. A cut drops all tokens whose probability is at least XtcThreshold,
+        /// except the least likely one of them.</summary>
         public float XtcProbability;
         /// <summary>Minimum probability of tokens that XTC may drop; 0: 0.1. Above 0.5 XTC drops no
         /// token.</summary>
@@ -222,8 +222,8 @@ namespace Realizar
         /// <summary>Minimum length in tokens of prefixes to keep and to look up; 0: 64.</summary>
         public int MinTokens;
         /// <summary>Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB.
-        /// Memory that a prefix shares with a shorter one counts once. A store with a folder temporarily takes
-        /// more, as much as one prefix or a quarter of the limit, while it waits for the disk.</summary>
+        /// Memory that a prefix shares with a shorter one counts once. Prefixes that wait to be written to the
+        /// folder take additional memory: up to a quarter of the limit, or one larger prefix.</summary>
         public ulong MemoryLimit;
         /// <summary>Maximum number of prefixes in memory; 0: 1,024.</summary>
         public int MaxEntries;

@@ -129,8 +129,8 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** XTC: probability with which all tokens of at least xtcThreshold, except the least likely of them, are
-     * dropped. */
+    /** XTC: probability of a cut. A cut drops all tokens whose probability is at least xtcThreshold, except the
+     * least likely one of them. */
     public T xtcProbability(double xtcProbability) {
         this.xtcProbability = Native.finite((float) xtcProbability, "xtcProbability");
         return sampled();

@@ -26,8 +26,8 @@ public abstract class StoreOptions<T extends StoreOptions<T>> {
     }
 
     /** Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. Memory that a
-     * prefix shares with a shorter one counts once. A store with a folder temporarily takes more, as much as one
-     * prefix or a quarter of the limit, while it waits for the disk. */
+     * prefix shares with a shorter one counts once. Prefixes that wait to be written to the folder take additional
+     * memory: up to a quarter of the limit, or one larger prefix. */
     public T memoryLimit(long memoryLimit) {
         this.memoryLimit = Native.whole(memoryLimit, "memoryLimit");
         return self();

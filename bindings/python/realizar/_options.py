@@ -120,7 +120,8 @@ class Sampling:
     top_n_sigma: float = 0.0
     """Drop logits more than this number of standard deviations (of the remaining logits) below the largest."""
     xtc_probability: float = 0.0
-    """XTC: probability with which all tokens of at least xtc_threshold, except the least likely of them, are dropped."""
+    """XTC: probability of a cut. A cut drops all tokens whose probability is at least xtc_threshold, except the least
+    likely one of them."""
     xtc_threshold: float = 0.0
     """Minimum probability of tokens that XTC may drop; 0: 0.1. Above 0.5 XTC drops no token."""
     temperature_range: float = 0.0
@@ -202,8 +203,8 @@ class StoreOptions(TypedDict, total=False):
     """Minimum length in tokens of prefixes to keep and to look up; 0: 64."""
     memory_limit: int
     """Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. Memory that a
-    prefix shares with a shorter one counts once. A store with a folder temporarily takes more, as much as one
-    prefix or a quarter of the limit, while it waits for the disk."""
+    prefix shares with a shorter one counts once. Prefixes that wait to be written to the folder take additional
+    memory: up to a quarter of the limit, or one larger prefix."""
     max_entries: int
     """Maximum number of prefixes in memory; 0: 1,024."""
     disk_limit: int

@@ -136,8 +136,8 @@ public struct StoreOptions: Sendable {
     /// Minimum length in tokens of prefixes to keep and to look up; 0: 64.
     public var minTokens = 0
     /// Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. Memory that
-    /// a prefix shares with a shorter one counts once. A store with a folder temporarily takes more, as much as
-    /// one prefix or a quarter of the limit, while it waits for the disk.
+    /// a prefix shares with a shorter one counts once. Prefixes that wait to be written to the folder take
+    /// additional memory: up to a quarter of the limit, or one larger prefix.
     public var memoryLimit: UInt64 = 0
     /// Maximum number of prefixes in memory; 0: 1,024.
     public var maxEntries = 0
@@ -194,8 +194,8 @@ public struct Sampling: Sendable, Equatable {
     public var typicalP: Float = 0
     /// Drop logits more than this number of standard deviations (of the remaining logits) below the largest.
     public var topNSigma: Float = 0
-    /// XTC: probability with which all tokens of at least xtcThreshold, except the least likely of them, are
-    /// dropped.
+    /// XTC: probability of a cut. A cut drops all tokens whose probability is at least xtcThreshold, except the
+    /// least likely one of them.
     public var xtcProbability: Float = 0
     /// Minimum probability of tokens that XTC may drop; 0: 0.1. Above 0.5 XTC drops no token.
     public var xtcThreshold: Float = 0
