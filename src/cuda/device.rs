@@ -134,8 +134,7 @@ impl CudaDevice {
     /// Returns the kernel with rings for one input row of a type and width, and its shared memory, if two of its blocks
     /// fit on a multiprocessor: one for each of two kernels that overlap.
     pub(super) fn ring(&self, dtype: DType, cols: usize) -> Option<(&CudaKernel<ProjectArgs>, usize)> {
-        let shared =
-            ring_shared(dtype, cols).filter(|bytes| 2 * bytes <= self.context.properties.shared_per_block as usize);
+        let shared = ring_shared(dtype, cols).filter(|bytes| self.context.properties.fits_twice(*bytes));
         self.kernels.ring(dtype).zip(shared)
     }
 

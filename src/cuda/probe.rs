@@ -286,10 +286,23 @@ impl Driver {
 
 impl Properties {
     /// Returns the share of a multiprocessor's memory that kernels request as shared memory, in percent: half, which
-    /// allows as many blocks as the registers do; or 196 KiB, where a block can have that much, for tiles of `wgmma.cu`
-    /// and rings of two kernels.
+    /// allows as many blocks as the registers do; or all, where that is much, for tiles of `wgmma.cu` and the rings of
+    /// two kernels.
     pub fn carveout(&self) -> i32 {
-        if self.shared_per_block > 196 << 10 { 86 } else { 50 }
+        if self.has_much_shared() { 100 } else { 50 }
+    }
+
+    /// True if one block takes no more than half of the shared memory of a multiprocessor for itself with `bytes` bytes,
+    /// so that two of them fit, and all kernels request that memory.
+    pub fn fits_twice(&self, bytes: usize) -> bool {
+        // A multiprocessor has 1 KiB more than a block can request, and each block takes 1 KiB more than it requests.
+        const RESERVED: usize = 1 << 10;
+        self.has_much_shared() && 2 * (bytes + RESERVED) <= self.shared_per_block as usize + RESERVED
+    }
+
+    /// True for the large shared memory of compute capability 9.0 and 10.x.
+    fn has_much_shared(&self) -> bool {
+        self.shared_per_block > 196 << 10
     }
 
     /// Returns the compute capability as a compiler target, such as `sm_90`.
