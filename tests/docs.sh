@@ -20,7 +20,7 @@ if grep -nE '^ *```+ *(c|cpp|go|python|csharp|swift|java|kotlin|javascript)\b' d
 fi
 
 # Pages have the field's terms, in American spelling.
-if grep -nEi '\b(tokens a second|ahead of|makers|refuse[sd]?|refusing|neighbors?|colors?|behaviors?|[a-z]+(alise|imise|antise)[ds]?|license)\b' \
+if grep -nEi '\b(tokens a second|ahead of|makers|refuse[sd]?|refusing|neighbours?|colours?|behaviours?|[a-z]+(alise|imise|antise)[ds]?|licence)\b' \
     README.md docs/*.md docs/{guides,reference,explanation}/*.md; then
     echo "FAILED: a page has a word for which there is a common term (CONTRIBUTING.md, style)"
     exit 1
