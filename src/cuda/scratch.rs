@@ -101,13 +101,7 @@ impl AttentionShape {
     pub fn new(program: &Program, op: &Attend) -> AttentionShape {
         let KvLayer { n_kv_heads: kv_heads, head_dim, value_dim, .. } = program.kv_layers[op.layer.0 as usize];
         let is_selective = op.among.is_some() || op.half.is_some();
-        AttentionShape {
-            heads: program.width(op.q) / head_dim,
-            kv_heads,
-            head_dim,
-            value_dim,
-            is_selective: is_selective,
-        }
+        AttentionShape { heads: program.width(op.q) / head_dim, kv_heads, head_dim, value_dim, is_selective }
     }
 
     /// Returns the maximum number of query heads per KV head.
