@@ -292,8 +292,8 @@ impl Properties {
         if self.has_much_shared() { 100 } else { 50 }
     }
 
-    /// True if one block takes no more than half of the shared memory of a multiprocessor for itself with `bytes` bytes,
-    /// so that two of them fit, and all kernels request that memory.
+    /// True if two blocks with `bytes` bytes of shared memory each fit on a multiprocessor, and kernels request that
+    /// much.
     pub fn fits_twice(&self, bytes: usize) -> bool {
         // A multiprocessor has 1 KiB more than a block can request, and each block takes 1 KiB more than it requests.
         const RESERVED: usize = 1 << 10;
