@@ -91,9 +91,6 @@ const DOCS: [(&str, &str); 26] = [
     ("first_token_ns", "Time to first token (TTFT) in nanoseconds; 0 before the first token."),
 ];
 
-/// What only counts with a flag that measures it.
-const PROFILED: &str = ", like all fields whose names begin with gpu_";
-
 impl Enum {
     /// The constants that callers may pass, with the ends of their names.
     fn constants<'a>(&self, header: &'a Header) -> impl Iterator<Item = (&'a str, &'a Constant<'a>)> {
@@ -111,7 +108,7 @@ fn doc_of(names: [&str; 2], doc: &str, term: impl Fn(&str) -> Option<String>) ->
         let word = piece.trim_end_matches(|c| !is_name(c) || c == '.');
         term(word).unwrap_or_else(|| word.to_owned()) + &piece[word.len()..]
     };
-    let doc = doc.replace(" Since 0.1.0.", "").replace(PROFILED, "");
+    let doc = doc.replace(" Since 0.1.0.", "");
     plain(&doc.split_inclusive(|c| !is_name(c)).map(translated).collect::<String>())
 }
 
