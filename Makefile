@@ -42,7 +42,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I'$(STAGE)/include' -L'$(STAGE)/lib' -lrealizar -Wl,-rpath,'$(STAGE)/lib'
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/see build/serve build/example build/handles build/misuse build/no_exceptions
 
-.PHONY: help demo serve build/bin/serve need-go need-python3 lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install uninstall clean
+.PHONY: help demo serve build/bin/serve need-go need-python3 lib edit check stage programs page test test-rust test-programs test-go test-page test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install uninstall clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -118,7 +118,7 @@ check: ## Check a change quickly: format, clippy, unit tests, some tests of each
 	$(CARGO) test --quiet --lib
 	$(CARGO) test --quiet --test it -- layering:: words:: text:: abi::
 
-test: test-rust test-programs test-go test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders test-release test-docs ## Run every test but those of packages
+test: test-rust test-programs test-go test-page test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders test-release test-docs ## Run every test but those of packages
 
 test-rust: ## Run the tests of the engine
 	$(TEST_ENV) CARGO="$(CARGO)" scripts/test-rust
@@ -129,6 +129,14 @@ test-programs: programs ## Run the example programs on a tiny model
 
 test-go: stage ## Run the tests of the Go packages  [MODEL=file.gguf]
 	@GO=$(GO) tests/go.sh '$(STAGE)'
+
+page: ## Bundle the page of the HTTP server from its TypeScript sources, for a commit
+	@scripts/page
+
+# 77: what is needed is not here, which was said.
+test-page: stage ## Compare the bundle of the page with its sources, and test the page in a headless Chromium
+	@scripts/page --check || [ $$? = 77 ]
+	@GO=$(GO) tests/page.sh '$(STAGE)'
 
 test-python: stage ## Run the tests of the Python package  [MODEL=file.gguf]
 	@if ! python3 -c 'import numpy' 2>/dev/null; then \

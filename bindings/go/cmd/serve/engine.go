@@ -115,6 +115,7 @@ type task struct {
 	job    *realizar.Job // text completion; nil: a chat
 	scored bool          // log probabilities are requested
 	called bool
+	tokens int // tokens generated so far
 
 	mu     sync.Mutex
 	events []event // events not yet taken
@@ -178,7 +179,9 @@ func (e *engine) run() {
 		})
 		failed := step(tasks)
 		tasks = slices.DeleteFunc(tasks, func(t *task) bool {
+			before := t.tokens
 			events, over, err := t.collect()
+			e.metrics.generated.Add(float64(t.tokens - before))
 			if err == nil {
 				err = failed[t]
 			}
@@ -246,6 +249,7 @@ func (t *task) collect() (events []event, over bool, err error) {
 		_, err := c.Step(0)
 		return nil, true, err
 	}
+	t.tokens = max(t.tokens, info.Tokens)
 	parts, err := c.Parts()
 	if err != nil {
 		return nil, true, err
@@ -282,6 +286,7 @@ func (t *task) collectText() (events []event, over bool, err error) {
 	if info.End == realizar.EndFailed {
 		return nil, true, t.job.Err()
 	}
+	t.tokens = max(t.tokens, info.Tokens)
 	text, err := t.job.Text()
 	if err != nil {
 		return nil, true, err

@@ -16,13 +16,17 @@ type metrics struct {
 	queue      *prometheus.GaugeVec
 	busy       *prometheus.GaugeVec
 	slots      *prometheus.GaugeVec
+	generated  *prometheus.CounterVec
+	memory     *prometheus.GaugeVec
+	limit      prometheus.Gauge
 }
 
 // modelMetrics are those of one model.
 type modelMetrics struct {
 	prompt, cached, completion, reasoning prometheus.Counter
 	firstToken                            prometheus.Observer
-	queue, busy, slots                    prometheus.Gauge
+	queue, busy, slots, memory            prometheus.Gauge
+	generated                             prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -50,8 +54,15 @@ func newMetrics() *metrics {
 		queue: gauge("realizar_queue_length", "Replies that wait for a slot."),
 		busy:  gauge("realizar_slots_busy", "Slots that are taken."),
 		slots: gauge("realizar_slots", "Slots of a loaded model; 0: it is not loaded."),
+		generated: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "realizar_generated_tokens_total", Help: "Generated tokens, including those of replies that still run.",
+		}, byModel),
+		memory: gauge("realizar_memory_bytes", "Expected host memory of a model with its KV caches; 0: it is not loaded."),
+		limit: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "realizar_memory_limit_bytes", Help: "Limit of the host memory of all models; 0: none.",
+		}),
 	}
-	m.registry.MustRegister(m.requests, m.durations, m.tokens, m.firstToken, m.queue, m.busy, m.slots,
+	m.registry.MustRegister(m.requests, m.durations, m.tokens, m.firstToken, m.queue, m.busy, m.slots, m.generated, m.memory, m.limit,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -63,6 +74,7 @@ func (m *metrics) of(model string) *modelMetrics {
 		completion: m.tokens.WithLabelValues(model, "completion"), reasoning: m.tokens.WithLabelValues(model, "reasoning"),
 		firstToken: m.firstToken.WithLabelValues(model), queue: m.queue.WithLabelValues(model),
 		busy: m.busy.WithLabelValues(model), slots: m.slots.WithLabelValues(model),
+		memory: m.memory.WithLabelValues(model), generated: m.generated.WithLabelValues(model),
 	}
 }
 

@@ -118,6 +118,7 @@ func newModels(o *options, metrics *metrics) (*models, error) {
 		m.memory = freeMemory("/sys/fs/cgroup")
 	}
 	var err error
+	metrics.limit.Set(float64(m.memory))
 	m.runtime, err = realizar.NewRuntime(&realizar.RuntimeOptions{Threads: o.threads, MemoryLimit: m.memory, Log: libraryLog})
 	return m, err
 }
@@ -322,7 +323,9 @@ func (m *models) load(file *model) {
 		if err != nil {
 			log.Printf("the prefix cache is disabled: %v", err) // such as for a model without a KV cache
 		}
-		in.engine = newEngine(in.model, store, session, capacityOf(in.model, session), m.options.slots, m.options.queue, m.metrics.of(file.name))
+		metrics := m.metrics.of(file.name)
+		metrics.memory.Set(float64(in.size))
+		in.engine = newEngine(in.model, store, session, capacityOf(in.model, session), m.options.slots, m.options.queue, metrics)
 		in.engine.outlasts = m.options.store != ""
 		return in, nil
 	}()
@@ -440,6 +443,7 @@ func (m *models) unload(file *model) {
 	in := file.loaded
 	file.loaded = nil
 	m.taken -= in.size
+	in.engine.metrics.memory.Set(0)
 	in.engine.close()
 	for _, adapter := range in.adapters {
 		adapter.Close()
@@ -484,7 +488,33 @@ func (m *models) describe(name string) map[string]any {
 	if named.base != nil {
 		description["parent"] = named.base.name
 	}
+	description["realizar"] = m.details(named)
 	return description
+}
+
+// details returns what clients of this server can know of a model; only "loaded" if it is not loaded.
+func (m *models) details(file *model) map[string]any {
+	if file.base != nil {
+		file = file.base
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	in := file.loaded
+	if in == nil {
+		return map[string]any{"loaded": false}
+	}
+	details := map[string]any{
+		"loaded": true, "architecture": in.info.Architecture, "parameters": in.info.NParams, "memory": in.size,
+		"context": in.engine.capacity, "slots": in.engine.slots, "chat": in.info.HasTemplate && in.engine.capacity > 0,
+		"tools": in.template.tools, "reasoning_switch": in.template.switches,
+		"image": in.encoders["image"] != nil, "audio": in.encoders["audio"] != nil,
+	}
+	if s, err := in.model.AdvisedSampling(); err == nil && s != nil {
+		details["sampling"] = map[string]any{
+			"temperature": s.Temperature, "top_k": s.TopK, "top_p": s.TopP, "min_p": s.MinP, "repetition_penalty": s.RepeatPenalty,
+		}
+	}
+	return details
 }
 
 // list serves /v1/models.

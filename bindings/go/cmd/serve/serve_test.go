@@ -566,6 +566,7 @@ func TestMetricsAreTold(t *testing.T) {
 		`realizar_requests_total{code="200",path="/v1/chat/completions"} 1`, `realizar_tokens_total{kind="prompt",model="plain"} 5`,
 		`realizar_tokens_total{kind="completion",model="plain"} 7`, `realizar_time_to_first_token_seconds_count{model="plain"} 1`,
 		`realizar_slots{model="plain"} 8`, `realizar_slots_busy{model="plain"} 0`, `realizar_queue_length{model="plain"} 0`,
+		`realizar_generated_tokens_total{model="plain"} 7`,
 	} {
 		if !strings.Contains(string(text), line+"\n") {
 			t.Error(line)

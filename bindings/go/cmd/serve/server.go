@@ -130,10 +130,17 @@ func (s *server) handler() http.Handler {
 	for _, route := range routes {
 		mux.Handle(route.pattern, s.serve(route))
 	}
+	for path, file := range pageFiles {
+		mux.Handle("GET "+path, file)
+	}
 	mux.HandleFunc("GET /health", s.health)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := mux.Handler(r)
+		if _, isPage := pageFiles[strings.TrimPrefix(pattern, "GET ")]; isPage { // which has no data
+			mux.ServeHTTP(w, r)
+			return
+		}
 		if err := s.fromElsewhere(r); err != nil {
 			s.count(strings.TrimPrefix(pattern, r.Method+" "), err.status, time.Now())
 			writeError(w, formOf(r, openAI), err)

@@ -1,0 +1,83 @@
+// The web page at "/": a chat with the models. The program contains its files, which `make page` builds from page/src.
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+)
+
+//go:embed page/dist
+var pageFolder embed.FS
+
+// pagePolicy allows the page its own scripts, styles and connections, and nothing from elsewhere.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src data: blob:; " +
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+	"require-trusted-types-for 'script'; trusted-types dompurify"
+
+// pageTypes are the content types of the files by their endings.
+var pageTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".svg": "image/svg+xml", ".txt": "text/plain; charset=utf-8",
+}
+
+// pageFile is a file of the page.
+type pageFile struct {
+	kind, tag   string // content type; ETag
+	plain, gzip []byte
+}
+
+// pageFiles are the files of the page by the patterns of their paths.
+var pageFiles = readPage()
+
+func readPage() map[string]*pageFile {
+	const folder = "page/dist"
+	files := map[string]*pageFile{}
+	entries, err := pageFolder.ReadDir(folder)
+	if err != nil {
+		panic(err) // the compiler has put it there
+	}
+	for _, entry := range entries {
+		plain, err := pageFolder.ReadFile(path.Join(folder, entry.Name()))
+		if err != nil {
+			panic(err)
+		}
+		var packed bytes.Buffer
+		writer, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+		_, _ = writer.Write(plain) // a buffer takes everything
+		_ = writer.Close()
+		sum := sha256.Sum256(plain)
+		file := &pageFile{kind: pageTypes[path.Ext(entry.Name())], tag: hex.EncodeToString(sum[:12]), plain: plain, gzip: packed.Bytes()}
+		pattern := "/page/" + entry.Name()
+		if entry.Name() == "index.html" {
+			pattern = "/{$}"
+		}
+		files[pattern] = file
+	}
+	return files
+}
+
+// ServeHTTP answers with the file, which browsers keep until its ETag changes.
+func (f *pageFile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header, content, tag := w.Header(), f.plain, f.tag
+	header.Set("Vary", "Accept-Encoding")
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		header.Set("Content-Encoding", "gzip")
+		content, tag = f.gzip, tag+"-gzip"
+	}
+	header.Set("ETag", `"`+tag+`"`)
+	header.Set("Cache-Control", "no-cache")
+	header.Set("Content-Type", f.kind)
+	header.Set("Content-Security-Policy", pagePolicy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+}
