@@ -85,7 +85,10 @@ export function App() {
       if (!action) return;
       event.preventDefault();
       action();
-      if (event.code === "KeyN" || event.code === "KeyL") requestAnimationFrame(() => document.getElementById("message")?.focus());
+      if (event.code !== "KeyN" && event.code !== "KeyL") return;
+      const focus = (): void => document.getElementById("message")?.focus();
+      focus();
+      requestAnimationFrame(focus); // after the field is there
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);

@@ -43,9 +43,13 @@ async function attach(file: File): Promise<Attachment> {
   return { kind, name: file.name, url: typed };
 }
 
+/** What has been entered, while another view is shown. */
+const entered: { text: string; files: Attachment[] } = { text: "", files: [] };
+
 export function Composer({ running }: { running: boolean }) {
-  const [text, setText] = useState("");
-  const [files, setFiles] = useState<Attachment[]>([]);
+  const [text, setText] = useState(entered.text);
+  const [files, setFiles] = useState(entered.files);
+  Object.assign(entered, { text, files });
   const [error, setError] = useState("");
   const [dragged, setDragged] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);

@@ -18,7 +18,7 @@ class BlockView extends Pure<{ block: Block }> {
   addButtons() {
     for (const pre of this.box?.querySelectorAll("pre") ?? []) {
       if (pre.querySelector("button")) continue;
-      pre.tabIndex = 0;
+      pre.querySelector("code")?.setAttribute("tabindex", "0");
       const button = document.createElement("button");
       button.type = "button";
       button.className = "copy-code";
@@ -91,7 +91,9 @@ function Results({ message }: { message: Message }) {
     >
       {calls.map((call, i) => (
         <label key={call.id}>
-          Result of <code>{call.name}</code>
+          <span>
+            Result of <code>{call.name}</code>
+          </span>
           <textarea
             rows={2}
             value={results[i]}
@@ -107,7 +109,8 @@ function Results({ message }: { message: Message }) {
 
 function statsText(stats: Stats): string {
   const parts: string[] = [];
-  if (stats.tokens !== undefined && stats.duration && stats.tokens > 1) parts.push(`${((stats.tokens - 1) / stats.duration).toFixed(1)} tokens/s`);
+  const { tokens = 0, duration = 0 } = stats;
+  if (tokens > 1 && duration > 0.02) parts.push(`${((tokens - 1) / duration).toFixed(1)} tokens/s`); // not of a single piece
   if (stats.firstToken !== undefined) parts.push(`first token ${seconds(stats.firstToken)}`);
   if (stats.tokens !== undefined) parts.push(`${stats.tokens} tokens`);
   if (stats.promptTokens !== undefined) parts.push(`prompt ${stats.promptTokens}${stats.cachedTokens ? ` (${stats.cachedTokens} cached)` : ""}`);

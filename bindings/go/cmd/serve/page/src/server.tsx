@@ -9,8 +9,8 @@ interface Line {
   points: [number, number][]; // seconds before now (negative), value
 }
 
-const width = 560;
 const height = 190;
+const isNarrow = matchMedia("(max-width: 600px)");
 const box = { left: 52, right: 12, top: 12, bottom: 26 };
 
 /** The smallest of 1, 2, 5, 10, ... that is at least n. */
@@ -20,9 +20,10 @@ function roundUp(n: number): number {
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= n * 0.9999)!;
 }
 
-function Chart({ title, lines, format, span, most }: { title: string; lines: Line[]; format: (n: number) => string; span: number; most?: number }) {
+function Chart({ title, lines, format, span, dots }: { title: string; lines: Line[]; format: (n: number) => string; span: number; dots?: boolean }) {
+  const width = isNarrow.matches ? 340 : 560;
   const values = lines.flatMap((line) => line.points.map(([, value]) => value));
-  const top = most || roundUp(Math.max(0, ...values));
+  const top = roundUp(Math.max(0, ...values));
   const x = (time: number): number => box.left + (1 + time / span) * (width - box.left - box.right);
   const y = (value: number): number => height - box.bottom - (Math.min(value, top) / top) * (height - box.top - box.bottom);
   const latest = lines.filter((line) => line.points.length).map((line) => `${line.name}: ${format(line.points.at(-1)![1])}`);
@@ -47,7 +48,9 @@ function Chart({ title, lines, format, span, most }: { title: string; lines: Lin
         {lines.map((line, i) => (
           <g key={line.name} class={`line line-${i % 6}`}>
             <polyline points={line.points.map(([time, value]) => `${x(time).toFixed(1)},${y(value).toFixed(1)}`).join(" ")} />
-            {line.points.length > 0 && <circle cx={x(line.points.at(-1)![0])} cy={y(line.points.at(-1)![1])} r="3.5" />}
+            {line.points.slice(dots ? 0 : -1).map(([time, value]) => (
+              <circle key={time} cx={x(time)} cy={y(value)} r="3.5" />
+            ))}
           </g>
         ))}
       </svg>
@@ -136,7 +139,7 @@ export function Server() {
         </p>
         <div class="charts">
           <Chart title="Generated tokens per second" lines={byModel((sample) => sample.speed)} format={rate} span={span} />
-          <Chart title="Time to first token" lines={byModel((sample) => sample.firstToken)} format={seconds} span={span} />
+          <Chart title="Time to first token" lines={byModel((sample) => sample.firstToken)} format={seconds} span={span} dots />
           <Chart
             title="Queue: running and waiting answers"
             lines={[

@@ -112,7 +112,7 @@ export function SettingsDialog({ onClose }: { onClose: () => void }) {
           ))}
           <label>
             Reasoning
-            <select value={settings.effort} onChange={(event) => change({ effort: event.currentTarget.value })}>
+            <select aria-label="Reasoning" value={settings.effort} onChange={(event) => change({ effort: event.currentTarget.value })}>
               {efforts.map((effort) => (
                 <option key={effort} value={effort}>
                   {effortNames[effort] ?? effort}
@@ -137,7 +137,7 @@ export function SettingsDialog({ onClose }: { onClose: () => void }) {
         />
         <label>
           Tool choice
-          <select value={settings.toolChoice} onChange={(event) => change({ toolChoice: event.currentTarget.value })}>
+          <select aria-label="Tool choice" value={settings.toolChoice} onChange={(event) => change({ toolChoice: event.currentTarget.value })}>
             {toolChoices.map((choice) => (
               <option key={choice}>{choice}</option>
             ))}
