@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests the page of the HTTP server in a headless Chromium, with tiny models:  tests/page.sh STAGE
-# GO is the command. CHROMIUM: the browser. PAGE_SHOTS=folder keeps screenshots.
+# GO is the command. CHROMIUM: the browser. TESTS: a pattern of names of tests. PAGE_SHOTS=folder keeps screenshots.
 set -euo pipefail
 stage=$(realpath "$1")
 cd "$(dirname "$0")/.."
@@ -20,4 +20,4 @@ if python3 --version >/dev/null 2>&1; then
     python3 tests/encoder.py sound/ultravox "$out/audio.gguf"
 fi
 cp bindings/go/cmd/serve/page/test/*.mjs build/page/ # where its packages are
-SERVE=$out node --test --test-reporter=spec --test-concurrency=1 build/page/page.test.mjs
+SERVE=$out node --test --test-reporter=spec ${TESTS:+--test-name-pattern="$TESTS"} build/page/page.test.mjs

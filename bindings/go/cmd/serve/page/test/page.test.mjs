@@ -51,6 +51,7 @@ async function open(url = between.url, options = {}) {
     void dialog.dismiss();
   });
   const response = await page.goto(url);
+  if (url === between.url) await page.locator(".model option").first().waitFor({ state: "attached" });
   return response;
 }
 
