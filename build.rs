@@ -13,6 +13,8 @@ mod cuda;
 mod header;
 #[path = "generators/js.rs"]
 mod js;
+#[path = "generators/objects.rs"]
+mod objects;
 #[path = "generators/options.rs"]
 mod options;
 #[path = "generators/print.rs"]
@@ -143,6 +145,7 @@ fn main() {
     for (file, write) in statuses::FILES {
         generated(&root, file, &write(&statuses), &out);
     }
+    generated(&root, objects::FILE, &objects::csharp(), &out);
     generated(&root, cpp::FILE, &cpp::cpp(&bound), &out);
     for (file, write) in js::FILES {
         generated(&root, file, &write(&bound), &out);

@@ -62,6 +62,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("bindings/java/realizar/Results.java", include_str!(concat!(env!("OUT_DIR"), "/Results.java"))),
     ("bindings/csharp/Realizar/Enums.cs", include_str!(concat!(env!("OUT_DIR"), "/Enums.cs"))),
     ("bindings/csharp/Realizar/Results.cs", include_str!(concat!(env!("OUT_DIR"), "/Results.cs"))),
+    ("bindings/csharp/Realizar/Objects.cs", include_str!(concat!(env!("OUT_DIR"), "/Objects.cs"))),
     ("bindings/csharp/Realizar/Options.cs", include_str!(concat!(env!("OUT_DIR"), "/Options.cs"))),
     ("bindings/go/options.go", include_str!(concat!(env!("OUT_DIR"), "/options.go"))),
     ("bindings/go/results.go", include_str!(concat!(env!("OUT_DIR"), "/results.go"))),

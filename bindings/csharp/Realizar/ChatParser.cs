@@ -38,30 +38,23 @@ namespace Realizar
     }
 
     /// <summary>Parses the tokens of a reply into reasoning, content and tool calls. One call at a time.</summary>
-    public sealed class ChatParser : IDisposable
+    public sealed partial class ChatParser
     {
-        private readonly ChatParserHandle handle = new ChatParserHandle();
-
-        internal ChatParser(IntPtr pointer) { handle.Take(pointer); }
-
         /// <summary>Adds a token and returns the parts that it completes, often none.</summary>
         public unsafe IReadOnlyList<Part> Push(uint token)
         {
-            Native.Call(err => Native.rz_chat_parser_push(handle, token, err));
+            Native.Call(err => Native.rz_chat_parser_push(Handle, token, err));
             return Parts();
         }
 
         /// <summary>Ends the reply and returns its remaining parts.</summary>
         public unsafe IReadOnlyList<Part> End()
         {
-            Native.Call(err => Native.rz_chat_parser_end(handle, err));
+            Native.Call(err => Native.rz_chat_parser_end(Handle, err));
             return Parts();
         }
 
         private unsafe IReadOnlyList<Part> Parts() => Part.All((kind, flags, index, text, capacity, len, err) =>
-            Native.rz_chat_parser_next_into(handle, kind, flags, index, text, capacity, len, err));
-
-        /// <summary>Frees the object.</summary>
-        public void Dispose() { handle.Dispose(); }
+            Native.rz_chat_parser_next_into(Handle, kind, flags, index, text, capacity, len, err));
     }
 }

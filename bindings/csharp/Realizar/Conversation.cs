@@ -51,9 +51,8 @@ namespace Realizar
     /// <summary>Messages with a model, their KV cache, and the reply that is being generated. Only tokens that are new
     /// since the last reply are computed. One call at a time: a second one is an InvalidOperationException. Dispose
     /// stops a call of another thread, which ends with an ObjectDisposedException.</summary>
-    public sealed class Conversation : IDisposable
+    public sealed partial class Conversation
     {
-        private readonly ConversationHandle handle = new ConversationHandle();
         private readonly Cancelling always; // of ConversationOptions.Cancellation, and of Dispose
         private Cancelling cancelling; // of the reply
         private int row = 1;
@@ -83,7 +82,7 @@ namespace Realizar
                         adapters = pins.Of(options.Adapters.Keys.Select(adapter => adapter.Handle)), scales = pins.Of(options.Adapters.Values.ToArray()),
                         store = pins.Of(options.Store?.Handle),
                     });
-                    handle.Take(Native.Made((pointer, err) => make(p, pointer, err)));
+                    Handle.Take(Native.Made((pointer, err) => make(p, pointer, err)));
                 }
             }
             catch
@@ -106,9 +105,9 @@ namespace Realizar
         private unsafe Conversation(Conversation past, IntPtr pointer)
         {
             Model = past.Model;
-            handle.Take(pointer);
+            Handle.Take(pointer);
             always = new Cancelling(past.always.Token, true);
-            Native.Call(err => Native.rz_conversation_cancel_set(handle, always.Handle, err)); // not that of the other one
+            Native.Call(err => Native.rz_conversation_cancel_set(Handle, always.Handle, err)); // not that of the other one
         }
 
         /// <summary>Reads the conversation that Save has written. Of the options, those of the KV cache, Store and
@@ -126,11 +125,11 @@ namespace Realizar
 
         /// <summary>Writes the conversation with its KV cache. Load reads it, in another process too.</summary>
         public unsafe void Save(System.IO.Stream stream) =>
-            Transfer.Save(stream, (write, user, err) => Native.rz_conversation_save(handle, write, user, CancelHandle.None, err));
+            Transfer.Save(stream, (write, user, err) => Native.rz_conversation_save(Handle, write, user, CancelHandle.None, err));
 
         /// <summary>A second conversation with the same messages, which shares their KV cache
         /// (copy-on-write).</summary>
-        public unsafe Conversation Fork() => new Conversation(this, Native.Made((fork, err) => Native.rz_conversation_fork(handle, fork, err)));
+        public unsafe Conversation Fork() => new Conversation(this, Native.Made((fork, err) => Native.rz_conversation_fork(Handle, fork, err)));
 
         /// <summary>Appends a message. Computes nothing.</summary>
         public void Add(string text, string role = "user") => Add(Native.Encoded(text, nameof(text)), role);
@@ -138,7 +137,7 @@ namespace Realizar
         private unsafe void Add(byte[] text, string role)
         {
             using (var pins = new Pins())
-                Changed(err => Native.rz_conversation_add_text(handle, (byte*)pins.Of(role ?? throw new ArgumentNullException(nameof(role)), nameof(role)),
+                Changed(err => Native.rz_conversation_add_text(Handle, (byte*)pins.Of(role ?? throw new ArgumentNullException(nameof(role)), nameof(role)),
                     (byte*)pins.Of(text), (UIntPtr)(text.Length - 1), err));
         }
 
@@ -161,27 +160,27 @@ namespace Realizar
             {
                 var raw = pins.Of(media.Select(one => one.Handle));
                 Native.Pinned(Native.Encoded(json, nameof(json)), (at, len) =>
-                    Changed(err => Native.rz_conversation_add(handle, at, len, (IntPtr*)raw, (UIntPtr)media.Length, err)));
+                    Changed(err => Native.rz_conversation_add(Handle, at, len, (IntPtr*)raw, (UIntPtr)media.Length, err)));
             }
         }
 
         /// <summary>Returns a medium by its number in the parts of Messages. Info.Media is the number of
         /// media.</summary>
         public unsafe Media Media(int number) =>
-            new Media(Native.Made((media, err) => Native.rz_conversation_media(handle, Native.Whole(number, nameof(number)), media, err)));
+            new Media(Native.Made((media, err) => Native.rz_conversation_media(Handle, Native.Whole(number, nameof(number)), media, err)));
 
         /// <summary>Begins a reply, which Step computes, and gives up an unfinished one.</summary>
         public void Begin(ReplyOptions options = null, CancellationToken cancellationToken = default) =>
             Begin(options ?? new ReplyOptions(), cancellationToken, false);
 
         private unsafe void Begin(ReplyOptions options, CancellationToken cancellationToken, bool keep) =>
-            Begin(options, cancellationToken, keep, (p, err) => Native.rz_conversation_reply(handle, p, err));
+            Begin(options, cancellationToken, keep, (p, err) => Native.rz_conversation_reply(Handle, p, err));
 
         /// <summary>Begins to read the messages, which Step computes, so that the next reply begins sooner: a long
         /// document, the world of a game. No message is added. The options are the options of the next reply:
         /// Json, Reasoning and Priority apply.</summary>
         public unsafe void BeginRead(ReplyOptions options = null, CancellationToken cancellationToken = default) =>
-            Begin(options ?? new ReplyOptions(), cancellationToken, false, (p, err) => Native.rz_conversation_read(handle, p, err));
+            Begin(options ?? new ReplyOptions(), cancellationToken, false, (p, err) => Native.rz_conversation_read(Handle, p, err));
 
         /// <summary>The same, and reads all of them.</summary>
         public void Read(ReplyOptions options = null, CancellationToken cancellationToken = default)
@@ -222,7 +221,7 @@ namespace Realizar
                     (p.grammar, p.grammar_len) = pins.Sized(hasGrammar ? options.Grammar ?? "" : null, nameof(options.Grammar));
                     (p.json, p.json_len) = pins.Sized(options.Json, nameof(options.Json));
                     var at = pins.Of(p);
-                    Native.Call(err => begin((rz_reply_params*)at, err), Stopping(cancellationToken), handle);
+                    Native.Call(err => begin((rz_reply_params*)at, err), Stopping(cancellationToken), Handle);
                 }
             }
             catch
@@ -254,7 +253,7 @@ namespace Realizar
         public bool Step(long microseconds) => Step((ulong)Math.Max(microseconds, 0));
 
         private unsafe bool Step(ulong microseconds) =>
-            Native.Call(err => Native.rz_conversation_step(handle, microseconds, err), Stopping(cancelling?.Token ?? default), handle) != Native.RZ_DONE;
+            Native.Call(err => Native.rz_conversation_step(Handle, microseconds, err), Stopping(cancelling?.Token ?? default), Handle) != Native.RZ_DONE;
 
         /// <summary>Steps the replies of several conversations of one model as a batch, until one of them has a token.
         /// True if there is more to compute. A reply that fails ends without the others; Error is the reason. Cancels
@@ -266,7 +265,7 @@ namespace Realizar
         public static bool StepAll(IReadOnlyList<Conversation> conversations, long microseconds) => StepAll(conversations, (ulong)Math.Max(microseconds, 0));
 
         private static unsafe bool StepAll(IReadOnlyList<Conversation> conversations, ulong microseconds) =>
-            Native.StepAll(conversations, nameof(conversations), each => each.handle, (all, n, err) =>
+            Native.StepAll(conversations, nameof(conversations), each => each.Handle, (all, n, err) =>
                 Native.rz_conversations_step((IntPtr*)all, n, microseconds, (rz_error*)err));
 
         /// <summary>The parts of the reply since the last call.</summary>
@@ -277,7 +276,7 @@ namespace Realizar
         }
 
         private unsafe IReadOnlyList<Part> Taken() => Part.All((kind, flags, index, text, capacity, len, err) =>
-            Native.rz_conversation_next_into(handle, kind, flags, index, text, capacity, len, err));
+            Native.rz_conversation_next_into(Handle, kind, flags, index, text, capacity, len, err));
 
         /// <summary>Replies to the messages: reasoning, content, tool calls and the end, as they are generated. An
         /// iteration that ends early gives the reply up. The result can be enumerated once; a second reply in its loop
@@ -378,7 +377,7 @@ namespace Realizar
         /// without.</summary>
         public unsafe void Stop()
         {
-            Native.Call(err => Native.rz_conversation_stop(handle, err));
+            Native.Call(err => Native.rz_conversation_stop(Handle, err));
             isReading = false;
         }
 
@@ -394,26 +393,26 @@ namespace Realizar
         /// <summary>The tokens of the content since the last call with their log probabilities, if
         /// ReplyOptions.Logprobs is set.</summary>
         public unsafe IReadOnlyList<TokenLogprobs> Logprobs() => TokenLogprobs.All(row, (tokens, values, capacity, n, err) =>
-            Native.rz_conversation_logprobs_into(handle, tokens, values, capacity, n, err));
+            Native.rz_conversation_logprobs_into(Handle, tokens, values, capacity, n, err));
 
         /// <summary>The messages from number <paramref name="first"/> on, a list in JSON. An unfinished reply is not
         /// among them.</summary>
         public unsafe string Messages(int first = 0) => Native.SizedText(4096, (text, capacity, n, err) =>
-            Native.rz_conversation_json_into(handle, Native.Whole(first, nameof(first)), (byte*)text, capacity, n, err));
+            Native.rz_conversation_json_into(Handle, Native.Whole(first, nameof(first)), (byte*)text, capacity, n, err));
 
         /// <summary>Removes the messages after the first <paramref name="messages"/>.</summary>
-        public unsafe void Rewind(int messages) => Changed(err => Native.rz_conversation_rewind(handle, Native.Whole(messages, nameof(messages)), err));
+        public unsafe void Rewind(int messages) => Changed(err => Native.rz_conversation_rewind(Handle, Native.Whole(messages, nameof(messages)), err));
 
         /// <summary>Frees the KV cache and keeps the messages. The next reply computes the KV cache again. Status.Busy
         /// while a reply is unfinished, as for SetCapacity and SetAdapters.</summary>
-        public unsafe void Release() => Native.Call(err => Native.rz_conversation_release(handle, err));
+        public unsafe void Release() => Native.Call(err => Native.rz_conversation_release(Handle, err));
 
         /// <summary>Sets the context length in tokens; 0: the model's, at most 8192. The next reply computes the
         /// KV cache again.</summary>
-        public unsafe void SetCapacity(int tokens) => Native.Call(err => Native.rz_conversation_capacity_set(handle, Native.Whole(tokens, nameof(tokens)), err));
+        public unsafe void SetCapacity(int tokens) => Native.Call(err => Native.rz_conversation_capacity_set(Handle, Native.Whole(tokens, nameof(tokens)), err));
 
         /// <summary>Sets what later replies do if they exceed the context.</summary>
-        public unsafe void SetOverflow(Overflow overflow) => Native.Call(err => Native.rz_conversation_overflow_set(handle, (uint)overflow, err));
+        public unsafe void SetOverflow(Overflow overflow) => Native.Call(err => Native.rz_conversation_overflow_set(Handle, (uint)overflow, err));
 
         /// <summary>Sets the LoRA adapters of later replies, each with a scale. The next reply computes the KV cache
         /// again.</summary>
@@ -421,15 +420,15 @@ namespace Realizar
         {
             Native.Given(adapters, nameof(adapters));
             using (var pins = new Pins())
-                Native.Call(err => Native.rz_conversation_adapters_set(handle, (IntPtr*)pins.Of(adapters.Keys.Select(adapter => adapter.Handle)),
+                Native.Call(err => Native.rz_conversation_adapters_set(Handle, (IntPtr*)pins.Of(adapters.Keys.Select(adapter => adapter.Handle)),
                     (float*)pins.Of(adapters.Values.ToArray()), (UIntPtr)adapters.Count, err));
         }
 
         /// <summary>Sets the store of later replies; null: none.</summary>
-        public unsafe void SetStore(Store store) => Native.Call(err => Native.rz_conversation_store_set(handle, store?.Handle ?? StoreHandle.None, err));
+        public unsafe void SetStore(Store store) => Native.Call(err => Native.rz_conversation_store_set(Handle, store?.Handle ?? StoreHandle.None, err));
 
         /// <summary>The state of the conversation and of its last reply.</summary>
-        public ConversationInfo Info => ConversationInfo.Get(handle);
+        public ConversationInfo Info => ConversationInfo.Get(Handle);
 
         /// <summary>The error of a reply that has ended with JobEnd.Failed, else null. Step throws this error, StepAll
         /// does not.</summary>
@@ -437,17 +436,14 @@ namespace Realizar
         {
             get
             {
-                try { Native.Call(err => Native.rz_conversation_error(handle, err)); }
+                try { Native.Call(err => Native.rz_conversation_error(Handle, err)); }
                 catch (RealizarException e) { return e; }
                 return null;
             }
         }
 
-        /// <summary>Frees the conversation. A call of another thread ends within milliseconds.</summary>
-        public void Dispose()
+        partial void Closed()
         {
-            if (handle.IsClosed) return;
-            handle.Dispose(); // freed after a call that uses it
             always.Fire();
             cancelling?.Dispose();
             always.Dispose();

@@ -7,15 +7,7 @@ namespace Realizar
 {
     /// <summary>A compiled grammar for constrained decoding. Immutable: any number of jobs may use it at
     /// once.</summary>
-    public sealed class Grammar : IDisposable
-    {
-        internal readonly GrammarHandle Handle = new GrammarHandle();
-
-        internal Grammar(IntPtr pointer) { Handle.Take(pointer); }
-
-        /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
-    }
+    public sealed partial class Grammar { }
 
     /// <summary>Options of a generated text.</summary>
     public abstract partial class TextOptions
@@ -69,9 +61,8 @@ namespace Realizar
 
     /// <summary>A generation that computes when it is stepped. Its session is busy until the job is disposed of, which
     /// is allowed at any moment; the session keeps the tokens computed so far.</summary>
-    public sealed class Job : IDisposable
+    public sealed partial class Job
     {
-        private readonly JobHandle handle = new JobHandle();
         private readonly Cancelling cancelling;
         private readonly int row;
 
@@ -93,7 +84,7 @@ namespace Realizar
                     (p.grammar, p.cancel) = (pins.Of(options.Grammar?.Handle), pins.Of(cancelling.Handle));
                     p.sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(sampler.Handle);
                     var at = pins.Of(p);
-                    handle.Take(Native.Made((job, err) => Native.rz_job_new(session.Handle, (rz_job_params*)at, job, err)));
+                    Handle.Take(Native.Made((job, err) => Native.rz_job_new(session.Handle, (rz_job_params*)at, job, err)));
                 }
             }
             catch
@@ -111,7 +102,7 @@ namespace Realizar
         public bool Step(long microseconds) => Step((ulong)Math.Max(microseconds, 0));
 
         private unsafe bool Step(ulong microseconds) =>
-            Native.Call(err => Native.rz_job_step(handle, microseconds, err), cancelling.Token, handle) != Native.RZ_DONE;
+            Native.Call(err => Native.rz_job_step(Handle, microseconds, err), cancelling.Token, Handle) != Native.RZ_DONE;
 
         /// <summary>Steps several jobs of one model as a batch, until one of them has a token. True if there is more to
         /// compute. A job that fails ends without the others; Error is the reason. Cancels and deadlines throw nothing
@@ -122,7 +113,7 @@ namespace Realizar
         public static bool StepAll(IReadOnlyList<Job> jobs, long microseconds) => StepAll(jobs, (ulong)Math.Max(microseconds, 0));
 
         private static unsafe bool StepAll(IReadOnlyList<Job> jobs, ulong microseconds) =>
-            Native.StepAll(jobs, nameof(jobs), job => job.handle, (all, n, err) => Native.rz_jobs_step((IntPtr*)all, n, microseconds, (rz_error*)err));
+            Native.StepAll(jobs, nameof(jobs), job => job.Handle, (all, n, err) => Native.rz_jobs_step((IntPtr*)all, n, microseconds, (rz_error*)err));
 
         /// <summary>Lets steps fail with Status.Deadline after this time, at once if it is not positive; null removes
         /// the deadline.</summary>
@@ -133,16 +124,16 @@ namespace Realizar
 
         /// <summary>The text since the last call: whole characters without stop strings.</summary>
         public unsafe string Text() =>
-            Native.SizedText(128, (text, capacity, n, err) => Native.rz_job_text_into(handle, (byte*)text, capacity, n, err));
+            Native.SizedText(128, (text, capacity, n, err) => Native.rz_job_text_into(Handle, (byte*)text, capacity, n, err));
 
         /// <summary>The tokens since the last call, with the one that ends the text.</summary>
         public unsafe uint[] Tokens() =>
-            Native.Sized<uint>(64, (tokens, capacity, n, err) => Native.rz_job_tokens_into(handle, (uint*)tokens, capacity, n, err));
+            Native.Sized<uint>(64, (tokens, capacity, n, err) => Native.rz_job_tokens_into(Handle, (uint*)tokens, capacity, n, err));
 
         /// <summary>The tokens since the last call with their log probabilities, if JobOptions.Logprobs is
         /// set.</summary>
         public unsafe IReadOnlyList<TokenLogprobs> Logprobs() => TokenLogprobs.All(row, (tokens, values, capacity, n, err) =>
-            Native.rz_job_logprobs_into(handle, tokens, values, capacity, n, err));
+            Native.rz_job_logprobs_into(Handle, tokens, values, capacity, n, err));
 
         /// <summary>Status.Cancelled or Deadline if steps fail because of a cancel or a deadline; else null.</summary>
         public Status? Stopped
@@ -168,7 +159,7 @@ namespace Realizar
             get
             {
                 if (End != JobEnd.Failed) return null;
-                try { Native.Call(err => Native.rz_job_error(handle, err)); }
+                try { Native.Call(err => Native.rz_job_error(Handle, err)); }
                 catch (RealizarException e) { return e; }
                 return null;
             }
@@ -184,15 +175,12 @@ namespace Realizar
             rz_error err;
             rz_job_info info;
             info.struct_size = (uint)sizeof(rz_job_info);
-            RealizarException.Check(Native.rz_job_info_get(handle, &info, &err), &err);
+            RealizarException.Check(Native.rz_job_info_get(Handle, &info, &err), &err);
             return info;
         }
 
-        /// <summary>Frees the job. A step of another thread ends within milliseconds.</summary>
-        public void Dispose()
+        partial void Closed()
         {
-            if (handle.IsClosed) return;
-            handle.Dispose(); // freed after a step that goes on
             cancelling.Fire();
             cancelling.Dispose();
         }

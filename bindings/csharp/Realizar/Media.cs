@@ -31,9 +31,8 @@ namespace Realizar
     }
 
     /// <summary>The vision or audio encoder of a multimodal model. Any number of threads may use it at once.</summary>
-    public sealed class Encoder : IDisposable
+    public sealed partial class Encoder
     {
-        internal readonly EncoderHandle Handle = new EncoderHandle();
         /// <summary>Description of the encoder.</summary>
         public EncoderInfo Info { get; }
 
@@ -215,16 +214,12 @@ namespace Realizar
             RealizarException.Check(Native.rz_media_measure(Handle, Native.Whole(width, nameof(width)), Native.Whole(height, nameof(height)), &p, &info, &err), &err);
             return MediaInfo.Of(&info);
         }
-
-        /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
     }
 
     /// <summary>The encoded rows of an image, a video or a sound, which take the place of tokens in any number of
     /// prompts. Any number of threads may use a medium at once.</summary>
-    public sealed class Media : IDisposable
+    public sealed partial class Media
     {
-        internal readonly MediaHandle Handle = new MediaHandle();
         /// <summary>Description of the medium.</summary>
         public MediaInfo Info { get; private set; }
         /// <summary>The hash of Info.</summary>
@@ -280,9 +275,6 @@ namespace Realizar
         /// <summary>The rows one after the other, each of Info.RowDim numbers.</summary>
         public unsafe float[] Rows() => Native.Sized<float>(Info.Rows * Info.RowDim, (rows, capacity, n, err) =>
             Native.rz_media_rows_into(Handle, (float*)rows, capacity, n, err));
-
-        /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
     }
 
     /// <summary>A part of a prompt: tokens, or a medium.</summary>
@@ -303,12 +295,10 @@ namespace Realizar
     }
 
     /// <summary>A sequence of tokens and media. Any number of threads may use it at once.</summary>
-    public sealed class Prompt : IDisposable
+    public sealed partial class Prompt
     {
         /// <summary>Stands for a row of a medium in the tokens of sessions and prompts.</summary>
         public const uint MediaToken = Native.RZ_TOKEN_MEDIA;
-
-        internal readonly PromptHandle Handle = new PromptHandle();
 
         /// <summary>A prompt of parts, which keeps their media alive.</summary>
         public Prompt(Model model, params PromptPart[] parts) : this(model, parts, false) { }
@@ -355,17 +345,12 @@ namespace Realizar
                     (UIntPtr)prompts.Count, (float*)vectors, capacity, n, cancel, err));
         }
 
-        private Prompt(IntPtr pointer) { Handle.Take(pointer); }
-
         /// <summary>Number of tokens, each row of a medium counted as one.</summary>
         public int Length => (int)Native.rz_prompt_len(Handle);
 
         /// <summary>The tokens, with MediaToken for each row of a medium.</summary>
         public unsafe uint[] Tokens() =>
             Native.Sized<uint>(Length, (tokens, capacity, n, err) => Native.rz_prompt_tokens_into(Handle, (uint*)tokens, capacity, n, err));
-
-        /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
     }
 
     /// <summary>The progress callback of a call, and the exception that the callback has thrown.</summary>

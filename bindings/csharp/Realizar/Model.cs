@@ -43,9 +43,8 @@ namespace Realizar
     }
 
     /// <summary>A loaded model. Any number of threads may use it at once.</summary>
-    public sealed class Model : IDisposable
+    public sealed partial class Model
     {
-        internal readonly ModelHandle Handle = new ModelHandle();
         /// <summary>Description of the model.</summary>
         public ModelInfo Info { get; private set; }
 
@@ -378,8 +377,5 @@ namespace Realizar
 
         /// <summary>Sets the counters to zero.</summary>
         public void ResetMetrics() { Native.rz_metrics_reset(Handle); }
-
-        /// <summary>Ends the use of the model; sessions go on, and the memory is freed with the last of them.</summary>
-        public void Dispose() { Handle.Dispose(); }
     }
 }

@@ -19,9 +19,8 @@ namespace Realizar
     }
 
     /// <summary>Threads, a log and a memory limit, which several models share.</summary>
-    public sealed class Runtime : IDisposable
+    public sealed partial class Runtime
     {
-        internal readonly RuntimeHandle Handle = new RuntimeHandle();
         // Never moved, so that the pointer stays what it is; static, as IL2CPP wants callbacks.
         private static readonly rz_log_callback Forward = ForwardLog;
 
@@ -67,9 +66,6 @@ namespace Realizar
             try { ((Action<LogLevel, string>)GCHandle.FromIntPtr(user).Target)((LogLevel)level, Encoding.UTF8.GetString((byte*)message, (int)length)); }
             catch (Exception) { } // an exception must not reach native code
         }
-
-        /// <summary>Frees the object. Models keep what they need of it.</summary>
-        public void Dispose() { Handle.Dispose(); }
     }
 
     /// <summary>A cancellation token of .NET as a cancel of the library.</summary>

@@ -8,10 +8,8 @@ namespace Realizar
 {
     /// <summary>Chooses tokens. A sampler has a random generator of its own, so that the same seed gives the same
     /// tokens.</summary>
-    public sealed class Sampler : IDisposable
+    public sealed partial class Sampler
     {
-        internal readonly SamplerHandle Handle = new SamplerHandle();
-
         /// <summary>A sampler with these parameters.</summary>
         public unsafe Sampler(Sampling sampling)
         {
@@ -44,9 +42,6 @@ namespace Realizar
         /// <summary>Restricts tokens to texts of the grammar, from its start (constrained decoding); null: no
         /// restriction.</summary>
         public unsafe void SetGrammar(Grammar grammar) => Native.Call(err => Native.rz_sampler_grammar_set(Handle, grammar?.Handle ?? GrammarHandle.None, err));
-
-        /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
     }
 
     /// <summary>A token and its log probability.</summary>
@@ -59,22 +54,13 @@ namespace Realizar
     }
 
     /// <summary>A LoRA adapter of a model. Immutable: any number of sessions may use it at once.</summary>
-    public sealed class Adapter : IDisposable
-    {
-        internal readonly AdapterHandle Handle = new AdapterHandle();
-
-        internal Adapter(IntPtr pointer) { Handle.Take(pointer); }
-
-        /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
-    }
+    public sealed partial class Adapter { }
 
     /// <summary>The tokens of a text with their KV cache, so that only new tokens are computed. One call at a time: a
     /// second one is an InvalidOperationException. Dispose stops a call of another thread, which ends with an
     /// ObjectDisposedException.</summary>
-    public sealed class Session : IDisposable
+    public sealed partial class Session
     {
-        internal readonly CacheHandle Handle = new CacheHandle();
         private readonly Cancelling disposing = new Cancelling(default, true);
         /// <summary>The model of the session.</summary>
         public Model Model { get; }
@@ -289,11 +275,8 @@ namespace Realizar
                 }
         }
 
-        /// <summary>Frees the session. A call of another thread ends within milliseconds.</summary>
-        public void Dispose()
+        partial void Closed()
         {
-            if (Handle.IsClosed) return;
-            Handle.Dispose(); // freed after a call that uses it
             disposing.Fire();
             disposing.Dispose();
         }

@@ -5,9 +5,8 @@ namespace Realizar
     /// <summary>A prefix cache: keeps the KV cache of prompts, for sessions and conversations of one model that begin
     /// with the same tokens. With a folder, other processes share it. Any number of threads may use it at
     /// once.</summary>
-    public sealed class Store : IDisposable
+    public sealed partial class Store
     {
-        internal readonly StoreHandle Handle = new StoreHandle();
         private readonly Model model;
 
         /// <summary>A store for a model.</summary>
@@ -64,8 +63,5 @@ namespace Realizar
 
         /// <summary>The state of the store.</summary>
         public StoreInfo Info => StoreInfo.Get(Handle);
-
-        /// <summary>Frees the object, once all files are written.</summary>
-        public void Dispose() { Handle.Dispose(); }
     }
 }

@@ -1,0 +1,92 @@
+//! Writes the part of C#'s classes that holds a handle and frees it.
+
+use super::bindings::csharp_handle;
+
+/// Path of the generated file, below the root.
+pub const FILE: &str = "bindings/csharp/Realizar/Objects.cs";
+
+/// A public class that holds a handle.
+struct Class {
+    handle: &'static str,
+    name: &'static str,
+    /// True if the class has only the handle, so that the pointer alone makes an object.
+    is_plain: bool,
+    free: Free,
+}
+
+enum Free {
+    /// Frees the object, with this comment.
+    Now(&'static str),
+    /// Frees the object after a call of another thread, which the method `Closed` of the class ends.
+    Ends,
+}
+
+const OBJECT: &str = "Frees the object.";
+
+const fn plain(handle: &'static str, name: &'static str) -> Class {
+    Class { handle, name, is_plain: true, free: Free::Now(OBJECT) }
+}
+
+const fn made(handle: &'static str, name: &'static str, free: Free) -> Class {
+    Class { handle, name, is_plain: false, free }
+}
+
+const CLASSES: [Class; 14] = [
+    plain("rz_adapter", "Adapter"),
+    made("rz_cache", "Session", Free::Ends),
+    plain("rz_chat_parser", "ChatParser"),
+    made("rz_conversation", "Conversation", Free::Ends),
+    made("rz_encoder", "Encoder", Free::Now(OBJECT)),
+    plain("rz_grammar", "Grammar"),
+    made("rz_job", "Job", Free::Ends),
+    made("rz_media", "Media", Free::Now(OBJECT)),
+    made(
+        "rz_model",
+        "Model",
+        Free::Now("Ends the use of the model; sessions go on, and the memory is freed with the last of them."),
+    ),
+    plain("rz_prompt", "Prompt"),
+    made("rz_runtime", "Runtime", Free::Now("Frees the object. Models keep what they need of it.")),
+    made("rz_sampler", "Sampler", Free::Now(OBJECT)),
+    made("rz_store", "Store", Free::Now("Frees the object, once all files are written.")),
+    plain("rz_textstream", "TextStream"),
+];
+
+pub fn csharp() -> String {
+    let mut text = "\
+// Objects hold a handle of the library, and free it. The build writes this file: make header.
+using System;
+
+namespace Realizar
+{"
+    .to_owned();
+    for Class { handle, name, is_plain, free } in CLASSES {
+        let class = csharp_handle(handle);
+        text += &format!("\n    public sealed partial class {name} : IDisposable\n    {{\n");
+        text += &format!("        internal readonly {class} Handle = new {class}();\n");
+        if is_plain {
+            text += &format!("\n        internal {name}(IntPtr pointer) {{ Handle.Take(pointer); }}\n");
+        }
+        text += &match free {
+            Free::Now(doc) => format!(
+                "\n        /// <summary>{doc}</summary>\n        public void Dispose() {{ Handle.Dispose(); }}\n"
+            ),
+            Free::Ends => ENDS.replace("NAME", &name.to_lowercase()),
+        };
+        text += "    }\n";
+    }
+    text + "}\n"
+}
+
+const ENDS: &str = "
+        /// <summary>Frees the NAME. A call of another thread ends within milliseconds.</summary>
+        public void Dispose()
+        {
+            if (Handle.IsClosed) return;
+            Handle.Dispose(); // freed after a call that uses it
+            Closed();
+        }
+
+        /// <summary>Ends the calls that use the NAME.</summary>
+        partial void Closed();
+";
