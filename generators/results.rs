@@ -24,37 +24,67 @@ pub const FILES: [(&str, Writer); 6] = [
     ("bindings/swift/Sources/Realizar/Results.swift", records::swift),
 ];
 
-/// An enum: the name, the comment, what the constants begin with, and the comment of a 0 that none of them is.
+/// An enum of C# and Go, which other languages have in part.
 pub struct Enum {
+    /// What its constants begin with.
+    pub begin: &'static str,
+    /// Its name, empty in a language that has no such enum.
     name: &'static str,
-    doc: &'static str,
-    begin: &'static str,
-    none: &'static str,
+    /// Its name and type in Go, and what its constants begin with there.
+    pub go: [&'static str; 3],
+    pub doc: &'static str,
 }
 
-const fn of(name: &'static str, begin: &'static str, doc: &'static str) -> Enum {
-    Enum { name, doc, begin, none: "" }
+const fn of(begin: &'static str, name: &'static str, go: [&'static str; 3], doc: &'static str) -> Enum {
+    Enum { begin, name, go, doc }
 }
 
-const ENUMS: [Enum; 14] = [
-    of("LogLevel", "RZ_LOG_", "The level of a log message."),
-    of("Place", "RZ_PLACE_", "Where experts are."),
-    Enum { none: "None of these.", ..of("Capabilities", "RZ_CAN_", "What a model can do.") },
-    of("Pooling", "RZ_POOLING_", "How the vectors of the tokens become the embedding of a text."),
-    of("Filter", "RZ_FILTER_", "A filter of tokens, or the temperature."),
-    of("GrammarKind", "RZ_GRAMMAR_", "The language of a grammar."),
-    of("Draft", "RZ_DRAFT_", "The source of draft tokens (speculative decoding), which changes the speed only."),
-    Enum { none: "The text has not ended.", ..of("JobEnd", "RZ_END_", "Why a text has ended.") },
-    Enum { none: "There was no reply, or it was abandoned.", ..of("ReplyState", "RZ_STATE_", "The state of a reply.") },
+const UINT: &str = "uint32";
+
+pub const ENUMS: [Enum; 16] = [
+    of("RZ_LOG_", "LogLevel", ["LogLevel", "int32", "Log"], "The level of a log message."),
+    of("RZ_DEVICE_", "", ["DeviceKind", UINT, ""], "The kind of a device."),
+    of("RZ_PLACE_", "Place", ["Place", UINT, "Place"], "A memory location for a part of a model."),
+    of("RZ_CAN_", "Capabilities", ["Capabilities", UINT, "Can"], "Features of a model and its conversations."),
+    of("RZ_FILTER_", "Filter", ["Filter", UINT, "Filter"], "A filter of tokens, or the temperature."),
+    of("RZ_GRAMMAR_FLAG_", "", ["GrammarFlags", UINT, "Grammar"], "A set of bits that change a grammar."),
+    of("RZ_GRAMMAR_", "GrammarKind", ["GrammarKind", UINT, "Grammar"], "The language in which a grammar is written."),
     of(
-        "PartKind",
         "RZ_CHAT_EVENT_",
+        "PartKind",
+        ["PartKind", UINT, "Part"],
         "The kind of a part of a reply. A tool call consists of its id, its name, and pieces of its arguments.",
     ),
-    of("Overflow", "RZ_OVERFLOW_", "What happens if messages and a reply exceed the context."),
-    of("Reasoning", "RZ_REASONING_", "Whether a reply begins with reasoning."),
-    of("MediaKind", "RZ_MEDIA_", "The kind of a medium."),
-    of("PixelFormat", "RZ_PIXELS_", "The order of the bytes of a pixel."),
+    of("RZ_PIXELS_", "PixelFormat", ["PixelFormat", UINT, "Pixels"], "The order of the bytes of a pixel."),
+    of("RZ_MEDIA_", "MediaKind", ["MediaKind", UINT, ""], "The kind of media that rows represent."),
+    of(
+        "RZ_DRAFT_",
+        "Draft",
+        ["Draft", UINT, "Draft"],
+        "The source of draft tokens for speculative decoding, which changes the speed only.",
+    ),
+    of("RZ_END_", "JobEnd", ["EndReason", UINT, "End"], "Why a text has ended."),
+    of("RZ_STATE_", "ReplyState", ["", UINT, ""], "The state of a reply."),
+    of(
+        "RZ_OVERFLOW_",
+        "Overflow",
+        ["Overflow", UINT, "Overflow"],
+        "What happens if messages and a reply exceed the context.",
+    ),
+    of("RZ_REASONING_", "Reasoning", ["Reasoning", UINT, "Reasoning"], "Whether a reply begins with reasoning."),
+    of(
+        "RZ_POOLING_",
+        "Pooling",
+        ["Pooling", UINT, "Pooling"],
+        "How the vectors of the tokens become the embedding of a text.",
+    ),
+];
+
+/// Comments of a 0 that no constant of an enum is.
+const NONE: [(&str, &str); 3] = [
+    ("RZ_CAN_", "None of these."),
+    ("RZ_END_", "The text has not ended."),
+    ("RZ_STATE_", "There was no reply, or it was abandoned."),
 ];
 
 /// Comments in place of the header's, which speak of functions of C.
@@ -91,12 +121,17 @@ const DOCS: [(&str, &str); 26] = [
     ("first_token_ns", "Time to first token (TTFT) in nanoseconds; 0 before the first token."),
 ];
 
+/// The enums of languages other than Go.
+fn enums() -> impl Iterator<Item = &'static Enum> {
+    ENUMS.iter().filter(|of| !of.name.is_empty())
+}
+
 impl Enum {
-    /// The constants that callers may pass, with the ends of their names.
-    fn constants<'a>(&self, header: &'a Header) -> impl Iterator<Item = (&'a str, &'a Constant<'a>)> {
+    /// The constants, with the ends of their names.
+    pub fn constants<'a>(&self, header: &'a Header) -> impl Iterator<Item = (&'a str, &'a Constant<'a>)> {
         let of = header.constants.iter().filter_map(|one| Some((one.name.strip_prefix(self.begin)?, one)));
-        // Sources of encoders and decoders are not offered yet.
-        of.filter(|(end, one)| !end.starts_with("FLAG_") && one.name != "RZ_MEDIA_TEXT")
+        // A group whose name begins like that of another one.
+        of.filter(|(end, _)| !end.starts_with("FLAG_"))
     }
 }
 

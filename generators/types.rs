@@ -4,6 +4,7 @@
 use super::bindings::Header;
 use super::options::go::{Field, HEAD as GO_HEAD, declared, pascal};
 use super::options::{CACHE_TYPES, TYPES, choices_of, plain, wrapped};
+use super::results::{self, ENUMS};
 
 /// What writes the types in a language.
 type Writer = fn(&[Enum]) -> String;
@@ -71,45 +72,14 @@ pub fn all(header: &Header) -> Vec<Enum> {
         of("ElementType", "A type that a load can quantize float matrices to.", TYPES),
         of("CacheType", "The element type of the keys or the values of a KV cache.", CACHE_TYPES),
     ];
-    enums.extend(GO_ENUMS.iter().map(|named| go_enum(header, named)));
+    enums.extend(ENUMS.iter().filter(|of| !of.go[0].is_empty()).map(|of| go_enum(header, of)));
     enums
 }
 
-/// An enum of Go: its name and type, a comment, what its constants begin with in C, and in Go.
-struct GoEnum(&'static str, &'static str, &'static str, &'static str, &'static str);
-
-const GO_ENUMS: [GoEnum; 15] = [
-    GoEnum("LogLevel", "int32", "The level of a log message.", "RZ_LOG_", "Log"),
-    GoEnum("DeviceKind", "uint32", "The kind of a device.", "RZ_DEVICE_", ""),
-    GoEnum("Place", "uint32", "A memory location for a part of a model.", "RZ_PLACE_", "Place"),
-    GoEnum(
-        "Capabilities",
-        "uint32",
-        "A set of bits for features of a model and its conversations: info.Capabilities&CanTools != 0.",
-        "RZ_CAN_",
-        "Can",
-    ),
-    GoEnum(
-        "Filter",
-        "uint32",
-        "A filter of tokens, by the option of [Sampling], or the temperature.",
-        "RZ_FILTER_",
-        "Filter",
-    ),
-    GoEnum("GrammarFlags", "uint32", "A set of bits that change a grammar.", "RZ_GRAMMAR_FLAG_", "Grammar"),
-    GoEnum("GrammarKind", "uint32", "The language in which a grammar is written.", "RZ_GRAMMAR_", "Grammar"),
-    GoEnum("PartKind", "uint32", "The kind of a part of a reply.", "RZ_CHAT_EVENT_", "Part"),
-    GoEnum("PixelFormat", "uint32", "The order of the bytes of a pixel.", "RZ_PIXELS_", "Pixels"),
-    GoEnum("MediaKind", "uint32", "The kind of media that rows represent.", "RZ_MEDIA_", ""),
-    GoEnum("Draft", "uint32", "A source of draft tokens for speculative decoding.", "RZ_DRAFT_", "Draft"),
-    GoEnum("EndReason", "uint32", "Why a job or a reply has ended.", "RZ_END_", "End"),
-    GoEnum("Overflow", "uint32", "What happens if messages and a reply do not fit.", "RZ_OVERFLOW_", "Overflow"),
-    GoEnum("Reasoning", "uint32", "Whether a model reasons before its answer.", "RZ_REASONING_", "Reasoning"),
-    GoEnum("Pooling", "uint32", "How the vectors of a text's tokens become one embedding.", "RZ_POOLING_", "Pooling"),
-];
-
-/// Comments of constants in place of the header's, whose terms are those of C.
-const GO_DOCS: [(&str, &str); 15] = [
+/// Comments of constants in place of the header's, whose terms are those of C, and of enums with their begin.
+const GO_DOCS: [(&str, &str); 17] = [
+    ("RZ_CAN_", "A set of bits for features of a model and its conversations: info.Capabilities&CanTools != 0."),
+    ("RZ_FILTER_", "A filter of tokens, by the option of [Sampling], or the temperature."),
     ("RZ_LOG_ERROR", "A call failed with ErrPanic or ErrDeviceLost."),
     ("RZ_FILTER_TOP_N_SIGMA", ""),
     ("RZ_CAN_SWITCH_REASONING", "ReasoningOn and ReasoningOff work."),
@@ -127,21 +97,17 @@ const GO_DOCS: [(&str, &str); 15] = [
     ("RZ_OVERFLOW_FAIL", "The reply fails with ErrContextFull."),
 ];
 
-fn go_enum(header: &Header, &GoEnum(name, kind, doc, begin, go): &GoEnum) -> Enum {
-    let of_group = |name: &str| {
-        let end = name.strip_prefix(begin)?;
-        // A group whose name begins like that of another one.
-        (!end.starts_with("FLAG_")).then(|| end.to_lowercase())
-    };
-    let types = header.constants.iter().filter_map(|one| {
-        let end = of_group(one.name)?;
-        let own = GO_DOCS.iter().find(|(name, _)| *name == one.name);
-        let doc = own.map_or_else(|| what(one.doc), |(_, doc)| (*doc).to_owned());
+fn go_enum(header: &Header, of: &results::Enum) -> Enum {
+    let own = |name: &str| GO_DOCS.iter().find(|(of, _)| *of == name).map(|(_, doc)| *doc);
+    let types = of.constants(header).map(|(end, one)| {
+        let own = own(one.name);
+        let doc = own.map_or_else(|| what(one.doc), str::to_owned);
         let is_told = one.doc.is_empty() || own.is_some() || !doc.is_empty();
         assert!(is_told, "{} needs a comment in GO_DOCS of generators/types.rs", one.name);
-        Some(Type { name: end, constant: one.name.to_owned(), value: one.value.to_owned(), doc })
+        Type { name: end.to_lowercase(), constant: one.name.to_owned(), value: one.value.to_owned(), doc }
     });
-    Enum { name, doc, go: (kind, go), types: types.collect() }
+    let [name, kind, begin] = of.go;
+    Enum { name, doc: own(of.begin).unwrap_or(of.doc), go: (kind, begin), types: types.collect() }
 }
 
 /// The comment of a constant without the kind that it begins with: "End reason: a stop sequence.".

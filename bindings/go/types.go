@@ -163,7 +163,7 @@ const (
 	GrammarTools GrammarKind = rz_GRAMMAR_TOOLS
 )
 
-// PartKind is the kind of a part of a reply.
+// PartKind is the kind of a part of a reply. A tool call consists of its id, its name, and pieces of its arguments.
 type PartKind uint32
 
 // The values of PartKind.
@@ -217,7 +217,7 @@ const (
 	Video MediaKind = rz_MEDIA_VIDEO
 )
 
-// Draft is a source of draft tokens for speculative decoding.
+// Draft is the source of draft tokens for speculative decoding, which changes the speed only.
 type Draft uint32
 
 // The values of Draft.
@@ -233,7 +233,7 @@ const (
 	DraftMTP Draft = rz_DRAFT_MTP
 )
 
-// EndReason is why a job or a reply has ended.
+// EndReason is why a text has ended.
 type EndReason uint32
 
 // The values of EndReason.
@@ -254,7 +254,7 @@ const (
 	EndCancelled EndReason = rz_END_CANCELLED
 )
 
-// Overflow is what happens if messages and a reply do not fit.
+// Overflow is what happens if messages and a reply exceed the context.
 type Overflow uint32
 
 // The values of Overflow.
@@ -265,7 +265,7 @@ const (
 	OverflowForget Overflow = rz_OVERFLOW_FORGET
 )
 
-// Reasoning is whether a model reasons before its answer.
+// Reasoning is whether a reply begins with reasoning.
 type Reasoning uint32
 
 // The values of Reasoning.
@@ -278,7 +278,7 @@ const (
 	ReasoningOn Reasoning = rz_REASONING_ON
 )
 
-// Pooling is how the vectors of a text's tokens become one embedding.
+// Pooling is how the vectors of the tokens become the embedding of a text.
 type Pooling uint32
 
 // The values of Pooling.

@@ -3,7 +3,7 @@
 use super::super::bindings::{Header, csharp_handle};
 use super::super::header::{Signature, Value};
 use super::super::options::{FLAGS, STRUCTS, camel, wrapped};
-use super::{ENUMS, Enum, doc_of, sentence};
+use super::{Enum, NONE, doc_of, enums as all, sentence};
 
 /// The structs that calls return, and the classes that hold them.
 const RESULTS: [(&str, &str); 13] = [
@@ -55,13 +55,14 @@ const HEAD: &str = "The build writes this file: make header.\nusing System;\nusi
 
 pub fn enums(header: &Header) -> String {
     let mut text = format!("// Kinds, states and reasons. {}", HEAD.replace("using System.Collections.Generic;\n", ""));
-    for of in &ENUMS {
+    for of in all() {
         let flags = if of.name == "Capabilities" { "    [Flags]\n" } else { "" };
         text += &format!("\n{}{flags}    public enum {}\n    {{\n", summary(of.doc, "    "), of.name);
-        if !of.none.is_empty() {
-            text += &format!("{}        None,\n", summary(of.none, "        "));
+        if let Some((_, none)) = NONE.iter().find(|(begin, _)| *begin == of.begin) {
+            text += &format!("{}        None,\n", summary(none, "        "));
         }
-        for (end, constant) in of.constants(header) {
+        // Sources of encoders and decoders are not offered yet.
+        for (end, constant) in of.constants(header).filter(|(_, one)| one.name != "RZ_MEDIA_TEXT") {
             let doc = match of.name {
                 "Filter" => format!("Sampling.{}.", pascal(&end.replace("XTC", "XTC_PROBABILITY"))),
                 _ => member_doc(header, constant.name, constant.doc),
@@ -227,7 +228,7 @@ fn term(header: &Header, word: &str) -> Option<String> {
     if word.ends_with('_') || word.contains("_FLAG_") {
         return None;
     }
-    ENUMS.iter().find_map(of).or_else(|| FLAGS.iter().find_map(flag))
+    all().find_map(of).or_else(|| FLAGS.iter().find_map(flag))
 }
 
 /// `TOP_K` and `top_k` as `TopK`.

@@ -14,7 +14,7 @@ namespace Realizar
         Info = Native.RZ_LOG_INFO,
     }
 
-    /// <summary>Where experts are.</summary>
+    /// <summary>A memory location for a part of a model.</summary>
     public enum Place
     {
         /// <summary>The experts of the last layers are on GPUs, as many as fit in addition to everything else,
@@ -27,7 +27,7 @@ namespace Realizar
         Gpu = Native.RZ_PLACE_GPU,
     }
 
-    /// <summary>What a model can do.</summary>
+    /// <summary>Features of a model and its conversations.</summary>
     [Flags]
     public enum Capabilities
     {
@@ -53,23 +53,6 @@ namespace Realizar
         Video = Native.RZ_CAN_VIDEO,
     }
 
-    /// <summary>How the vectors of the tokens become the embedding of a text.</summary>
-    public enum Pooling
-    {
-        /// <summary>The pooling that the model was trained with.</summary>
-        Model = Native.RZ_POOLING_MODEL,
-        /// <summary>None, a vector for each token.</summary>
-        None = Native.RZ_POOLING_NONE,
-        /// <summary>The mean over all tokens.</summary>
-        Mean = Native.RZ_POOLING_MEAN,
-        /// <summary>The vector of the first token.</summary>
-        Cls = Native.RZ_POOLING_CLS,
-        /// <summary>The vector of the last token.</summary>
-        Last = Native.RZ_POOLING_LAST,
-        /// <summary>The scores of the model's classifier, for reranking. They are never normalized.</summary>
-        Rank = Native.RZ_POOLING_RANK,
-    }
-
     /// <summary>A filter of tokens, or the temperature.</summary>
     public enum Filter
     {
@@ -89,7 +72,7 @@ namespace Realizar
         Temperature = Native.RZ_FILTER_TEMPERATURE,
     }
 
-    /// <summary>The language of a grammar.</summary>
+    /// <summary>The language in which a grammar is written.</summary>
     public enum GrammarKind
     {
         /// <summary>A JSON schema, draft 4 to 2020-12.</summary>
@@ -110,7 +93,54 @@ namespace Realizar
         Tools = Native.RZ_GRAMMAR_TOOLS,
     }
 
-    /// <summary>The source of draft tokens (speculative decoding), which changes the speed only.</summary>
+    /// <summary>The kind of a part of a reply. A tool call consists of its id, its name, and pieces of its
+    /// arguments.</summary>
+    public enum PartKind
+    {
+        /// <summary>Reasoning before the answer.</summary>
+        Reasoning = Native.RZ_CHAT_EVENT_REASONING,
+        /// <summary>Text of the answer.</summary>
+        Content = Native.RZ_CHAT_EVENT_CONTENT,
+        /// <summary>Complete name of the called tool; it follows the id of the tool call.</summary>
+        ToolName = Native.RZ_CHAT_EVENT_TOOL_NAME,
+        /// <summary>Fragment of the arguments of a tool call. All fragments together are a JSON object.</summary>
+        ToolArguments = Native.RZ_CHAT_EVENT_TOOL_ARGUMENTS,
+        /// <summary>End. Its text is a partial tag, or a tool call without a name, if the reply broke off there;
+        /// otherwise it is empty.</summary>
+        End = Native.RZ_CHAT_EVENT_END,
+        /// <summary>Complete id of a tool call; it begins the call. The message in the conversation has the same
+        /// id. It differs from the ids of all other calls in the conversation and has the form that the chat
+        /// template requires; an id that the model wrote before the arguments is kept.</summary>
+        ToolId = Native.RZ_CHAT_EVENT_TOOL_ID,
+    }
+
+    /// <summary>The order of the bytes of a pixel.</summary>
+    public enum PixelFormat
+    {
+        /// <summary>Three bytes, red first.</summary>
+        Rgb8 = Native.RZ_PIXELS_RGB8,
+        /// <summary>Four bytes, red first, then alpha: transparent pixels show MediaOptions.Background.</summary>
+        Rgba8 = Native.RZ_PIXELS_RGBA8,
+        /// <summary>Four bytes, blue first, then alpha.</summary>
+        Bgra8 = Native.RZ_PIXELS_BGRA8,
+        /// <summary>One byte.</summary>
+        Gray8 = Native.RZ_PIXELS_GRAY8,
+    }
+
+    /// <summary>The kind of media that rows represent.</summary>
+    public enum MediaKind
+    {
+        /// <summary>An image.</summary>
+        Image = Native.RZ_MEDIA_IMAGE,
+        /// <summary>Audio.</summary>
+        Audio = Native.RZ_MEDIA_AUDIO,
+        /// <summary>An image embedding from a CLIP or SigLIP encoder.</summary>
+        Vector = Native.RZ_MEDIA_VECTOR,
+        /// <summary>Frames of a video.</summary>
+        Video = Native.RZ_MEDIA_VIDEO,
+    }
+
+    /// <summary>The source of draft tokens for speculative decoding, which changes the speed only.</summary>
     public enum Draft
     {
         /// <summary>No speculative decoding, except for tokens that a grammar forces.</summary>
@@ -165,27 +195,6 @@ namespace Realizar
         Ended = Native.RZ_STATE_ENDED,
     }
 
-    /// <summary>The kind of a part of a reply. A tool call consists of its id, its name, and pieces of its
-    /// arguments.</summary>
-    public enum PartKind
-    {
-        /// <summary>Reasoning before the answer.</summary>
-        Reasoning = Native.RZ_CHAT_EVENT_REASONING,
-        /// <summary>Text of the answer.</summary>
-        Content = Native.RZ_CHAT_EVENT_CONTENT,
-        /// <summary>Complete name of the called tool; it follows the id of the tool call.</summary>
-        ToolName = Native.RZ_CHAT_EVENT_TOOL_NAME,
-        /// <summary>Fragment of the arguments of a tool call. All fragments together are a JSON object.</summary>
-        ToolArguments = Native.RZ_CHAT_EVENT_TOOL_ARGUMENTS,
-        /// <summary>End. Its text is a partial tag, or a tool call without a name, if the reply broke off there;
-        /// otherwise it is empty.</summary>
-        End = Native.RZ_CHAT_EVENT_END,
-        /// <summary>Complete id of a tool call; it begins the call. The message in the conversation has the same
-        /// id. It differs from the ids of all other calls in the conversation and has the form that the chat
-        /// template requires; an id that the model wrote before the arguments is kept.</summary>
-        ToolId = Native.RZ_CHAT_EVENT_TOOL_ID,
-    }
-
     /// <summary>What happens if messages and a reply exceed the context.</summary>
     public enum Overflow
     {
@@ -208,29 +217,20 @@ namespace Realizar
         On = Native.RZ_REASONING_ON,
     }
 
-    /// <summary>The kind of a medium.</summary>
-    public enum MediaKind
+    /// <summary>How the vectors of the tokens become the embedding of a text.</summary>
+    public enum Pooling
     {
-        /// <summary>An image.</summary>
-        Image = Native.RZ_MEDIA_IMAGE,
-        /// <summary>Audio.</summary>
-        Audio = Native.RZ_MEDIA_AUDIO,
-        /// <summary>An image embedding from a CLIP or SigLIP encoder.</summary>
-        Vector = Native.RZ_MEDIA_VECTOR,
-        /// <summary>Frames of a video.</summary>
-        Video = Native.RZ_MEDIA_VIDEO,
-    }
-
-    /// <summary>The order of the bytes of a pixel.</summary>
-    public enum PixelFormat
-    {
-        /// <summary>Three bytes, red first.</summary>
-        Rgb8 = Native.RZ_PIXELS_RGB8,
-        /// <summary>Four bytes, red first, then alpha: transparent pixels show MediaOptions.Background.</summary>
-        Rgba8 = Native.RZ_PIXELS_RGBA8,
-        /// <summary>Four bytes, blue first, then alpha.</summary>
-        Bgra8 = Native.RZ_PIXELS_BGRA8,
-        /// <summary>One byte.</summary>
-        Gray8 = Native.RZ_PIXELS_GRAY8,
+        /// <summary>The pooling that the model was trained with.</summary>
+        Model = Native.RZ_POOLING_MODEL,
+        /// <summary>None, a vector for each token.</summary>
+        None = Native.RZ_POOLING_NONE,
+        /// <summary>The mean over all tokens.</summary>
+        Mean = Native.RZ_POOLING_MEAN,
+        /// <summary>The vector of the first token.</summary>
+        Cls = Native.RZ_POOLING_CLS,
+        /// <summary>The vector of the last token.</summary>
+        Last = Native.RZ_POOLING_LAST,
+        /// <summary>The scores of the model's classifier, for reranking. They are never normalized.</summary>
+        Rank = Native.RZ_POOLING_RANK,
     }
 }
