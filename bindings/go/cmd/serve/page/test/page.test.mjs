@@ -35,7 +35,7 @@ after(async () => {
 /** A page of its own browser profile, in which nothing may be wrong and nothing may come from elsewhere. */
 async function open(url = between.url, options = {}) {
   context = await browser.newContext({ viewport: { width: 1440, height: 900 }, acceptDownloads: true, ...options });
-  context.setDefaultTimeout(15_000);
+  context.setDefaultTimeout(60_000);
   page = await context.newPage();
   faults = [];
   page.on("pageerror", (error) => faults.push(`error: ${error}`));
@@ -344,6 +344,8 @@ test("a dropped connection shows a message and keeps the partial answer", async 
   await settings({ Temperature: "0", "Maximum tokens": "40" });
   between.next = [{ cut: true }];
   await ask("Once upon a time");
+  await last().locator(".markdown").waitFor(); // otherwise the break could overtake the text
+  between.release();
   await last().getByText("The connection was lost. The answer is incomplete.").waitFor();
   const partial = await last().locator(".markdown").innerText();
   assert.match(partial, /^, there/);
@@ -601,6 +603,8 @@ test("it fits from 390 to 1440 pixels, light and dark", async () => {
     await page.getByRole("button", { name: "New chat" }).click();
     between.next = [{ cut: true }];
     await ask("Once upon a time");
+    await last().locator(".markdown").waitFor();
+    between.release();
     await last().getByText("The connection was lost.").waitFor();
     await check("lost");
     await page.getByRole("button", { name: "Settings" }).click();

@@ -54,7 +54,7 @@ export async function serve(...flags) {
 }
 
 /** Passes requests on. `next` says what happens to the next answers: undefined, or one of
- *  {hold: true}: the answer stops after the first text, until release(); {cut: true}: the connection breaks off there;
+ *  {hold: true}: the answer stops after the first text, until release(); {cut: true}: the connection breaks off there, at release();
  *  {answer: [delta, ...]}: these deltas are the answer, and with `holdAt: n` the rest comes after release();
  *  {status, message}: an error. */
 export async function proxy(target) {
@@ -99,8 +99,8 @@ export async function proxy(target) {
             response.write(event);
             if (!plan || begun || !/"content":"[^"]/.test(event)) continue;
             begun = true;
-            if (plan.cut) return void setTimeout(() => response.destroy(), 200); // what was written arrives before
-            if (plan.hold) await held();
+            await held();
+            if (plan.cut) return void response.destroy();
           }
         }
         response.end();
