@@ -1,7 +1,7 @@
 //! Executes steps of a program on a GPU.
 //!
-//! Owns the memory and the stream of an executor, its progress in the program, and the steps in flight: while one runs,
-//! the next one can be prepared and submitted. Relies on `Batch::check`.
+//! Owns the memory and the stream of an executor, its progress in the program, and the steps in flight: while one step
+//! runs, the next step can be prepared and submitted. Relies on `Batch::check`.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -346,7 +346,7 @@ impl GpuExecutor for CudaExecutor {
         let goes_on = self.stage.follows() && self.prepared.has_head && self.last.lead_to(inputs, &caches);
         let slot = self.flight.next_slot();
         if goes_on {
-            // The device has advanced all other inputs itself.
+            // The device has advanced all inputs except the recurrent buffers itself.
             if !self.prepared.program.recurrent.is_empty() {
                 self.inputs.send_caches(&current, &self.stream, slot, &caches)?;
             }

@@ -1,8 +1,9 @@
 //! Division of a program's layers among devices.
 //!
-//! The first layers are on the CPU: as few as possible, so that the GPUs support the other layers and have memory for
-//! them. The other layers are on GPUs in order. The last GPU has the output matrix, so that logits and samples are
-//! where they are needed; the first part only looks up a few embedding rows.
+//! The CPU has the first layers: as few as possible, but enough that the GPUs support the other layers and have memory
+//! for them. The other layers are on the GPUs, in the order of the GPUs. The last GPU has the output matrix, so the
+//! device that computes the last layer also computes logits and samples tokens. The first device only looks up a few
+//! rows of the embedding table.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +32,8 @@ pub struct Division {
     pub fits: bool,
 }
 
-/// Returns the ops of some layers; the first layer includes the ops before it, the last one includes the head.
+/// Returns the ops of some layers. The first layer of a program includes the ops before it; the last layer includes the
+/// ops of the output matrix.
 pub fn ops(program: &Program, layers: &Range<usize>) -> Range<usize> {
     let start = |layer: usize| program.layers.get(layer).map_or(program.ops.len(), |ops| ops.start);
     if layers.start == 0 { 0..start(layers.end) } else { start(layers.start)..start(layers.end) }
@@ -55,8 +57,9 @@ pub fn companion_weights(own: &[Weight], programs: &[Arc<Program>]) -> Result<Ve
     Ok(further)
 }
 
-/// Divides a program among the CPU and GPUs; balances the GPUs by minimizing the largest memory use relative to size.
-/// `gpu_layers`: maximum number of layers on GPUs, without a check of their memory; `None`: as many as fit.
+/// Divides a program among the CPU and GPUs. Balances the GPUs: minimizes the largest ratio of a GPU's memory use to
+/// its size, which is its usable memory (`room`) or its share (`load.options.shares`). `gpu_layers`: maximum number of
+/// layers on GPUs, without a check of the GPUs' memory; `None`: as many layers as fit.
 pub fn divide(
     devices: &[Arc<dyn GpuDevice>],
     program: &Program,
@@ -124,7 +127,8 @@ pub fn divide(
     Ok(Division { cpu_layers: n, gpus: Vec::new(), fits: false })
 }
 
-/// Returns the free memory of a device, divided by the number of times that the list contains the device.
+/// Returns the usable memory of a device: its free memory minus `RESERVE`, divided by the number of times that the list
+/// contains the device.
 fn room(device: &dyn GpuDevice, devices: &[Arc<dyn GpuDevice>]) -> u64 {
     let place = |device: &dyn GpuDevice| (device.driver(), device.ordinal());
     let places = devices.iter().filter(|other| place(&***other) == place(device)).count();
@@ -196,19 +200,19 @@ impl Layers {
         is_whole || (!is_shared(part.start) && !is_shared(part.end) && self.remembers[part].contains(&true))
     }
 
-    /// Divides the layers from `first` on into parts, minimizing the largest ratio of bytes to size. `may_be_empty`:
-    /// parts may have no layers. `None` if impossible.
+    /// Divides the layers from `first` on into one part per size, and minimizes the largest ratio of a part's bytes to
+    /// its size. `may_be_empty`: true if parts may have no layers. Returns `None` if no division is possible.
     fn balance(&self, first: usize, sizes: &[f64], may_be_empty: bool) -> Option<Vec<Range<usize>>> {
         let n = self.bytes.len();
-        // Dynamic programming: `best[parts][end]` has the largest ratio of the best division of `first..end` into that
-        // number of parts, and the start of its last part.
+        // Dynamic programming: `best[parts][end]` has the largest ratio of the best division of `first..end` into
+        // `parts` parts, and the start of the last part.
         let mut best: Vec<Vec<Option<(f64, usize)>>> = vec![vec![None; n + 1]];
         best[0][first] = Some((0.0, first));
         for (i, size) in sizes.iter().enumerate() {
             let mut ends = vec![None; n + 1];
             for (end, best_end) in ends.iter_mut().enumerate().skip(first) {
                 let mut bytes = 0u64;
-                // Shortest first, so that ties fill earlier devices.
+                // Shortest parts first, so that ties fill earlier devices.
                 for start in (first..=end).rev() {
                     if start < end {
                         bytes = bytes.saturating_add(self.bytes[start]);

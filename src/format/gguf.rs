@@ -1,5 +1,5 @@
-//! GGUF, versions 2 and 3, little-endian: header, metadata, tensor list; and the sets written by `gguf-split`. Layout:
-//! <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
+//! Reads GGUF files (versions 2 and 3, little-endian) and the sets of files that `gguf-split` writes. Layout of the
+//! header, the metadata and the tensor list: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ const ROTATED: &str = "prism.hadamard.";
 /// Bytes read at once, to limit the number of system calls.
 const BUFFER: u64 = 256 << 10;
 
-/// Reads a file, and if it is the first of a set, the others.
+/// Reads a file; if the file is the first of a set, also reads the other files.
 pub(super) fn open(from: Files, first: InputFile) -> Result<Contents> {
     let SetFile { metadata, mut tensors, passed } = read_file(&first, 0)?;
     let count = metadata.u64("split.count")?.unwrap_or(1);
@@ -48,7 +48,8 @@ pub(super) fn open(from: Files, first: InputFile) -> Result<Contents> {
     Ok(Contents { format: FileFormat::Gguf, metadata, files, tensors, passed })
 }
 
-/// `split.no` counts from 0, the names of the files from 1.
+/// Opens the other files of a set and appends their tensors. `split.no` counts from 0, but the numbers in file names
+/// count from 1.
 fn open_siblings(
     from: Files,
     first: &Metadata,

@@ -1,8 +1,9 @@
 //! Kernel fusion, decided once per program.
 //!
-//! A norm is applied by the ops that read its result; a residual sum or a gated activation by the product before it;
-//! norm, RoPE and KV store of heads are one kernel, and for single tokens of their sequences attention too. An
-//! activation that a fused kernel does not write must have no later reader and must not be kept for the host.
+//! The ops that read a norm's result apply the norm. The preceding product computes a residual sum or a gated
+//! activation. The norms of heads, RoPE and the KV store are one kernel, which also computes attention if no sequence
+//! has two tokens in the step. An activation that a fused kernel does not write must have no later reader and must not
+//! be kept for the host.
 
 use std::ops::Range;
 
@@ -27,10 +28,10 @@ pub enum Fusion {
     ExpertsSum,
     /// The products of gate and up, and the gated activation.
     ProductGate,
-    /// Norms of heads, RoPE and KV store: number of ops.
+    /// Norms of heads, RoPE and KV store; the value is the number of these ops.
     Heads(usize),
-    /// The same number of `heads` ops and the attention after them, in one kernel for single tokens of their sequences.
-    /// `ops`: number of all ops, including `KeepOutputs` between them.
+    /// The `heads` ops of `Heads`, and the attention op that follows them, in one kernel; used only if no sequence has
+    /// two tokens in the step. `ops`: number of all ops, including a `KeepOutputs` between them.
     Attention {
         heads: usize,
         ops: usize,
@@ -52,7 +53,8 @@ impl Fusion {
     }
 }
 
-/// True if the products of gate and up can apply the activation; one with two limits needs too many registers.
+/// True if the products of gate and up can apply the activation. An activation with two limits needs too many
+/// registers.
 pub fn is_of_products(activation: Activation) -> bool {
     !matches!(activation, Activation::TanhSwiglu(_))
 }
@@ -61,12 +63,13 @@ pub fn is_of_products(activation: Activation) -> bool {
 pub struct Fusions {
     /// The fusion that begins at each op.
     first: Vec<Fusion>,
-    /// For each `TensorId` that products replace by applying a norm themselves: the norm and its input.
+    /// Per `TensorId`: if the activation is the result of a norm that products apply themselves, the norm and its
+    /// input.
     delayed: Vec<Option<(Norm, TensorId)>>,
 }
 
 impl Fusions {
-    /// No fusions, for a part of a program whose results other ops may read.
+    /// Returns no fusions, for a part of a program whose results other ops may read.
     pub fn none(program: &Program) -> Fusions {
         Fusions { first: vec![Fusion::Unfused; program.ops.len()], delayed: vec![None; program.tensors.len()] }
     }
@@ -97,8 +100,8 @@ impl Fusions {
         }
     }
 
-    /// Returns the ops that are executed together, in order, each group preceded by the norms that it applies to its
-    /// input.
+    /// Returns the groups of ops that are executed together, in order. Each group begins with the norms that it applies
+    /// to its input.
     pub fn groups(&self, program: &Program) -> Vec<Vec<usize>> {
         let mut groups = Vec::new();
         let mut at = 0;
@@ -198,8 +201,8 @@ impl Chooser<'_> {
         }
     }
 
-    /// Returns the fusion of the ops on heads from `at` on with the attention after them, before `end`. Nothing else
-    /// may read the queries and keys, because the fused kernel does not write them back.
+    /// Returns the fusion of the head ops that begin at `at` with the attention op that follows them, if that op is
+    /// before `end`. No other op may read the queries and keys, because the fused kernel does not write them back.
     fn attention(
         &self,
         at: usize,
@@ -236,7 +239,7 @@ impl Chooser<'_> {
         self.program.tensors[tensor.0 as usize].buffer
     }
 
-    /// The activation that a product with the input `tensor` actually reads.
+    /// Returns the activation that a product with the input `tensor` actually reads.
     fn source(&self, tensor: TensorId) -> TensorId {
         self.fusions.delayed(tensor).map_or(tensor, |(_, x)| x)
     }
@@ -246,7 +249,8 @@ impl Chooser<'_> {
         !self.program.kept.contains(&tensor) && self.named[tensor.0 as usize].last() == Some(&at)
     }
 
-    /// True if only products read a norm of whole rows, and its input stays unchanged until the last of them.
+    /// True if only products read the result of a norm of whole rows, and the norm's input stays unchanged until the
+    /// last of these products.
     fn is_delayable(&self, at: usize, norm: &Norm, x: TensorId, out: TensorId) -> bool {
         let [first, readers @ ..] = &self.named[out.0 as usize][..] else { return false };
         let is_product = |op: &Op| match op {
@@ -281,13 +285,14 @@ pub struct HeadOps<'a> {
     pub rope: Option<RopeChoice>,
     /// Index of the first rotated value of a head.
     pub first: usize,
-    /// The KV layer, and the values to store; `None` if they are parts of the keys.
+    /// The KV layer, and the values to store (inner `None`: the values are part of the keys). `None` without a KV
+    /// store.
     pub store: Option<(KvLayerId, Option<TensorId>)>,
     pub taken: usize,
 }
 
 impl<'a> HeadOps<'a> {
-    /// Takes the first ops of a list: norms of heads in place, RoPE, KV store; one of the latter two must be present.
+    /// Takes the first ops of a list: norms of heads in place, RoPE and KV store. RoPE or the KV store must be present.
     pub fn new(program: &Program, ops: &'a [Op]) -> Option<HeadOps<'a>> {
         let in_place = |op: &&Op| matches!(op, Op::Norm { x, out, .. } if x == out);
         let (norms, rest) = ops.split_at(ops.iter().take(2).take_while(in_place).count());

@@ -1,5 +1,5 @@
-//! JSON schemas for the parser: within limits, with unsupported keywords expressed by supported ones if exact. Uses
-//! `logic` for proofs.
+//! Prepares JSON schemas for the parser: checks limits, and rewrites unsupported keywords as supported ones if the
+//! result is exact. Uses `logic` for proofs.
 
 use std::collections::HashMap;
 
@@ -57,13 +57,13 @@ pub fn length(schema: &Json) -> usize {
 /// How much of a schema is omitted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Looseness {
-    /// Nothing.
+    /// Nothing is omitted.
     Exact,
-    /// Patterns, formats, multiples, and numbers of characters, items and members.
+    /// Omits patterns, formats, multiples, and numbers of characters, items and members.
     Shapes,
-    /// All but the names of top-level members.
+    /// Omits everything except the names of top-level members.
     Names,
-    /// Everything.
+    /// Omits everything.
     Any,
 }
 
@@ -170,7 +170,7 @@ pub enum Space {
     Free,
 }
 
-/// Calls `each` for all texts, including member names.
+/// Calls `each` for all strings, including member names.
 fn each_text(json: &Json, each: &mut impl FnMut(&str)) {
     match json {
         Json::String(text) => each(text),
@@ -183,9 +183,10 @@ fn each_text(json: &Json, each: &mut impl FnMut(&str)) {
     }
 }
 
-/// Copies reference targets outside shared definitions, and escaped targets (RFC 6901, percent-encoded fragments), to
-/// the definitions and redirects the references. The parser does not unescape, and rewriting moves parts of a schema.
-/// `root`: also redirects references to the whole schema, for schemas that are used in parts.
+/// Copies two kinds of reference targets to the definitions, and redirects the references: targets that are not
+/// definitions yet, and escaped targets (RFC 6901, percent-encoded fragments). The parser does not unescape references,
+/// and rewriting moves parts of a schema. `root`: true to also redirect references to the whole schema, for schemas
+/// that are used in parts.
 pub fn share_targets(schema: &mut Json, root: bool, effort: &Effort) -> Result<()> {
     let mut found = Vec::new();
     visit(schema, &mut |members| {

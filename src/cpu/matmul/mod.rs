@@ -31,7 +31,7 @@ use crate::tensor::DType;
 
 /// Computes `out = W x + bias` for each job; `x` is `[tokens, cols]`. The tokens' activations are quantized once, in
 /// groups of 32, for all matrices of a kind: to 8 bits for block formats, to 16 bits for floats of at most 16 bits.
-/// Other matrices read them as floats.
+/// Other matrices read the activations as floats.
 pub fn multiply(
     team: &Team,
     isa: Isa,
@@ -43,7 +43,8 @@ pub fn multiply(
     multiply_chunk(team, isa, workspace, x, tokens, jobs, &mut ProductCursor::default());
 }
 
-/// Computes `multiply` from the cursor on; returns true when all is done. The workspace must not change between chunks.
+/// Continues `multiply` at the cursor; returns true once all products are complete. The workspace must not change
+/// between chunks.
 pub fn multiply_chunk(
     team: &Team,
     isa: Isa,
@@ -60,7 +61,7 @@ pub fn multiply_chunk(
     let MatmulWorkspace { activations, threads: scratch } = workspace;
     if cursor.is_new() {
         quantize(kernels, x, cols, tiling, activations, jobs, |tiles, tile| {
-            // A single tile is done before another thread could have started.
+            // One thread completes a single tile before another thread could start.
             if tiles == 1 { tile(0) } else { team.for_each(tiles, tile) }
         });
     }
@@ -111,7 +112,7 @@ struct WeightTile<'a> {
     next: [&'a [u8]; TILE_PANELS],
 }
 
-/// Results of a unit: tile by tile, within a tile token by token, per token `tile_panels` row panels.
+/// Results of a unit, in the order [tile][token][row panel]; a tile has `tile_panels` row panels.
 struct UnitResults<'a> {
     values: &'a [f32],
     tile_panels: usize,
@@ -134,7 +135,8 @@ struct MatmulCall<'a> {
 impl MatmulCall<'_> {
     /// Returns the number of row panels in a unit of work.
     fn unit_panels(&self, threads: usize) -> usize {
-        // A single float token uses at most this many, even if other types have no `gemv`.
+        // With one token, float matrices use units of at most `FLOAT_PANELS` row panels, even if other types have no
+        // `gemv` kernel.
         if self.tiling.gemv || self.tiling.tokens == 1 {
             return FLOAT_PANELS;
         }
@@ -166,7 +168,7 @@ impl MatmulCall<'_> {
         }
     }
 
-    /// Multiplies packed weights with a few tokens.
+    /// Multiplies packed weights by the activations of a few tokens.
     fn gemv(&self, job: &MatmulJob, kernels: &BlockKernels, panels: Range<usize>, scratch: &mut ThreadScratch) {
         let (tokens, rows) = (0..self.tiling.tokens, job.matrix.rows);
         let slots = self.tiling.slots(&tokens);
@@ -186,22 +188,22 @@ impl MatmulCall<'_> {
                     (sum.as_mut_ptr(), PANEL_ROWS)
                 };
                 let (weights, x) = (weights.as_ptr(), x.as_ptr());
-                // SAFETY: the table belongs to a detected instruction set; weights and activations of these columns;
-                // results of a panel so far; its rows belong to this thread.
+                // SAFETY: the kernel table belongs to a detected instruction set. `weights` and `x` cover these
+                // columns, `sum` holds one panel per slot, and the output rows belong to this thread.
                 unsafe { gemv(weights, blocks, x, sum.as_ptr(), columns.start == 0, out, stride, job.matrix.dtype()) }
             }
         }
         self.finish(job, panels, tokens, UnitResults { values: scratch.results, tile_panels: 1, slots, done });
     }
 
-    /// Multiplies float weights with one token.
+    /// Multiplies float weights by the activations of one token.
     fn float_gemv(&self, job: &MatmulJob, kernels: &FloatKernels, panels: Range<usize>, scratch: &mut ThreadScratch) {
         let max_columns = if job.matrix.layout.interleaved { self.cols } else { FLOAT_COLUMNS };
         for columns in column_blocks(self.cols, max_columns) {
             let weights = self.float_weights(job, &panels, columns.clone(), scratch.weights);
             let (x, out) = (&self.x[columns.clone()], &mut scratch.results[..FLOAT_PANELS * PANEL_ROWS]);
-            // SAFETY: the table belongs to a detected instruction set; weights and values of these columns, and as many
-            // results.
+            // SAFETY: the kernel table belongs to a detected instruction set. `weights` and `x` cover these columns,
+            // and `out` holds `FLOAT_PANELS * PANEL_ROWS` results.
             unsafe {
                 let first = columns.start == 0;
                 (kernels.gemv)(&weights, x.len(), 1, x.as_ptr(), self.cols, out.as_mut_ptr(), first);
@@ -211,7 +213,7 @@ impl MatmulCall<'_> {
         self.finish(job, panels, 0..1, UnitResults { values, tile_panels: FLOAT_PANELS, slots: 1, done: 0 });
     }
 
-    /// Multiplies tile by tile with many tokens.
+    /// Multiplies weights by the activations of many tokens, tile by tile.
     fn gemm(&self, job: &MatmulJob, kernels: JobKernels, panels: Range<usize>, scratch: &mut ThreadScratch) {
         let tile_panels = self.kernels.panels;
         let block = TOKEN_BLOCK / self.kernels.tokens;
@@ -228,7 +230,7 @@ impl MatmulCall<'_> {
             let starts = panels.clone().step_by(tile_panels);
             let tiles = column_blocks(self.cols, max_columns)
                 .flat_map(|columns| starts.clone().map(move |start| (start, columns.clone())));
-            // The following unit is likely to be executed by this thread as well.
+            // This thread is likely to execute the following unit as well.
             let following = column_blocks(self.cols, max_columns).next().map(|columns| (panels.end, columns));
             let mut tiles = tiles.chain(following).peekable();
             while let Some((start, columns)) = tiles.next()
@@ -268,7 +270,8 @@ impl MatmulCall<'_> {
             let panel = (panels.start + r).min(panels.end - 1);
             let weights = weights_of(self.kernels, job, panel, columns.clone(), scratch.weights);
             assert!(scratch.tile.len() >= groups * self.kernels.panels * kernels.tile_bytes);
-            // SAFETY: the table belongs to a detected instruction set; weights of these columns, and a tile of them.
+            // SAFETY: the kernel table belongs to a detected instruction set. `weights` covers these columns, and
+            // `scratch.tile` has space for their tile (asserted above).
             unsafe {
                 let tile = scratch.tile.as_mut_ptr().add(64 * r);
                 (kernels.unpack)(weights.as_ptr(), groups / kernels.groups, tile, job.matrix.dtype())
@@ -293,8 +296,8 @@ impl MatmulCall<'_> {
             } else {
                 (sum.as_mut_ptr(), width)
             };
-            // SAFETY: the table belongs to a detected instruction set; the tile, these tokens' activations, and their
-            // results so far; their rows belong to this thread.
+            // SAFETY: the kernel table belongs to a detected instruction set. `tile`, `x` and `sum` cover these columns
+            // and tokens, and the output rows belong to this thread.
             unsafe {
                 let gemm = kernels.gemm[tokens.len() - 1];
                 let (tile, x) = (scratch.tile.as_ptr(), x.as_ptr());
@@ -312,8 +315,8 @@ impl MatmulCall<'_> {
             let (out, rest) = results.split_at_mut(tokens.len() * self.kernels.panels * PANEL_ROWS);
             results = rest;
             let x = &self.x[tokens.start * self.cols + columns.start..(tokens.end - 1) * self.cols + columns.end];
-            // SAFETY: the table belongs to a detected instruction set; weights, values and results of these columns and
-            // tokens.
+            // SAFETY: the kernel table belongs to a detected instruction set. `weights`, `x` and `out` cover these
+            // columns and tokens.
             unsafe {
                 let gemm = kernels.gemm[tokens.len() - 1];
                 gemm(
@@ -406,7 +409,7 @@ fn weights_of<'a>(
     scratch
 }
 
-/// As `multiply`, on the calling thread.
+/// Computes the same as `multiply`, on the calling thread.
 pub fn multiply_on_caller(isa: Isa, workspace: &mut MatmulWorkspace, x: &[f32], tokens: usize, jobs: &mut [MatmulJob]) {
     let Some(cols) = columns(x, tokens, jobs) else { return };
     let (kernels, tiling) = (isa.matmul(), TokenTiling::new(tokens, isa.matmul()));

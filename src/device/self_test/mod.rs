@@ -1,9 +1,9 @@
-//! The self-test that a GPU must pass before a model is loaded on it: each kind of op group (ops that execute together)
-//! of the model, as a small program, on the device and on the CPU; the results must agree.
+//! The self-test that a GPU must pass before a model is loaded on it. For each kind of op group (ops that execute
+//! together) of the model, it runs a small program on the device and on the CPU; the results must agree.
 //!
-//! Columns, heads, vectors and RoPE have the model's widths. Rows of matrices, experts and the vocabulary are few and
-//! odd, and weights are synthetic, so a test takes milliseconds and needs no file. The driver remembers passed tests,
-//! and so does a file if the caller names one (`Kept`).
+//! Columns, heads, vectors and RoPE have the model's widths. The numbers of matrix rows, experts and vocabulary entries
+//! are small and odd, and weights are synthetic, so a test takes milliseconds and needs no file. The driver remembers
+//! passed tests; a file also keeps them if the caller names one (`Kept`).
 
 mod adapted;
 mod made_up;
@@ -43,7 +43,8 @@ use crate::graph::weights::{LowRank, MatrixSource, Rope, Weights};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Number of positions before the tested ones, which then cross the end of a chunk and of a ring.
+/// Number of positions that are filled before the tested positions, so that the tested positions cross the end of a
+/// chunk and of a ring buffer.
 const FILL: usize = 250;
 const CAPACITY: usize = 512;
 
@@ -66,27 +67,27 @@ const RECURRENT_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [70, 0], [1
 const ATTENTION_STEPS: &[Counts] = &[[1, 0], [1, 0], [5, 0], [37, 0], [1, 1], [1, 4], [20, 33]];
 /// Steps for matrix products, which have kernels for many tokens.
 const PRODUCT_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [19, 0], [40, 0], [200, 0]];
-/// Steps for the output matrix, which has only outputs as rows.
+/// Steps for the output matrix, whose input rows are only the output rows of a step.
 const HEAD_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [40, 0]];
 /// Additional steps with media rows, M-RoPE positions and spans, if ops read any.
 const PICTURE_STEPS: &[Counts] = &[[4, 3], [37, 0]];
 
-/// Types of keys and values to test, each at least once in either place.
+/// Types of keys and values to test. Each type occurs at least once for keys and at least once for values.
 const TYPES: &[[DType; 2]] =
     &[[quant::F16; 2], [quant::F32, quant::Q8_0], [quant::Q8_0, quant::Q4_0], [quant::Q4_0, quant::F32]];
 
-/// Types for tests that select positions: without rounding.
+/// Types of keys and values for tests that select positions: types that do not round.
 const EXACT: &[[DType; 2]] = &[[quant::F32; 2]];
 
 /// Relative RMS error that FP16 products and accumulation order explain.
 const CLOSE: f64 = 4e-3;
-/// Relative RMS error if only one side rounds activations or keys to 8 bits, or both do so differently.
+/// Relative RMS error if only one of CPU and device rounds activations or keys to 8 bits, or if they round differently.
 const ROUNDED: f64 = 3e-2;
 /// Relative RMS error of a 4-bit KV cache. A missing inverse Hadamard transform has an error above 1.
 const FOUR_BITS: f64 = 1.5e-1;
 
-/// Runs the tests for a program that the device has not passed yet; marks the device unavailable on failure. Returns
-/// the largest error relative to its tolerance. `kept`: file with the tests of earlier processes.
+/// Runs those tests of a program that the device has not passed yet. Marks the device unavailable on failure. Returns
+/// the largest error relative to its tolerance. `kept`: file with the tests that earlier processes passed.
 pub fn check(device: &Arc<dyn GpuDevice>, program: &Program, weights: &Weights, kept: Option<&Kept>) -> Result<f64> {
     if device.plans() {
         return Ok(0.0);
@@ -201,7 +202,7 @@ fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Resul
     Ok(Some([&stores[..], group].concat()))
 }
 
-/// Ops of a model as a program of their own.
+/// A test: some ops of a model as a separate program.
 struct Case {
     program: Arc<Program>,
     matrices: Vec<MadeUp>,
@@ -345,7 +346,7 @@ impl Case {
         format!("{}{of}", ops.join(" + "))
     }
 
-    /// Returns the sequences of a test; `types`: of keys and values.
+    /// Returns the specification of a test's sequences; `types`: the types of keys and values.
     fn spec(&self, limits: StepLimits, types: [DType; 2]) -> SequenceSpec {
         let [k_type, v_type] = types;
         let Program { kv_layers, recurrent, .. } = &*self.program;
@@ -379,7 +380,8 @@ impl Case {
         let max_outputs = if self.keeps() { most } else { 0 };
         let limits = StepLimits { max_tokens: most.max(fill), max_outputs };
         let spec = self.spec(limits, types);
-        // Both round to 4 bits, but after different Hadamard transforms.
+        // The CPU and the device would round to 4 bits after different Hadamard transforms, so the CPU uses F32
+        // instead.
         let on_host = self.spec(limits, types.map(|dtype| if dtype == quant::Q4_0 { quant::F32 } else { dtype }));
         let cpu = self.on_cpu(pool)?;
         let on_cpu = DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?));
@@ -402,7 +404,7 @@ impl Case {
             Error::DeviceLost { why, .. } => wrong(kernels, tokens, why),
             e => e,
         };
-        // Queried before the load, because another test may disable it meanwhile.
+        // Queried before the load, because a concurrent test may disable the optional kernel.
         let optional = device.optional_kernel();
         let model = device.clone().load(program, &self.weights(), &mut |_, _| Ok(())).map_err(|e| faulty(&[], 0, e))?;
         let new = || Ok(Sequence::new(spec.clone(), None, vec![model.new_sequence(&spec)?]));
@@ -420,7 +422,8 @@ impl Case {
         let mut tested = Executor::new(program, limits, DeviceExecutor::Gpu(gpu));
 
         let all = program.ops.len();
-        // Keys are the inputs, with or without RoPE.
+        // The fill step runs only the KV store, so its keys are the test inputs, whether or not the program has a RoPE
+        // op.
         let fill =
             (fill > 0).then(|| (self.stores - 1..self.stores, TestStep { counts: [fill, 0], has_picture: false }));
         let steps = steps.into_iter().map(|step| (0..all, step));
@@ -465,7 +468,7 @@ impl Case {
         Ok(largest)
     }
 
-    /// Values of the activations that the host writes, one row per factor.
+    /// Returns the values of the activations that the host writes, one row per factor.
     fn inputs(&self, first: usize, factors: impl IntoIterator<Item = f32> + Clone) -> Vec<(TensorId, Vec<f32>)> {
         let values = |(tensor, input): &(TensorId, Input)| {
             let width = self.program.width(*tensor);
@@ -495,7 +498,7 @@ impl Case {
         steps(self.steps, false).chain(steps(pictures, true)).collect()
     }
 
-    /// True if tokens precede the tested ones.
+    /// True if filled positions precede the tested ones.
     fn fills(&self) -> bool {
         self.stores > 0 && self.program.is_causal()
     }

@@ -127,7 +127,7 @@ fn park(pass: JobPass, jobs: &mut [&mut Job]) {
     }
 }
 
-/// Drafts for all jobs; returns false if `budget` pauses.
+/// Computes the draft tokens of all jobs; returns false if `budget` stops before all jobs have their draft tokens.
 fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
     for job in jobs.iter_mut().filter(|job| job.is_running()) {
         let drafted = job.make_draft(budget);
@@ -139,9 +139,9 @@ fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
 }
 
 /// Fills a pass: first decode tokens with the draft tokens that fit, then chunks of prompts. Decoding jobs are ordered
-/// by priority, then by waiting time; prompts by priority, then shortest first. Jobs that have waited for `AGED` passes
-/// come first: decoding jobs in up to a quarter of the outputs, and one prompt, which gets a quarter of the tokens if
-/// other prompts wait.
+/// by priority, then by waiting time; prompts are ordered by priority, then by remaining tokens, fewest first. Jobs
+/// that have waited for `AGED` passes come first: decoding jobs get up to a quarter of the outputs, and one prompt gets
+/// a quarter of the tokens if other prompts wait.
 fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Option<Duration>) -> Result<()> {
     let limits = network.limits;
     let mut decoding = try_vec("jobs", jobs.len())?;
@@ -153,7 +153,7 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
     prefilling.extend(decoding.iter().copied().filter(|&i| jobs[i].reads_prompt()));
     decoding.retain(|&i| !jobs[i].reads_prompt());
 
-    // Prompts always keep one output and a share of the tokens.
+    // One output and some of the tokens are always reserved for prompts.
     let (most, kept) = (limits.max_outputs.min(limits.max_tokens), usize::from(!prefilling.is_empty()));
     let due = prefilling.iter().map(|&i| jobs[i].due_of_prompt()).max().unwrap_or(0);
     let prefill = (kept * network.mixed_prefill_tokens.min(limits.max_tokens / 4)).max(due);
@@ -215,7 +215,7 @@ fn order(turns: &mut [usize], jobs: &[&mut Job], most_aged: usize, size: impl Fn
     aged
 }
 
-/// Runs a pass until it is complete or `budget` pauses; returns true if complete.
+/// Runs a pass until it is complete or `budget` pauses it; returns true if complete.
 fn advance(job_pass: &mut JobPass, jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
     let JobPass { pass, members, has_run } = job_pass;
     if *has_run {
@@ -275,9 +275,10 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
     Ok(taken? | made? | settled?)
 }
 
-/// Chooses a token for each job with undecided logits; returns true if there are any. If several choices take long, all
-/// threads make them, unless another step uses the threads, a job has to call a callback, or a job has to recompute its
-/// logits. A choice depends only on its job. Returns the first error, after all jobs have their tokens.
+/// Samples a token for each job whose logits have not been sampled yet; returns true if there are such jobs. If
+/// sampling takes long for several jobs, the jobs are divided among all threads, unless another step uses the threads,
+/// a job has to call a callback, or a job has to recompute its logits. The token of a job depends only on this job.
+/// Returns the first error, after all jobs have their tokens.
 fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
     let any = jobs.iter().any(|job| job.is_running() && job.is_undecided());
     let at_length = jobs.iter().filter(|job| job.is_running() && job.chooses_at_length()).count();
@@ -309,8 +310,8 @@ fn pipelined_steps(jobs: &[&mut Job], network: &Network) -> Result<usize> {
     Ok(running().try_fold(pipelined::MOST, least).unwrap_or(0))
 }
 
-/// Generates tokens of all running jobs by pipelined steps, at most `most`, until one ends or `budget` pauses. Returns
-/// the number of steps; `None` if the device cannot pipeline.
+/// Generates tokens of all running jobs by at most `most` pipelined steps, until a job ends or `budget` stops the
+/// steps. Returns the number of steps; `None` if the device cannot pipeline.
 fn run_pipelined(
     jobs: &mut [&mut Job],
     network: &Arc<Network>,

@@ -1,6 +1,6 @@
-//! A batch step over sessions, used by every call and job: an executor takes the tokens of some lanes and works until
-//! the step is complete or a budget pauses it; `commit` appends the results to the sessions. No session's tokens or
-//! length changes before `commit`, so a pass that fails or is dropped leaves all sessions unchanged.
+//! A batch step over sessions, used by every call and job. An executor takes the tokens of some lanes and works until
+//! the step is complete or a budget pauses the step; `commit` appends the results to the sessions. No session's tokens
+//! or length changes before `commit`, so a pass that fails or is dropped leaves all sessions unchanged.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub struct Lane<'a> {
     pub outputs: usize,
     /// Chooses the token after an output; `None`: greedy.
     pub chooser: Option<&'a mut Chooser>,
-    /// True if the device may sample, because nobody needs the logits.
+    /// True if the device may sample, because the host does not need the logits.
     pub on_device: bool,
 }
 
@@ -72,7 +72,8 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Creates a pass that may be paused for any time. `observes`: the pass keeps hidden states for draft heads.
+    /// Creates a pass that may be paused for any length of time. `observes`: true if the pass keeps hidden states for
+    /// draft heads.
     pub fn acquire_unqueued(network: &Arc<Network>, observes: bool) -> Result<Pass> {
         let observed = if observes { network.observed() } else { None };
         Ok(Pass {
@@ -105,7 +106,7 @@ impl Pass {
     }
 
     /// Works until the step is complete or `budget` pauses it; returns true if complete. `lanes` must be the same in
-    /// each call; the first call adds their tokens to the step.
+    /// each call; the first call adds the tokens of the lanes to the step.
     pub fn run(&mut self, lanes: &mut [Lane], budget: &StepBudget) -> Result<bool> {
         let Pass { network, acquired, is_unqueued, chosen } = self;
         let step = acquired.step();
@@ -124,15 +125,15 @@ impl Pass {
         Ok(done)
     }
 
-    /// Begins a step of lanes that follows `ahead` uncommitted steps, without waiting for its results. The sampling
-    /// rules of the first step apply to all later ones.
+    /// Begins a step of lanes that follows `ahead` uncommitted steps, and does not wait for the results. The sampling
+    /// rules of the first step apply to all later steps.
     pub fn submit(&mut self, lanes: &mut [Lane], ahead: usize, is_first: bool) -> Result<()> {
         let Pass { network, acquired, chosen, .. } = self;
         let step = acquired.step();
         step.clear().ahead = ahead;
         add(step, lanes, network)?;
         with_rules(network, lanes, is_first.then_some(chosen), |sequences, rules| {
-            // Such a step is short; its budget is checked only before the step.
+            // A pipelined step is short; the caller checks its budget only before the step.
             step.advance(sequences, step.executor.ops(), rules, |_| Ok(()), &StepBudget::unlimited())
         })?;
         step.executor.submit()
@@ -176,7 +177,8 @@ fn add(step: &mut Step, lanes: &[Lane], network: &Network) -> Result<()> {
     if !step.is_empty() {
         return Ok(());
     }
-    // True for a draft, recomputed or not: each token must have the results of a single-token step.
+    // True if every new token of a single lane has an output: a draft to verify, with or without recomputed tokens.
+    // Each token must then have the results of a single-token step.
     step.separate = matches!(lanes, [lane] if lane.outputs == lane.tokens.len());
     for Lane { session, again, tokens, outputs, .. } in lanes {
         let pending = session.pending();

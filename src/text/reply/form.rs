@@ -1,5 +1,6 @@
-//! The form of a model's replies, derived from its chat template: a conversation with marked reasoning, text and calls
-//! is rendered, and the template's text around the marks gives the tags. Uses `template`; independent of tokens.
+//! The form (format of reasoning, content and tool calls) of a model's replies, derived from the chat template: a
+//! conversation with marked reasoning, content and calls is rendered, and the template's text around the marks gives
+//! the tags. Uses `template`; does not depend on the tokenizer.
 
 use serde_json::{Value as Json, json};
 
@@ -12,7 +13,7 @@ use crate::text::reply::tags::{
 };
 use crate::text::template::chat_template::ChatTemplate;
 
-/// The texts before and after a part of a reply; empty if absent.
+/// The tags before and after a part of a reply; empty if absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Around {
     pub open: String,
@@ -23,12 +24,13 @@ pub struct Around {
 pub struct ReplyForm {
     pub reasoning: Option<Around>,
     pub content: Around,
-    /// Meaningless texts between parts.
+    /// Strings between parts that belong to no part.
     pub fillers: Vec<String>,
     /// The tag that ends every reply, before the end token.
     pub end: String,
     pub calls: Option<CallForm>,
-    /// True if a reply consists of messages with headers (OpenAI's Harmony); it begins within the first header.
+    /// True if a reply consists of messages with headers (OpenAI's Harmony). Such a reply begins within the first
+    /// header.
     pub has_headers: bool,
     /// The form of tool call ids that the template accepts.
     pub call_ids: CallIds,
@@ -44,7 +46,8 @@ pub struct CallForm {
     pub before: String,
     pub after: String,
     pub body: Body,
-    /// Alternatives: `open` replaces `open` and `before`; `close`, unless empty, replaces the text after the name.
+    /// Alternative tags: `Around::open` stands for `CallForm::open` and `before` together; `Around::close`, unless
+    /// empty, stands for the text after the name.
     pub others: Vec<Around>,
     /// True if the text around the name contains the id of the call, or its trailing number.
     pub has_ids: bool,
@@ -71,7 +74,7 @@ impl Default for Body {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Json,
-    /// Bare keys, and texts between `<|"|>`.
+    /// Bare keys, and strings between `<|"|>`.
     Bare,
     /// Keyword arguments of a Python call.
     Python,
@@ -79,11 +82,11 @@ pub enum Dialect {
     Repr,
 }
 
-/// Where the object of a call has the tool's name.
+/// The position of the tool's name in the JSON object of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
     Value(String),
-    /// The name is the only key, and its value the arguments.
+    /// The name is the only key, and the arguments are the value of this key.
     Key,
 }
 
@@ -91,16 +94,17 @@ pub enum Member {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Argument {
     pub before: String,
-    /// The text before a string; next, before other values if it differs.
+    /// The text between the key and a string value.
     pub text: String,
+    /// The text between the key and a value of another type, if it differs.
     pub other: Option<String>,
     pub after: String,
-    /// The text before each tag within a value, if objects and lists have tagged members, named by the object's keys,
-    /// or `item` in lists.
+    /// If objects and lists are written as nested tags: the text before each of these tags. The tag of an object member
+    /// is named by its key; the tag of a list item is `item`.
     pub nested: Option<String>,
-    /// True if some texts are in CDATA sections, as in XML.
+    /// True if some strings are in CDATA sections, as in XML.
     pub in_cdata: bool,
-    /// True if objects and lists are Python's.
+    /// True if objects and lists are written as in Python.
     pub in_python: bool,
 }
 
@@ -111,7 +115,7 @@ impl Argument {
     }
 }
 
-/// Reasoning tags that a rendering does not reveal: the end tag, and the start tag.
+/// Reasoning tags that a rendering does not reveal: pairs of end tag and start tag.
 const REASONING: [(&str, &str); 3] = [
     ("[BEGIN FINAL RESPONSE]", "Here are my reasoning steps:"),
     ("<|inner_suffix|>", "<|inner_prefix|>"),
@@ -141,7 +145,7 @@ pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
     Ok(form)
 }
 
-/// Finds what surrounds reasoning, content and calls.
+/// Finds the tags around reasoning, content and calls.
 fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
     if template.source().contains("<|channel|>") && template.source().contains("<|message|>") {
         return Ok(harmony());
@@ -154,7 +158,7 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
     let mut form = ReplyForm { reasoning, ..Default::default() };
     let (Some(prompt), Some(plain)) = (prompt, plain) else { return Ok(form) };
 
-    // The reply begins where renderings with and without it diverge.
+    // The reply begins where the renderings with and without the reply diverge.
     let start = |text: &str| tag_start(text, common_prefix(&prompt, text));
     let plain_start = start(&plain);
     let Some(said) = plain[plain_start..].find(SAID).map(|at| plain_start + at) else { return Ok(form) };
@@ -198,7 +202,8 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
         form.end.clear();
     }
     form.fillers.retain(|filler| are_sound(&[filler], 0));
-    // The end of content that is always present, even if empty, is not part of calls.
+    // If the template writes the closing tag of content even without content, this tag is not part of the opening tag
+    // of calls.
     if let Some(calls) = &mut form.calls
         && let Some(rest) = calls.open.trim_start().strip_prefix(&form.content.close)
     {
@@ -219,7 +224,8 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
 }
 
 impl CallForm {
-    /// Moves outer tags of each tagged call to the list, because models omit them or put them around several calls.
+    /// Moves outer tags of each tagged call to the tags of the list, because models omit the outer tags or write them
+    /// around several calls.
     fn part_tags(&mut self) {
         let Body::Tagged { .. } = &self.body else { return };
         let outer = self.before.rfind('<').unwrap_or(0);
@@ -235,7 +241,7 @@ impl CallForm {
         self.close.insert_str(0, &close);
     }
 
-    /// Returns the id, or its part, that a model wrote in the text before the arguments of a call.
+    /// Returns the id of a call, or the part of the id that the model wrote, from the text before the arguments.
     pub fn written_id<'t>(&self, name: &str, text: &'t str) -> Option<&'t str> {
         let middle = match &self.body {
             Body::Named { middle, .. } | Body::Tagged { middle, .. } if self.has_ids => middle,
@@ -289,7 +295,7 @@ impl ReplyForm {
     }
 }
 
-/// Returns the first tag after content and its closing tag, if another tag follows it; otherwise empty.
+/// Returns the tag that follows the closing tag of content, if another tag follows that one; otherwise an empty string.
 fn end_tag<'t>(following: &'t str, close: &str) -> &'t str {
     let following = following.trim_start();
     let following = following.strip_prefix(close).unwrap_or(following).trim_start();
@@ -301,9 +307,9 @@ fn end_tag<'t>(following: &'t str, close: &str) -> &'t str {
 
 const KIMI: &str = "<|tool_call_argument_begin|>";
 
-/// Forms of models whose templates do not reveal them, recognized by a text of the template: LFM2 and Granite 3, whose
-/// conversations cannot contain calls; Kimi K2, some of whose templates modify lists, which the interpreter does not
-/// support; MiniMax M3.
+/// Returns the form of calls for models whose templates do not reveal it. A string in the template identifies the
+/// model: LFM2 and Granite 3 (conversations cannot contain calls), Kimi K2 (some templates modify lists, which the
+/// interpreter does not support), and MiniMax M3.
 fn published(source: &str) -> Option<CallForm> {
     let list = |open: &str, close: &str, body: Body| CallForm {
         open: open.to_owned(),
@@ -420,7 +426,7 @@ impl Probe<'_> {
             "thinking": THOUGHT});
         let mut text = self.render(std::slice::from_ref(&message), false)?.unwrap_or_default();
         if !text.contains(THOUGHT) {
-            // Some templates keep reasoning only in messages with calls.
+            // Some templates render reasoning only in messages with calls.
             message["tool_calls"] = calls(IDS[0], 1);
             text = self.render(&[message], false)?.unwrap_or_default();
         }
@@ -466,13 +472,13 @@ fn arguments(call: usize) -> Json {
     if call == 0 { json!({"a5k": "v5v", "n5k": 17, "o5k": {"x5k": "y5v"}}) } else { json!({"c5k": "w5w"}) }
 }
 
-/// A call in a text, by indices.
+/// Byte indices of a call in a text.
 struct Found {
     /// The start of the object or the name.
     start: usize,
     end: usize,
     name_end: usize,
-    /// The arguments; if tagged, from the first key on.
+    /// Start and end of the arguments; tagged arguments start at the first key.
     arguments: (usize, usize),
     kind: Kind,
 }
@@ -483,7 +489,7 @@ enum Kind {
     Tagged,
 }
 
-/// Returns the first call after `from`: `calls` number `call`.
+/// Returns the first occurrence after `from` of call number `call` (0 or 1) of the probe (see `calls`).
 fn find_call(text: &str, from: usize, call: usize) -> Option<Found> {
     let (name, first_key) = [("f5n", "a5k"), ("g5n", "c5k")][call];
     let arguments = arguments(call);
@@ -544,13 +550,14 @@ fn json_at(text: &str, start: usize) -> Option<(Json, usize)> {
     Some((value, start + values.byte_offset()))
 }
 
-/// Derives the form from the text of a reply with `n` calls (1 or 2). `behind`: what follows a reply without calls.
+/// Derives the form of calls from the text of a reply with `n` calls (1 or 2). `following`: the text after the content
+/// of a reply without calls.
 fn read_calls(text: &str, n: usize, following: &str, form: &ReplyForm) -> Option<CallForm> {
     let first = find_call(text, 0, 0)?;
     let second = if n == 2 { Some(find_call(text, first.end, 1)?) } else { None };
     let last = second.as_ref().unwrap_or(&first);
 
-    // The three texts around the calls, without the reply's end.
+    // The texts before, between and after the calls, without the end of the reply.
     let named = |text: &str| text.replace("f5n", &NAME.to_string()).replace("g5n", &NAME.to_string());
     let head = form.without_reasoning(&text[..first.start]);
     let head = match form.content.open.as_str() {
@@ -617,7 +624,7 @@ fn read_calls(text: &str, n: usize, following: &str, form: &ReplyForm) -> Option
 }
 
 /// Derives the text between a name and the first argument, and the form of an argument, from one or two calls.
-/// `behind`: what follows the last argument.
+/// `following`: the text after the last argument.
 fn read_argument(text: &str, first: &Found, second: Option<&Found>, following: &str) -> Option<(String, Argument)> {
     let key = |name: &str| text[first.start..].find(name).map(|at| first.start + at);
     let (a, n, o, v) = (key("a5k")?, key("n5k")?, key("o5k")?, key("v5v")?);
