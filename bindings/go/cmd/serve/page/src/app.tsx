@@ -172,6 +172,11 @@ export function App() {
               </div>
             ))}
           </dl>
+          <p class="note">
+            <a href="page/licenses.txt" target="_blank" rel="noopener">
+              Licenses of the packages in this page
+            </a>
+          </p>
         </Dialog>
       )}
       {needsKey && <KeyDialog error={keyError} />}

@@ -538,7 +538,7 @@ test("all of it works by keys, and is named for screen readers", async () => {
   assert.deepEqual(await names(), []);
   await page.keyboard.press("Escape");
   await page.keyboard.press("Alt+k");
-  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  await page.getByRole("dialog", { name: "Keys" }).getByRole("link", { name: "Licenses" }).waitFor();
   await page.keyboard.press("Escape");
   await page.keyboard.press("Alt+n");
   await page.getByRole("heading", { name: "Chat with plain" }).waitFor();
