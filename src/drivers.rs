@@ -10,6 +10,8 @@ use crate::graph::load_options::LoadOptions;
 static DRIVERS: &[&dyn GpuDriver] = &[
     #[cfg(cuda)]
     &crate::cuda::Cuda,
+    #[cfg(feature = "wgpu")]
+    &crate::wgpu::Wgpu,
 ];
 
 /// Devices listed as unavailable because this build lacks their driver, with the reason.

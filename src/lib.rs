@@ -19,6 +19,9 @@ pub mod gpu;
 #[cfg(cuda)]
 pub mod cuda;
 
+#[cfg(feature = "wgpu")]
+pub mod wgpu;
+
 pub mod drivers;
 
 pub mod device;

@@ -1,9 +1,7 @@
-// Q4_0. Planes: 16 bytes of nibbles, a binary16 scale.
-const HALVES = false;
-
+// Q4_0: nibbles minus 8, and a scale for 32 columns.
 fn chunk_at(row: u32, c: u32) -> Chunk {
-    let block = row * (p.cols / 32u) + c;
-    let q = weights[p.plane0 / 4u + block];
-    let d = half(weight_half(4u * p.plane1 + 2u * block));
-    return Chunk(low_nibbles(q), high_nibbles(q), vec2f(d), 8.0 * d);
+    let at = row * (p.cols / 32u) + c;
+    let q = weights[p.plane0 / 4u + at];
+    let d = half(weight_half(p.plane1, 2u * at));
+    return Chunk(centered(low_nibbles(q), 0x08080808u, 30u), centered(high_nibbles(q), 0x08080808u, 30u), vec2f(d), 0.0);
 }

@@ -28,6 +28,7 @@ use crate::graph::program::Program;
 use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::graph::step::StepLimits;
 use crate::graph::weights::{Progress, Weights};
+use crate::sampling::{MAX_ENTRIES, SamplingRule};
 use crate::tensor::DType;
 
 /// Maximum key and value widths of the attention kernels.
@@ -266,6 +267,10 @@ impl GpuDevice for CudaDevice {
 
     fn plans(&self) -> bool {
         self.context.plans()
+    }
+
+    fn chooses(&self, rule: &SamplingRule) -> bool {
+        rule.entries() <= MAX_ENTRIES && rule.params.suits_devices()
     }
 
     fn verdict(&self) -> MutexGuard<'_, Verdict> {

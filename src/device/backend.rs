@@ -28,7 +28,7 @@ use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
 use crate::graph::weights::{AdapterTarget, Progress, Weights};
-use crate::sampling::{MAX_ENTRIES, SamplingRule};
+use crate::sampling::SamplingRule;
 
 /// Number of the CPU in `devices()`, from 1.
 pub const CPU_DEVICE: u32 = 1;
@@ -371,7 +371,7 @@ impl Backend {
 
     /// True if steps can sample by this rule on the device.
     pub fn chooses(&self, rule: &SamplingRule) -> bool {
-        !matches!(self, Backend::Cpu(_)) && rule.entries() <= MAX_ENTRIES && rule.params.suits_devices()
+        self.on_gpus().last().is_some_and(|gpu| gpu.device().chooses(rule))
     }
 
     /// Returns the number of bytes of host memory of an executor.

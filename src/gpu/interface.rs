@@ -20,6 +20,7 @@ use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::{OpenStep, Sequences, StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::{LowRank, MatrixSource, Progress, Weights};
+use crate::sampling::SamplingRule;
 use crate::tensor::DType;
 
 /// The driver of some GPUs.
@@ -75,6 +76,9 @@ pub trait GpuDevice: Send + Sync {
 
     /// True if memory is only counted.
     fn plans(&self) -> bool;
+
+    /// True if steps can sample by a rule on the device.
+    fn chooses(&self, rule: &SamplingRule) -> bool;
 
     /// Returns the memory bandwidth in bytes per second, and seconds per kernel launch; measured once per process. A
     /// device that is lost meanwhile becomes unavailable, because further measurements could hang as long.

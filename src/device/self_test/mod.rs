@@ -41,6 +41,7 @@ use crate::error::{Error, Result, try_filled};
 use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::graph::weights::{LowRank, MatrixSource, Rope, Weights};
 use crate::quant;
+use crate::sampling::SamplingRule;
 use crate::tensor::DType;
 
 /// Number of positions that are filled before the tested positions, so that the tested positions cross the end of a
@@ -456,7 +457,8 @@ impl Case {
         // Sampling depends only on the vocabulary size.
         let vocab = program.vocab;
         let choices = XxHash64::oneshot(u64::from(device.is_deterministic()), format!("choices of {vocab}").as_bytes());
-        if vocab > 0 && adapter.is_empty() && !device.verdict().passed.contains(&choices) {
+        let samples = device.chooses(&SamplingRule::default());
+        if vocab > 0 && samples && adapter.is_empty() && !device.verdict().passed.contains(&choices) {
             let inputs = self.inputs(0, rules::FACTORS);
             let result = rules::check(&mut tested, program, &mut on_gpu[0], &inputs);
             let (kernels, difference) = result.map_err(|e| faulty(&kernels, rules::FACTORS.len(), e))?;

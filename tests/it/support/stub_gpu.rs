@@ -16,6 +16,7 @@ use realizar::graph::sequence_spec::SequenceSpec;
 use realizar::graph::step::{OpenStep, Sequences, StepInputs, StepLimits};
 use realizar::graph::step_budget::StepBudget;
 use realizar::graph::weights::{LowRank, MatrixSource, Progress, Weights};
+use realizar::sampling::SamplingRule;
 use realizar::tensor::DType;
 
 pub const NAME: &str = "stub";
@@ -90,6 +91,7 @@ impl GpuDevice for StubDevice {
         fn working_bytes(&Self, &Program, &SequenceSpec, StepLimits) -> Result<u64> { Ok(0) }
         fn identity(&Self) -> Option<u64> { None }
         fn is_deterministic(&Self) -> bool { false }
+        fn chooses(&Self, &SamplingRule) -> bool { false }
         fn optional_kernel(&Self) -> Option<&'static str> { None }
     }
     refused! {

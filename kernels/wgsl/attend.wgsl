@@ -1,0 +1,155 @@
+// Attention of tokens of one sequence, over one share of the positions. A row is a query head of a token; a workgroup has
+// 8 rows that read the same key-value head, and takes 32 positions a turn. Turns begin at multiples of 32, and shares take
+// turns by their numbers, so that a row's bits do not depend on the other rows.
+struct P {
+    q: u32, q_row: u32, heads: u32, kv_heads: u32, n: u32, ranges: u32, positions: u32,
+    k_rows: u32, k_words: u32, k_scales: u32, k_blocks: u32, v_rows: u32, v_words: u32, v_scales: u32, v_blocks: u32,
+    kept: u32, scale: f32, softcap: f32, slopes: u32, distances: u32, reach: u32, splits: u32, parts: u32, zero: u32
+}
+var<immediate> p: P;
+
+// KEY: width of a key, and of a row in `queries`, a multiple of 8. VALUE: width of a value. LANES: threads across the
+// values, two each; the other threads have other rows.
+const ROWS = 8u;
+const THREADS = 128u;
+const OWN = ROWS * LANES / THREADS;
+const KEY_WIDTH = (KEY + 7u) / 8u * 8u;
+const LOW = -3.0e38;
+
+var<workgroup> queries: array<f32, 8u * KEY_WIDTH>;
+var<workgroup> weights_of: array<f32, 256>;
+var<workgroup> peaks: array<f32, 8>;
+var<workgroup> factors: array<f32, 8>;
+var<workgroup> ranges: array<vec2u, 8>;
+
+@compute @workgroup_size(128) fn main(
+    @builtin(local_invocation_index) l: u32, @builtin(workgroup_id) wg: vec3u
+) {
+    // Query heads of the key-value head wg.x.
+    let first_head = (wg.x * p.heads + p.kv_heads - 1u) / p.kv_heads;
+    let end_head = ((wg.x + 1u) * p.heads + p.kv_heads - 1u) / p.kv_heads;
+    let group = (p.heads + p.kv_heads - 1u) / p.kv_heads;
+    let first_row = wg.y * ROWS;
+    if (l < ROWS) {
+        let row = first_row + l;
+        let token = min(row / group, p.n - 1u);
+        let is_row = row / group < p.n && first_head + row % group < end_head;
+        let range = vec2u(inputs[p.ranges + 2u * token], inputs[p.ranges + 2u * token + 1u]);
+        ranges[l] = select(vec2u(0u), range, is_row);
+        peaks[l] = LOW;
+    }
+    for (var i = l; i < ROWS * KEY_WIDTH; i += THREADS) {
+        let row = first_row + i / KEY_WIDTH;
+        let token = min(row / group, p.n - 1u);
+        let head = min(first_head + row % group, p.heads - 1u);
+        let j = i % KEY_WIDTH;
+        queries[i] = select(0.0, value(p.q + token * p.q_row + head * KEY + min(j, KEY - 1u)), j < KEY);
+    }
+    workgroupBarrier();
+    var low = 0xffffffffu;
+    var high = 0u;
+    for (var r = 0u; r < ROWS; r++) {
+        if (ranges[r].x < ranges[r].y) {
+            low = min(low, ranges[r].x);
+            high = max(high, ranges[r].y);
+        }
+    }
+    let pair = l % LANES;
+    let own = l / LANES * OWN;
+    var sums: array<vec2f, 8>;
+    for (var r = 0u; r < OWN; r++) { sums[r] = vec2f(0.0); }
+    var total = 0.0;
+    let at = l % 32u;
+    let two_rows = l / 32u * 2u;
+    for (var turn = wg.z; low < high && 32u * turn < high; turn += p.splits) {
+        let start = 32u * turn;
+        if (start + 32u <= low) { continue; }
+        // Scores of position `start + at` for two rows.
+        let position = start + at;
+        let row = wg.x * p.kept + position % p.kept;
+        var scores = vec2f(0.0);
+        if (position >= low && position < high) {
+            for (var i = 0u; i < KEY_WIDTH / 8u; i++) {
+                let k = eight(K_TYPE, p.k_rows + row * p.k_words, p.k_scales + row * p.k_blocks, i);
+                for (var r = 0u; r < 2u; r++) {
+                    let q = (two_rows + r) * KEY_WIDTH + 8u * i;
+                    scores[r] += dot(vec4f(queries[q], queries[q + 1u], queries[q + 2u], queries[q + 3u]), k.a)
+                        + dot(vec4f(queries[q + 4u], queries[q + 5u], queries[q + 6u], queries[q + 7u]), k.b);
+                }
+            }
+        }
+        for (var r = 0u; r < 2u; r++) {
+            let nth = first_row + two_rows + r;
+            let token = min(nth / group, p.n - 1u);
+            let head = min(first_head + nth % group, p.heads - 1u);
+            let own_position = inputs[p.positions + token];
+            var score = scores[r] * p.scale;
+            if (p.softcap != 0.0) { score = select(p.softcap * tanh_of(score / p.softcap), score, is_nan(score)); }
+            if (p.slopes != NONE) {
+                let distance = max(position, own_position) - min(position, own_position);
+                score -= vectors[p.slopes + head] * f32(distance);
+            }
+            if (p.distances != NONE) {
+                let reach = i32(p.reach);
+                let distance = clamp(i32(position) - i32(own_position), -reach, reach);
+                score += vectors[p.distances + head * (2u * p.reach + 1u) + u32(distance + reach)];
+            }
+            let range = ranges[two_rows + r];
+            weights_of[(two_rows + r) * 32u + at] = select(LOW, score, position >= range.x && position < range.y);
+        }
+        workgroupBarrier();
+        if (l < ROWS) {
+            var peak = peaks[l];
+            var is_wrong = false;
+            for (var i = 0u; i < 32u; i++) {
+                let score = weights_of[32u * l + i];
+                is_wrong = is_wrong || is_nan(score);
+                peak = max(peak, score);
+            }
+            let factor = exp_of(peaks[l] - peak);
+            var sum = 0.0;
+            for (var i = 0u; i < 32u; i++) {
+                let score = weights_of[32u * l + i];
+                let weight = select(exp_of(score - peak), 0.0, score == LOW);
+                weights_of[32u * l + i] = weight;
+                sum += weight;
+            }
+            total = total * factor + sum;
+            if (is_wrong) { total = nan(); }
+            peaks[l] = peak;
+            factors[l] = factor;
+        }
+        workgroupBarrier();
+        if (2u * pair < VALUE) {
+            for (var r = 0u; r < OWN; r++) { sums[r] *= factors[own + r]; }
+            for (var i = 0u; i < 32u && start + i < high; i++) {
+                if (start + i < low) { continue; }
+                let place = wg.x * p.kept + (start + i) % p.kept;
+                let v = two(V_TYPE, p.v_rows + place * p.v_words, p.v_scales + place * p.v_blocks, pair);
+                for (var r = 0u; r < OWN; r++) {
+                    let weight = weights_of[32u * (own + r) + i];
+                    sums[r] += select(vec2f(0.0), weight * v, weight != 0.0);
+                }
+            }
+        }
+        workgroupBarrier();
+    }
+    for (var r = 0u; r < OWN; r++) {
+        let nth = first_row + own + r;
+        let head = first_head + nth % group;
+        if (nth / group < p.n && head < end_head && 2u * pair < VALUE) {
+            let to = p.parts + ((nth / group * p.heads + head) * p.splits + wg.z) * (2u + VALUE) + 2u + 2u * pair;
+            set_value(to, sums[r].x);
+            if (2u * pair + 1u < VALUE) { set_value(to + 1u, sums[r].y); }
+        }
+    }
+    if (l < ROWS) {
+        let nth = first_row + l;
+        let head = first_head + nth % group;
+        if (nth / group < p.n && head < end_head) {
+            let to = p.parts + ((nth / group * p.heads + head) * p.splits + wg.z) * (2u + VALUE);
+            set_value(to, peaks[l]);
+            set_value(to + 1u, total);
+        }
+    }
+}

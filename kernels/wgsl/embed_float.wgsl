@@ -1,0 +1,18 @@
+// Rows of a table of floats, by tokens. Ids outside of the rows present belong to another launch. A thread has 32 columns.
+struct P {
+    rows: u32, cols: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, first_row: u32, width: u32, n: u32, ids: u32,
+    out: u32, scale: f32
+}
+var<immediate> p: P;
+
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) at: vec3u) {
+    let id = inputs[p.ids + at.y] - p.first_row;
+    if (32u * at.x >= p.width || id >= p.rows) { return; }
+    let out = p.out + at.y * p.width + 32u * at.x;
+    for (var i = 0u; i < 8u; i++) {
+        let v = four_at(id, 8u * at.x + i);
+        for (var j = 0u; j < 4u; j++) {
+            if (32u * at.x + 4u * i + j < p.width) { set_value(out + 4u * i + j, v[j] * p.scale); }
+        }
+    }
+}

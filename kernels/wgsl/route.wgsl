@@ -1,0 +1,157 @@
+// Chooses the experts of a token by its scores, and their weights: the formulas of `Routing` in src/graph/op.rs. A
+// workgroup has one token.
+struct P {
+    scores: u32, scores_row: u32, experts: u32, used: u32, picks: u32, weights: u32, score: u32, bias: u32, groups: u32,
+    groups_used: u32, renormalize: u32, scale: f32, sharing: u32, zero: u32
+}
+var<immediate> p: P;
+
+const SOFTMAX = 0u;
+const SOFTMAX_OF_CHOSEN = 1u;
+const SIGMOID = 2u;
+const LOW = -3.4e38;
+
+var<workgroup> weight_of: array<f32, 512>;
+// What experts are chosen by; LOW for those that are not to be chosen.
+var<workgroup> rank_of: array<f32, 512>;
+var<workgroup> group_of: array<f32, 64>;
+var<workgroup> best: array<f32, 64>;
+var<workgroup> places: array<u32, 64>;
+var<workgroup> is_wrong: atomic<u32>;
+
+// The index of the largest number of `rank_of`, the lowest of equal ones.
+fn first_of(l: u32) -> u32 {
+    var at = NONE;
+    var most = LOW;
+    for (var e = l; e < p.experts; e += 64u) {
+        if (rank_of[e] > most) {
+            most = rank_of[e];
+            at = e;
+        }
+    }
+    best[l] = most;
+    places[l] = at;
+    workgroupBarrier();
+    for (var step = 32u; step > 0u; step /= 2u) {
+        if (l < step) {
+            let other = l + step;
+            if (best[other] > best[l] || (best[other] == best[l] && places[other] < places[l])) {
+                best[l] = best[other];
+                places[l] = places[other];
+            }
+        }
+        workgroupBarrier();
+    }
+    let found = min(places[0], p.experts - 1u);
+    workgroupBarrier();
+    return found;
+}
+
+fn sum_all(l: u32, mine: f32) -> f32 {
+    best[l] = mine;
+    workgroupBarrier();
+    for (var step = 32u; step > 0u; step /= 2u) {
+        if (l < step) { best[l] += best[l + step]; }
+        workgroupBarrier();
+    }
+    let total = best[0];
+    workgroupBarrier();
+    return total;
+}
+
+@compute @workgroup_size(64) fn main(@builtin(local_invocation_index) l: u32, @builtin(workgroup_id) wg: vec3u) {
+    let scores = p.scores + wg.x * p.scores_row;
+    let picks = p.picks + wg.x * p.used;
+    let weights_at = p.weights + wg.x * p.used;
+    if (l == 0u) { atomicStore(&is_wrong, 0u); }
+    workgroupBarrier();
+    for (var e = l; e < p.experts; e += 64u) {
+        let score = value(scores + e);
+        if (is_nan(score)) { atomicStore(&is_wrong, 1u); }
+        rank_of[e] = select(max(score, -3.3e38), 0.0, is_nan(score));
+    }
+    workgroupBarrier();
+    let wrong = atomicLoad(&is_wrong) != 0u;
+    let peak = value(scores + first_of(l));
+    var sum = 1.0;
+    if (p.score == SOFTMAX) {
+        var mine = 0.0;
+        for (var e = l; e < p.experts; e += 64u) { mine += exp_of(value(scores + e) - peak); }
+        sum = sum_all(l, mine);
+    } else if (p.score == SOFTMAX_OF_CHOSEN) {
+        sum = 0.0;
+        for (var i = 0u; i < p.used; i++) {
+            let e = first_of(l);
+            sum += exp_of(value(scores + e) - peak);
+            if (l == 0u) { rank_of[e] = LOW; }
+            workgroupBarrier();
+        }
+    }
+    for (var e = l; e < p.experts; e += 64u) {
+        let score = value(scores + e);
+        var w = 0.0;
+        if (p.score == SIGMOID) {
+            w = sigmoid(score);
+        } else if (p.score == SOFTMAX || p.score == SOFTMAX_OF_CHOSEN) {
+            w = exp_of(score - peak) / sum;
+        } else {
+            w = sqrt(softplus(score));
+        }
+        weight_of[e] = w;
+        var rank = max(score, -3.3e38);
+        if (p.bias != NONE) { rank = w + vectors[p.bias + e]; } else if (p.groups > 1u) { rank = w; }
+        rank_of[e] = select(rank, 0.0, wrong);
+    }
+    workgroupBarrier();
+    if (p.groups > 1u) {
+        let size = p.experts / p.groups;
+        if (l < p.groups) {
+            var first = LOW;
+            var second = LOW;
+            for (var i = 0u; i < size; i++) {
+                let v = rank_of[l * size + i];
+                if (v > first) {
+                    second = first;
+                    first = v;
+                } else {
+                    second = max(second, v);
+                }
+            }
+            group_of[l] = select(first + second, first, size == 1u);
+        }
+        workgroupBarrier();
+        if (l < p.groups) {
+            // The number of groups ahead of this one.
+            var ahead = 0u;
+            for (var g = 0u; g < p.groups; g++) {
+                if (group_of[g] > group_of[l] || (group_of[g] == group_of[l] && g < l)) { ahead++; }
+            }
+            if (ahead >= p.groups_used) {
+                for (var i = 0u; i < size; i++) { rank_of[l * size + i] = LOW; }
+            }
+        }
+        workgroupBarrier();
+    }
+    for (var i = 0u; i < p.used; i++) {
+        let e = first_of(l);
+        if (l == 0u) {
+            set_word(picks + i, e / p.sharing);
+            set_value(weights_at + i, weight_of[e]);
+            rank_of[e] = LOW;
+        }
+        workgroupBarrier();
+    }
+    if (l == 0u) {
+        var factor = p.scale;
+        if (p.renormalize != 0u) {
+            var total = 0.0;
+            for (var i = 0u; i < p.used; i++) { total += value(weights_at + i); }
+            // At least the smallest normal binary16.
+            factor /= max(total, 6.1035156e-5);
+        }
+        for (var i = 0u; i < p.used; i++) {
+            let w = value(weights_at + i) * factor;
+            set_value(weights_at + i, select(w, nan(), wrong));
+        }
+    }
+}

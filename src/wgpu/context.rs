@@ -1,0 +1,271 @@
+//! A device that was opened for one model, and the guard of every call into wgpu.
+//!
+//! wgpu reports failures in four ways: error scopes, a callback for errors outside of them, a callback for a lost
+//! device, and panics, also in drops. `Context::within` turns all of them into an `Error`. After a loss wgpu's calls
+//! seem to succeed, so that every call polls and asks the flag.
+
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use ::wgpu::{
+    AdapterInfo, Device, DeviceDescriptor, ErrorFilter, ExperimentalFeatures, Features, Limits, MemoryHints, PollError, PollType,
+    Queue, SubmissionIndex, Trace,
+};
+
+use super::probe::{self, IMMEDIATES, now};
+use crate::error::{Error, Result};
+use crate::gpu::verdict::{Verdict, lock};
+use crate::graph::device_info::DeviceInfo;
+use crate::os;
+
+/// Longest wait for submitted work. Submissions are short, so that a device that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Length of one wait, after which cancels are polled.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// An open device and its queue.
+pub struct Gpu {
+    pub device: Device,
+    pub queue: Queue,
+}
+
+/// What callbacks have reported.
+#[derive(Default)]
+struct Faults {
+    error: Mutex<Option<String>>,
+    lost: Mutex<Option<String>>,
+}
+
+pub struct Context {
+    pub ordinal: i32,
+    pub info: DeviceInfo,
+    pub about: AdapterInfo,
+    pub limits: Limits,
+    /// `None` in a plan, which only counts memory.
+    gpu: Option<ManuallyDrop<Gpu>>,
+    faults: Arc<Faults>,
+    /// A child of `fork` must not touch its parent's device.
+    process: u32,
+    /// True if work hangs: nothing may be dropped, because drops wait for it.
+    hangs: AtomicBool,
+    taken: AtomicU64,
+    verdict: Arc<Mutex<Verdict>>,
+}
+
+impl Context {
+    /// Opens device `ordinal` of the list. `plans`: only counts memory.
+    pub fn open(ordinal: i32, plans: bool) -> Result<Arc<Context>> {
+        let unavailable = |why: String| Error::DeviceUnavailable { device: format!("{}:{ordinal}", super::NAME), why };
+        let found = usize::try_from(ordinal).ok().and_then(|i| probe::adapters().get(i));
+        let Some(found) = found else {
+            return Err(match probe::list().into_iter().find(|info| !info.unavailable.is_empty()) {
+                Some(info) if probe::adapters().is_empty() => unavailable(info.unavailable),
+                _ => Error::invalid(format!("{}:{ordinal} does not exist", super::NAME)),
+            });
+        };
+        let info = found.info(ordinal);
+        if !info.unavailable.is_empty() {
+            return Err(unavailable(info.unavailable));
+        }
+        let limits = limits(&found.adapter.limits());
+        let faults = Arc::new(Faults::default());
+        let open = || {
+            let opened = catch_unwind(AssertUnwindSafe(|| open_device(found, &limits, &faults)));
+            let opened = opened.unwrap_or_else(|_| Err("its driver failed while it was opened".to_owned()));
+            opened.map_err(unavailable).map(ManuallyDrop::new)
+        };
+        let gpu = if plans { None } else { Some(open()?) };
+        Ok(Arc::new(Context {
+            ordinal,
+            info,
+            about: found.adapter.get_info(),
+            limits,
+            gpu,
+            faults,
+            process: os::process_id(),
+            hangs: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
+            verdict: probe::verdict(ordinal),
+        }))
+    }
+
+    pub fn plans(&self) -> bool {
+        self.gpu.is_none()
+    }
+
+    pub fn verdict(&self) -> MutexGuard<'_, Verdict> {
+        lock(&self.verdict)
+    }
+
+    fn name(&self) -> String {
+        format!("{}:{}", super::NAME, self.ordinal)
+    }
+
+    /// Marks the device as lost for its model.
+    pub fn lose(&self, why: String) -> Error {
+        let why = lock(&self.faults.lost).get_or_insert(why).clone();
+        Error::DeviceLost { device: self.name(), why }
+    }
+
+    fn check(&self) -> Result<()> {
+        if os::process_id() != self.process {
+            let why = "it was opened by another process, of which this one is a copy".to_owned();
+            return Err(Error::DeviceUnavailable { device: self.name(), why });
+        }
+        match &*lock(&self.faults.lost) {
+            None => Ok(()),
+            Some(why) => Err(Error::DeviceLost { device: self.name(), why: why.clone() }),
+        }
+    }
+
+    /// Runs calls into wgpu; `what` names them in messages.
+    pub fn within<T>(&self, what: &str, work: impl FnOnce(&Gpu) -> T) -> Result<T> {
+        self.check()?;
+        let Some(gpu) = &self.gpu else { return Err(Error::invalid("a plan computes nothing")) };
+        let attempt = catch_unwind(AssertUnwindSafe(|| {
+            let filters = [ErrorFilter::Internal, ErrorFilter::OutOfMemory, ErrorFilter::Validation];
+            let scopes = filters.map(|filter| gpu.device.push_error_scope(filter));
+            let made = work(gpu);
+            let errors = scopes.into_iter().rev().filter_map(|scope| now(scope.pop()).flatten());
+            (made, errors.last())
+        }));
+        let Ok((made, error)) = attempt else { return Err(self.lose(format!("its driver failed in {what}"))) };
+        self.check()?;
+        match error {
+            None => Ok(made),
+            Some(::wgpu::Error::OutOfMemory { .. }) => {
+                Err(Error::DeviceOutOfMemory { device: self.name(), what: what.to_owned(), bytes: 0 })
+            }
+            Some(error) => {
+                let why = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+                Err(self.lose(format!("{what}: {why}")))
+            }
+        }
+    }
+
+    /// Waits for a submission in slices; returns false if `stop` returned true before its end.
+    pub fn wait(&self, index: &SubmissionIndex, stop: &dyn Fn() -> bool) -> Result<bool> {
+        let started = Instant::now();
+        loop {
+            let wait = PollType::Wait { submission_index: Some(index.clone()), timeout: Some(SLICE) };
+            match self.within("a wait", |gpu| gpu.device.poll(wait))? {
+                Ok(_) => break,
+                Err(PollError::Timeout) if started.elapsed() > PATIENCE => {
+                    self.hangs.store(true, Ordering::Relaxed);
+                    return Err(self.lose(format!("its work did not end within {} seconds", PATIENCE.as_secs())));
+                }
+                Err(PollError::Timeout) if stop() => return Ok(false),
+                Err(PollError::Timeout) => {}
+                Err(error) => return Err(self.lose(format!("a wait failed: {error}"))),
+            }
+        }
+        match lock(&self.faults.error).take() {
+            Some(why) => Err(self.lose(why)),
+            None => Ok(true),
+        }
+    }
+
+    /// Counts bytes that were allocated.
+    pub fn take(&self, bytes: u64) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// True if objects of the device must be leaked.
+    fn is_untouchable(&self) -> bool {
+        self.hangs.load(Ordering::Relaxed) || os::process_id() != self.process
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let leaks = self.is_untouchable();
+        if let Some(gpu) = self.gpu.take().filter(|_| !leaks) {
+            _ = catch_unwind(AssertUnwindSafe(|| drop(ManuallyDrop::into_inner(gpu))));
+        }
+    }
+}
+
+/// An object of a device, dropped behind the guard, with the memory that it takes.
+pub struct Held<T> {
+    object: Option<ManuallyDrop<T>>,
+    bytes: u64,
+    pub context: Arc<Context>,
+}
+
+impl<T> Held<T> {
+    /// Creates an object; `None` in a plan.
+    pub fn new(context: &Arc<Context>, what: &str, bytes: u64, create: impl FnOnce(&Gpu) -> T) -> Result<Held<T>> {
+        let object = if context.plans() { None } else { Some(context.within(what, create)?) };
+        context.take(bytes);
+        Ok(Held { object: object.map(ManuallyDrop::new), bytes, context: context.clone() })
+    }
+
+    /// Returns the object.
+    pub fn get(&self) -> Result<&T> {
+        self.object.as_deref().ok_or_else(|| Error::invalid("a plan computes nothing"))
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl<T> Drop for Held<T> {
+    fn drop(&mut self) {
+        self.context.give_back(self.bytes);
+        let leaks = self.context.is_untouchable();
+        if let Some(object) = self.object.take().filter(|_| !leaks) {
+            _ = catch_unwind(AssertUnwindSafe(|| drop(ManuallyDrop::into_inner(object))));
+        }
+    }
+}
+
+/// Returns the limits to ask for, of those that an adapter has.
+fn limits(has: &Limits) -> Limits {
+    // WebGPU ends bindings below 2 GiB; larger ones do not work with all drivers.
+    const LARGEST: u64 = (2 << 30) - 256;
+    Limits {
+        max_immediate_size: IMMEDIATES,
+        max_buffer_size: has.max_buffer_size.min(LARGEST),
+        max_storage_buffer_binding_size: has.max_storage_buffer_binding_size.min(LARGEST),
+        min_storage_buffer_offset_alignment: has.min_storage_buffer_offset_alignment,
+        max_storage_buffers_per_shader_stage: has.max_storage_buffers_per_shader_stage.min(8),
+        max_compute_workgroup_storage_size: has.max_compute_workgroup_storage_size.min(16 << 10),
+        max_compute_invocations_per_workgroup: 256,
+        ..Limits::downlevel_defaults()
+    }
+}
+
+fn open_device(found: &probe::Found, limits: &Limits, faults: &Arc<Faults>) -> Result<Gpu, String> {
+    let request = found.adapter.request_device(&DeviceDescriptor {
+        label: None,
+        required_features: Features::IMMEDIATES,
+        required_limits: limits.clone(),
+        experimental_features: ExperimentalFeatures::disabled(),
+        memory_hints: MemoryHints::MemoryUsage,
+        trace: Trace::Off,
+    });
+    let opened = now(request).ok_or_else(|| "its driver did not answer".to_owned())?;
+    let (device, queue) = opened.map_err(|error| error.to_string())?;
+    let to = faults.clone();
+    device.on_uncaptured_error(Arc::new(move |error: ::wgpu::Error| {
+        lock(&to.error).get_or_insert_with(|| error.to_string());
+    }));
+    let to = faults.clone();
+    device.set_device_lost_callback(move |why, text| {
+        lock(&to.lost).get_or_insert_with(|| format!("{why:?}: {text}"));
+    });
+    Ok(Gpu { device, queue })
+}

@@ -1,0 +1,168 @@
+//! A GPU without weights: what it supports, and how much memory things take.
+
+use std::hash::Hasher;
+use std::ops::Range;
+use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
+
+use twox_hash::XxHash64;
+
+use super::context::Context;
+use super::executor;
+use super::kernels::{self, Kernels};
+use super::lower;
+use super::memory::{DeviceBuffer, bytes_of, encoder};
+use super::model::WgpuModel;
+use super::sequence;
+use super::weights::{self, DeviceWeights};
+use crate::error::{Error, Result};
+use crate::gpu::fuse::Fusions;
+use crate::gpu::verdict::Verdict;
+use crate::gpu::{GpuDevice, GpuModel, weight_layout};
+use crate::graph::device_info::DeviceInfo;
+use crate::graph::load_options::LoadOptions;
+use crate::graph::program::Program;
+use crate::graph::sequence_spec::SequenceSpec;
+use crate::graph::step::StepLimits;
+use crate::graph::weights::{Progress, Weights};
+use crate::sampling::SamplingRule;
+use crate::tensor::DType;
+
+pub struct WgpuDevice {
+    pub context: Arc<Context>,
+    pub kernels: Arc<Kernels>,
+    /// True if results do not depend on the batch.
+    pub is_batch_invariant: bool,
+}
+
+impl WgpuDevice {
+    pub fn open(ordinal: i32, options: &LoadOptions) -> Result<Arc<WgpuDevice>> {
+        let context = Context::open(ordinal, options.plan)?;
+        let kernels = Arc::new(Kernels::new(&context)?);
+        Ok(Arc::new(WgpuDevice { context, kernels, is_batch_invariant: options.deterministic }))
+    }
+
+    /// Measures the bandwidth of copies, and the time of an empty submission.
+    fn measure_rates(&self) -> Result<(f64, f64)> {
+        const WORDS: usize = 4 << 20;
+        const COPIES: usize = 4;
+        const SUBMISSIONS: u32 = 16;
+        let new = || DeviceBuffer::new(&self.context, "a measurement", WORDS);
+        let (from, to) = (new()?, new()?);
+        let copy = |n: usize| {
+            let (from, to) = (from.get()?, to.get()?);
+            let index = self.context.within("a measurement", |gpu| {
+                let mut encoder = encoder(gpu);
+                (0..n).for_each(|_| encoder.copy_buffer_to_buffer(from, 0, to, 0, 4 * WORDS as u64));
+                gpu.queue.submit([encoder.finish()])
+            })?;
+            self.context.wait(&index, &|| false)
+        };
+        copy(1)?;
+        let started = Instant::now();
+        copy(COPIES)?;
+        let rate = (2 * COPIES * 4 * WORDS) as f64 / started.elapsed().as_secs_f64();
+        let started = Instant::now();
+        (0..SUBMISSIONS).try_for_each(|_| copy(0).map(|_| ()))?;
+        Ok((rate, started.elapsed().as_secs_f64() / f64::from(SUBMISSIONS)))
+    }
+}
+
+impl GpuDevice for WgpuDevice {
+    fn driver(&self) -> &'static str {
+        super::NAME
+    }
+
+    fn ordinal(&self) -> i32 {
+        self.context.ordinal
+    }
+
+    fn info(&self) -> &DeviceInfo {
+        &self.context.info
+    }
+
+    fn supports(&self, program: &Program, _weights: &Weights, ops: Range<usize>) -> Result<()> {
+        match program.ops[ops].iter().find_map(|op| lower::lacking(program, op)) {
+            Some(what) => Err(Error::unsupported(format!("{what} are not supported on this GPU"))),
+            None => Ok(()),
+        }
+    }
+
+    fn weight_bytes(&self, weights: &Weights) -> Result<u64> {
+        Ok(weights::Layout::new(weights, self.context.limits.max_storage_buffer_binding_size)?.bytes())
+    }
+
+    fn cache_bytes(&self, cache: &SequenceSpec) -> Result<u64> {
+        Ok(sequence::Layout::new(cache, self.context.limits.max_storage_buffer_binding_size)?.bytes())
+    }
+
+    fn working_bytes(&self, program: &Program, cache: &SequenceSpec, limits: StepLimits) -> Result<u64> {
+        // Tables of half a head are the widest there are.
+        let pairs = vec![cache.layers.iter().map(|layer| layer.head_dim / 2).max().unwrap_or(0)];
+        let sizes = executor::sizes(program, &pairs, limits, self.is_batch_invariant)?;
+        Ok(self.cache_bytes(cache)? + sizes.into_iter().map(bytes_of).sum::<u64>())
+    }
+
+    fn load(
+        self: Arc<Self>,
+        program: &Program,
+        weights: &Weights,
+        progress: &mut Progress,
+    ) -> Result<Arc<dyn GpuModel>> {
+        self.supports(program, weights, 0..program.ops.len())?;
+        let weights = DeviceWeights::upload(&self.context, weights, progress)?;
+        Ok(Arc::new(WgpuModel { weights, device: self }))
+    }
+
+    fn groups(&self, program: &Program, _weights: &Weights) -> Result<Vec<Vec<usize>>> {
+        Ok(Fusions::none(program).groups(program))
+    }
+
+    fn stored_type(&self, dtype: DType) -> Result<DType> {
+        Ok(weight_layout::stored_format(dtype)?.dtype)
+    }
+
+    fn is_deterministic(&self) -> bool {
+        self.is_batch_invariant
+    }
+
+    fn plans(&self) -> bool {
+        self.context.plans()
+    }
+
+    fn chooses(&self, _rule: &SamplingRule) -> bool {
+        false
+    }
+
+    fn rates(&self) -> Result<(f64, f64)> {
+        let known = self.verdict().rates;
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let rates = self.measure_rates().map_err(|error| match error {
+            Error::DeviceLost { why, .. } => self.fail(format!("measuring its rates failed: {why}")),
+            error => error,
+        })?;
+        self.verdict().rates = Some(rates);
+        Ok(rates)
+    }
+
+    fn identity(&self) -> Option<u64> {
+        let about = &self.context.about;
+        let mut hash = XxHash64::with_seed(u64::from(about.vendor));
+        hash.write(&about.device.to_le_bytes());
+        for text in [&about.name, &about.driver, &about.driver_info, env!("CARGO_PKG_VERSION")] {
+            hash.write(text.as_bytes());
+        }
+        kernels::hash_sources(&mut hash);
+        Some(hash.finish())
+    }
+
+    fn verdict(&self) -> MutexGuard<'_, Verdict> {
+        self.context.verdict()
+    }
+
+    fn optional_kernel(&self) -> Option<&'static str> {
+        None
+    }
+}

@@ -1,0 +1,378 @@
+//! Executes steps of a program on a GPU.
+//!
+//! A step writes its inputs, lowers its ops to launches, and submits them in parts of bounded work, at most two at a
+//! time, so that a renderer on the same GPU gets its turn and a cancel is noticed. Relies on `Batch::check`.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::wgpu::{BindGroup, SubmissionIndex};
+
+use super::context::{Context, Held};
+use super::inputs::{self, Masks, Placed};
+use super::kernels::{Launch, submit};
+use super::lower::Lowering;
+use super::memory::{DeviceBuffer, bytes_of_values, read_values};
+use super::model::WgpuModel;
+use super::scratch::Scratch;
+use super::sequence::{KvView, WgpuSequence};
+use crate::error::{Error, Result};
+use crate::gpu::{GpuExecutor, GpuSequence};
+use crate::graph::device_info::Times;
+use crate::graph::op::{Op, RopeTable, TensorId};
+use crate::graph::program::Program;
+use crate::graph::step::{CHOSEN_BEFORE, OpenStep, Sequences, StepInputs, StepLimits};
+use crate::graph::step_budget::StepBudget;
+use crate::sampling::NOT_A_NUMBER;
+
+/// Time that a submission should take, and the number of launches of the first ones, before any is measured.
+const SUBMISSION: Duration = Duration::from_millis(20);
+const FIRST: usize = 64;
+
+/// Launches of a submission at most.
+const MOST: usize = 1024;
+
+/// The step that was begun last. Its results remain readable after its end.
+#[derive(Default)]
+struct Step {
+    is_open: bool,
+    placed: Placed,
+    /// The remaining ops.
+    ops: Range<usize>,
+    tokens: usize,
+    outputs: usize,
+    /// Number of outputs with logits.
+    results: usize,
+    capacity: usize,
+    is_kept: bool,
+    /// The caches, and the index of the first bind group of each.
+    caches: Vec<(KvView, usize)>,
+}
+
+pub struct WgpuExecutor {
+    model: Arc<WgpuModel>,
+    program: Arc<Program>,
+    masks: Masks,
+    scratch: Scratch,
+    memory: DeviceBuffer,
+    inputs: DeviceBuffer,
+    input_words: usize,
+    /// The bind group of each buffer of weights.
+    groups: Vec<Held<BindGroup>>,
+    /// Index of `KeepOutputs`.
+    keep: Option<usize>,
+    step: Step,
+    in_flight: Vec<SubmissionIndex>,
+    /// Launches of a submission, by the time that the last ones took.
+    pace: usize,
+    launched: Vec<&'static str>,
+}
+
+/// Returns the words of an executor's scratch memory and of its inputs.
+pub fn sizes(program: &Program, pairs: &[usize], limits: StepLimits, is_batch_invariant: bool) -> Result<[usize; 2]> {
+    let scratch = Scratch::new(program, limits, is_batch_invariant)?;
+    Ok([scratch.words, inputs::words(program, &Masks::new(program), pairs, limits)])
+}
+
+impl WgpuExecutor {
+    pub fn new(model: Arc<WgpuModel>, program: &Arc<Program>, limits: StepLimits) -> Result<WgpuExecutor> {
+        let device = &model.device;
+        let context = &device.context;
+        let scratch = Scratch::new(program, limits, device.is_batch_invariant)?;
+        let masks = Masks::new(program);
+        let pairs: Vec<usize> = model.weights.ropes().iter().map(|rope| rope.inv_freq.len()).collect();
+        let input_words = inputs::words(program, &masks, &pairs, limits);
+        let memory = DeviceBuffer::new(context, "activations", scratch.words)?;
+        let inputs = DeviceBuffer::new(context, "a step's inputs", input_words)?;
+        let mut groups = Vec::new();
+        for weights in model.weights.buffers.iter().filter(|_| !context.plans()) {
+            let buffers = [weights.get()?, model.weights.vectors.get()?, inputs.get()?, memory.get()?];
+            groups.push(device.kernels.step_group(buffers)?);
+        }
+        Ok(WgpuExecutor {
+            keep: program.ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })),
+            program: program.clone(),
+            masks,
+            scratch,
+            memory,
+            inputs,
+            input_words,
+            groups,
+            step: Step::default(),
+            in_flight: Vec::new(),
+            pace: FIRST,
+            launched: Vec::new(),
+            model,
+        })
+    }
+
+    fn context(&self) -> &Arc<Context> {
+        &self.model.device.context
+    }
+
+    /// Returns the RoPE tables of ops for sequences of a capacity.
+    fn tables(&self, ops: &Range<usize>, capacity: usize) -> Vec<RopeTable> {
+        let mut tables = Vec::new();
+        for op in &self.program.ops[ops.clone()] {
+            if let Op::Rope { rope, .. } = op {
+                let long = rope.long.filter(|(above, _)| capacity > *above);
+                let table = long.map_or(rope.table, |(_, table)| table);
+                if !tables.contains(&table) {
+                    tables.push(table);
+                }
+            }
+        }
+        tables
+    }
+
+    /// Waits until at most `most` submissions are in flight; returns false if `stop` ends the wait.
+    fn drain(&mut self, most: usize, stop: &dyn Fn() -> bool) -> Result<bool> {
+        while self.in_flight.len() > most {
+            let oldest = self.in_flight[0].clone();
+            if !self.context().wait(&oldest, stop)? {
+                return Ok(false);
+            }
+            self.in_flight.remove(0);
+        }
+        Ok(true)
+    }
+
+    /// Returns the number of values of an activation, and its word offset.
+    fn place(&self, tensor: TensorId) -> (usize, usize) {
+        let rows = if self.step.is_kept { self.step.outputs } else { self.step.tokens };
+        (rows * self.program.width(tensor), self.scratch.tensors[tensor.0 as usize] as usize)
+    }
+
+    fn check_output(&self, i: usize) -> Result<()> {
+        let results = self.step.results;
+        let missing = || Error::invalid(format!("output {i} does not exist; the step has {results}"));
+        (i < results).then_some(()).ok_or_else(missing)
+    }
+
+    /// True if activations hold only output rows at op `op`.
+    fn is_kept_at(&self, op: usize) -> bool {
+        self.keep.map_or(matches!(self.program.ops.last(), Some(Op::Logits { .. })), |keep| keep < op)
+    }
+}
+
+impl WgpuExecutor {
+    /// Returns the caches of the sequences of a step, which must belong to this model.
+    fn caches(&self, sequences: &dyn Sequences<dyn GpuSequence>) -> Result<Vec<(KvView, usize)>> {
+        let (mut caches, mut first) = (Vec::new(), 0);
+        for i in 0..sequences.len() {
+            let fits = |kv: &&WgpuSequence| {
+                Arc::ptr_eq(kv.context(), self.context()) && kv.spec().layers == self.program.kv_layers
+            };
+            let kv = sequences.get(i).and_then(WgpuSequence::of).filter(fits);
+            let kv = kv.ok_or_else(|| Error::Mismatch("the cache belongs to another model".to_owned()))?;
+            caches.push((kv.view().clone(), first));
+            first += kv.view().groups.len();
+        }
+        Ok(caches)
+    }
+
+    /// Submits launches, and waits while more than one other submission is in flight; returns false if `stop` ends the
+    /// wait.
+    fn submit_launches(&mut self, launches: &mut Vec<Launch>, stop: &dyn Fn() -> bool) -> Result<bool> {
+        if launches.is_empty() {
+            return Ok(true);
+        }
+        self.launched.extend(launches.iter().map(|launch| launch.name));
+        let caches: Vec<&Held<BindGroup>> = self.step.caches.iter().flat_map(|(view, _)| view.groups.iter()).collect();
+        let index = submit(self.context(), launches, &self.groups, &caches)?;
+        self.in_flight.push(index);
+        let started = Instant::now();
+        let ended = self.drain(1, stop)?;
+        // The wait is about as long as the previous submission, which had as many launches.
+        let (took, n) = (started.elapsed().max(Duration::from_micros(100)), launches.len());
+        if n == self.pace {
+            let wanted = n as f64 * (SUBMISSION.as_secs_f64() / took.as_secs_f64()).clamp(0.25, 2.0);
+            self.pace = (wanted as usize).clamp(1, MOST);
+        }
+        launches.clear();
+        Ok(ended)
+    }
+}
+
+impl OpenStep for WgpuExecutor {
+    fn token(&mut self, i: usize) -> Result<u32> {
+        self.finish()?;
+        self.check_output(i)?;
+        let (mut token, vocab) = (0, self.program.vocab);
+        self.memory.read(self.scratch.best as usize + i, 1, &mut |bytes| {
+            token = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+            Ok(())
+        })?;
+        if token as usize >= vocab && token != NOT_A_NUMBER {
+            return Err(self.context().lose(format!("token {token} of {vocab} was chosen")));
+        }
+        Ok(token)
+    }
+
+    fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        self.finish()?;
+        self.check_output(i)?;
+        let vocab = self.program.vocab;
+        if out.len() != vocab {
+            return Err(Error::BufferTooSmall { needed: vocab, capacity: out.len() });
+        }
+        read_values(&self.memory, self.scratch.logits as usize + vocab * i, out)
+    }
+
+    fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
+        let (len, at) = self.place(tensor);
+        if values.len() != len {
+            return Err(Error::invalid(format!("{tensor:?} needs {len} values, {} are given", values.len())));
+        }
+        self.memory.write(at, &bytes_of_values(values))
+    }
+
+    fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
+        self.finish()?;
+        let (len, at) = self.place(tensor);
+        if out.len() != len {
+            return Err(Error::BufferTooSmall { needed: len, capacity: out.len() });
+        }
+        read_values(&self.memory, at, out)
+    }
+
+    fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
+        self.finish()?;
+        let (width, n) = (self.program.width(tensor), self.step.tokens);
+        let end = first.checked_mul(width).and_then(|values| values.checked_add(out.len()));
+        if !self.program.kept.contains(&tensor) || end.is_none_or(|end| end > n * width) {
+            let what = format!("{} values from row {first} of {tensor:?} on, of {n} rows of {width}", out.len());
+            return Err(Error::invalid(what));
+        }
+        read_values(&self.memory, self.place(tensor).1 + first * width, out)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let is_open = std::mem::take(&mut self.step.is_open);
+        let result = if is_open { self.finish() } else { Ok(()) };
+        self.step.caches.clear();
+        result
+    }
+}
+
+impl GpuExecutor for WgpuExecutor {
+    fn begin(
+        &mut self,
+        inputs: &StepInputs,
+        sequences: &dyn Sequences<dyn GpuSequence>,
+        ops: Range<usize>,
+    ) -> Result<()> {
+        if inputs.ids.contains(&CHOSEN_BEFORE) || !inputs.rules.is_empty() {
+            return Err(Error::unsupported("sampling on this GPU"));
+        }
+        // Work of an abandoned step reads the inputs that are replaced now.
+        self.drain(0, &|| false)?;
+        let caches = self.caches(sequences)?;
+        let capacity = (0..sequences.len()).filter_map(|i| sequences.get(i)).map(|kv| kv.spec().capacity).max();
+        let capacity = capacity.unwrap_or(0);
+        let (tables, media_width) = (self.tables(&ops, capacity), self.program.media_width());
+        let weights = &self.model.weights;
+        let (placed, words) = inputs::place(inputs, &self.masks, weights, &tables, media_width, self.input_words)?;
+        if words.len() > self.input_words {
+            return Err(Error::invalid("the inputs of a step are larger than its limits"));
+        }
+        self.inputs.write(0, &words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>())?;
+        self.launched.clear();
+        let is_kept = self.is_kept_at(ops.start);
+        let mut ops = ops;
+        if inputs.outputs.is_empty() {
+            let of_media = self.program.of_media();
+            let end = match self.keep {
+                _ if is_kept => ops.start,
+                _ if inputs.media.len() == inputs.ids.len() && !of_media.is_empty() => of_media.end.max(ops.start),
+                keep => keep.unwrap_or(ops.end),
+            };
+            ops.end = ops.end.min(end);
+        }
+        let (tokens, outputs) = (inputs.ids.len(), inputs.outputs.len());
+        self.step = Step { is_open: true, placed, ops, tokens, outputs, results: 0, capacity, is_kept, caches };
+        Ok(())
+    }
+
+    fn advance(&mut self, budget: &StepBudget) -> Result<bool> {
+        if !self.step.is_open {
+            return Err(Error::invalid("no step is open"));
+        }
+        let stop = &|| budget.pauses(Duration::ZERO);
+        let mut launches = Vec::new();
+        while !self.step.ops.is_empty() {
+            let at = self.step.ops.start;
+            let mut lowering = Lowering {
+                kernels: &self.model.device.kernels,
+                weights: &self.model.weights,
+                program: &self.program,
+                scratch: &self.scratch,
+                masks: &self.masks,
+                placed: &self.step.placed,
+                caches: &self.step.caches,
+                is_kept: self.step.is_kept,
+                is_batch_invariant: self.model.device.is_batch_invariant,
+                capacity: self.step.capacity,
+                launches: &mut launches,
+            };
+            let done = lowering.lower(at)?;
+            self.step.is_kept = lowering.is_kept;
+            self.step.ops.start = (at + done).min(self.step.ops.end);
+            if launches.len() >= self.pace {
+                let mut rest = launches.split_off(self.pace);
+                let goes_on = self.submit_launches(&mut launches, stop)?;
+                launches = std::mem::take(&mut rest);
+                // An op's launches stay together.
+                if launches.is_empty() && (!goes_on || stop()) && !self.step.ops.is_empty() {
+                    return Ok(false);
+                }
+            }
+        }
+        self.submit_launches(&mut launches, &|| false)?;
+        if matches!(self.program.ops.last(), Some(Op::Logits { .. }))
+            && self.step.ops.end == self.program.ops.len()
+        {
+            self.step.results = self.step.outputs;
+        }
+        Ok(true)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.drain(0, &|| false).map(|_| ())
+    }
+
+    fn ahead(&self) -> usize {
+        0
+    }
+
+    fn follows(&self) -> bool {
+        false
+    }
+
+    fn submit(&mut self) -> Result<()> {
+        Err(Error::unsupported("pipelined steps on this GPU"))
+    }
+
+    fn collect(&mut self, _tokens: &mut [u32]) -> Result<()> {
+        Err(Error::invalid("no step was submitted"))
+    }
+
+    fn crossing(&self) -> Option<Op> {
+        None
+    }
+
+    fn pass_crossing(&mut self) {}
+
+    fn rows(&self, tensor: TensorId) -> usize {
+        self.place(tensor).0 / self.program.width(tensor).max(1)
+    }
+
+    fn kernels(&self) -> Vec<&'static str> {
+        self.launched.clone()
+    }
+
+    fn times(&mut self) -> Times {
+        Times::default()
+    }
+}

@@ -1,0 +1,183 @@
+//! Inputs of a step: token ids, positions, outputs, the positions that each token attends to, angles of RoPE, and media
+//! rows. They are written to one buffer before the step.
+
+use std::ops::Range;
+
+use super::weights::DeviceWeights;
+use super::NONE;
+use crate::error::{Result, try_vec};
+use crate::graph::op::{Mask, Op, RopeTable};
+use crate::graph::program::Program;
+use crate::graph::step::{MEDIA_ROW, StepInputs, StepLimits};
+
+/// Word offsets of the arrays of a set of tokens.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens {
+    pub n: usize,
+    pub positions: u32,
+    /// `[n, 2]` for each mask of `Masks`: the positions from the first to before the second.
+    pub ranges: Vec<u32>,
+    /// `[n, pairs, 2]` by `RopeTable`: cosine and sine; `NONE` for tables that the step does not use.
+    pub angles: Vec<u32>,
+    /// Number of the sequence and range of tokens of each run.
+    pub runs: Vec<(usize, Range<usize>)>,
+}
+
+/// Word offsets of a step's inputs.
+#[derive(Clone, Debug, Default)]
+pub struct Placed {
+    pub all: Tokens,
+    /// Only the outputs.
+    pub kept: Tokens,
+    /// Token ids, 0 for media rows.
+    pub ids: u32,
+    /// Zeros.
+    pub zeros: u32,
+    /// Index of each token's media row, or `NONE`.
+    pub media_of: u32,
+    pub media: u32,
+    pub has_media: bool,
+    pub outputs: u32,
+}
+
+/// The masks of a program's attention.
+pub struct Masks(Vec<Mask>);
+
+impl Masks {
+    pub fn new(program: &Program) -> Masks {
+        let mut masks = Vec::new();
+        for op in &program.ops {
+            if let Op::Attend(attend) = op
+                && !masks.contains(&attend.mask)
+            {
+                masks.push(attend.mask);
+            }
+        }
+        Masks(masks)
+    }
+
+    pub fn index(&self, mask: Mask) -> usize {
+        self.0.iter().position(|known| *known == mask).unwrap_or_default()
+    }
+}
+
+/// Returns the words that the inputs of a step take at most.
+pub fn words(program: &Program, masks: &Masks, weights: &[usize], limits: StepLimits) -> usize {
+    let StepLimits { max_tokens: n, max_outputs: m } = limits;
+    let angles: usize = weights.iter().map(|pairs| 2 * pairs).sum();
+    let tokens = 1 + 2 * masks.0.len() + angles;
+    (n + m) * tokens + 3 * n + m + n * program.media_width() + 64
+}
+
+/// Returns the positions that a token attends to.
+fn range(mask: Mask, position: u32, span: [u32; 2], length: u32) -> [u32; 2] {
+    let has_span = span[0] < span[1];
+    let end = if has_span { span[1].max(position + 1) } else { position + 1 };
+    match mask {
+        Mask::Causal => [0, end],
+        Mask::Past => [0, position + 1],
+        Mask::Window(n) => [(position + 1).saturating_sub(n), end],
+        Mask::Chunk(n) => [position / n * n, position + 1],
+        Mask::All => [0, length],
+        Mask::Around(n) => [position.saturating_sub(n), position.saturating_add(n + 1).min(length)],
+        Mask::Spans if has_span => span,
+        Mask::Spans => [0, length],
+        Mask::Source if has_span => span,
+        Mask::Source => [0, position + 1],
+        Mask::AfterSpan => [if has_span { span[1].min(position) } else { 0 }, position + 1],
+    }
+}
+
+struct Writer {
+    words: Vec<u32>,
+}
+
+impl Writer {
+    fn array(&mut self, words: impl IntoIterator<Item = u32>) -> u32 {
+        let start = self.words.len() as u32;
+        self.words.extend(words);
+        start
+    }
+}
+
+/// Lays out the inputs of a step; `tables` are the RoPE tables that it uses.
+pub fn place(
+    inputs: &StepInputs,
+    masks: &Masks,
+    weights: &DeviceWeights,
+    tables: &[RopeTable],
+    media_width: usize,
+    capacity: usize,
+) -> Result<(Placed, Vec<u32>)> {
+    let n = inputs.ids.len();
+    let mut writer = Writer { words: try_vec("a step's inputs", capacity)? };
+    let is_media = |id: u32| id == MEDIA_ROW;
+    let mut next = 0;
+    let mut media_of = |id: &u32| {
+        let row = if is_media(*id) && !inputs.media.is_empty() { next } else { NONE };
+        next += u32::from(row != NONE);
+        row
+    };
+    let mut placed = Placed {
+        ids: writer.array(inputs.ids.iter().map(|id| if is_media(*id) { 0 } else { *id })),
+        zeros: writer.array((0..n).map(|_| 0)),
+        media_of: writer.array(inputs.ids.iter().map(&mut media_of)),
+        outputs: writer.array(inputs.outputs.iter().copied()),
+        has_media: !inputs.media.is_empty(),
+        ..Placed::default()
+    };
+    let media = inputs.media.iter().flat_map(|row| row[..media_width].iter().map(|value| value.to_bits()));
+    placed.media = writer.array(media);
+    placed.all = tokens(&mut writer, inputs, masks, weights, tables, &|i| i, n);
+    let kept = |i: usize| inputs.outputs[i] as usize;
+    placed.kept = tokens(&mut writer, inputs, masks, weights, tables, &kept, inputs.outputs.len());
+    Ok((placed, writer.words))
+}
+
+/// Writes the arrays of `n` tokens, of which `at` returns the index in the step.
+fn tokens(
+    writer: &mut Writer,
+    inputs: &StepInputs,
+    masks: &Masks,
+    weights: &DeviceWeights,
+    tables: &[RopeTable],
+    at: &dyn Fn(usize) -> usize,
+    n: usize,
+) -> Tokens {
+    let length = |t: usize| {
+        let end = inputs.sequences.partition_point(|&s| s <= inputs.sequences[t]);
+        inputs.positions[end - 1] + 1
+    };
+    let mut of = Tokens { n, positions: writer.array((0..n).map(|i| inputs.positions[at(i)])), ..Tokens::default() };
+    for mask in &masks.0 {
+        let range_of = |i: usize| {
+            let t = at(i);
+            range(*mask, inputs.positions[t], inputs.spans.get(t).copied().unwrap_or_default(), length(t))
+        };
+        of.ranges.push(writer.array((0..n).flat_map(range_of)));
+    }
+    of.angles = vec![NONE; weights.ropes().len()];
+    for table in tables {
+        let rope = weights.rope(*table);
+        let start = writer.words.len() as u32;
+        for i in 0..n {
+            let t = at(i);
+            let rotary = inputs.rope_positions.get(t).copied().unwrap_or([inputs.positions[t]; 3]);
+            for (pair, &inv_freq) in rope.inv_freq.iter().enumerate() {
+                let axis = rope.axes.get(pair).map_or(0, |axis| usize::from(*axis).min(2));
+                let position = f64::from(rotary[axis].saturating_sub(rope.position_offset));
+                let (sin, cos) = libm::sincos(position * inv_freq);
+                let magnitude = f64::from(rope.magnitude);
+                writer.words.extend([cos, sin].map(|value| ((value * magnitude) as f32).to_bits()));
+            }
+        }
+        of.angles[table.0 as usize] = start;
+    }
+    let mut start = 0;
+    let sequences: Vec<u32> = (0..n).map(|i| inputs.sequences[at(i)]).collect();
+    for run in sequences.chunk_by(|a, b| a == b) {
+        of.runs.push((run[0] as usize, start..start + run.len()));
+        start += run.len();
+    }
+    of
+}

@@ -1,0 +1,120 @@
+//! Attention, and the KV cache that it reads.
+
+use super::{Lowering, words};
+use crate::error::{Error, Result};
+use crate::graph::op::{Attend, KvLayerId, TensorId};
+use crate::graph::program::Program;
+use crate::graph::sequence_spec::KvLayer;
+use crate::quant;
+use crate::tensor::DType;
+use crate::wgpu::kernels::Kernel;
+use crate::wgpu::scratch::{FIXED_SPLITS, MAX_SPLITS};
+use crate::wgpu::sequence::{KvArray, Place};
+
+/// Widest key and value of `attend.wgsl`.
+const MAX_DIM: usize = 256;
+
+/// Rows of a workgroup, and positions of a turn, of `attend.wgsl`.
+const ROWS: usize = 8;
+const TURN: usize = 32;
+
+/// Workgroups that keep a device busy.
+const BUSY: usize = 256;
+
+pub(super) fn lacking(program: &Program, op: &Attend) -> Option<&'static str> {
+    let KvLayer { head_dim, value_dim, pool, .. } = program.kv_layers[op.layer.0 as usize];
+    match op {
+        _ if head_dim.max(value_dim) > MAX_DIM => Some("heads wider than 256"),
+        _ if pool > 1 => Some("compressed keys"),
+        Attend { among: Some(_), .. } => Some("attention to chosen positions"),
+        Attend { half: Some(_), .. } => Some("attention over two layers"),
+        _ => None,
+    }
+}
+
+/// Returns the kernels' code of the type of a cache.
+fn code(dtype: DType) -> u32 {
+    match dtype {
+        quant::F32 => 0,
+        quant::F16 => 1,
+        _ => 8,
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn store(&mut self, layer: KvLayerId, k: TensorId, v: Option<TensorId>) -> Result<()> {
+        let shape = self.program.kv_layers[layer.0 as usize];
+        for (i, tokens) in self.tokens().runs.clone() {
+            let (place, first) = self.place(i, layer)?;
+            let group = first + place.buffer;
+            let parts = [(Some(k), place.k, shape.head_dim), (v, place.v, shape.value_dim)];
+            for (x, array, dim) in parts {
+                let Some(x) = x else { continue };
+                let KvArray { dtype, rows, row_words, scales, blocks } = array;
+                let (width, n, heads) = (self.width(x), tokens.len(), shape.n_kv_heads);
+                let at = self.tensor(x) + (tokens.start * width) as u32;
+                let positions = self.tokens().positions + tokens.start as u32;
+                let words: &[u32] =
+                    words![at, width, n, heads, dim, positions, place.kept, rows, row_words, scales, blocks, 0u32];
+                let kernel = Kernel::of_cache("store", &[("TYPE", code(dtype))]);
+                let grid = [(heads * blocks as usize).div_ceil(64), n, 1];
+                self.launch_on(&kernel, 0, Some(group), grid, words)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the place of a layer in cache `i`, and the cache's first bind group.
+    fn place(&self, i: usize, layer: KvLayerId) -> Result<(Place, usize)> {
+        let missing = || Error::invalid(format!("sequence {i} does not exist; the step has {}", self.caches.len()));
+        let (view, first) = self.caches.get(i).ok_or_else(missing)?;
+        Ok((view.layout.places[layer.0 as usize], *first))
+    }
+
+    pub(super) fn attend(&mut self, op: &Attend) -> Result<()> {
+        let KvLayer { n_kv_heads: kv_heads, head_dim, value_dim, .. } = self.program.kv_layers[op.layer.0 as usize];
+        let (q_width, out_width) = (self.width(op.q), self.width(op.out));
+        let heads = q_width / head_dim;
+        let group = heads.div_ceil(kv_heads);
+        let mask = self.masks.index(op.mask);
+        let reach = op.distances.map_or(0, |v| (self.weights.vector_len(v) / heads - 1) / 2);
+        let [slopes, distances, sinks] = [op.slopes, op.distances, op.sinks].map(|v| self.weights.vector(v));
+        let lanes = match value_dim {
+            ..=64 => 32,
+            65..=128 => 64,
+            _ => 128,
+        };
+        for (i, tokens) in self.tokens().runs.clone() {
+            let (place, first) = self.place(i, op.layer)?;
+            let (n, cache) = (tokens.len(), first + place.buffer);
+            let tiles = (n * group).div_ceil(ROWS);
+            let turns = (place.kept as usize).div_ceil(TURN);
+            let fits = self.scratch.part_words / (n * heads * (2 + value_dim)).max(1);
+            let wanted = if self.is_batch_invariant { FIXED_SPLITS } else { (BUSY / (tiles * kv_heads)).min(turns / 4) };
+            let splits = wanted.min(fits).clamp(1, MAX_SPLITS);
+            let at = |base: u32, each: usize| base + (tokens.start * each) as u32;
+            let of = self.tokens();
+            let (ranges, positions) = (at(of.ranges[mask], 2), at(of.positions, 1));
+            let (k, v) = (place.k, place.v);
+            let words: &[u32] = words![
+                at(self.tensor(op.q), q_width), q_width, heads, kv_heads, n, ranges, positions, k.rows, k.row_words, k.scales,
+                k.blocks, v.rows, v.row_words, v.scales, v.blocks, place.kept, op.scale, op.softcap, slopes, distances,
+                reach, splits, self.scratch.parts, 0u32
+            ];
+            let constants = [
+                ("KEY", head_dim as u32),
+                ("VALUE", value_dim as u32),
+                ("LANES", lanes),
+                ("K_TYPE", code(k.dtype)),
+                ("V_TYPE", code(v.dtype)),
+            ];
+            let kernel = Kernel::of_cache("attend", &constants);
+            self.launch_on(&kernel, 0, Some(cache), [kv_heads, tiles, splits], words)?;
+            let out = at(self.tensor(op.out), out_width);
+            let words: &[u32] =
+                words![self.scratch.parts, splits, out, out_width, heads, value_dim, sinks, 0u32];
+            self.launch(&Kernel::new("join", &["functions"]), 0, [heads, n, 1], words)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! Mixtures of experts: routing, products of each pick's experts, and their sum.
+
+use super::products::{Floats, grid, kernel_of, readers};
+use super::rows::Rows;
+use super::{Lowering, activation_code, words};
+use crate::error::Result;
+use crate::graph::op::{Experts, RouterScore, Vector, Weight};
+use crate::wgpu::NONE;
+use crate::wgpu::kernels::Kernel;
+use crate::wgpu::weights::Part;
+
+/// Experts and picks of a token that `route.wgsl` has room for.
+const MAX_EXPERTS: usize = 512;
+const MAX_USED: usize = 64;
+
+pub(super) fn lacking(e: &Experts) -> Option<&'static str> {
+    let routing = &e.routing;
+    match routing.score {
+        RouterScore::SparseMixer => return Some("experts chosen by SparseMixer"),
+        RouterScore::SoftmaxOfChosen if routing.bias.is_some() || routing.groups != 1 => {
+            return Some("experts with this routing");
+        }
+        _ => {}
+    }
+    match e {
+        _ if e.n_experts > MAX_EXPERTS || routing.n_used.max(routing.groups) > MAX_USED => Some("more than 512 experts"),
+        _ if routing.by_id.is_some() => Some("experts chosen by token ids"),
+        _ if e.orders != [None; 3] => Some("experts with an order of columns"),
+        _ => None,
+    }
+}
+
+/// What a product of experts adds to the result.
+#[derive(Clone, Copy)]
+struct Extras {
+    bias: Option<Vector>,
+    scale: Option<Vector>,
+    /// Offset of the weights of picks, or `NONE`.
+    factor: u32,
+}
+
+impl Lowering<'_> {
+    pub(super) fn experts(&mut self, e: &Experts) -> Result<()> {
+        let (n, used) = (self.n(), e.routing.n_used);
+        let picks = n * used;
+        self.route(e)?;
+        let x = self.floats(e.x);
+        let has_blocks = |weight: Weight| readers(self.weights.matrix(weight).dtype).is_some_and(|(_, blocks)| blocks);
+        let [of_up, of_down] = [e.up, e.down].map(has_blocks);
+        if of_up || e.gate.is_some_and(has_blocks) {
+            self.prepare(x)?;
+        }
+        let [gate_bias, up_bias, down_bias] = e.biases;
+        let [gate_scale, up_scale, down_scale] = e.scales;
+        let factor = if e.routing.on_input { self.scratch.pick_weights } else { NONE };
+        let (gate_at, up_at) = (self.scratch.expert_gate, self.scratch.expert_up);
+        let activation = activation_code(e.activation);
+        let input = match e.gate {
+            Some(gate) if gate == e.up => {
+                // The gate rows of an expert precede its up rows.
+                let row = 2 * e.ffn;
+                let extras = Extras { bias: gate_bias, scale: gate_scale, factor };
+                self.expert_product(gate, x, used, picks, row, [gate_at, row as u32], extras)?;
+                let rows = Rows { at: gate_at, row, width: e.ffn, n: picks };
+                self.glu(rows, Some(gate_at + e.ffn as u32), row, activation)?;
+                Floats { at: gate_at, row, width: e.ffn, n: picks }
+            }
+            Some(gate) => {
+                let extras = Extras { bias: gate_bias, scale: gate_scale, factor };
+                self.expert_product(gate, x, used, picks, e.ffn, [gate_at, e.ffn as u32], extras)?;
+                let extras = Extras { bias: up_bias, scale: up_scale, factor };
+                self.expert_product(e.up, x, used, picks, e.ffn, [up_at, e.ffn as u32], extras)?;
+                let rows = Rows { at: gate_at, row: e.ffn, width: e.ffn, n: picks };
+                self.glu(rows, Some(up_at), e.ffn, activation)?;
+                Floats { at: gate_at, row: e.ffn, width: e.ffn, n: picks }
+            }
+            None => {
+                let extras = Extras { bias: up_bias, scale: up_scale, factor };
+                self.expert_product(e.up, x, used, picks, e.ffn, [up_at, e.ffn as u32], extras)?;
+                let rows = Rows { at: up_at, row: e.ffn, width: e.ffn, n: picks };
+                self.glu(rows, None, 0, activation)?;
+                Floats { at: up_at, row: e.ffn, width: e.ffn, n: picks }
+            }
+        };
+        if of_down {
+            self.prepare(input)?;
+        }
+        let width = self.width(e.out);
+        let extras = Extras { bias: down_bias, scale: down_scale, factor: NONE };
+        self.expert_product(e.down, input, 1, picks, width, [self.scratch.expert_out, width as u32], extras)?;
+        let weights = if e.routing.on_input { NONE } else { self.scratch.pick_weights };
+        let words: &[u32] =
+            words![width, used, self.scratch.expert_out, width, weights, self.tensor(e.out), width, 0u32, 1f32];
+        self.launch(&Kernel::new("combine", &[]), 0, [width.div_ceil(64), n, 1], words)
+    }
+
+    fn route(&mut self, e: &Experts) -> Result<()> {
+        let routing = &e.routing;
+        let score = match routing.score {
+            RouterScore::Softmax => 0u32,
+            RouterScore::SoftmaxOfChosen => 1,
+            RouterScore::Sigmoid => 2,
+            RouterScore::RootOfSoftplus | RouterScore::SparseMixer => 3,
+        };
+        let bias = self.weights.vector(routing.bias);
+        let words: &[u32] = words![
+            self.tensor(e.scores), self.width(e.scores), e.n_experts, routing.n_used, self.scratch.picks,
+            self.scratch.pick_weights, score, bias, routing.groups, routing.groups_used, routing.renormalize, routing.scale,
+            routing.sharing, 0u32
+        ];
+        let n = self.n();
+        self.launch(&Kernel::new("route", &["functions"]), 0, [n, 1, 1], words)
+    }
+
+    /// Multiplies the row of each pick with its expert's matrix of `rows` rows; `divisor` picks share an input row.
+    fn expert_product(
+        &mut self,
+        weight: Weight,
+        x: Floats,
+        divisor: usize,
+        picks: usize,
+        rows: usize,
+        to: [u32; 2],
+        extras: Extras,
+    ) -> Result<()> {
+        let weights = self.weights;
+        let matrix = weights.matrix(weight);
+        let (kernel, has_blocks) = kernel_of(matrix.dtype, "expert_gemv", "expert_gemv_float")?;
+        let (rows_at, rows_step) =
+            if has_blocks { (self.scratch.quants, self.scratch.groups) } else { (x.at, x.row as u32) };
+        let [bias, scale] = [extras.bias, extras.scale].map(|vector| weights.vector(vector));
+        for part in &matrix.parts {
+            let Part { buffer, first_row, rows: part_rows, planes: [a, b, c, d] } = *part;
+            let words: &[u32] = words![
+                rows, matrix.cols, a, b, c, d, first_row, part_rows, self.scratch.picks, divisor, rows_at, rows_step, to[0],
+                to[1], bias, scale, extras.factor, x.width
+            ];
+            self.launch(&kernel, buffer, grid(rows.div_ceil(4), picks), words)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! Matrix products and embeddings.
+//!
+//! Products with matrices in blocks multiply bytes: a row of activations is rounded to 8 bits with a scale for 32
+//! columns, as on the CPU. Products with float matrices multiply floats.
+
+use super::{Lowering, words};
+use crate::error::{Error, Result};
+use crate::graph::op::{Index, Projection, TensorId, Vector, Weight};
+use crate::quant;
+use crate::tensor::DType;
+use crate::wgpu::NONE;
+use crate::wgpu::kernels::Kernel;
+use crate::wgpu::weights::{DeviceMatrix, Part};
+
+/// Rows of a matrix per workgroup of `gemv.wgsl`, and tokens if there are several.
+const GEMV_ROWS: usize = 4;
+const GEMV_TOKENS: usize = 4;
+
+/// Tokens up to which `gemv.wgsl` is used.
+const FEW: usize = 8;
+
+/// Rows and tokens of a workgroup of `tile.wgsl`.
+const TILE: usize = 64;
+
+/// Row blocks of a dimension of a grid, after which the third dimension counts on.
+pub(super) const BLOCKS: usize = 32_768;
+
+/// The rows of a product: offset of floats and distance between rows.
+#[derive(Clone, Copy)]
+pub(super) struct Floats {
+    pub at: u32,
+    pub row: usize,
+    pub width: usize,
+    pub n: usize,
+}
+
+/// Where a product goes.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub at: u32,
+    pub row: usize,
+    pub bias: u32,
+}
+
+/// Returns the fragment that reads a type, and true if it has blocks; `None` for types without one.
+pub fn readers(dtype: DType) -> Option<(&'static str, bool)> {
+    Some(match dtype {
+        quant::F32 => ("f32", false),
+        quant::F16 => ("f16", false),
+        quant::BF16 => ("bf16", false),
+        quant::Q4_0 => ("q4_0", true),
+        quant::Q4_1 => ("q4_1", true),
+        quant::Q5_0 => ("q5_0", true),
+        quant::Q5_1 => ("q5_1", true),
+        quant::Q8_0 => ("q8_0", true),
+        quant::Q4_K => ("q4_k", true),
+        quant::Q5_K => ("q5_k", true),
+        quant::Q6_K => ("q6_k", true),
+        _ => return None,
+    })
+}
+
+/// Returns the kernel `name` for a type, or `of_floats` for types without blocks.
+pub(super) fn kernel_of(dtype: DType, name: &'static str, of_floats: &'static str) -> Result<(Kernel, bool)> {
+    let unknown = || Error::unsupported(format!("matrices of type {} are not supported on this GPU", dtype.0));
+    let (reader, has_blocks) = readers(dtype).ok_or_else(unknown)?;
+    Ok(match has_blocks {
+        true => {
+            let mut fragments = vec!["blocks", "dot", reader];
+            fragments.extend([quant::Q4_K, quant::Q5_K].contains(&dtype).then_some("scales_of_k"));
+            (Kernel::new(name, &fragments), true)
+        }
+        false => (Kernel::new(of_floats, &["floats", reader]), false),
+    })
+}
+
+/// Returns a grid of `blocks` row blocks and `n` others.
+pub(super) fn grid(blocks: usize, n: usize) -> [usize; 3] {
+    [blocks.min(BLOCKS), n, blocks.div_ceil(BLOCKS)]
+}
+
+impl Lowering<'_> {
+    pub(super) fn floats(&self, x: TensorId) -> Floats {
+        let width = self.width(x);
+        Floats { at: self.tensor(x), row: width, width, n: self.n() }
+    }
+
+    /// Rounds rows to bytes, for products with matrices in blocks.
+    pub(super) fn prepare(&mut self, x: Floats) -> Result<()> {
+        let cols = x.width.next_multiple_of(32);
+        let words: &[u32] = words![x.width, cols, x.at, x.row, self.scratch.quants, self.scratch.groups, 0u32];
+        self.launch(&Kernel::new("prepare", &[]), 0, [cols.div_ceil(256), x.n, 1], words)
+    }
+
+    pub(super) fn project(&mut self, x: TensorId, projections: &[Projection]) -> Result<()> {
+        let x = self.floats(x);
+        let weights = self.weights;
+        let has_blocks = |p: &Projection| readers(weights.matrix(p.weight).dtype).is_some_and(|(_, blocks)| blocks);
+        if projections.iter().any(has_blocks) {
+            self.prepare(x)?;
+        }
+        for p in projections {
+            let bias = self.weights.vector(p.bias);
+            self.multiply(weights.matrix(p.weight), x, Target { at: self.tensor(p.out), row: self.width(p.out), bias })?;
+        }
+        Ok(())
+    }
+
+    /// Multiplies prepared rows.
+    fn multiply(&mut self, matrix: &DeviceMatrix, x: Floats, to: Target) -> Result<()> {
+        let is_few = x.n <= FEW || self.is_batch_invariant;
+        let (name, of_floats) = if is_few { ("gemv", "gemv_float") } else { ("tile", "tile_float") };
+        let (mut kernel, has_blocks) = kernel_of(matrix.dtype, name, of_floats)?;
+        let tokens = match (is_few, x.n == 1 && !self.is_batch_invariant) {
+            (true, true) => 1,
+            (true, false) => GEMV_TOKENS,
+            (false, _) => TILE,
+        };
+        if is_few {
+            kernel = kernel.with("T", tokens as u32);
+        }
+        let (rows_at, rows_step) =
+            if has_blocks { (self.scratch.quants, self.scratch.groups) } else { (x.at, x.row as u32) };
+        for part in &matrix.parts {
+            let Part { buffer, first_row, rows, planes: [a, b, c, d] } = *part;
+            let bias = if to.bias == NONE { NONE } else { to.bias + first_row as u32 };
+            let words: &[u32] = words![
+                rows, matrix.cols, x.n, a, b, c, d, rows_at, rows_step, to.at + first_row as u32, to.row, bias, x.width
+            ];
+            let blocks = rows.div_ceil(if is_few { GEMV_ROWS } else { TILE });
+            self.launch(&kernel, buffer, grid(blocks, x.n.div_ceil(tokens)), words)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn logits(
+        &mut self,
+        x: TensorId,
+        head: Weight,
+        bias: Option<Vector>,
+        scale: f32,
+        softcap: f32,
+    ) -> Result<()> {
+        let (x, weights) = (self.floats(x), self.weights);
+        let matrix = weights.matrix(head);
+        if readers(matrix.dtype).is_some_and(|(_, has_blocks)| has_blocks) {
+            self.prepare(x)?;
+        }
+        let to = Target { at: self.scratch.logits, row: self.program.vocab, bias: weights.vector(bias) };
+        self.multiply(matrix, x, to)?;
+        self.shape_logits(scale, softcap)?;
+        let words: &[u32] = words![self.scratch.logits, self.program.vocab, self.scratch.best];
+        self.launch(&Kernel::new("argmax", &[]), 0, [1, x.n, 1], words)
+    }
+
+    pub(super) fn embed(&mut self, table: Weight, index: Index, scale: f32, out: TensorId) -> Result<()> {
+        let weights = self.weights;
+        let matrix = weights.matrix(table);
+        let (mut kernel, _) = kernel_of(matrix.dtype, "embed", "embed_float")?;
+        // A table is multiplied by nothing.
+        kernel.fragments.retain(|fragment| !["dot", "floats"].contains(fragment));
+        let (width, n) = (self.width(out), self.n());
+        for part in &matrix.parts {
+            let Part { buffer, first_row, rows, planes: [a, b, c, d] } = *part;
+            let words: &[u32] = words![
+                rows, matrix.cols, a, b, c, d, first_row, width, n, self.ids(index), self.tensor(out), scale
+            ];
+            self.launch(&kernel, buffer, [width.div_ceil(2048), n, 1], words)?;
+        }
+        if index == Index::Id && self.placed.has_media {
+            self.set_media(out)?;
+        }
+        Ok(())
+    }
+}

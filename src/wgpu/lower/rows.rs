@@ -1,0 +1,239 @@
+//! Ops on the values of rows.
+
+use super::{Lowering, activation_code, words};
+use crate::error::{Error, Result};
+use crate::graph::op::{Norm, NormKind, Op, RopeChoice, RopeTable, TensorId};
+use crate::graph::weights::RopePairs;
+use crate::wgpu::NONE;
+use crate::wgpu::kernels::Kernel;
+
+/// Threads of a workgroup of `map`, `move` and `rope`.
+const THREADS: usize = 64;
+
+/// The modes of `map.wgsl`.
+#[derive(Clone, Copy)]
+enum Mode {
+    Add = 0,
+    Scale = 1,
+    ScaleColumns = 2,
+    ScaleByPosition = 3,
+    Clamp = 4,
+    Xielu = 5,
+    Gate = 6,
+    GateSigmoid = 7,
+    Glu = 8,
+    Activate = 9,
+    SetMedia = 10,
+    AddMedia = 11,
+    Softcap = 12,
+}
+
+/// The modes of `move.wgsl`.
+#[derive(Clone, Copy)]
+enum Move {
+    Slice = 0,
+    JoinHeads = 1,
+    Gather = 2,
+    KeepRows = 3,
+    Mean = 4,
+}
+
+/// Arguments of `map.wgsl` besides the rows.
+#[derive(Clone, Copy, Default)]
+struct Map {
+    /// The other activation, and the distance between its rows.
+    y: u32,
+    y_row: usize,
+    vector: u32,
+    each: usize,
+    numbers: [f32; 4],
+    tokens: u32,
+    activation: u32,
+    length: u32,
+    offset: u32,
+}
+
+/// Rows of values: offset, distance between rows, width.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub at: u32,
+    pub row: usize,
+    pub width: usize,
+    pub n: usize,
+}
+
+impl Lowering<'_> {
+    fn rows_of(&self, tensor: TensorId) -> Rows {
+        let width = self.width(tensor);
+        Rows { at: self.tensor(tensor), row: width, width, n: self.n() }
+    }
+
+    fn map(&mut self, mode: Mode, x: Rows, m: Map) -> Result<()> {
+        let [a, b, c, d] = m.numbers;
+        let words: &[u32] = words![
+            mode as u32, x.width, x.at, x.row, m.y, m.y_row, m.vector, m.each, a, b, c, d, m.tokens, m.activation, m.length,
+            m.offset, 0u32
+        ];
+        let kernel = Kernel::new("map", &["functions"]);
+        self.launch(&kernel, 0, [x.width.div_ceil(THREADS), x.n, 1], words)
+    }
+
+    /// Executes an op of the modes of `map` and `move`.
+    pub(super) fn rows(&mut self, op: &Op) -> Result<()> {
+        match op {
+            Op::Add { x, delta, scale } => {
+                let numbers = [*scale, 0.0, 0.0, 0.0];
+                let m = Map { y: self.tensor(*delta), y_row: self.width(*delta), numbers, ..Map::default() };
+                self.map(Mode::Add, self.rows_of(*x), m)
+            }
+            Op::Scale { x, factor } => {
+                self.map(Mode::Scale, self.rows_of(*x), Map { numbers: [*factor, 0.0, 0.0, 0.0], ..Map::default() })
+            }
+            Op::ScaleColumns { x, by } => {
+                let vector = self.weights.vector(Some(*by));
+                self.map(Mode::ScaleColumns, self.rows_of(*x), Map { vector, ..Map::default() })
+            }
+            Op::ScaleByPosition { x, slope, length, offset } => {
+                let tokens = self.tokens().positions;
+                let numbers = [*slope, 0.0, 0.0, 0.0];
+                let m = Map { numbers, tokens, length: *length, offset: *offset, ..Map::default() };
+                self.map(Mode::ScaleByPosition, self.rows_of(*x), m)
+            }
+            Op::Clamp { x, low, high } => {
+                self.map(Mode::Clamp, self.rows_of(*x), Map { numbers: [*low, *high, 0.0, 0.0], ..Map::default() })
+            }
+            Op::Xielu { x, curve } => {
+                let numbers = [curve.rise, curve.fall, curve.slope, curve.eps];
+                self.map(Mode::Xielu, self.rows_of(*x), Map { numbers, ..Map::default() })
+            }
+            Op::AddMedia { x, part } if self.placed.has_media => {
+                let offset = part * self.width(*x);
+                self.map(Mode::AddMedia, self.rows_of(*x), self.of_media(offset))
+            }
+            Op::AddMedia { .. } => Ok(()),
+            Op::Gate { x, gate, sigmoid } => {
+                let (x, y_row) = (self.rows_of(*x), self.width(*gate));
+                let m = Map { y: self.tensor(*gate), y_row, each: x.width / y_row, ..Map::default() };
+                self.map(if *sigmoid { Mode::GateSigmoid } else { Mode::Gate }, x, m)
+            }
+            Op::Glu { gate, up, activation } => {
+                let (activation, [a, b]) = activation_code(*activation);
+                let m = Map { activation, numbers: [a, b, 0.0, 0.0], ..Map::default() };
+                let x = self.rows_of(*gate);
+                match up {
+                    Some(up) => self.map(Mode::Glu, x, Map { y: self.tensor(*up), y_row: self.width(*up), ..m }),
+                    None => self.map(Mode::Activate, x, m),
+                }
+            }
+            Op::Slice { x, first, out } => self.copy(Move::Slice, [*x, *out], None, *first, 1, NONE),
+            Op::Gather { x, by, out } => {
+                let by = self.weights.vector(Some(*by));
+                self.copy(Move::Gather, [*x, *out], None, 0, 1, by)
+            }
+            Op::JoinHeads { x, tail, heads, out } => {
+                let (first, each) = (self.width(*x) / heads, self.width(*out) / heads);
+                self.copy(Move::JoinHeads, [*x, *out], Some(*tail), first, each, NONE)
+            }
+            Op::Mean { x, groups, out } => self.copy(Move::Mean, [*x, *out], None, 0, *groups, NONE),
+            Op::Dot { x, y, out } => self.dot([*x, *y, *out]),
+            op => Err(Error::unsupported(format!("{op:?} is not supported on this GPU"))),
+        }
+    }
+
+    /// Computes `gate = activation(gate) * up` for rows outside of activations.
+    pub(super) fn glu(&mut self, gate: Rows, up: Option<u32>, up_row: usize, activation: (u32, [f32; 2])) -> Result<()> {
+        let (activation, [a, b]) = activation;
+        let m = Map { activation, numbers: [a, b, 0.0, 0.0], y: up.unwrap_or(0), y_row: up_row, ..Map::default() };
+        self.map(if up.is_some() { Mode::Glu } else { Mode::Activate }, gate, m)
+    }
+
+    /// Scales logits, and applies the softcap.
+    pub(super) fn shape_logits(&mut self, scale: f32, softcap: f32) -> Result<()> {
+        let vocab = self.program.vocab;
+        let rows = Rows { at: self.scratch.logits, row: vocab, width: vocab, n: self.n() };
+        let numbers = [scale, softcap, 0.0, 0.0];
+        match (softcap != 0.0, scale != 1.0) {
+            (true, _) => self.map(Mode::Softcap, rows, Map { numbers, ..Map::default() }),
+            (false, true) => self.map(Mode::Scale, rows, Map { numbers, ..Map::default() }),
+            (false, false) => Ok(()),
+        }
+    }
+
+    fn of_media(&self, offset: usize) -> Map {
+        let y_row = self.program.media_width();
+        Map { y: self.placed.media, y_row, tokens: self.placed.media_of, offset: offset as u32, ..Map::default() }
+    }
+
+    /// Replaces the rows of media tokens.
+    pub(super) fn set_media(&mut self, x: TensorId) -> Result<()> {
+        self.map(Mode::SetMedia, self.rows_of(x), self.of_media(0))
+    }
+
+    fn copy(
+        &mut self,
+        mode: Move,
+        [x, out]: [TensorId; 2],
+        tail: Option<TensorId>,
+        first: usize,
+        each: usize,
+        vector: u32,
+    ) -> Result<()> {
+        let (width, n) = (self.width(out), self.n());
+        let (y, y_row) = tail.map_or((0, 0), |tail| (self.tensor(tail), self.width(tail)));
+        let scale = 1.0 / each as f32;
+        let words: &[u32] = words![
+            mode as u32, width, self.tensor(x), self.width(x), y, y_row, self.tensor(out), width, first, each, vector, NONE,
+            scale
+        ];
+        self.launch(&Kernel::new("move", &[]), 0, [width.div_ceil(THREADS), n, 1], words)
+    }
+
+    /// Copies the rows of the outputs.
+    pub(super) fn keep(&mut self, from: TensorId, to: TensorId) -> Result<()> {
+        let (width, n) = (self.width(from), self.placed.kept.n);
+        let (x, out, rows) = (self.tensor(from), self.tensor(to), self.placed.outputs);
+        let words: &[u32] = words![
+            Move::KeepRows as u32, width, x, width, 0u32, 0u32, out, width, 0u32, 1u32, NONE, rows, 1f32
+        ];
+        self.launch(&Kernel::new("move", &[]), 0, [width.div_ceil(THREADS), n, 1], words)
+    }
+
+    pub(super) fn norm(&mut self, norm: &Norm, x: TensorId, out: TensorId) -> Result<()> {
+        let width = self.width(x);
+        let (weight, weight_step) = self.grouped(norm.weight, norm.group);
+        let (bias, bias_step) = self.grouped(norm.bias, norm.group);
+        let kind = match norm.kind {
+            NormKind::Rms => 0u32,
+            NormKind::Layer => 1,
+        };
+        let words: &[u32] = words![
+            self.tensor(x), width, self.tensor(out), width, norm.group, weight, weight_step, bias, bias_step, kind, norm.eps
+        ];
+        let n = self.n();
+        self.launch(&Kernel::new("norm", &[]), 0, [width / norm.group, n, 1], words)
+    }
+
+    /// Returns the RoPE table for the capacity of the step's sequences.
+    pub(super) fn table(&self, rope: RopeChoice) -> RopeTable {
+        rope.long.filter(|(above, _)| self.capacity > *above).map_or(rope.table, |(_, table)| table)
+    }
+
+    pub(super) fn rotate(&mut self, table: RopeTable, x: TensorId, dim: usize, first: usize) -> Result<()> {
+        let rope = self.weights.rope(table);
+        let (pairs, is_adjacent) = (rope.inv_freq.len(), rope.pairs == RopePairs::Adjacent);
+        let (width, angles) = (self.width(x), self.tokens().angles[table.0 as usize]);
+        let heads = width / dim;
+        let words: &[u32] = words![self.tensor(x), width, heads, dim, first, pairs, is_adjacent, angles];
+        let n = self.n();
+        self.launch(&Kernel::new("rope", &[]), 0, [(heads * pairs).div_ceil(THREADS), n, 1], words)
+    }
+
+    fn dot(&mut self, [x, y, out]: [TensorId; 3]) -> Result<()> {
+        let (heads, width) = (self.width(out), self.width(x));
+        let words: &[u32] = words![
+            self.tensor(x), width, self.tensor(y), self.width(y), self.tensor(out), heads, heads, width / heads
+        ];
+        let n = self.n();
+        self.launch(&Kernel::new("dot_heads", &[]), 0, [heads, n, 1], words)
+    }
+}

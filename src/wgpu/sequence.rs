@@ -1,0 +1,277 @@
+//! KV cache of one sequence on a device.
+//!
+//! Each layer has keys and values as `[head][position][stride]`, with the stride rounded up to whole blocks of 32
+//! values, and for Q8_0 one f32 scale per block in an array of its own. A layer keeps all positions or a ring buffer of
+//! the newest. Layers share a buffer until it has the size of the largest binding.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+
+use ::wgpu::BindGroup;
+
+use super::context::{Context, Held};
+use super::kernels::Kernels;
+use super::memory::{DeviceBuffer, bytes_of, encoder};
+use crate::error::{Error, Result};
+use crate::gpu::{GpuAdapter, GpuSequence};
+use crate::graph::adapter_set::AdapterSet;
+use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
+use crate::quant;
+use crate::tensor::DType;
+
+/// Values of a block, to which rows are padded.
+const BLOCK: usize = 32;
+
+/// Alignment of arrays in words.
+const ALIGN: usize = 64;
+
+/// Keys or values of a layer: word offsets in a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct KvArray {
+    pub dtype: DType,
+    /// Offset of the rows.
+    pub rows: u32,
+    /// Words of a row.
+    pub row_words: u32,
+    /// Offset of the scales of Q8_0.
+    pub scales: u32,
+    /// Blocks of a row.
+    pub blocks: u32,
+}
+
+/// The place of a layer.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub buffer: usize,
+    /// Number of positions kept.
+    pub kept: u32,
+    pub k: KvArray,
+    pub v: KvArray,
+}
+
+/// The places of all layers, and the words of each buffer.
+pub struct Layout {
+    pub places: Vec<Place>,
+    words: Vec<usize>,
+}
+
+fn too_large() -> Error {
+    Error::unsupported("a layer of the cache is larger than a binding of the GPU")
+}
+
+/// Returns the words of a block of values.
+fn block_words(dtype: DType) -> Result<usize> {
+    match dtype {
+        quant::F32 => Ok(BLOCK),
+        quant::F16 => Ok(BLOCK / 2),
+        quant::Q8_0 => Ok(BLOCK / 4),
+        _ => {
+            let name = quant::format(dtype).map_or("unknown", |format| format.name);
+            Err(Error::unsupported(format!("the type of the cache is {name}; on this GPU it must be F32, F16 or Q8_0")))
+        }
+    }
+}
+
+impl Layout {
+    pub fn new(spec: &SequenceSpec, binding: u64) -> Result<Layout> {
+        spec.check()?;
+        let most = usize::try_from(binding / 4).unwrap_or(usize::MAX).min(u32::MAX as usize);
+        let (mut places, mut words) = (Vec::new(), Vec::<usize>::new());
+        for (i, layer) in spec.layers.iter().enumerate() {
+            let kept = spec.kept(i);
+            let mut end = 0usize;
+            let mut array = |dtype: DType, width: usize| {
+                let (blocks, each) = (width.div_ceil(BLOCK), block_words(dtype)?);
+                let rows = layer.n_kv_heads.checked_mul(kept).ok_or_else(too_large)?;
+                let mut add = |row: usize| {
+                    let start = end;
+                    let words = rows.checked_mul(row).and_then(|words| words.checked_next_multiple_of(ALIGN));
+                    end = words.and_then(|words| words.checked_add(end)).filter(|end| *end <= most).ok_or_else(too_large)?;
+                    Ok::<u32, Error>(start as u32)
+                };
+                let row_words = blocks * each;
+                let (rows, scales) = (add(row_words)?, if dtype == quant::Q8_0 { add(blocks)? } else { 0 });
+                Ok::<_, Error>(KvArray { dtype, rows, row_words: row_words as u32, scales, blocks: blocks as u32 })
+            };
+            let mut k = array(spec.k_type, layer.head_dim)?;
+            let mut v = if layer.is_latent { k } else { array(spec.v_type, layer.value_dim)? };
+            if words.last().is_none_or(|used| used + end > most) {
+                words.push(0);
+            }
+            let buffer = words.len() - 1;
+            for array in [&mut k, &mut v] {
+                array.rows += words[buffer] as u32;
+                array.scales += words[buffer] as u32;
+            }
+            words[buffer] += end;
+            places.push(Place { buffer, kept: u32::try_from(kept).map_err(|_| too_large())?, k, v });
+        }
+        Ok(Layout { places, words })
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.words.iter().map(|words| bytes_of(*words)).sum()
+    }
+}
+
+pub struct WgpuSequence {
+    spec: SequenceSpec,
+    context: Arc<Context>,
+    kernels: Arc<Kernels>,
+    view: KvView,
+    buffers: Vec<DeviceBuffer>,
+}
+
+/// A cache as steps see it. The bind group of each buffer keeps the buffer alive.
+#[derive(Clone)]
+pub struct KvView {
+    pub layout: Arc<Layout>,
+    pub groups: Arc<Vec<Held<BindGroup>>>,
+}
+
+impl WgpuSequence {
+    pub fn new(context: &Arc<Context>, kernels: &Arc<Kernels>, spec: &SequenceSpec) -> Result<WgpuSequence> {
+        if !spec.recurrent.is_empty() {
+            return Err(Error::unsupported("recurrent states are not supported on this GPU"));
+        }
+        let layout = Layout::new(spec, context.limits.max_storage_buffer_binding_size)?;
+        let new = |words: &usize| DeviceBuffer::new(context, "a cache", *words);
+        let buffers = layout.words.iter().map(new).collect::<Result<Vec<_>>>()?;
+        let group = |buffer: &DeviceBuffer| kernels.cache_group(buffer.get()?);
+        let groups =
+            if context.plans() { Vec::new() } else { buffers.iter().map(group).collect::<Result<Vec<_>>>()? };
+        let (context, kernels) = (context.clone(), kernels.clone());
+        let view = KvView { layout: Arc::new(layout), groups: Arc::new(groups) };
+        Ok(WgpuSequence { spec: spec.clone(), context, kernels, view, buffers })
+    }
+
+    /// Downcasts a sequence to the type of this backend; `None` for another backend's sequence.
+    pub fn of(sequence: &dyn GpuSequence) -> Option<&WgpuSequence> {
+        (sequence as &dyn Any).downcast_ref()
+    }
+
+    pub fn view(&self) -> &KvView {
+        &self.view
+    }
+
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Returns the arrays of a layer: word offset of the first row, and words of a row.
+    fn arrays(&self, layer: usize) -> Vec<(usize, usize)> {
+        let Place { k, v, .. } = self.view.layout.places[layer];
+        let parts = if self.spec.layers[layer].is_latent { vec![k] } else { vec![k, v] };
+        let mut arrays = Vec::new();
+        for part in parts {
+            arrays.push((part.rows as usize, part.row_words as usize));
+            if part.dtype == quant::Q8_0 {
+                arrays.push((part.scales as usize, part.blocks as usize));
+            }
+        }
+        arrays
+    }
+
+    /// Returns word offset and number of words of the stored rows of `positions`: per array and head, and split where a
+    /// ring buffer wraps around.
+    fn runs(&self, layer: usize, positions: Range<usize>) -> Vec<(usize, usize)> {
+        let (KvLayer { n_kv_heads: heads, pool, .. }, kept) =
+            (self.spec.layers[layer], self.view.layout.places[layer].kept as usize);
+        let positions = positions.start / pool..positions.end / pool;
+        let mut runs = Vec::new();
+        for (array, row) in self.arrays(layer) {
+            for head in 0..heads {
+                let mut at = positions.start;
+                while at < positions.end {
+                    let n = (positions.end - at).min(kept - at % kept);
+                    runs.push((array + (head * kept + at % kept) * row, n * row));
+                    at += n;
+                }
+            }
+        }
+        runs
+    }
+
+    fn buffer(&self, layer: usize) -> &DeviceBuffer {
+        &self.buffers[self.view.layout.places[layer].buffer]
+    }
+}
+
+impl GpuSequence for WgpuSequence {
+    fn spec(&self) -> &SequenceSpec {
+        &self.spec
+    }
+
+    fn bytes(&self) -> u64 {
+        self.buffers.iter().map(DeviceBuffer::bytes).sum()
+    }
+
+    fn token_bytes(&self) -> Result<u64> {
+        let whole = self.spec.layers.iter().enumerate().filter(|(_, layer)| layer.window == 0);
+        let bytes = |(i, layer): (usize, &KvLayer)| {
+            let rows = self.arrays(i).iter().map(|(_, row)| (4 * layer.n_kv_heads * row) as u64).sum::<u64>();
+            rows.div_ceil(layer.pool as u64)
+        };
+        Ok(whole.map(bytes).sum())
+    }
+
+    fn fork(&self, len: usize, _buffers: &mut dyn Iterator<Item = usize>) -> Result<Box<dyn GpuSequence>> {
+        let fork = WgpuSequence::new(&self.context, &self.kernels, &self.spec)?;
+        let mut copies = Vec::new();
+        for layer in 0..self.spec.layers.len() {
+            let kept = self.view.layout.places[layer].kept as usize;
+            let ranges = self.runs(layer, 0..len.min(kept * self.spec.layers[layer].pool));
+            copies.extend(ranges.into_iter().filter(|(_, words)| *words > 0).map(|range| (layer, range)));
+        }
+        let mut buffers = Vec::new();
+        for (layer, range) in copies {
+            buffers.push((self.buffer(layer).get()?, fork.buffer(layer).get()?, range));
+        }
+        let index = self.context.within("a copy of a cache", |gpu| {
+            let mut encoder = encoder(gpu);
+            for (from, to, (at, words)) in buffers {
+                encoder.copy_buffer_to_buffer(from, 4 * at as u64, to, 4 * at as u64, 4 * words as u64);
+            }
+            gpu.queue.submit([encoder.finish()])
+        })?;
+        self.context.wait(&index, &|| false)?;
+        Ok(Box::new(fork))
+    }
+
+    fn set_adapters(&mut self, _adapters: AdapterSet<dyn GpuAdapter>) {
+        // `WgpuModel::load_adapter` refuses all of them.
+    }
+
+    fn save(&self, layer: usize, positions: Range<usize>, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let buffer = self.buffer(layer);
+        self.runs(layer, positions).into_iter().try_for_each(|(at, words)| buffer.read(at, words, write))
+    }
+
+    fn load(
+        &mut self,
+        layer: usize,
+        positions: Range<usize>,
+        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        /// Words read at a time.
+        const PIECE: usize = 64 << 10;
+        let buffer = self.buffer(layer);
+        for (at, words) in self.runs(layer, positions) {
+            for first in (0..words).step_by(PIECE) {
+                let mut bytes = vec![0; 4 * PIECE.min(words - first)];
+                read(&mut bytes)?;
+                buffer.write(at + first, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn save_recurrent(&self, _buffer: usize, _write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        Ok(())
+    }
+
+    fn load_recurrent(&mut self, _buffer: usize, _read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        Ok(())
+    }
+}
