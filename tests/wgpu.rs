@@ -11,30 +11,64 @@ use std::path::Path;
 use std::sync::Arc;
 
 use realizar::device::self_test;
-use realizar::engine::LoadOptions;
-use realizar::error::Result;
+use realizar::engine::saved::RestoreParams;
+use realizar::engine::{self, CacheParams, Cancel, LoadOptions, Model, Plan, Session};
+use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::gpu::{GpuDevice, GpuDriver};
+use realizar::graph::sequence_spec::SequenceSpec;
 use realizar::model::arch;
 use realizar::quant;
+use realizar::tensor::DType;
 use realizar::wgpu::Wgpu;
 
-use it::support::save::save;
-use it::support::tiny::{self, Tiny};
+use it::support::models;
+use it::support::process::in_own_process;
+use it::support::reference::relative_rms;
+use it::support::save::{restored, save, saved_bytes};
+use it::support::shim::step_together;
+use it::support::tiny::{self, PROMPT, Tiny};
 
-/// Returns the driver, with software adapters, unless there is none.
-fn driver() -> Option<&'static Wgpu> {
+/// Returns the number of the first device in the list of all, with software drivers, unless there is none.
+fn number() -> Option<u32> {
     realizar::wgpu::allow_software();
-    let device = &Wgpu.devices()[0];
-    if !device.unavailable.is_empty() {
-        eprintln!("skipped: {}: {}", device.name, device.unavailable);
+    let device = Wgpu.devices().into_iter().find(|device| device.unavailable.is_empty());
+    let Some(device) = device else {
+        eprintln!("skipped: {:?}", Wgpu.devices());
         return None;
-    }
-    Some(&Wgpu)
+    };
+    let at = engine::devices().iter().position(|listed| listed.name == device.name).unwrap();
+    Some(at as u32 + 1)
 }
 
 fn open(deterministic: bool) -> Option<Arc<dyn GpuDevice>> {
-    Some(driver()?.open(0, &LoadOptions { deterministic, ..Default::default() }).unwrap())
+    number()?;
+    Some(Wgpu.open(0, &LoadOptions { deterministic, ..Default::default() }).unwrap())
+}
+
+fn load(path: &Path, device: u32, gpu_layers: u32) -> Result<Arc<Model>> {
+    Model::load(path, LoadOptions { device, gpu_layers, ..Default::default() })
+}
+
+/// Logits behind pieces of the prompt, each with the position that they follow.
+fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
+    let ends = (1..).map(|i| PROMPT.len().min(i * piece) - 1);
+    ends.zip(models::logits_in_pieces(&mut models::session(model), piece)).collect()
+}
+
+/// Returns tiny networks of the architectures that the device supports.
+fn supported(dtype: DType) -> Vec<(&'static str, Tiny)> {
+    let device = open(false).unwrap();
+    let mut all = tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96));
+    // No near-tie between experts in these shapes.
+    all.iter_mut().filter(|(_, tiny)| tiny.net.moe.is_some()).for_each(|(_, tiny)| tiny.seed = 4);
+    all.retain(|(_, tiny)| {
+        let (_dir, path, _) = save(tiny);
+        let source = Source::open(&path, Access::Read).unwrap();
+        let network = arch::network(&source, None, false).unwrap();
+        device.supports(&network.program, &network.weights(), 0..network.program.ops.len()).is_ok()
+    });
+    all
 }
 
 /// Tests a device for the model in a file; the largest error as a part of what is allowed.
@@ -68,9 +102,194 @@ fn every_architecture_passes() {
                 println!("{name:20} error {error:.2}");
                 assert!(error < 0.7, "{name}");
             }
-            Err(realizar::error::Error::Unsupported(what)) => refused.push(format!("{name}: {what}")),
+            Err(Error::Unsupported(what)) => refused.push(format!("{name}: {what}")),
             Err(e) => panic!("{name}: {e}"),
         }
     }
-    println!("{}", refused.join("\n"));
+    // What stays on the CPU, by name.
+    let of = |name: &str| refused.iter().filter(|line| line.starts_with(name)).count();
+    assert!(of("deepseek2:") == 1 && of("qwen35:") == 1 && of("lfm2:") == 1 && of("mamba2:") == 1, "{refused:?}");
+    assert_eq!(refused.len(), 4, "{refused:?}");
+}
+
+#[test]
+fn batch_invariant_kernels_pass() {
+    let Some(device) = open(true) else { return };
+    for dtype in [quant::Q4_K, quant::F16] {
+        let (_dir, path, _) = save(&Tiny::new("llama", dtype).layers(1).shape(256, 8, 2, 32, 256));
+        let error = check(&device, &path).unwrap();
+        assert!(error < 0.7, "{error}");
+    }
+}
+
+#[test]
+fn every_split_agrees_with_the_reference() {
+    let Some(device) = number() else { return };
+    for (name, tiny) in supported(quant::F32) {
+        let (_dir, path, reference) = save(&tiny);
+        let expected = reference();
+        for layers in [1, tiny.net.layers as u32] {
+            let model = load(&path, device, layers).unwrap_or_else(|e| panic!("{name}: {e}"));
+            for piece in if layers == 1 { [1, 7, 21] } else { [4, 12, 21] } {
+                let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, piece).into_iter().unzip();
+                let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
+                let difference = relative_rms(&expected, &got);
+                println!("{name:20} {layers} layers, pieces of {piece:2}: {difference:.2e}");
+                // Attention without a scale, whose sharp softmax enlarges roundings of queries and keys.
+                let limit = if name == "gemma4" { 6e-3 } else { 4e-3 };
+                assert!(difference < limit, "{name}, {layers} layers, pieces of {piece}: {difference}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sequences_rewind_fork_batch_and_are_saved() {
+    let Some(device) = number() else { return };
+    for (name, tiny) in supported(quant::Q8_0) {
+        let (_dir, path, _) = save(&tiny);
+        let model = load(&path, device, 0).unwrap();
+        // Tokens one by one, so that every way of asking takes the same kernels.
+        let expected: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
+        let mut a = models::session(&model);
+        PROMPT[..12].iter().for_each(|t| a.prefill(&[*t], None).unwrap());
+        let mut fork = a.fork().unwrap();
+        let mut again = restored(&model, &RestoreParams::default(), &saved_bytes(&a)).unwrap();
+        [7, 8, 9].iter().for_each(|t| a.prefill(&[*t], None).unwrap());
+        a.truncate(12).unwrap();
+        for s in [&mut a, &mut fork, &mut again] {
+            s.prefill(&PROMPT[12..13], None).unwrap();
+            assert!(s.logits().unwrap() == expected[12], "{name}");
+        }
+        let mut others: Vec<Session> = (3..6).map(|_| models::session(&model)).collect();
+        for (s, n) in others.iter_mut().zip(3..) {
+            PROMPT[..n].iter().for_each(|t| s.prefill(&[*t], None).unwrap());
+        }
+        let tokens = [PROMPT[3], PROMPT[4], PROMPT[5]];
+        let mut together: Vec<&mut Session> = others.iter_mut().collect();
+        step_together(&mut together, &tokens);
+        for (s, at) in others.iter().zip(3..) {
+            let expected: Vec<f64> = expected[at].iter().copied().map(f64::from).collect();
+            let difference = relative_rms(&[expected], &[s.logits().unwrap().to_vec()]);
+            assert!(difference < 3e-2, "{name}: {difference}");
+        }
+    }
+}
+
+#[test]
+fn deterministic_models_give_the_same_bits_in_any_company() {
+    let Some(device) = number() else { return };
+    for (name, tiny) in supported(quant::F16).into_iter().chain(supported(quant::Q4_0)) {
+        let (_dir, path, _) = save(&tiny);
+        let model = Model::load(&path, LoadOptions { device, deterministic: true, ..Default::default() }).unwrap();
+        let single: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
+        for piece in [7, 21] {
+            for (at, logits) in prompt(&model, piece) {
+                assert!(logits == single[at], "{name}, pieces of {piece}, position {at}");
+            }
+        }
+        let mut sessions: Vec<Session> = (1..6).map(|_| models::session(&model)).collect();
+        for (session, n) in sessions.iter_mut().zip([1, 20, 3, 9, 5]) {
+            session.prefill(&PROMPT[..n], None).unwrap();
+        }
+        let tokens: Vec<u32> = sessions.iter().map(|s| PROMPT[s.len()]).collect();
+        let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
+        step_together(&mut together, &tokens);
+        for session in &sessions {
+            assert!(session.logits().unwrap() == single[session.len() - 1], "{name}, a batch");
+        }
+    }
+}
+
+/// A small published model writes the CPU's text, with caches of every type.
+#[test]
+fn a_published_model_writes_the_text_of_the_cpu() {
+    let Some(device) = number() else { return };
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf"));
+    let text = |device: u32, dtype: DType| {
+        let model = load(path, device, 0).unwrap();
+        let params = CacheParams { k_type: dtype, v_type: dtype, ..Default::default() };
+        let mut session = Session::new(&model, &params).unwrap();
+        session.prefill(&[1, 403], None).unwrap();
+        let mut token = 407;
+        let mut one = |_| {
+            token = session.decode(token, None).unwrap();
+            token
+        };
+        (0..120).map(&mut one).collect::<Vec<u32>>()
+    };
+    for dtype in [quant::F32, quant::F16, quant::Q8_0] {
+        assert_eq!(text(device, dtype), text(1, dtype), "{dtype:?}");
+    }
+    let model = load(path, device, 0).unwrap();
+    let four_bits = CacheParams { k_type: quant::Q4_0, v_type: quant::Q4_0, ..Default::default() };
+    let said = Session::new(&model, &four_bits).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(said.contains("the type of the cache is Q4_0; on this GPU it must be F32, F16 or Q8_0"), "{said}");
+}
+
+#[test]
+fn a_plan_has_the_bytes_of_the_load() {
+    let Some(device) = number() else { return };
+    let (_, tiny) = supported(quant::Q4_0).into_iter().find(|(name, _)| *name == "qwen3moe").unwrap();
+    let (_dir, path, _) = save(&tiny);
+    let options = LoadOptions { device, ..Default::default() };
+    let cache = CacheParams { capacity: 64, k_type: quant::F16, v_type: quant::F16 };
+    let plan = Plan::of_path(&path, options, &cache, 1).unwrap();
+    let source = Source::open(&path, Access::Read).unwrap();
+    let network = arch::network(&source, None, false).unwrap();
+    let opened = open(false).unwrap();
+    let weights = opened.clone().load(&network.program, &network.weights(), &mut |_, _| Ok(())).unwrap();
+    assert_eq!(plan.weights.device, weights.weight_bytes());
+    assert_eq!(weights.taken(), [weights.weight_bytes(), 0]);
+    let (layers, k_type, v_type) = (network.program.kv_layers.clone(), quant::F16, quant::F16);
+    let spec = SequenceSpec { layers, recurrent: Vec::new(), capacity: 64, k_type, v_type, max_step: 8 };
+    let before = weights.taken()[0];
+    let cache = weights.new_sequence(&spec).unwrap();
+    assert_eq!((plan.cache.device, cache.bytes()), (weights.taken()[0] - before, opened.cache_bytes(&spec).unwrap()));
+    drop(cache);
+    assert_eq!(weights.taken()[0], before);
+    assert!(plan.scratch.device > 0, "{plan:?}");
+}
+
+#[test]
+fn calls_are_cancelled_and_the_model_goes_on() {
+    let Some(device) = number() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).shape(64, 4, 2, 16, 96));
+    let model = load(&path, device, 0).unwrap();
+    let expected = prompt(&model, PROMPT.len());
+    let mut session = models::session(&model);
+    let cancel = Cancel::default();
+    cancel.fire();
+    assert!(matches!(session.prefill(&PROMPT, Some(&cancel)), Err(Error::Cancelled)));
+    assert_eq!(session.len(), 0);
+    session.prefill(&PROMPT, None).unwrap();
+    assert!(session.logits().unwrap() == expected[0].1);
+}
+
+/// What is not supported is refused by name, and a software driver is not available unless a test allows it.
+#[test]
+fn what_is_not_supported_is_refused_by_name() {
+    if !in_own_process("what_is_not_supported_is_refused_by_name") {
+        return;
+    }
+    let listed = Wgpu.devices();
+    if listed.iter().any(|device| device.name.contains("llvmpipe")) {
+        let software = listed.iter().position(|device| device.name.contains("llvmpipe")).unwrap();
+        assert!(listed[software].unavailable.contains("a software driver"), "{listed:?}");
+        let refused = Wgpu.open(software as i32, &LoadOptions::default()).err();
+        assert!(matches!(refused, Some(Error::DeviceUnavailable { .. })), "{refused:?}");
+    }
+    assert!(Wgpu.open(1000, &LoadOptions::default()).is_err() && Wgpu.open(-1, &LoadOptions::default()).is_err());
+    let Some(device) = number() else { return };
+    let all = tiny::architectures(|name| Tiny::new(name, quant::Q8_0).shape(64, 4, 2, 16, 96));
+    for (name, tiny) in all.into_iter().filter(|(name, _)| *name == "mamba2") {
+        let (_dir, path, _) = save(&tiny);
+        assert_eq!(load(&path, device, 0).unwrap().info().gpu_layers, 0, "{name}");
+        let source = Source::open(&path, Access::Read).unwrap();
+        let network = arch::network(&source, None, false).unwrap();
+        let opened = Wgpu.open(0, &LoadOptions::default()).unwrap();
+        let said = opened.supports(&network.program, &network.weights(), 0..network.program.ops.len());
+        let said = said.err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(said.contains("recurrent layers are not supported on this GPU"), "{name}: {said}");
+    }
 }

@@ -50,7 +50,9 @@ fn to_half(v: f32) -> u32 {
             let four = vec4f(values[4u * i], values[4u * i + 1u], values[4u * i + 2u], values[4u * i + 3u]);
             set_cache(to + 8u * block + i, pack4xI8Clamp(vec4i(round(four * factor))));
         }
-        set_cache(p.scales + row * p.blocks + block, select(bitcast<u32>(peak / 127.0), 0x7fc00000u, is_wrong));
+        // A binary16, as on the CPU.
+        let scale = half(to_half(peak / 127.0));
+        set_cache(p.scales + row * p.blocks + block, select(bitcast<u32>(scale), 0x7fc00000u, is_wrong));
     }
 }
 

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use ::wgpu::{
-    AdapterInfo, Device, DeviceDescriptor, ErrorFilter, ExperimentalFeatures, Features, Limits, MemoryHints, PollError, PollType,
-    Queue, SubmissionIndex, Trace,
+    AdapterInfo, Device, DeviceDescriptor, ErrorFilter, ExperimentalFeatures, Features, Limits, MemoryHints, PollError,
+    PollType, Queue, SubmissionIndex, Trace,
 };
 
 use super::probe::{self, IMMEDIATES, now};

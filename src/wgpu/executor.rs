@@ -302,6 +302,10 @@ impl GpuExecutor for WgpuExecutor {
         let stop = &|| budget.pauses(Duration::ZERO);
         let mut launches = Vec::new();
         while !self.step.ops.is_empty() {
+            if stop() {
+                self.submit_launches(&mut launches, &|| false)?;
+                return Ok(false);
+            }
             let at = self.step.ops.start;
             let mut lowering = Lowering {
                 kernels: &self.model.device.kernels,
@@ -320,19 +324,11 @@ impl GpuExecutor for WgpuExecutor {
             self.step.is_kept = lowering.is_kept;
             self.step.ops.start = (at + done).min(self.step.ops.end);
             if launches.len() >= self.pace {
-                let mut rest = launches.split_off(self.pace);
-                let goes_on = self.submit_launches(&mut launches, stop)?;
-                launches = std::mem::take(&mut rest);
-                // An op's launches stay together.
-                if launches.is_empty() && (!goes_on || stop()) && !self.step.ops.is_empty() {
-                    return Ok(false);
-                }
+                self.submit_launches(&mut launches, stop)?;
             }
         }
         self.submit_launches(&mut launches, &|| false)?;
-        if matches!(self.program.ops.last(), Some(Op::Logits { .. }))
-            && self.step.ops.end == self.program.ops.len()
-        {
+        if matches!(self.program.ops.last(), Some(Op::Logits { .. })) && self.step.ops.end == self.program.ops.len() {
             self.step.results = self.step.outputs;
         }
         Ok(true)

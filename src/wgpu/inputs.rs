@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use super::weights::DeviceWeights;
 use super::NONE;
+use super::weights::DeviceWeights;
 use crate::error::{Result, try_vec};
 use crate::graph::op::{Mask, Op, RopeTable};
 use crate::graph::program::Program;

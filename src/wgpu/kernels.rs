@@ -139,7 +139,8 @@ impl Kernels {
     fn group(&self, layout: &BindGroupLayout, buffers: &[&Buffer]) -> Result<Held<BindGroup>> {
         Held::new(self.context(), "a bind group", 0, |gpu| {
             let numbered = (0..).zip(buffers);
-            let entries = numbered.map(|(binding, buffer)| BindGroupEntry { binding, resource: buffer.as_entire_binding() });
+            let entries =
+                numbered.map(|(binding, buffer)| BindGroupEntry { binding, resource: buffer.as_entire_binding() });
             let entries: Vec<BindGroupEntry> = entries.collect();
             gpu.device.create_bind_group(&BindGroupDescriptor { label: None, layout, entries: &entries })
         })

@@ -23,7 +23,9 @@ impl DeviceBuffer {
         let most = context.limits.max_storage_buffer_binding_size.min(context.limits.max_buffer_size);
         if bytes > most {
             let device = context.info.name.clone();
-            return Err(Error::unsupported(format!("{what} takes {bytes} bytes on {device}; it must be at most {most}")));
+            return Err(Error::unsupported(format!(
+                "{what} takes {bytes} bytes on {device}; it must be at most {most}"
+            )));
         }
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
         let descriptor = BufferDescriptor { label: None, size: bytes, usage, mapped_at_creation: false };

@@ -145,7 +145,9 @@ fn lacks(limits: &Limits, features: Features) -> Option<String> {
         return Some("its driver has no immediates (push constants)".to_owned());
     }
     at_least("the size of immediates", limits.max_immediate_size.into(), IMMEDIATES.into())
-        .or_else(|| at_least("the number of threads", limits.max_compute_invocations_per_workgroup.into(), THREADS.into()))
+        .or_else(|| {
+            at_least("the number of threads", limits.max_compute_invocations_per_workgroup.into(), THREADS.into())
+        })
         .or_else(|| at_least("workgroup memory", limits.max_compute_workgroup_storage_size.into(), SHARED.into()))
         .or_else(|| at_least("buffers of a kernel", limits.max_storage_buffers_per_shader_stage.into(), BUFFERS.into()))
         .or_else(|| at_least("the size of a binding", limits.max_storage_buffer_binding_size, LEAST_BINDING))
@@ -168,7 +170,8 @@ fn instance() -> Instance {
             args.extensions.retain(|extension| !extension.to_bytes().ends_with(b"_surface"));
         };
         // SAFETY: the callback only removes extensions whose functions are not called without a surface.
-        let instance = unsafe { hal::vulkan::Instance::init_with_callback(&descriptor, Some(Box::new(without_windows))) };
+        let instance =
+            unsafe { hal::vulkan::Instance::init_with_callback(&descriptor, Some(Box::new(without_windows))) };
         match instance {
             // SAFETY: the instance was just created, with no other owner.
             Ok(instance) => return unsafe { Instance::from_hal::<hal::api::Vulkan>(instance) },
@@ -197,7 +200,10 @@ fn memory(adapter: &Adapter) -> Option<u64> {
         let work = AssertUnwindSafe(|| {
             // SAFETY: the physical device belongs to the instance, and both are alive.
             let memory = unsafe {
-                vulkan.shared_instance().raw_instance().get_physical_device_memory_properties(vulkan.raw_physical_device())
+                vulkan
+                    .shared_instance()
+                    .raw_instance()
+                    .get_physical_device_memory_properties(vulkan.raw_physical_device())
             };
             let heaps = &memory.memory_heaps[..(memory.memory_heap_count as usize).min(memory.memory_heaps.len())];
             heaps.iter().filter(|heap| heap.flags.as_raw() & DEVICE_LOCAL != 0).map(|heap| heap.size).max()

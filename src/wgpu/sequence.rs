@@ -87,7 +87,10 @@ impl Layout {
                 let mut add = |row: usize| {
                     let start = end;
                     let words = rows.checked_mul(row).and_then(|words| words.checked_next_multiple_of(ALIGN));
-                    end = words.and_then(|words| words.checked_add(end)).filter(|end| *end <= most).ok_or_else(too_large)?;
+                    end = words
+                        .and_then(|words| words.checked_add(end))
+                        .filter(|end| *end <= most)
+                        .ok_or_else(too_large)?;
                     Ok::<u32, Error>(start as u32)
                 };
                 let row_words = blocks * each;

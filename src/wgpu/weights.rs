@@ -36,11 +36,8 @@ pub struct Part {
 /// A matrix on the device.
 pub struct DeviceMatrix {
     pub dtype: DType,
-    pub rows: usize,
     /// Columns, padded to a multiple of 32.
     pub cols: usize,
-    /// Columns without padding.
-    pub width: usize,
     pub parts: Vec<Part>,
 }
 
@@ -90,13 +87,7 @@ impl Layout {
                 first_row += rows;
             }
             let cols = layout.cols.next_multiple_of(COLS);
-            matrices.push(DeviceMatrix {
-                dtype: layout.target.dtype,
-                rows: layout.rows,
-                cols,
-                width: layout.cols,
-                parts,
-            });
+            matrices.push(DeviceMatrix { dtype: layout.target.dtype, cols, parts });
             planes.push(layout);
         }
         let (mut vectors, mut n_values) = (Vec::new(), 0usize);

@@ -90,16 +90,38 @@ impl Lowering<'_> {
             let tiles = (n * group).div_ceil(ROWS);
             let turns = (place.kept as usize).div_ceil(TURN);
             let fits = self.scratch.part_words / (n * heads * (2 + value_dim)).max(1);
-            let wanted = if self.is_batch_invariant { FIXED_SPLITS } else { (BUSY / (tiles * kv_heads)).min(turns / 4) };
+            let wanted =
+                if self.is_batch_invariant { FIXED_SPLITS } else { (BUSY / (tiles * kv_heads)).min(turns / 4) };
             let splits = wanted.min(fits).clamp(1, MAX_SPLITS);
             let at = |base: u32, each: usize| base + (tokens.start * each) as u32;
             let of = self.tokens();
             let (ranges, positions) = (at(of.ranges[mask], 2), at(of.positions, 1));
             let (k, v) = (place.k, place.v);
             let words: &[u32] = words![
-                at(self.tensor(op.q), q_width), q_width, heads, kv_heads, n, ranges, positions, k.rows, k.row_words, k.scales,
-                k.blocks, v.rows, v.row_words, v.scales, v.blocks, place.kept, op.scale, op.softcap, slopes, distances,
-                reach, splits, self.scratch.parts, 0u32
+                at(self.tensor(op.q), q_width),
+                q_width,
+                heads,
+                kv_heads,
+                n,
+                ranges,
+                positions,
+                k.rows,
+                k.row_words,
+                k.scales,
+                k.blocks,
+                v.rows,
+                v.row_words,
+                v.scales,
+                v.blocks,
+                place.kept,
+                op.scale,
+                op.softcap,
+                slopes,
+                distances,
+                reach,
+                splits,
+                self.scratch.parts,
+                0u32
             ];
             let constants = [
                 ("KEY", head_dim as u32),
@@ -111,8 +133,7 @@ impl Lowering<'_> {
             let kernel = Kernel::of_cache("attend", &constants);
             self.launch_on(&kernel, 0, Some(cache), [kv_heads, tiles, splits], words)?;
             let out = at(self.tensor(op.out), out_width);
-            let words: &[u32] =
-                words![self.scratch.parts, splits, out, out_width, heads, value_dim, sinks, 0u32];
+            let words: &[u32] = words![self.scratch.parts, splits, out, out_width, heads, value_dim, sinks, 0u32];
             self.launch(&Kernel::new("join", &["functions"]), 0, [heads, n, 1], words)?;
         }
         Ok(())

@@ -23,7 +23,9 @@ pub(super) fn lacking(e: &Experts) -> Option<&'static str> {
         _ => {}
     }
     match e {
-        _ if e.n_experts > MAX_EXPERTS || routing.n_used.max(routing.groups) > MAX_USED => Some("more than 512 experts"),
+        _ if e.n_experts > MAX_EXPERTS || routing.n_used.max(routing.groups) > MAX_USED => {
+            Some("more than 512 experts")
+        }
         _ if routing.by_id.is_some() => Some("experts chosen by token ids"),
         _ if e.orders != [None; 3] => Some("experts with an order of columns"),
         _ => None,
@@ -104,9 +106,20 @@ impl Lowering<'_> {
         };
         let bias = self.weights.vector(routing.bias);
         let words: &[u32] = words![
-            self.tensor(e.scores), self.width(e.scores), e.n_experts, routing.n_used, self.scratch.picks,
-            self.scratch.pick_weights, score, bias, routing.groups, routing.groups_used, routing.renormalize, routing.scale,
-            routing.sharing, 0u32
+            self.tensor(e.scores),
+            self.width(e.scores),
+            e.n_experts,
+            routing.n_used,
+            self.scratch.picks,
+            self.scratch.pick_weights,
+            score,
+            bias,
+            routing.groups,
+            routing.groups_used,
+            routing.renormalize,
+            routing.scale,
+            routing.sharing,
+            0u32
         ];
         let n = self.n();
         self.launch(&Kernel::new("route", &["functions"]), 0, [n, 1, 1], words)
@@ -132,8 +145,24 @@ impl Lowering<'_> {
         for part in &matrix.parts {
             let Part { buffer, first_row, rows: part_rows, planes: [a, b, c, d] } = *part;
             let words: &[u32] = words![
-                rows, matrix.cols, a, b, c, d, first_row, part_rows, self.scratch.picks, divisor, rows_at, rows_step, to[0],
-                to[1], bias, scale, extras.factor, x.width
+                rows,
+                matrix.cols,
+                a,
+                b,
+                c,
+                d,
+                first_row,
+                part_rows,
+                self.scratch.picks,
+                divisor,
+                rows_at,
+                rows_step,
+                to[0],
+                to[1],
+                bias,
+                scale,
+                extras.factor,
+                x.width
             ];
             self.launch(&kernel, buffer, grid(rows.div_ceil(4), picks), words)?;
         }

@@ -101,7 +101,11 @@ impl Lowering<'_> {
         }
         for p in projections {
             let bias = self.weights.vector(p.bias);
-            self.multiply(weights.matrix(p.weight), x, Target { at: self.tensor(p.out), row: self.width(p.out), bias })?;
+            self.multiply(
+                weights.matrix(p.weight),
+                x,
+                Target { at: self.tensor(p.out), row: self.width(p.out), bias },
+            )?;
         }
         Ok(())
     }
@@ -125,7 +129,19 @@ impl Lowering<'_> {
             let Part { buffer, first_row, rows, planes: [a, b, c, d] } = *part;
             let bias = if to.bias == NONE { NONE } else { to.bias + first_row as u32 };
             let words: &[u32] = words![
-                rows, matrix.cols, x.n, a, b, c, d, rows_at, rows_step, to.at + first_row as u32, to.row, bias, x.width
+                rows,
+                matrix.cols,
+                x.n,
+                a,
+                b,
+                c,
+                d,
+                rows_at,
+                rows_step,
+                to.at + first_row as u32,
+                to.row,
+                bias,
+                x.width
             ];
             let blocks = rows.div_ceil(if is_few { GEMV_ROWS } else { TILE });
             self.launch(&kernel, buffer, grid(blocks, x.n.div_ceil(tokens)), words)?;
@@ -162,9 +178,8 @@ impl Lowering<'_> {
         let (width, n) = (self.width(out), self.n());
         for part in &matrix.parts {
             let Part { buffer, first_row, rows, planes: [a, b, c, d] } = *part;
-            let words: &[u32] = words![
-                rows, matrix.cols, a, b, c, d, first_row, width, n, self.ids(index), self.tensor(out), scale
-            ];
+            let words: &[u32] =
+                words![rows, matrix.cols, a, b, c, d, first_row, width, n, self.ids(index), self.tensor(out), scale];
             self.launch(&kernel, buffer, [width.div_ceil(2048), n, 1], words)?;
         }
         if index == Index::Id && self.placed.has_media {

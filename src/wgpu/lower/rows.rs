@@ -71,8 +71,23 @@ impl Lowering<'_> {
     fn map(&mut self, mode: Mode, x: Rows, m: Map) -> Result<()> {
         let [a, b, c, d] = m.numbers;
         let words: &[u32] = words![
-            mode as u32, x.width, x.at, x.row, m.y, m.y_row, m.vector, m.each, a, b, c, d, m.tokens, m.activation, m.length,
-            m.offset, 0u32
+            mode as u32,
+            x.width,
+            x.at,
+            x.row,
+            m.y,
+            m.y_row,
+            m.vector,
+            m.each,
+            a,
+            b,
+            c,
+            d,
+            m.tokens,
+            m.activation,
+            m.length,
+            m.offset,
+            0u32
         ];
         let kernel = Kernel::new("map", &["functions"]);
         self.launch(&kernel, 0, [x.width.div_ceil(THREADS), x.n, 1], words)
@@ -141,7 +156,13 @@ impl Lowering<'_> {
     }
 
     /// Computes `gate = activation(gate) * up` for rows outside of activations.
-    pub(super) fn glu(&mut self, gate: Rows, up: Option<u32>, up_row: usize, activation: (u32, [f32; 2])) -> Result<()> {
+    pub(super) fn glu(
+        &mut self,
+        gate: Rows,
+        up: Option<u32>,
+        up_row: usize,
+        activation: (u32, [f32; 2]),
+    ) -> Result<()> {
         let (activation, [a, b]) = activation;
         let m = Map { activation, numbers: [a, b, 0.0, 0.0], y: up.unwrap_or(0), y_row: up_row, ..Map::default() };
         self.map(if up.is_some() { Mode::Glu } else { Mode::Activate }, gate, m)
@@ -182,7 +203,18 @@ impl Lowering<'_> {
         let (y, y_row) = tail.map_or((0, 0), |tail| (self.tensor(tail), self.width(tail)));
         let scale = 1.0 / each as f32;
         let words: &[u32] = words![
-            mode as u32, width, self.tensor(x), self.width(x), y, y_row, self.tensor(out), width, first, each, vector, NONE,
+            mode as u32,
+            width,
+            self.tensor(x),
+            self.width(x),
+            y,
+            y_row,
+            self.tensor(out),
+            width,
+            first,
+            each,
+            vector,
+            NONE,
             scale
         ];
         self.launch(&Kernel::new("move", &[]), 0, [width.div_ceil(THREADS), n, 1], words)
@@ -192,9 +224,8 @@ impl Lowering<'_> {
     pub(super) fn keep(&mut self, from: TensorId, to: TensorId) -> Result<()> {
         let (width, n) = (self.width(from), self.placed.kept.n);
         let (x, out, rows) = (self.tensor(from), self.tensor(to), self.placed.outputs);
-        let words: &[u32] = words![
-            Move::KeepRows as u32, width, x, width, 0u32, 0u32, out, width, 0u32, 1u32, NONE, rows, 1f32
-        ];
+        let words: &[u32] =
+            words![Move::KeepRows as u32, width, x, width, 0u32, 0u32, out, width, 0u32, 1u32, NONE, rows, 1f32];
         self.launch(&Kernel::new("move", &[]), 0, [width.div_ceil(THREADS), n, 1], words)
     }
 
@@ -207,7 +238,17 @@ impl Lowering<'_> {
             NormKind::Layer => 1,
         };
         let words: &[u32] = words![
-            self.tensor(x), width, self.tensor(out), width, norm.group, weight, weight_step, bias, bias_step, kind, norm.eps
+            self.tensor(x),
+            width,
+            self.tensor(out),
+            width,
+            norm.group,
+            weight,
+            weight_step,
+            bias,
+            bias_step,
+            kind,
+            norm.eps
         ];
         let n = self.n();
         self.launch(&Kernel::new("norm", &[]), 0, [width / norm.group, n, 1], words)
@@ -230,9 +271,8 @@ impl Lowering<'_> {
 
     fn dot(&mut self, [x, y, out]: [TensorId; 3]) -> Result<()> {
         let (heads, width) = (self.width(out), self.width(x));
-        let words: &[u32] = words![
-            self.tensor(x), width, self.tensor(y), self.width(y), self.tensor(out), heads, heads, width / heads
-        ];
+        let words: &[u32] =
+            words![self.tensor(x), width, self.tensor(y), self.width(y), self.tensor(out), heads, heads, width / heads];
         let n = self.n();
         self.launch(&Kernel::new("dot_heads", &[]), 0, [heads, n, 1], words)
     }
