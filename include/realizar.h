@@ -53,12 +53,12 @@
  *   last handle ends the last thread of the library.
  * - Strings are UTF-8. A string passed with its length in bytes (`len`, `json_len`) needs no NUL; every other string,
  *   such as a path, a key, a role or a stop sequence, is NUL-terminated. Text in a caller's buffer has its length in
- *   `*len` and no NUL; text in structs and returned strings are NUL-terminated.
+ *   `*len` and no NUL. Text in struct fields, and strings that a function returns, are NUL-terminated.
  * - Parameter structs begin with struct_size, which the caller sets to sizeof the struct; zero in every other field is
- *   the default. RZ_INIT(rz_model_params, params) declares one, in C and C++. Later versions append fields. If a call
- *   sets a field or flag that the library is too old to know, it fails with RZ_ERR_VERSION.
- * - Result structs begin with struct_size too, from 4 to 4096; their other fields may be uninitialized. Fields that the
- *   library does not know become zero.
+ *   the default. RZ_INIT(rz_model_params, params) declares such a struct, in C and C++. Later versions append fields.
+ *   If a call sets a field or flag that the library is too old to know, it fails with RZ_ERR_VERSION.
+ * - Result structs begin with struct_size too, which must be from 4 to 4096; their other fields may be uninitialized.
+ *   Fields that the library does not know become zero.
  * - Times that the caller passes are in microseconds (us_from_now, budget_us): 0 means that no time is left,
  *   RZ_NO_LIMIT means no limit. Measured times are in nanoseconds (sum_ns), and 0 if nothing was measured.
  * - Structs without struct_size, such as rz_error and rz_part, never change.
@@ -77,18 +77,19 @@
  *   stay loaded.
  * - A call needs 64 KiB of stack.
  * - fork(). The child may use a model, and the objects made from it, if no other thread was using them at the time of
- *   the fork. Worker threads do not survive a fork, so that calls in the child compute on the calling thread only. GPUs
- *   stay with the parent.
+ *   the fork. Worker threads do not survive a fork, so that calls in the child compute on the calling thread only. Only
+ *   the parent can use GPUs.
  *
  * Scheduling: the workers of a runtime compute one step at a time. Concurrent calls of several threads, on one or
- * several models of a runtime, are served in the order of arrival. If another call waits, a step yields to it after
- * some milliseconds, between two chunks of work: a token never waits for the whole prompt of another caller. A job step
- * with a budget goes before other calls, but at most every second time. Prefills of several threads advance in chunks,
- * in turn. A waiting call checks its cancels, deadline and budget as often as a computing one, every few milliseconds.
- * A runtime with one thread has no workers: no call waits, and each call computes on its own thread. A call on a handle
- * in use never waits; it gets RZ_ERR_BUSY. For the highest throughput, one thread runs many requests with rz_jobs_step
- * or rz_decode_batch (continuous batching), which read the weights once for all of them. Concurrent calls each need
- * their own scratch memory, on the CPU up to nine times that of one step, within rz_runtime_params.memory_limit. */
+ * several models of a runtime, are served in the order of arrival. If another call waits, a step yields to that call
+ * after a few milliseconds, between two chunks of work: a token never waits for the whole prompt of another caller. A
+ * job step with a budget is served before other waiting calls, but never twice in a row while other calls wait.
+ * Prefills of several threads advance in chunks, in turn. A waiting call checks its rz_cancel flags, deadline and
+ * budget as often as a computing call, every few milliseconds. A runtime with one thread has no workers: no call waits,
+ * and each call computes on its own thread. A call on a handle in use never waits; it gets RZ_ERR_BUSY. For the highest
+ * throughput, one thread runs many requests with rz_jobs_step or rz_decode_batch (continuous batching), which read the
+ * weights once for all of them. Concurrent calls do not share scratch memory. On the CPU, all of them together take up
+ * to nine times the scratch memory of one step; it counts against rz_runtime_params.memory_limit. */
 
 #ifndef REALIZAR_H
 #define REALIZAR_H
@@ -219,7 +220,7 @@ enum rz_status_code {
   RZ_ERR_PANIC = -17,     /* Caught bug of this library. Please report the message. */
   /* An earlier call on this handle ended with RZ_ERR_PANIC, whose message this error repeats. Free the handle. */
   RZ_ERR_POISONED = -18,
-  /* No such name or number: a key, a device, a medium, or an index beyond the last entry. */
+  /* Not found: a key, a device, an image, audio or video of a conversation, or an index beyond the last entry. */
   RZ_ERR_NOT_FOUND = -19,
   /* Another call must come first: there are no logits before a prefill, and no rows before the last step. */
   RZ_ERR_NOT_READY = -20,
@@ -253,8 +254,8 @@ enum rz_feature {
   RZ_FEATURE_THREADS = 8,
 };
 
-/* Returns RZ_ABI_VERSION of the header that the library was built with. A program needs a library with the value of
- * its own header. Any thread. Since 0.1.0. */
+/* Returns RZ_ABI_VERSION of the header that the library was built with. A program can use a library only if this
+ * function returns the RZ_ABI_VERSION of the header that the program was built with. Any thread. Since 0.1.0. */
 RZ_API uint32_t RZ_CALL
 rz_abi_version(void);
 
@@ -310,12 +311,12 @@ typedef struct rz_allocator {
  * not serve thread stacks, mapped files (RZ_MODEL_MMAP), the C library and the GPU driver.
  *
  * If the allocator returns NULL or a misaligned pointer, the call fails with RZ_ERR_OUT_OF_MEMORY. The first call
- * reserves about 256 KiB, so that a call that runs out of memory can clean up; freeing the last handle returns them.
- * Work that cannot stop midway first reserves a larger block per thread, and returns it unused if memory suffices: 8
- * MiB to tokenize a text or to render a chat template, 16 MiB to sample with a grammar, 64 MiB to compile a grammar.
- * Any thread. Errors: RZ_ERR_BUSY (after another call), RZ_ERR_INVALID_ARGUMENT (also if another allocator is set),
- * RZ_ERR_OUT_OF_MEMORY (`alloc` cannot provide the first reserve, or misaligns it; no allocator is set). Since
- * 0.1.0. */
+ * reserves about 256 KiB, so that a call that runs out of memory can clean up; freeing the last handle frees this
+ * reserve. Work that cannot stop midway first reserves a larger block per thread, which it uses only if memory runs
+ * out and frees afterwards: 8 MiB to tokenize a text or to render a chat template, 16 MiB to sample with a grammar, 64
+ * MiB to compile a grammar. Any thread. Errors: RZ_ERR_BUSY (after another call), RZ_ERR_INVALID_ARGUMENT (also if
+ * another allocator is set), RZ_ERR_OUT_OF_MEMORY (`alloc` cannot provide the first reserve, or misaligns it; the call
+ * then sets no allocator). Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_allocator_set(const rz_allocator *allocator, rz_error *RZ_NULLABLE err);
 
@@ -372,8 +373,8 @@ enum rz_log_level {
 
 enum rz_thread_kind {
   RZ_THREAD_COMPUTE = 1,  /* Thread role: computes tokens. */
-  /* Thread role: reads, packs or hashes weights. The thread ends with the call: a load, or the first save or store of a
-   * model with mapped weights. */
+  /* Thread role: reads, packs or hashes weights. The thread ends with the call: a load, or, for a model with mapped
+   * weights, the first rz_cache_save, rz_conversation_save or use of an rz_store. */
   RZ_THREAD_LOAD = 2,
   RZ_THREAD_TEMPLATE = 3,  /* Thread role: renders chat templates and compiles grammars. */
   RZ_THREAD_STORE = 4,     /* Thread role: writes the files of an rz_store. */
@@ -397,8 +398,9 @@ typedef void (RZ_CALL *rz_chunk_callback)(uint32_t i, void *context);
  * any threads (a single thread and the calling thread included), and returns after all calls have returned. Returns 0
  * on success and another number on failure. If the callback fails, or returns before all calls of `chunk` have
  * returned, the library call fails with RZ_ERR_INVALID_ARGUMENT. The library invokes the callback on threads that call
- * the library, hundreds of times per token, once at a time per runtime. If all threads of the host may be waiting in
- * library calls, the calling thread must help. The callback must return normally: no longjmp, no C++ exception.
+ * the library, hundreds of times per token, and never twice at once for the same runtime. If all threads of the host
+ * may be waiting in library calls, the calling thread must help. The callback must return normally: no longjmp, no C++
+ * exception.
  *
  * Schedulers often run other tasks on a thread that waits. Such a task must not compute with the same runtime, because
  * it would wait for itself: rz_prefill, rz_decode_token, rz_job_step and all other calls that need the workers get
@@ -413,11 +415,12 @@ typedef int32_t (RZ_CALL *rz_parallel_callback)(uint32_t n,
  * RZ_THREAD_COMPUTE (0 is the calling thread), from 0 for the other roles. The callback does not run on threads of the
  * host, nor on threads in a child made with fork().
  *
- * It allows hosts to attach threads to a virtual machine or a profiler, and to set their name, priority or processors.
- * All signals are blocked on these threads. Threads end within rz_runtime_threads_set, within a load, within the first
- * save or store of a model with mapped weights, and within the rz_..._free that frees the last handle of the runtime.
- * These calls return after the callback has run and the thread was joined. Several threads may call it at once. It
- * must not call the library and must return normally: no longjmp, no C++ exception. */
+ * The callback allows hosts to attach threads to a virtual machine or a profiler, and to set the name, priority or
+ * processors of threads. All signals are blocked on these threads. Threads end within rz_runtime_threads_set, within a
+ * load, within the first save or the first use of an rz_store of a model with mapped weights, and within the
+ * rz_..._free that frees the last handle of the runtime. These calls return after the callback has run and the thread
+ * was joined. Several threads may call it at once. It must not call the library and must return normally: no longjmp,
+ * no C++ exception. */
 typedef void (RZ_CALL *rz_thread_callback)(uint32_t role, uint32_t index, int32_t starts, void *RZ_NULLABLE user);
 
 /* Parameters of an rz_runtime. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
@@ -430,10 +433,11 @@ typedef struct rz_runtime_params {
    * The first load of a model with a tokenizer starts one to four further threads, depending on `threads`. They
    * render chat templates and compile grammars, one call per thread in the order of arrival, and sleep otherwise;
    * each has a stack of 64 MiB, most of which is never touched. If the system cannot create any of them, the load
-   * fails with RZ_ERR_RESOURCES. Later, only rz_runtime_threads_set, rz_store_new with a folder, loads, and the
-   * first save or store of a model with mapped weights start threads. The threads of loads, saves and stores end
-   * with the call; a runtime with one thread starts no such threads. In a child made with fork(), which has none of
-   * these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_RESOURCES. */
+   * fails with RZ_ERR_RESOURCES. Later, threads are started only by rz_runtime_threads_set, rz_store_new with a
+   * folder, loads, and, for a model with mapped weights, the first save or the first use of an rz_store. The threads
+   * of loads, saves and this first use end with the call; a runtime with one thread starts no such threads. In a
+   * child made with fork(), which has none of these threads, a call with a template or a grammar starts a thread for
+   * itself, or fails with RZ_ERR_RESOURCES. */
   uint32_t threads;
   /* Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none.
    * Calls that would exceed it fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
@@ -446,9 +450,9 @@ typedef struct rz_runtime_params {
   /* Receives log messages until the last handle that uses the runtime is freed; NULL: no log. */
   rz_log_callback RZ_NULLABLE log;
   void *RZ_NULLABLE log_user;  /* Passed to `log`. */
-  /* Runs the computation on the host's threads instead of workers. The library then starts no worker, and one thread
-   * for chat templates and grammars. `threads` is the maximum number of chunks of a call, and `cpus` must be NULL.
-   * NULL: workers. */
+  /* Runs the computation on the host's threads instead of workers. The library then starts no workers, only one
+   * thread for chat templates and grammars. `threads` is the maximum number of chunks of a call, and `cpus` must be
+   * NULL. NULL: workers. */
   rz_parallel_callback RZ_NULLABLE parallel;
   void *RZ_NULLABLE parallel_user;  /* Passed to `parallel`. */
   /* Runs on each thread of the library when it starts and ends; NULL: no callback. */
@@ -640,7 +644,7 @@ typedef struct rz_placement {
 enum rz_model_flag {
   /* Load flag: deterministic, batch-invariant results: they do not depend on the number of threads, on how a prompt was
    * split into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs speed,
-   * mostly in prefill. Results still differ between devices, and with the number of layers on them. */
+   * mostly in prefill. Results still differ between devices, and depend on the number of layers on each device. */
   RZ_MODEL_DETERMINISTIC = 1,
   /* Load flag: map the weights (mmap) and use them in place instead of reading them into memory. The load is immediate
    * and takes no memory, but token generation is several times slower, because weights are repacked for each token;
@@ -657,12 +661,13 @@ enum rz_model_flag {
    * decoding by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. Its weights count as
    * the model's, prefill computes all positions of the last layer, and saved caches are not interchangeable with those
    * of a model without the flag. With several devices the head is on the last one. RZ_ERR_UNSUPPORTED for a file
-   * without MTP heads, or for an architecture whose heads are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3
-   * and its derivatives, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3. */
+   * without MTP heads, or for an architecture whose heads are not supported. Supported models: GLM 4.5 to 4.7, DeepSeek
+   * V3 and its derivatives, Qwen 3.5, Qwen 3 Next, and Hunyuan 3 in GGUF files. */
   RZ_MODEL_MTP = 16,
   /* Load flag: ignore unknown keys in the model's configuration or metadata and unknown tensors, instead of
-   * RZ_ERR_UNSUPPORTED. The log has a warning for the first of them, rz_model_info.n_unknown their number. Results are
-   * only correct if the ignored items do not matter. A known key with an unsupported value is still rejected. */
+   * RZ_ERR_UNSUPPORTED. The log has a warning for the first ignored item, and rz_model_info.n_unknown has the number of
+   * ignored items. Results are only correct if the ignored items do not matter. A known key with an unsupported value
+   * is still rejected. */
   RZ_MODEL_ALLOW_UNKNOWN = 32,
   /* Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
    * AMX-BF16. The first load with the flag in a process measures a product, which must take less time in BF16 than with
@@ -670,11 +675,11 @@ enum rz_model_flag {
    *
    * Prefill takes less time, because a tile of weights is rounded once for hundreds of tokens, and sums need no
    * scaling. The cost: weights of all types but F32, and the activations that they are multiplied with, have eight
-   * significant bits, so that results differ from those without the flag and from other processors. Results still
-   * depend neither on threads, nor on prompt chunks, nor on other sequences of a batch. Decode takes more work as well:
-   * it is slower with few threads, and equally fast if memory bandwidth is the limit. Saved caches are not
-   * interchangeable with those of a model with exact sums. The load asks the system for permission to use AMX, which
-   * makes signal frames 8 KiB larger; if a thread has an alternative signal stack that is too small for them, the
+   * significant bits, so that results differ from results without the flag and from results on other processors.
+   * Results still depend neither on threads, nor on prompt chunks, nor on other sequences of a batch. Decode takes more
+   * work as well: it is slower with few threads, and equally fast if memory bandwidth is the limit. Saved caches are
+   * not interchangeable with those of a model with exact sums. The load asks the system for permission to use AMX,
+   * which makes signal frames 8 KiB larger; if a thread has an alternative signal stack that is too small for them, the
    * system refuses and the flag has no effect. */
   RZ_MODEL_BF16_PRODUCTS = 64,
 };
@@ -707,8 +712,8 @@ typedef struct rz_model_params {
   uint32_t struct_size;  /* sizeof(rz_model_params). */
   /* Index of a device; 0: automatic choice, which rz_model_info.device reports. The automatic choice is the CPU,
    * unless the whole model and a cache of default capacity fit on a GPU, and the GPU would generate tokens faster.
-   * To estimate that, the library measures the memory bandwidth of both once per process (some tens of
-   * milliseconds), and halves the GPU's to be safe. If the model does not fit on one GPU, all GPUs together count as
+   * To estimate that, the library measures the memory bandwidth of both once per process (tens of milliseconds), and
+   * halves the bandwidth of the GPU to be safe. If the model does not fit on one GPU, all GPUs together count as
    * one. The choice never considers a GPU for weights below 256 MiB, for a model without logits, or with
    * `packed_path`, `gpu_layers`, `placements` or RZ_MODEL_MMAP. It skips a GPU that fails. Layers without GPU
    * kernels stay on the CPU. Any GPU, named or chosen, is self-tested first: each kind of operation that the model
@@ -744,12 +749,13 @@ typedef struct rz_model_params {
    * The library replaces a file that was made from another model, from another version of this model or by another
    * release of the library, and a file that was truncated or is all zeros. Any other file is RZ_ERR_FORMAT and
    * stays. A file that cannot be read or written does not fail the load: the weights are in memory then, and the log
-   * has the reason. Processes and containers may share the folder: each writes under a temporary name and renames
-   * the complete file. Models are identified by the sizes and times of their files, and by three rows of each
-   * matrix. Each load reads the whole file and verifies a checksum; a damaged file is replaced. If another process
-   * changes or truncates the file while it is in use, this process may die. With layers on GPUs the file holds only
-   * the layers and experts on the host (`placements`). The library replaces the file if a load puts other layers or
-   * experts on the host, and neither reads nor writes it if there are none. Not with RZ_MODEL_MMAP. Since 0.1.0. */
+   * has the reason. Processes and containers may share the folder: each process writes under a temporary name and
+   * renames the complete file. Models are identified by the sizes and times of their files, and by three rows of
+   * each matrix. Each load reads the whole file and verifies a checksum; a damaged file is replaced. If another
+   * process changes or truncates the file while it is in use, this process may die. With layers on GPUs the file
+   * holds only the layers and experts on the host (`placements`). The library replaces the file if a load puts other
+   * layers or experts on the host, and neither reads nor writes the file if a load puts none there. A load with both
+   * this file and RZ_MODEL_MMAP fails with RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
   const char *RZ_NULLABLE packed_path;
   /* Indices of `n_devices` different GPUs over which the layers are split in this order; NULL: only `device` counts.
    * With `devices`, `device` must be 0. Copied.
@@ -762,8 +768,9 @@ typedef struct rz_model_params {
   const uint32_t *RZ_NULLABLE devices;
   size_t n_devices;  /* Number of `devices`, at most RZ_DEVICES_MAX. */
   /* Relative sizes of the parts of `devices`: `n_devices` positive numbers; NULL: in proportion to free memory, and
-   * a device that is not needed gets no layers. With a split each device gets layers; RZ_ERR_UNSUPPORTED explains
-   * why that is impossible: too few layers, or layers that share their KV cache. Copied. */
+   * a device that is not needed gets no layers. With a split each device gets layers. If that is impossible, the
+   * load fails with RZ_ERR_UNSUPPORTED, and the message says why: too few layers, or layers that share their KV
+   * cache. Copied. */
   const float *RZ_NULLABLE device_split;
   /* Expert offload: parts of the model on another device than their layers, `n_placements` elements; NULL: every
    * part is on the device of its layer. Copied.
@@ -793,8 +800,8 @@ typedef struct rz_model_params {
   const char *RZ_NULLABLE chat_template;
   size_t chat_template_len;
   /* Steps of at least this number of tokens, such as prefill steps, copy the experts from the CPU to the GPU, a few
-   * at a time, and multiply there. 0: the number from which this takes less time than the CPU, measured by the load;
-   * RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
+   * at a time, and multiply there. 0: the smallest number for which this takes less time than computing on the CPU,
+   * as measured by the load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
    *
    * Each executor takes GPU memory for the copies: two buffers of at most 32 MiB, or of one matrix of the largest
    * expert if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or experts without GPU
@@ -980,14 +987,15 @@ rz_model_device_get(const rz_model *model, uint32_t index, rz_model_device *out,
 
 enum rz_source_kind {
   RZ_SOURCE_MEMORY = 1,  /* Kind of a source: `size` bytes at `data`. */
-  /* Kind of a source: `size` bytes from `offset` on of the regular file open at `fd`; size 0: up to its end. */
+  /* Kind of a source: `size` bytes from `offset` on of the regular file open at `fd`; size 0: up to the end of the
+   * file. */
   RZ_SOURCE_FD = 2,
   RZ_SOURCE_READER = 3,  /* Kind of a source: `size` bytes, delivered by `read`. */
 };
 
 /* Fills `out` with `n` bytes from `offset` on, all of which lie within the size of the source. Returns 0;
- * RZ_ERR_FORMAT if the file ends before the last of these bytes (the load then fails with RZ_ERR_FORMAT), or an errno,
- * with which the load fails as RZ_ERR_IO. Several threads may call it at once, during the load only. It may call the
+ * RZ_ERR_FORMAT if the file ends before the last of these bytes (the load then fails with RZ_ERR_FORMAT), or an errno
+ * (the load then fails with RZ_ERR_IO). Several threads may call it at once, during the load only. It may call the
  * library. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_source_callback)(uint64_t offset, void *out, size_t n, void *RZ_NULLABLE user);
 
@@ -1015,11 +1023,11 @@ typedef struct rz_source {
  * call: memory, descriptors and the target of `user` may be released afterwards.
  *
  * With RZ_MODEL_MMAP all sources must be of the kind RZ_SOURCE_FD; other kinds are RZ_ERR_UNSUPPORTED. Their bytes are
- * mapped in place, at any offset, and used without a copy, such as an uncompressed asset of an Android package; the
- * mapping outlives the descriptor. `params` may be NULL. The caller frees `*out` with rz_model_free. Any thread.
- * Errors: as for rz_model_load; RZ_ERR_FORMAT also for a file that ends within the range of its source (RZ_ERR_FORMAT
- * from `read`); RZ_ERR_IO also for an errno of `read`, and for a file of the model that is not among the sources.
- * Since 0.1.0. */
+ * mapped in place, at any offset, and used without a copy; a source can be, for example, an uncompressed asset in an
+ * Android package. The mapping outlives the descriptor. `params` may be NULL. The caller frees `*out` with
+ * rz_model_free. Any thread. Errors: as for rz_model_load; RZ_ERR_FORMAT also for a file that ends within the range of
+ * its source (RZ_ERR_FORMAT from `read`); RZ_ERR_IO also for an errno of `read`, and for a file of the model that is
+ * not among the sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_load_from(const rz_source *RZ_NULLABLE sources,
                    size_t n,
@@ -1052,10 +1060,10 @@ enum rz_hub_flag {
  * {"repository": "owner/name", "quantization": "", "encoder": "hf:owner/name:mmproj", "commit": "...", "load":
  * "m-Q8_0.gguf", "size": 5000, "files": [{"name": "m-Q8_0.gguf", "size": 5000, "digest": "..."}]}
  *
- * "encoder" is the `model` that names the encoder in the same repository. "load" is the file to pass to rz_model_load,
- * which finds the other parts of a split model; if it is "", load the folder of all files. "size" is the total size.
- * "digest" is the SHA-256 of the file, or the SHA-1 of its git blob. If `listing` is NULL, the call writes only the
- * first three members, which follow from `model`.
+ * "encoder" is the string to pass as `model` to choose the encoder of the same repository. "load" is the file to pass
+ * to rz_model_load, which finds the other parts of a split model; if it is "", load the folder of all files. "size" is
+ * the total size. "digest" is the SHA-256 of the file, or the SHA-1 of its git blob. If `listing` is NULL, the call
+ * writes only the first three members, which follow from `model`.
  *
  * If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
  * (`model` is malformed, or several files match it), RZ_ERR_NOT_FOUND (no file matches it, or the repository has no
@@ -1223,14 +1231,15 @@ enum rz_chat_flag {
  * alike. If a template leaves tool calls out and the form of the model's calls is known, the calls are written into
  * the text of their message. "variables" are handed to the template, such as "enable_thinking".
  * "add_generation_prompt" overrides the flag. "tool_choice" ("auto", "none", "required", or {"function": {"name":
- * "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
- * RZ_GRAMMAR_TOOLS.
+ * "..."}}) and "parallel_tool_calls" (true by default) have an effect in rz_chat_parser_new and in grammars of the
+ * kind RZ_GRAMMAR_TOOLS.
  *
- * If a template rejects or loses system messages (all, or those after the first message), their text moves into a user
- * message: the next message if its role is user, otherwise the previous user message. If the assistant has already
- * answered that one, the text becomes a new user message. If a template rejects two user messages in a row, they are
- * joined. "developer" messages become system messages for a template that does not know that role. The template runs
- * on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and may be NULL.
+ * If a template rejects or loses system messages (all of them, or all after the first message), their text moves into
+ * a user message: the next message if its role is user, otherwise the previous user message. If the assistant has
+ * already answered that user message, the text becomes a new user message. If a template rejects two user messages in
+ * a row, they are joined. "developer" messages become system messages for a template that does not know that role. The
+ * template runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and
+ * may be NULL.
  *
  * `*len` receives the bytes of the text; it is not NUL-terminated. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL. The text is for display and logs: a special token that a message spells out looks the same
@@ -1338,14 +1347,15 @@ rz_chat_parser_end(rz_chat_parser *parser, rz_error *RZ_NULLABLE err);
  * Reasoning, content and tool calls come in any order. A tool call is its id, its name and then fragments of its
  * arguments, as JSON in every format; if the format is untyped, values get the types of the tool's schema. Tags and
  * adjacent white space are left out. All other text is passed on, with RZ_CHAT_EVENT_FLAG_UNPARSED if it could not be
- * parsed. Calls within reasoning are calls if the reply ends with them; if more text follows, they are reasoning. If
- * there are tools, a reply that is only an object with the name and the arguments of a tool, fenced or not, is a tool
- * call.
+ * parsed. Tool calls within reasoning count as tool calls only if the reply ends with them; if more text follows, they
+ * are returned as reasoning. If there are tools, a reply that is only an object with the name and the arguments of a
+ * tool, fenced or not, is a tool call.
  *
  * If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL, and the part remains; a part may have any
  * length. `out` NULL with a `capacity` of 0 queries the part: the call returns RZ_OK, writes `*kind`, `*flags`,
- * `*index` and `*len`, and the part remains. A loop that takes parts therefore needs a buffer from the start, also for
- * parts without text. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `*index` and `*len`, and the part remains. Because such a query never takes a part, a loop must pass a buffer (not
+ * NULL) from its first call, even for parts without text. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since
+ * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_parser_next_into(rz_chat_parser *parser,
                          uint32_t *kind,
@@ -1381,28 +1391,28 @@ enum rz_sampler_flag {
   RZ_SAMPLER_TEMPERATURE_FIRST = 1,
 };
 
-/* Samples tokens from logits with its own random number generator. Mutable: one call at a time, but any number of
- * rz_job_new may copy it at once. Works with caches of any model. */
+/* Samples tokens from logits with its own random number generator. Mutable: one call at a time, except that any number
+ * of rz_job_new calls may copy it at once. Works with caches of any model. */
 typedef struct rz_sampler rz_sampler;
 
 /* Logit bias, added to one logit after rz_sampler_params.edit_logits and before all filters; -INFINITY forbids the
- * token. Never grows. Since 0.1.0. */
+ * token. The layout of this struct never changes. Since 0.1.0. */
 typedef struct rz_logit_bias {
   /* Token id. Calls with a model whose vocabulary is too small for it fail with RZ_ERR_INVALID_ARGUMENT. */
   uint32_t token;
   float bias;  /* Number to add to the logit. */
 } rz_logit_bias;
 
-/* Sequence of tokens. Never grows. Since 0.1.0. */
+/* Sequence of tokens. The layout of this struct never changes. Since 0.1.0. */
 typedef struct rz_token_sequence {
   const uint32_t *RZ_NULLABLE tokens;
   size_t n_tokens;  /* Number of `tokens`, at least 1. */
 } rz_token_sequence;
 
-/* Logits callback (a logits processor): edits logits before a token is chosen from them, for a sampler of your own, a
- * watermark or classifier-free guidance. `logits`: `n_logits` numbers, one per token of the vocabulary, which the
- * callback may change; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives them. Both are
- * valid only during the callback.
+/* Logits callback (a logits processor): edits logits before a token is chosen from them, for example for a custom
+ * sampler, a watermark or classifier-free guidance. `logits`: `n_logits` numbers, one per token of the vocabulary,
+ * which the callback may change; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives
+ * them. Both are valid only during the callback.
  *
  * Runs before biases, penalties, grammar, filters, temperature and draw, once per choice: for each token that a job, a
  * reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of rz_decode_batch.
@@ -1414,12 +1424,12 @@ typedef struct rz_token_sequence {
  * Returns 0. If it returns another number, no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and
  * rz_generate_into fail with RZ_ERR_INVALID_ARGUMENT, and the message contains the returned number. In rz_job_step,
  * rz_jobs_step, rz_conversation_step and rz_conversations_step only the job or the reply with this sampler ends, with
- * RZ_END_FAILED, and rz_job_error or rz_conversation_error returns this status; all others go on.
+ * RZ_END_FAILED, and rz_job_error or rz_conversation_error returns this status; all other jobs and replies continue.
  *
- * Runs on the thread that calls the library, once at a time within one call. A job or reply has a copy of its sampler
- * with the same `edit_logits_user`, so calls on several threads may run the callback with that pointer at the same
- * time. It may call the library, but calls on the caches, jobs, conversations and samplers of the running call get
- * RZ_ERR_BUSY. It must return normally: no longjmp, no C++ exception. */
+ * Runs on the thread that calls the library, never concurrently within one call. A job or reply has a copy of its
+ * sampler with the same `edit_logits_user`, so calls on several threads may run the callback with that pointer at the
+ * same time. It may call the library, but calls on the caches, jobs, conversations and samplers of the running call
+ * get RZ_ERR_BUSY. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_logits_callback)(float *logits,
                                               size_t n_logits,
                                               const uint32_t *tokens,
@@ -1484,7 +1494,7 @@ typedef struct rz_sampler_params {
   /* Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all. */
   uint32_t dry_window;
   /* No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-   * complete one is not chosen. At most 4096. */
+   * complete such a repetition is not chosen. At most 4096. */
   uint32_t no_repeat_ngram_size;
   uint32_t reserved;  /* 0. */
   /* Copied; NULL: none. DRY considers only repetitions after the last breaker, and never penalizes repetitions of a
@@ -1541,13 +1551,13 @@ enum rz_grammar_kind {
   RZ_GRAMMAR_CHOICES = 6,  /* Kind of a grammar: one of several texts, given as a JSON array of strings. */
   /* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into. The reply is text or
    * tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
-   * "tool_choice" selects text, calls, or text and then calls ("auto"), only text ("none"), or only calls ("required",
-   * or the name of a tool), after reasoning if the model writes some. "parallel_tool_calls": false allows one call. The
-   * schema of a tool with "strict": true, within the tool or its "function", is enforced as with
+   * "tool_choice" selects what follows the reasoning, if any: with "auto" text, tool calls, or text and then tool
+   * calls; with "none" only text; with "required" or the name of a tool only tool calls. "parallel_tool_calls": false
+   * allows one call. The schema of a tool with "strict": true, within the tool or its "function", is enforced as with
    * RZ_GRAMMAR_JSON_SCHEMA, and an error names the tool and the place. All other tools are best effort, as with
-   * RZ_GRAMMAR_FLAG_BEST_EFFORT. Arguments come in the order of the schema. If a model writes texts between tags,
-   * without quotes, "enum", "minLength" and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format"
-   * are not. */
+   * RZ_GRAMMAR_FLAG_BEST_EFFORT. Arguments come in the order of the schema. If a model writes string arguments between
+   * tags instead of in quotes, "enum", "minLength" and "maxLength" (up to 2000) are enforced for these strings;
+   * "pattern" and "format" are not. */
   RZ_GRAMMAR_TOOLS = 7,
 };
 
@@ -1558,9 +1568,9 @@ enum rz_grammar_flag {
   RZ_GRAMMAR_FLAG_WHITESPACE = 1,
   /* Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the
    * log (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT.
-   * Schemas that libraries generate contain keywords that no grammar can enforce, such as "uniqueItems"; servers do the
-   * same with a "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool selects this itself, with
-   * "strict". */
+   * Schemas that libraries generate contain keywords that usually cannot be enforced, such as "uniqueItems"; servers
+   * treat a "response_format" that is not strict in the same way. With RZ_GRAMMAR_TOOLS each tool selects best effort
+   * or strict itself, with "strict". */
   RZ_GRAMMAR_FLAG_BEST_EFFORT = 2,
 };
 
@@ -1575,9 +1585,9 @@ typedef struct rz_grammar rz_grammar;
  * For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT because the text is too large
  * or too complex. Another call with the same text fails too, so a server should answer with status 400. Best effort
  * compiles again with fewer keywords as long as compiling fails. The first grammar of a model prepares its vocabulary,
- * which takes some tens of milliseconds. Runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends
- * the wait for that thread, and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that
- * the kind does not take, a grammar that cannot be parsed or that no text matches; the message says where),
+ * which takes tens of milliseconds. Runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the
+ * wait for that thread, and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that the
+ * kind does not take, a grammar that cannot be parsed or that no text matches; the message says where),
  * RZ_ERR_UNSUPPORTED (a feature that is not implemented, or a model without a tokenizer or without a token that ends a
  * text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no thread), RZ_ERR_CANCELLED,
  * RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
@@ -1602,11 +1612,11 @@ rz_grammar_free(rz_grammar *RZ_NULLABLE grammar);
  * cache. The grammar follows the cache: appended tokens advance the grammar, a rewind takes it back, and a rewind to
  * before the start of the text restarts it. So every choice may be repeated, and the host may append its own tokens if
  * the grammar allows them; otherwise the next choice fails with RZ_ERR_INVALID_ARGUMENT. When the text is complete,
- * tokens that end a text are allowed too. When the text cannot continue, only they are allowed, so that
+ * tokens that end a text are allowed too. When the text cannot continue, only those tokens are allowed, so that
  * rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice allocates memory and usually
- * takes some tens of microseconds; a choice that exceeds its bounds fails with RZ_ERR_LIMIT. Calls with a cache of
- * another vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
- * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * takes tens of microseconds; a choice that exceeds its bounds fails with RZ_ERR_LIMIT. Calls with a cache of another
+ * vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
+ * 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *RZ_NULLABLE grammar, rz_error *RZ_NULLABLE err);
 
@@ -1672,11 +1682,11 @@ rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *RZ_NULLABLE err);
 RZ_API rz_status RZ_CALL
 rz_cache_cancel_set(rz_cache *cache, const rz_cancel *RZ_NULLABLE cancel, rz_error *RZ_NULLABLE err);
 
-/* Creates a copy with the same tokens, capacity, logits, cancel and adapters, independent from then on. On the CPU the
- * two share the memory of keys and values copy-on-write, in blocks of 256 tokens; each counts with its whole capacity
- * against rz_runtime_params.memory_limit. The caller frees `*out` with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY
- * while a call changes `cache`, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT.
- * Since 0.1.0. */
+/* Creates a copy with the same tokens, capacity, logits, cancellation flag and adapters, independent from then on. On
+ * the CPU the two caches share the memory of keys and values copy-on-write, in blocks of 256 tokens; each cache counts
+ * with its whole capacity against rz_runtime_params.memory_limit. The caller frees `*out` with rz_cache_free. Any
+ * thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *RZ_NULLABLE err);
 
@@ -1710,15 +1720,15 @@ rz_cache_tokens_into(const rz_cache *cache,
  *
  * The cache is then bit-identical to one that never contained the removed tokens, for every network: the keys and
  * values of a token depend on all tokens before it. The next call that needs the keys and values of the moved tokens
- * therefore recomputes them, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there are fewer
- * tokens, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * therefore recomputes them, which takes as long as a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there
+ * are fewer tokens, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_shift(rz_cache *cache, uint32_t keep, uint32_t drop, rz_error *RZ_NULLABLE err);
 
 /* Frees the memory of keys and values, which then no longer counts against rz_runtime_params.memory_limit. Keeps the
- * tokens and the logits. The next call that needs keys and values allocates memory again and recomputes them, in the
- * time of a prefill, bit-identical on the CPU; its errors can then be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT. Any
- * thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * tokens and the logits. The next call that needs keys and values allocates memory again and recomputes them, which
+ * takes as long as a prefill; on the CPU they are bit-identical. This call can also fail with RZ_ERR_OUT_OF_MEMORY or
+ * RZ_ERR_LIMIT. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
 
@@ -1788,8 +1798,8 @@ rz_adapter_free(rz_adapter *RZ_NULLABLE adapter);
  * rz_jobs_step group them. Results depend neither on other sequences of a batch nor on threads nor on prompt chunks. A
  * cache with adapters cannot be saved. Any thread.
  *
- * Errors: RZ_ERR_BUSY while a call changes the cache or a job has it, RZ_ERR_MISMATCH for an adapter of another model,
- * RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * Errors: RZ_ERR_BUSY while a call changes the cache or a job holds it, RZ_ERR_MISMATCH for an adapter of another
+ * model, RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_adapters_set(rz_cache *cache,
                       rz_adapter *const *RZ_NULLABLE adapters,
@@ -1801,15 +1811,14 @@ rz_cache_adapters_set(rz_cache *cache,
  * Saved KV caches
  * ------------------------------------------------------------------------------------------------ */
 
-/* Receives the next `n` bytes of saved state. Returns 0, or an errno, with which the call fails as RZ_ERR_IO. Runs on
- * the saving thread, during the call. It may call the library; a call that changes the saved object gets RZ_ERR_BUSY.
- * It must return normally: no longjmp, no C++ exception. */
+/* Receives the next `n` bytes of saved state. Returns 0, or an errno (the call then fails with RZ_ERR_IO). Runs on the
+ * saving thread, during the call. It may call the library; a call that changes the saved object gets RZ_ERR_BUSY. It
+ * must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_write_callback)(const void *data, size_t n, void *RZ_NULLABLE user);
 
 /* Fills `out` with the next `n` bytes of saved state. Returns 0; RZ_ERR_FORMAT if the file ends before the last of
- * these bytes (the call then fails with RZ_ERR_FORMAT); or an errno, with which the call fails as RZ_ERR_IO. Runs on
- * the loading thread, during the call. It may call the library. It must return normally: no longjmp, no C++
- * exception. */
+ * these bytes (the call then fails with RZ_ERR_FORMAT); or an errno (the call then fails with RZ_ERR_IO). Runs on the
+ * loading thread, during the call. It may call the library. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_read_callback)(void *out, size_t n, void *RZ_NULLABLE user);
 
 /* Saves the cache through `write`, in chunks of at most 256 KiB, on this thread: the tokens, the logits, and the KV
@@ -1891,8 +1900,8 @@ typedef struct rz_model_plan_device {
 /* Computes the memory that a load with these parameters and `n_caches` caches will take, before weights are read. The
  * call reads metadata and tokenizer, and temporarily reserves the scratch memory of a step and one cache on the host.
  * On a GPU it reserves nothing, but it creates a context, which takes memory for the driver. Layers are placed by the
- * memory that is free now: a later load that finds less memory places fewer layers, or is RZ_ERR_DEVICE_OUT_OF_MEMORY
- * if their number was given.
+ * memory that is free now: a later load that finds less memory places fewer layers, or fails with
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY if rz_model_params.gpu_layers was set.
  *
  * The model is either `path` (NUL-terminated, as for rz_model_load) or `n` sources (as for rz_model_load_from, with
  * `path` NULL). `path`, `params` and `cache_params` may be NULL. The caller sets `out->struct_size`.
@@ -1937,8 +1946,9 @@ rz_prefill(rz_cache *cache,
            rz_error *RZ_NULLABLE err);
 
 /* Decode: appends `token` and writes the next token to `*next`. `sampler` may be NULL, for the most likely token
- * (greedy decoding). A GPU samples itself with the same result, so that only the token is transferred, unless the
- * sampler has more than 512 biases and recent tokens; if the program asks for logits, they are computed again.
+ * (greedy decoding). A GPU samples the token, with the same result as the host, and transfers only the token id, under
+ * the conditions in rz_sampler_params; otherwise the host samples. If the program asks for logits, they are computed
+ * again.
  *
  * A call that fails leaves the cache unchanged. Any thread. Errors: as for rz_prefill. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
@@ -1952,8 +1962,8 @@ rz_decode_token(rz_cache *cache,
  * are written (RZ_OK) or a token ends a turn or the text (RZ_DONE; that token is in `out`). One call for many tokens
  * lets a GPU run ahead.
  *
- * `*n` receives the number of tokens written. To continue, call again with the last one. A call that fails midway, or
- * is cancelled, keeps the tokens it generated: they are in `out`, counted in `*n`, and all but the last are in the
+ * `*n` receives the number of tokens written. To continue, call again with the last token. A call that fails midway,
+ * or is cancelled, keeps the tokens it generated: they are in `out`, counted in `*n`, and all but the last are in the
  * cache. `sampler` and `cancel` may be NULL. Any thread. Errors: as for rz_prefill. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_generate_into(rz_cache *cache,
@@ -2012,8 +2022,8 @@ enum rz_media_kind {
   RZ_MEDIA_VIDEO = 16,
 };
 
-/* Instead of a token id: a row of a medium. It occurs in lists of tokens that the library returns; no call accepts it
- * as a token. */
+/* Stands for a row of an image, audio, video or source text in lists of token ids that the library returns; no call
+ * accepts it as a token. */
 #define RZ_TOKEN_MEDIA 0xFFFFFFFEu
 
 /* Encoded image, audio, video or source text: rows of embeddings that take the place of tokens. Created once, used in
@@ -2026,26 +2036,27 @@ typedef struct rz_media_info {
   uint32_t struct_size;  /* sizeof(rz_media_info), set by the caller. */
   uint32_t kind;         /* RZ_MEDIA_... */
   uint32_t n_rows;       /* Number of rows, each of which takes the place of a token in a cache. */
-  /* Number of prompt tokens that it takes: its rows, and the model's tokens around and between them. */
+  /* Number of prompt tokens that the medium takes: its rows, and the model's tokens around and between the rows. */
   uint32_t n_tokens;
   uint32_t row_dim;  /* Number of floats per row. */
-  /* Rows per line of a tile. An image without tiles counts as one tile, a pair of frames of a video too. */
+  /* Rows per line of a tile. An image without tiles counts as one tile, and so does a pair of video frames. */
   uint32_t columns;
   uint32_t lines;         /* Number of lines of a tile. */
   uint32_t tile_columns;  /* Number of tiles horizontally; 0 if the image is one tile. */
   uint32_t tile_lines;    /* Number of tiles vertically; 0 if the image is one tile. */
   uint32_t has_overview;  /* 1 if an additional tile shows the whole image. */
-  /* Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for rows of the caller. */
+  /* Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a medium that was
+   * created from rows. */
   uint32_t width;
-  uint32_t height;  /* Height in pixels; 0 for audio and for rows of the caller. */
+  uint32_t height;  /* Height in pixels; 0 for audio and for a medium that was created from rows. */
   /* Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
    * model's output to pixels of the image. For audio the number of samples at the rate of the encoder. */
   uint32_t seen_width;
   uint32_t seen_height;  /* Height in pixels of all tiles together; 0 for audio. */
   uint64_t bytes;        /* Bytes of memory. */
   uint64_t encode_ns;    /* Time of the encoding in nanoseconds. */
-  /* Hash of pixels or samples, parameters and encoder, independent of the file format: a key for tables of the
-   * caller. */
+  /* Hash of pixels or samples, parameters and encoder, independent of the file format. Callers may use it as a cache
+   * key. */
   uint8_t hash[32];
   /* Number of frame pairs of a video, each of which has `lines` lines of `columns` rows; 0 for other media. */
   uint32_t pairs;
@@ -2059,8 +2070,8 @@ typedef struct rz_media_info {
  * rz_model_info.hidden_dim, or a multiple of it for a model that also adds rows to deeper layers (DeepStack): one more
  * hidden_dim for each of these layers. The caller frees `*out` with rz_media_free, before or after the model. Any
  * thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another width, a value that is not finite, an unknown
- * kind), RZ_ERR_UNSUPPORTED (a model without media input), RZ_ERR_LIMIT (also more rows with mutual attention than a
- * step of the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * kind), RZ_ERR_UNSUPPORTED (a model without media input), RZ_ERR_LIMIT (also if the rows attend to each other
+ * (bidirectional attention) and one step cannot take all of them), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_rows(const rz_model *model,
                    uint32_t kind,
@@ -2078,11 +2089,11 @@ rz_media_from_rows(const rz_model *model,
  * The encoder processes all tokens in one step, unchanged: let rz_tokenize_into add the end token
  * (RZ_TOKENIZE_ADD_SPECIAL). The medium consists of the encoder's output rows and the start token of the decoder, so
  * that a prompt with this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
- * model begins with one source, whose rows count as tokens of its capacity, and keeps it until it is rewound to 0;
- * other prompts are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before or after the model.
- * `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder model), RZ_ERR_INVALID_ARGUMENT
- * (no tokens, more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED,
- * RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * model begins with one source text, whose rows count as tokens of the cache's capacity. The cache keeps this source
+ * until it is rewound to 0; prompts of another form are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with
+ * rz_media_free, before or after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an
+ * encoder-decoder model), RZ_ERR_INVALID_ARGUMENT (no tokens, more than the model's context_length, a token outside
+ * the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_tokens(const rz_model *model,
                      const uint32_t *RZ_NULLABLE tokens,
@@ -2195,7 +2206,7 @@ typedef struct rz_encoder_info {
   uint32_t max_rows;       /* Maximum number of rows of an image or an audio clip. */
   uint64_t weight_bytes;   /* Bytes of weights in memory. */
   uint64_t scratch_bytes;  /* Maximum bytes of scratch memory of each call that encodes an image or an audio clip. */
-  uint32_t kinds;          /* Kinds of media that it encodes: RZ_MEDIA_... bits, combined with |. */
+  uint32_t kinds;          /* Kinds of media that the encoder encodes: RZ_MEDIA_... bits, combined with |. */
   uint32_t sample_rate;    /* Sample rate in Hz to which audio is resampled; 0 for images. */
 } rz_encoder_info;
 
@@ -2246,9 +2257,9 @@ typedef struct rz_media_params {
  * model's thread pool. `params` may be NULL. The caller frees `*out` with rz_encoder_free, before or after the model.
  * Any thread; blocks while the files are read. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or inconsistent sizes),
  * RZ_ERR_UNSUPPORTED (no encoder, a projector that is not implemented, which the message names; a device other than
- * the CPU), RZ_ERR_MISMATCH (an encoder for other rows than the model's, or tokens around images or audio that its
- * vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without
- * weights), RZ_ERR_VERSION. Since 0.1.0. */
+ * the CPU), RZ_ERR_MISMATCH (the encoder's row width does not fit the model, or the model's vocabulary lacks the
+ * tokens around images or audio), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a
+ * model without weights), RZ_ERR_VERSION. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_load(const rz_model *model,
                 const char *path,
@@ -2277,9 +2288,8 @@ rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *R
 
 /* Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources (with
  * `path` NULL), would take, without reading weights. `path` and `params` may be NULL. The caller sets
- * `out->struct_size`.
- * Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any thread. Errors: as for rz_encoder_load except
- * RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0. */
+ * `out->struct_size`. The call succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any thread. Errors:
+ * as for rz_encoder_load except RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_plan_get(const rz_model *model,
                     const char *RZ_NULLABLE path,
@@ -2305,7 +2315,7 @@ rz_media_from_pixels(const rz_encoder *encoder,
                      rz_error *RZ_NULLABLE err);
 
 /* Like rz_media_from_pixels, for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file. The first bytes of the file
- * identify its format. Of an animation only the first image is encoded.
+ * identify its format. Only the first frame of an animation is encoded.
  *
  * The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
  * 16-bit samples become 8-bit, and colors are not converted. A truncated file is rejected; changed bits within its
@@ -2377,8 +2387,8 @@ rz_media_from_audio(const rz_encoder *encoder,
  * Video
  * ------------------------------------------------------------------------------------------------ */
 
-/* Encodes a video: `n` frames of one size, at least two, and the time of each in seconds from its beginning, in
- * ascending order.
+/* Encodes a video: `n` frames (at least two) of the same size, and for each frame its time in seconds from the
+ * beginning of the video, in ascending order.
  *
  * The host decodes the video and selects frames; most models were trained with two frames per second. Frames are
  * encoded in pairs; an odd last frame is repeated. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 accept videos (see
@@ -2404,14 +2414,15 @@ rz_media_from_frames(const rz_encoder *encoder,
  * ------------------------------------------------------------------------------------------------ */
 
 /* Works for about `budget_us` microseconds on a medium that was created with RZ_ENCODE_STEPS: with 0 for one chunk of
- * work, with RZ_NO_LIMIT until it is done. RZ_AGAIN: more work remains; RZ_DONE: the medium is ready, like media
- * created without the flag. Until then prompts reject it.
+ * work, with RZ_NO_LIMIT until the medium is done. RZ_AGAIN: more work remains; RZ_DONE: the medium is ready, like
+ * media created without the flag. Before that, prompts reject the medium.
  *
- * A step pauses between two chunks of work; the pauses do not change the rows. A fired cancel, a deadline and
- * `progress` pause it too: it continues when it is stepped after rz_cancel_reset. Any thread, one call at a time.
- * Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_FORMAT (weights have made a row NaN or infinite), RZ_ERR_INVALID_ARGUMENT. After an error other than the
- * first four the medium is unusable. Since 0.1.0. */
+ * A step pauses between two chunks of work; the pauses do not change the rows. A fired rz_cancel, a passed deadline or
+ * a non-zero result of `progress` also pauses the step. The next rz_media_step continues the work; after a fired
+ * rz_cancel or a passed deadline, only once rz_cancel_reset was called. Any thread, one call at a time. Errors:
+ * RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_FORMAT
+ * (weights have made a row NaN or infinite), RZ_ERR_INVALID_ARGUMENT. After an error other than the first four the
+ * medium is unusable. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_step(rz_media *media, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
@@ -2427,7 +2438,8 @@ enum rz_prompt_flag {
 /* Sequence of tokens and media. Immutable: any number of calls may use it at once. */
 typedef struct rz_prompt rz_prompt;
 
-/* Part of a prompt: either tokens or a medium; the other is NULL. It never grows. Since 0.1.0. */
+/* Part of a prompt: either tokens or a medium; the other is NULL. The layout of this struct never changes. Since
+ * 0.1.0. */
 typedef struct rz_part {
   const uint32_t *RZ_NULLABLE tokens;  /* Tokens, which are copied; NULL for a medium. */
   size_t n_tokens;                     /* Number of `tokens`. */
@@ -2455,14 +2467,15 @@ rz_prompt_new(const rz_model *model,
  * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
  *
  * "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; other members of such a part
- * are ignored. Each medium occurs in at least one part. The medium replaces the placeholder that the template writes.
- * The call adds the model's tokens around media unless the template writes them itself. For a template without support
- * for parts the content is a text, and the medium takes the place of its part. Placeholders that messages spell are
- * plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the flags of rz_chat_tokenize_into, and the
- * prompt begins with the same tokens. `cancel` stops the call and may be NULL. The caller frees `*out` with
- * rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part
- * without a medium or with one of another kind, a medium without a part), RZ_ERR_NOT_READY (a medium whose
- * rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0. */
+ * are ignored. Each medium must occur in at least one part. The medium replaces the placeholder that the template
+ * writes. The call adds the model's tokens around media unless the template writes them itself. For a template without
+ * support for parts the content is a text, and the medium takes the place of its part. Placeholders that messages
+ * spell are plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the flags of
+ * rz_chat_tokenize_into, and the prompt begins with the same tokens. `cancel` stops the call and may be NULL. The
+ * caller frees `*out` with rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new;
+ * RZ_ERR_INVALID_ARGUMENT (a part without a medium or with a medium of another kind, a medium without a part),
+ * RZ_ERR_NOT_READY (a medium whose rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a medium out).
+ * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_from_chat(const rz_model *model,
                     const char *RZ_NULLABLE json,
@@ -2495,8 +2508,8 @@ rz_prompt_tokens_into(const rz_prompt *prompt,
                       rz_error *RZ_NULLABLE err);
 
 /* Like rz_cache_match, for a prompt. Rows are equal if their media have the same hash. If the rows of an image attend
- * to each other, the result is never between two of them. Any thread. Errors: as for rz_cache_match, RZ_ERR_MISMATCH
- * (a prompt of another model). Since 0.1.0. */
+ * to each other, the result is never between two rows of that image. Any thread. Errors: as for rz_cache_match,
+ * RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, uint32_t *common, rz_error *RZ_NULLABLE err);
 
@@ -2538,8 +2551,8 @@ enum rz_draft_kind {
    * job uses it. */
   RZ_DRAFT_MODEL = 2,
   /* Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
-   * own cache of one layer and the capacity of the job's cache; it belongs to the job, and covers the tokens that the
-   * job itself appends. */
+   * own cache, with one layer and the capacity of the job's cache. This cache belongs to the job, and covers only the
+   * tokens that the job itself appends. */
   RZ_DRAFT_MTP = 3,
 };
 
@@ -2558,7 +2571,7 @@ enum rz_end_reason {
   /* End reason: an error of the job itself, which rz_job_error returns: no token could be sampled, or its grammar
    * exceeded a bound. */
   RZ_END_FAILED = 6,
-  /* End reason of a reply in a conversation: it was stopped by rz_conversation_stop, by the callback or a cancel of
+  /* End reason of a reply in a conversation: it was stopped by rz_conversation_stop, by the callback or an rz_cancel of
    * rz_conversation_say, or abandoned with RZ_REPLY_KEEP. */
   RZ_END_CANCELLED = 7,
 };
@@ -2571,7 +2584,8 @@ enum rz_end_reason {
  * CPU, or on a GPU with RZ_MODEL_DETERMINISTIC, other jobs in the batch do not change them. */
 typedef struct rz_job rz_job;
 
-/* Parameters of a job. Zero in a field means the default; `tokens` and `n_tokens` have none. Since 0.1.0. */
+/* Parameters of a job. Zero in a field means the default. Either `tokens` and `n_tokens` or `prompt` must be set.
+ * Since 0.1.0. */
 typedef struct rz_job_params {
   uint32_t struct_size;                /* sizeof(rz_job_params). */
   uint32_t max_tokens;                 /* Maximum number of tokens to generate; 0: until the cache is full. */
@@ -2602,13 +2616,14 @@ typedef struct rz_job_params {
   uint32_t logprobs;
   /* Scheduling priority among the jobs of rz_jobs_step: higher first; may be negative; 0: normal. */
   int32_t priority;
-  /* Conversation whose reply the job generates: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens
-   * end the prompt. The job returns its reply in parts, with rz_job_next_into instead of rz_job_text_into, and
-   * `stops` apply only to the content of the reply, not to reasoning, tool calls and tags. NULL: the job returns a
-   * text. */
+  /* Conversation whose reply the job generates, as the JSON of rz_chat_tokenize_into (`chat_len` bytes). The prompt
+   * must end with the tokens of this conversation. The job returns its reply in parts, with rz_job_next_into instead
+   * of rz_job_text_into, and `stops` apply only to the content of the reply, not to reasoning, tool calls and tags.
+   * NULL: the job returns a text. */
   const char *RZ_NULLABLE chat;
   size_t chat_len;
-  /* Prompt instead of `tokens`, which must be NULL then; NULL: `tokens`. The job keeps its media alive. */
+  /* Prompt, instead of `tokens`, which must then be NULL; NULL: the prompt is `tokens`. The job keeps its media
+   * alive. */
   const rz_prompt *RZ_NULLABLE prompt;
   size_t prompt_first;  /* Index of the first token of `prompt` to append, as `first` of rz_prefill_prompt. */
 } rz_job_params;
@@ -2617,16 +2632,14 @@ typedef struct rz_job_params {
 typedef struct rz_job_info {
   uint32_t struct_size;  /* sizeof(rz_job_info), set by the caller. */
   uint32_t state;        /* RZ_STATE_... */
-  /* Reason of the end: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 if it has not ended. */
+  /* Reason of the end: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 if the job has not ended. */
   uint32_t end_reason;
-  /* Status with which its steps fail now because it is cancelled: RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0. */
-  int32_t stopped;
-  uint32_t prompt_total;  /* Number of tokens of the prompt, and how many of them are in the cache. */
+  int32_t stopped;        /* RZ_ERR_CANCELLED or RZ_ERR_DEADLINE while steps fail with this status; else 0. */
+  uint32_t prompt_total;  /* Number of tokens of the prompt, and number of prompt tokens that are in the cache. */
   uint32_t prompt_done;
   uint32_t n_tokens;   /* Number of generated tokens, including a token that ends the text. */
   uint32_t cache_len;  /* Tokens in the cache. */
-  /* Total time in nanoseconds of the steps with its prompt (prefill), and of the steps with its generated tokens
-   * (decode, including drafting). */
+  /* Total time in nanoseconds of the job's prefill steps, and of its decode steps (including drafting). */
   uint64_t prompt_ns;
   uint64_t tokens_ns;
   uint64_t first_token_ns;  /* Time to first token: nanoseconds from rz_job_new to the first token; 0 before that. */
@@ -2638,7 +2651,7 @@ typedef struct rz_job_info {
 /* Creates a job that appends a prompt to `cache` and generates. It computes nothing yet.
  *
  * `params` is required. The caller frees `*out` with rz_job_free, before or after the cache. Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop sequence),
+ * RZ_ERR_INVALID_ARGUMENT (no prompt, two prompts, a token outside the vocabulary, an empty stop sequence),
  * RZ_ERR_CONTEXT_FULL (the prompt does not fit: rz_error.needed is the capacity that it needs), RZ_ERR_UNSUPPORTED
  * (stop sequences with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of
  * another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` the errors of
@@ -2664,14 +2677,14 @@ rz_job_new(rz_cache *cache, const rz_job_params *RZ_NULLABLE params, rz_job **ou
  * A step pauses between two chunks of work if the next chunk would take longer than the remaining time. On a CPU it
  * can pause within a layer, a large matrix product or a mixture of experts. If the workers become free in time (see
  * "Scheduling" above), the step computes at least one chunk; if other calls use the workers for the whole budget, it
- * computes none. A step on a GPU pauses between kernels of prompts; a single token is one chunk. A recurrent layer is
- * one chunk, whatever the number of tokens.
+ * computes none. On a GPU a prefill step can pause between two kernels; the decode of one token is one chunk. A
+ * recurrent layer is one chunk, whatever the number of tokens.
  *
  * A paused job keeps its scratch memory, which counts against the runtime's ceiling; other calls on the model
- * continue. A fired cancel or a deadline also pauses a step: the call fails with RZ_ERR_CANCELLED or RZ_ERR_DEADLINE,
- * no work is lost, and the job continues when it is stepped after rz_cancel_reset. Any thread. Errors: these two,
- * RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and for a failed job
- * (RZ_END_FAILED) its error, each time. Since 0.1.0. */
+ * continue. A fired rz_cancel or a passed deadline also pauses a step: the call fails with RZ_ERR_CANCELLED or
+ * RZ_ERR_DEADLINE, no work is lost, and the next step after rz_cancel_reset continues the job. Any thread. Errors:
+ * these two, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and for a failed
+ * job (RZ_END_FAILED) its error, each time. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_step(rz_job *job, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
@@ -2684,17 +2697,17 @@ rz_job_step(rz_job *job, uint64_t budget_us, rz_error *RZ_NULLABLE err);
  * one of them is missing or was freed, the step restarts without it. No job may occur twice.
  *
  * Places in a batch step go to jobs by rz_job_params.priority, then by waiting time. Prompt tokens
- * (rz_model_params.mixed_prefill_tokens) go by priority, then to the prompt with the least remaining tokens. No job
- * starves: a job that had no place in 16 steps goes before all priorities, the longest waiting first. Such jobs get up
- * to a quarter of the places; one of them per step gets up to a quarter of the prompt tokens. A job thus waits for at
- * most 16 steps, plus one for each other job that waits as long.
+ * (rz_model_params.mixed_prefill_tokens) go by priority, then to the prompt with the fewest remaining tokens. No job
+ * starves: a job that had no place in 16 steps goes before jobs of every priority; of several such jobs, the job that
+ * has waited longest goes first. Such jobs get up to a quarter of the places; one such job per step gets up to a
+ * quarter of the prompt tokens. A job thus waits for at most 16 steps, plus one for each other job that waits as long.
  *
- * A failing job does not stop the others. It ends alone: its state is RZ_STATE_ENDED with RZ_END_FAILED, and
- * rz_job_error returns the reason. A job whose cancel is fired or whose deadline has passed is left out from the next
- * step on (see rz_job_info.stopped). If all jobs that have not ended are cancelled or past their deadlines, the call
- * fails with the status of the first one, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors: as for rz_job_step
- * except the errors of failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since
- * 0.1.0. */
+ * A failing job does not stop other jobs. Only the failing job ends: its state is RZ_STATE_ENDED with RZ_END_FAILED,
+ * and rz_job_error returns the reason. A job whose rz_cancel is fired or whose deadline has passed is left out from
+ * the next step on (see rz_job_info.stopped). If all jobs that have not ended are cancelled or past their deadlines,
+ * the call fails with the status of the first one, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors: as for
+ * rz_job_step except the errors of failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different
+ * models. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_jobs_step(rz_job *const *RZ_NULLABLE jobs, size_t n, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
@@ -2746,7 +2759,7 @@ rz_job_tokens_into(rz_job *job, uint32_t *RZ_NULLABLE out, size_t capacity, size
  * sampler, as in rz_top_logprobs. Rows are shorter if the vocabulary has fewer tokens.
  *
  * `*n` receives the number of entries in each array, 0 if there is nothing new. If `capacity` is too small, the call
- * returns RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without
+ * returns RZ_ERR_BUFFER_TOO_SMALL and the entries stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without
  * logprobs, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_logprobs_into(rz_job *job,
@@ -2757,7 +2770,7 @@ rz_job_logprobs_into(rz_job *job,
                      rz_error *RZ_NULLABLE err);
 
 /* Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the job, the counts
- * are as of the last step. Errors: RZ_ERR_POISONED. Since 0.1.0. */
+ * are those after the last step. Errors: RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_info_get(const rz_job *job, rz_job_info *out, rz_error *RZ_NULLABLE err);
 
@@ -2792,8 +2805,8 @@ typedef struct rz_store_params {
    * folder, also for different models. Files in the folder influence answers: on Unix a folder that another user
    * owns, or that others may write to (also by its group), is rejected. A store with a folder has its own writer
    * thread, whatever the number of threads of the runtime, so that no call waits for the disk. In a child made with
-   * fork(), which lacks that thread, rz_store_put and steps of conversations write, unless a prefix was written less
-   * than two seconds ago. */
+   * fork(), which lacks that thread, rz_store_put and steps of conversations write the prefixes themselves, unless a
+   * prefix was written less than two seconds ago. */
   const char *RZ_NULLABLE path;
   size_t max_entries;  /* Maximum number of prefixes in memory; 0: 1,024. */
   /* Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of the
@@ -2813,7 +2826,7 @@ typedef struct rz_store_info {
   uint64_t memory_bytes;   /* Bytes in memory. */
   uint64_t disk_bytes;     /* Bytes in files. */
   uint64_t hits;           /* Number of lookups that found a prefix, since the store was created. */
-  uint64_t misses;         /* Number of lookups that found none. */
+  uint64_t misses;         /* Number of lookups that found no prefix. */
   uint64_t reused_tokens;  /* Number of tokens that hits saved from being computed. */
   uint64_t memory_limit;   /* Limit of memory_bytes in effect. */
   uint64_t disk_limit;     /* Limit of disk_bytes in effect; 0 without a folder. */
@@ -2835,9 +2848,9 @@ rz_store_new(const rz_model *model,
              rz_store **out,
              rz_error *RZ_NULLABLE err);
 
-/* Creates a cache for a prompt of `n` tokens from the longest stored prefix. `*common` receives its length: the cache
- * holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be computed; 0 if no
- * prefix is stored. The caller appends the rest as to any cache.
+/* Creates a cache for a prompt of `n` tokens from the longest stored prefix. `*common` receives the length of this
+ * prefix: the cache holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be
+ * computed; 0 if no prefix is stored. The caller appends the rest as to any cache.
  *
  * The cache has no adapters, and prefixes computed with adapters are not used. Conversations with adapters look up the
  * prefixes of their adapters by themselves. `params` may be NULL; the element types of keys and values must match, and
@@ -2931,9 +2944,9 @@ enum rz_reply_flag {
  * gets RZ_ERR_BUSY. Any number of threads may read its state, messages and media at any time, also while another call
  * works on it (rz_conversation_info_get, _json_into, _media). Different conversations of a model work concurrently.
  *
- * The prompt of a reply is the whole conversation rendered by the model's chat template, so that earlier reasoning is
- * kept or removed as the template does it. Only tokens that the cache does not hold are computed, usually the tokens
- * of the new messages. */
+ * The prompt of a reply is the whole conversation rendered by the model's chat template, which decides whether earlier
+ * reasoning is kept or removed. Only tokens that the cache does not hold are computed, usually the tokens of the new
+ * messages. */
 typedef struct rz_conversation rz_conversation;
 
 /* Parameters of a conversation. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
@@ -2943,7 +2956,7 @@ typedef struct rz_conversation_params {
   /* Initial state: the JSON of rz_chat_tokenize_into, `json_len` bytes; "messages" may be absent. NULL: empty. */
   const char *RZ_NULLABLE json;
   size_t json_len;
-  const rz_cache_params *RZ_NULLABLE cache;  /* Parameters of its cache; NULL: the defaults. */
+  const rz_cache_params *RZ_NULLABLE cache;  /* Parameters of the cache; NULL: the defaults. */
   /* LoRA adapters of every reply, and their scales; `scales` NULL: 1 each. The conversation keeps the adapters
    * alive. */
   rz_adapter *const *RZ_NULLABLE adapters;
@@ -2951,14 +2964,14 @@ typedef struct rz_conversation_params {
   size_t n_adapters;  /* Number of `adapters`. */
   /* Cancels every call that computes, also on forks; may be NULL. The conversation keeps it alive. */
   const rz_cancel *RZ_NULLABLE cancel;
-  /* Prefix cache: looked up for prompts, and filled with prompts that have at least rz_store_params.min_tokens new
-   * tokens and with all replies, also by forks; may be NULL. The conversation keeps it alive. Prefixes are shared
+  /* Prefix cache; may be NULL. The conversation and its forks look up prompts in it, and store all replies and every
+   * prompt with at least rz_store_params.min_tokens new tokens. The conversation keeps it alive. Prefixes are shared
    * only between conversations with equal adapters and scales. */
   const rz_store *RZ_NULLABLE store;
 } rz_conversation_params;
 
-/* Parameters of a reply. Zero in a field, or NULL instead of the struct, means the default. All is copied. Since
- * 0.1.0. */
+/* Parameters of a reply. Zero in a field, or NULL instead of the struct, means the default. All parameters are copied.
+ * Since 0.1.0. */
 typedef struct rz_reply_params {
   uint32_t struct_size;  /* sizeof(rz_reply_params). */
   uint32_t max_tokens;   /* Maximum number of tokens to generate, including reasoning; 0: until the cache is full. */
@@ -2966,7 +2979,7 @@ typedef struct rz_reply_params {
    * the filters and the number of the reply as seed; without a recommendation always the most likely token. */
   const rz_sampler_params *RZ_NULLABLE sampler;
   /* Kind of the grammar for the content, which comes after the reasoning: RZ_GRAMMAR_..., except RZ_GRAMMAR_TOOLS;
-   * 0: any text. The first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new).
+   * 0: any text. The first grammar of a model takes tens of milliseconds more than later grammars (rz_grammar_new).
    * If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
    * RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
    * and a named tool allow only tool calls. */
@@ -3017,23 +3030,22 @@ typedef struct rz_conversation_info {
   uint32_t first_in_prompt;
   /* State of the reply: RZ_STATE_...; 0 before the first reply, and after a reply was abandoned without a message. */
   uint32_t state;
-  /* Why the reply has ended: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 if it has
-   * not ended. */
+  /* Why the reply has ended: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 if the reply
+   * has not ended. */
   uint32_t end_reason;
-  /* Status with which its steps fail now because it is cancelled: RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0. */
-  int32_t stopped;
-  uint32_t prompt_tokens;     /* Number of tokens of its prompt. */
+  int32_t stopped;            /* RZ_ERR_CANCELLED or RZ_ERR_DEADLINE while steps fail with this status; else 0. */
+  uint32_t prompt_tokens;     /* Number of tokens of the reply's prompt. */
   uint32_t reused_tokens;     /* Number of prompt tokens that the cache already held (cached tokens). */
   uint32_t prompt_done;       /* Number of prompt tokens that had to be computed and are in the cache by now. */
   uint32_t n_tokens;          /* Number of generated tokens, including a token that ends the reply. */
-  uint32_t reasoning_tokens;  /* Number of reasoning tokens among them. */
+  uint32_t reasoning_tokens;  /* Number of reasoning tokens among the generated tokens. */
   uint32_t drafted;           /* Number of draft tokens verified. */
   uint32_t accepted;          /* Number of draft tokens accepted. */
   uint32_t cache_len;         /* Number of tokens in the cache. */
   uint32_t cache_capacity;    /* Capacity of the cache in tokens. */
-  uint32_t n_media;           /* Number of media in its messages. */
-  uint64_t prompt_ns;         /* Total time in nanoseconds of the steps with its prompt (prefill). */
-  uint64_t tokens_ns;         /* Total time in nanoseconds of the steps with its generated tokens (decode). */
+  uint32_t n_media;           /* Number of media in the messages. */
+  uint64_t prompt_ns;         /* Total time in nanoseconds of the reply's prefill steps. */
+  uint64_t tokens_ns;         /* Total time in nanoseconds of the reply's decode steps. */
   /* Time to first token: nanoseconds from rz_conversation_reply to the first token; 0 before that. */
   uint64_t first_token_ns;
 } rz_conversation_info;
@@ -3061,7 +3073,7 @@ rz_conversation_new(const rz_model *model,
  * (rz_conversation_media). Media rows that are in the cache already are not computed again.
  *
  * The call computes nothing. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (JSON of another form,
- * an unknown "tool_call_id", a part without a medium or with one of another kind, a medium without a part),
+ * an unknown "tool_call_id", a part without a medium or with a medium of another kind, a medium without a part),
  * RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_NOT_READY (a medium whose rz_media_step is not done),
  * RZ_ERR_UNSUPPORTED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template runs later, in
  * rz_conversation_reply, which fails with RZ_ERR_UNSUPPORTED if the template leaves an image out, for instance. Since
@@ -3086,8 +3098,8 @@ rz_conversation_add_text(rz_conversation *conversation,
                          size_t len,
                          rz_error *RZ_NULLABLE err);
 
-/* Begins a reply to the messages: renders and tokenizes the prompt, in a time that grows with the messages, and
- * computes nothing yet. `params` may be NULL.
+/* Begins a reply to the messages: renders and tokenizes the prompt, which takes longer for longer conversations.
+ * Computes nothing yet. `params` may be NULL.
  *
  * The template runs on a thread of the runtime (rz_runtime_params.threads). The same thread compiles the grammar of
  * tools or of the content (rz_grammar_new), unless it is rz_reply_params.compiled_grammar or one of the last four
@@ -3095,7 +3107,7 @@ rz_conversation_add_text(rz_conversation *conversation,
  * returns its parts. When the reply has ended, it is a message of the conversation. Before that, rz_conversation_add,
  * _reply, _read, _rewind and _say abandon the reply (RZ_REPLY_KEEP), and rz_conversation_stop ends it and keeps the
  * tokens generated so far. If a reply cannot be begun or fails, the added messages stay: begin another reply, or
- * remove them with rz_conversation_rewind. While the call waits for the thread, it checks the cancels of the
+ * remove them with rz_conversation_rewind. While the call waits for the thread, it checks the rz_cancel flags of the
  * conversation and of `params`.
  *
  * Any thread. Errors, which change nothing, so that an unfinished reply continues: RZ_ERR_INVALID_ARGUMENT (the
@@ -3111,16 +3123,16 @@ rz_conversation_reply(rz_conversation *conversation,
                       rz_error *RZ_NULLABLE err);
 
 /* Works on the reply for about `budget_us` microseconds, like rz_job_step; with RZ_NO_LIMIT until it has generated a
- * token or ended. RZ_AGAIN: more work remains; RZ_DONE: it has ended, or there is none.
+ * token or ended. RZ_AGAIN: more work remains; RZ_DONE: the reply has ended, or there is no reply.
  *
- * A fired cancel or a deadline pauses the reply: it continues when it is stepped after rz_cancel_reset. Any thread.
- * Errors: as for rz_job_step; the error of a failed reply, until the next reply begins. Since 0.1.0. */
+ * A fired rz_cancel or a passed deadline pauses the reply; the next step after rz_cancel_reset continues it. Any
+ * thread. Errors: as for rz_job_step; the error of a failed reply, until the next reply begins. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_step(rz_conversation *conversation, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* Continuous batching: rz_conversation_step for `n` conversations of one model, like rz_jobs_step: each batch step
- * reads the weights once and computes tokens of many replies. RZ_DONE: all replies have ended, or there are none. If a
- * reply fails, only that reply ends: its state is RZ_STATE_ENDED, its end_reason RZ_END_FAILED, and
+ * reads the weights once and computes tokens of many replies. RZ_DONE: all replies have ended, or there are no
+ * replies. If a reply fails, only that reply ends: its state is RZ_STATE_ENDED, its end_reason RZ_END_FAILED, and
  * rz_conversation_error returns its error. Any thread. Errors: as for rz_jobs_step. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
@@ -3174,8 +3186,8 @@ rz_conversation_next_into(rz_conversation *conversation,
  * RZ_STATE_ENDED, its end_reason RZ_END_CANCELLED. rz_conversation_next_into still returns the parts that were not
  * taken, RZ_CHAT_EVENT_END last. RZ_REPLY_CONTINUE continues the message. Without a reply, nothing changes.
  *
- * While another thread steps the reply, the call returns RZ_ERR_BUSY: fire the cancel of the reply, wait until the
- * step returned, then stop it. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * While another thread steps the reply, the call returns RZ_ERR_BUSY: fire the reply's rz_cancel, wait for the step to
+ * return, then stop the reply. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_stop(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 
@@ -3229,8 +3241,9 @@ rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_er
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_fork(const rz_conversation *conversation, rz_conversation **out, rz_error *RZ_NULLABLE err);
 
-/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. During another call, the counts are as of the
- * last step, and the reply has ended when it is a message. Errors: RZ_ERR_POISONED. Since 0.1.0. */
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. During another call, the counts are those after
+ * the last step, and `state` is RZ_STATE_ENDED only once the reply is a message. Errors: RZ_ERR_POISONED. Since
+ * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_info_get(const rz_conversation *conversation, rz_conversation_info *out, rz_error *RZ_NULLABLE err);
 
@@ -3255,12 +3268,12 @@ typedef int32_t (RZ_CALL *rz_text_callback)(const char *text, size_t len, void *
  *
  * If `on_text` returns non-zero, the reply ends and keeps its text so far, with "finish_reason": "cancelled", and the
  * call returns RZ_OK. If the reply fills the cache, the call also returns RZ_OK: rz_conversation_info.end_reason is
- * RZ_END_CONTEXT, and the message has "finish_reason": "context". If a cancel is fired or a deadline passes after the
- * first piece, the reply keeps its text so far, and the call returns RZ_ERR_CANCELLED or RZ_ERR_DEADLINE.
+ * RZ_END_CONTEXT, and the message has "finish_reason": "context". If an rz_cancel is fired or a deadline passes after
+ * the first piece, the reply keeps its text so far, and the call returns RZ_ERR_CANCELLED or RZ_ERR_DEADLINE.
  * RZ_REPLY_KEEP changes nothing.
  *
- * Any thread. Errors, which otherwise leave the messages and an unfinished reply unchanged: the errors of
- * rz_conversation_add_text, _reply and _step. Since 0.1.0. */
+ * Any thread. Errors: the errors of rz_conversation_add_text, _reply and _step. Except in the case above, a failed
+ * call leaves the messages and an unfinished reply unchanged. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_say(rz_conversation *conversation,
                     const char *text,
@@ -3273,10 +3286,10 @@ rz_conversation_say(rz_conversation *conversation,
  * Conversations between replies
  * ------------------------------------------------------------------------------------------------ */
 
-/* Begins a prefill of the messages without generating a reply, for a shorter time to first token (TTFT) of the next
- * reply, for example with a long document or the world of a game. rz_conversation_step and rz_conversations_step do
- * the work, with the states of a reply. RZ_DONE: all messages are in the cache, and rz_conversation_info.end_reason is
- * RZ_END_LENGTH. No message is added.
+/* Begins a prefill of the messages without generating a reply, which shortens the time to first token (TTFT) of the
+ * next reply, for example after a long document or the description of a game world was added. rz_conversation_step and
+ * rz_conversations_step do the work; rz_conversation_info.state has the same values as during a reply. RZ_DONE: all
+ * messages are in the cache, and rz_conversation_info.end_reason is RZ_END_LENGTH. No message is added.
  *
  * `params` are the parameters of the reply that will follow; NULL: the defaults. Only `json`, `reasoning`, `priority`
  * and `cancel` have an effect. An unfinished reply is abandoned, as by rz_conversation_reply. Any thread. Errors: as
@@ -3305,8 +3318,8 @@ rz_conversation_capacity_set(rz_conversation *conversation, uint32_t capacity, r
 RZ_API rz_status RZ_CALL
 rz_conversation_overflow_set(rz_conversation *conversation, uint32_t mode, rz_error *RZ_NULLABLE err);
 
-/* Replaces the cancel of the conversation, which all calls that compute check. The conversation keeps the cancel
- * alive; `cancel` may be NULL, for none. Earlier forks keep their own cancel. Any thread. Errors: RZ_ERR_BUSY (also
+/* Replaces the cancellation flag of the conversation, which all calls that compute check. The conversation keeps the
+ * flag alive; `cancel` may be NULL, for none. Earlier forks keep their own flag. Any thread. Errors: RZ_ERR_BUSY (also
  * while a reply is unfinished), RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_cancel_set(rz_conversation *conversation,
@@ -3362,7 +3375,7 @@ rz_conversation_load(const rz_model *model,
  * Media of conversations
  * ------------------------------------------------------------------------------------------------ */
 
-/* Returns medium `number` of a conversation, which has rz_conversation_info.n_media, as a new handle; the caller frees
+/* Returns a new handle of medium `number` (0 to rz_conversation_info.n_media - 1) of a conversation; the caller frees
  * it with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (no such medium), RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_media(const rz_conversation *conversation, uint32_t number, rz_media **out, rz_error *RZ_NULLABLE err);
@@ -3438,11 +3451,11 @@ typedef struct rz_embed_params {
  *
  * Tokens are used unchanged: let rz_tokenize_into add the special tokens at both ends of a text
  * (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST needs. A pair of texts for a reranker is one
- * list of tokens, in the form that the model's authors define. A text must fit the model's context_length; SigLIP's
- * texts are padded to it, unless RZ_POOLING_NONE asks for one vector per token. An embedding depends only on the
- * tokens of its own text: not on the other texts, their order, or the number of threads; bit-identically on the CPU,
- * and on a GPU with RZ_MODEL_DETERMINISTIC. The call uses no rz_cache. It only reads the model; its memory grows with
- * the longest text and is freed at the end.
+ * list of tokens, in the form that the model's authors define. A text must fit the model's context_length; texts for
+ * SigLIP are padded to this length, unless RZ_POOLING_NONE asks for one vector per token. An embedding depends only on
+ * the tokens of its own text, not on the other texts, their order or the number of threads. On the CPU, and on a GPU
+ * with RZ_MODEL_DETERMINISTIC, this holds bit for bit. The call uses no rz_cache. It only reads the model; its memory
+ * grows with the longest text and is freed at the end.
  *
  * `params` and `cancel` may be NULL. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (a text without
  * tokens, one longer than the context length, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION
@@ -3479,7 +3492,7 @@ rz_embed_prompts_into(const rz_model *model,
  * Metrics
  * ------------------------------------------------------------------------------------------------ */
 
-/* Number and duration of the calls of one kind. Never grows. Since 0.1.0. */
+/* Number and duration of the calls of one kind. The layout of this struct never changes. Since 0.1.0. */
 typedef struct rz_phase_metrics {
   uint64_t count;   /* Number of calls. */
   uint64_t sum_ns;  /* Total time in nanoseconds. */
@@ -3503,7 +3516,7 @@ typedef struct rz_metrics {
   rz_phase_metrics gpu_head;       /* Logits and the most likely token. */
   rz_phase_metrics gpu_other;      /* Embeddings, and separate norms, sums and gates. */
   /* Encoding of images, from their pixels to the rows of a medium. A medium created with RZ_ENCODE_STEPS counts once
-   * it is done. */
+   * its encoding is done. */
   rz_phase_metrics encode;
 } rz_metrics;
 
@@ -3525,8 +3538,8 @@ typedef struct rz_backend_metrics {
   uint64_t latency_histogram[32];
 } rz_backend_metrics;
 
-/* Reads the phase counters of a model. The caller sets `out->struct_size`. Counting continues during the call, so that
- * numbers may differ by a call in progress. Any thread. Since 0.1.0. */
+/* Reads the phase counters of a model. The caller sets `out->struct_size`. Counting continues during the call, so the
+ * numbers may or may not include a call in progress. Any thread. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_metrics_get(const rz_model *model, rz_metrics *out, rz_error *RZ_NULLABLE err);
 

@@ -101,7 +101,8 @@ struct PoisonedError : Error {
     using Error::Error;
 };
 
-/// RZ_ERR_NOT_FOUND: No such name or number: a key, a device, a medium, or an index beyond the last entry.
+/// RZ_ERR_NOT_FOUND: Not found: a key, a device, an image, audio or video of a conversation, or an index beyond
+/// the last entry.
 struct NotFoundError : Error {
     using Error::Error;
 };
@@ -211,19 +212,19 @@ class LoadOptions {
 public:
     /// Index of a device; 0: automatic choice, which rz_model_info.device reports. The automatic choice is the
     /// CPU, unless the whole model and a cache of default capacity fit on a GPU, and the GPU would generate tokens
-    /// faster. To estimate that, the library measures the memory bandwidth of both once per process (some tens of
-    /// milliseconds), and halves the GPU's to be safe. If the model does not fit on one GPU, all GPUs together
-    /// count as one. The choice never considers a GPU for weights below 256 MiB, for a model without logits, or
-    /// with `packed_path`, `gpu_layers`, `placements` or RZ_MODEL_MMAP. It skips a GPU that fails. Layers without
-    /// GPU kernels stay on the CPU. Any GPU, named or chosen, is self-tested first: each kind of operation that
-    /// the model needs runs on the GPU and on the CPU, once per process (see `tested_path`), within milliseconds.
-    /// If a result differs, the device is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the
-    /// operation.
+    /// faster. To estimate that, the library measures the memory bandwidth of both once per process (tens of
+    /// milliseconds), and halves the bandwidth of the GPU to be safe. If the model does not fit on one GPU, all
+    /// GPUs together count as one. The choice never considers a GPU for weights below 256 MiB, for a model without
+    /// logits, or with `packed_path`, `gpu_layers`, `placements` or RZ_MODEL_MMAP. It skips a GPU that fails.
+    /// Layers without GPU kernels stay on the CPU. Any GPU, named or chosen, is self-tested first: each kind of
+    /// operation that the model needs runs on the GPU and on the CPU, once per process (see `tested_path`), within
+    /// milliseconds. If a result differs, the device is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message
+    /// that names the operation.
     template <class Number> LoadOptions &device(Number value) { return detail::assign(raw_.device, value, "rz_model_params.device"), *this; }
     /// Load flag: deterministic, batch-invariant results: they do not depend on the number of threads, on how a
     /// prompt was split into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the
-    /// flag costs speed, mostly in prefill. Results still differ between devices, and with the number of layers on
-    /// them.
+    /// flag costs speed, mostly in prefill. Results still differ between devices, and depend on the number of
+    /// layers on each device.
     LoadOptions &deterministic(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_DETERMINISTIC, on), *this; }
     /// Load flag: map the weights (mmap) and use them in place instead of reading them into memory. The load is
     /// immediate and takes no memory, but token generation is several times slower, because weights are repacked
@@ -242,13 +243,13 @@ public:
     /// count as the model's, prefill computes all positions of the last layer, and saved caches are not
     /// interchangeable with those of a model without the flag. With several devices the head is on the last one.
     /// RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an architecture whose heads are not supported.
-    /// Supported are GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5 and Qwen 3 Next, and GGUF files of
-    /// Hunyuan 3.
+    /// Supported models: GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5, Qwen 3 Next, and Hunyuan 3 in
+    /// GGUF files.
     LoadOptions &mtp(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_MTP, on), *this; }
     /// Load flag: ignore unknown keys in the model's configuration or metadata and unknown tensors, instead of
-    /// RZ_ERR_UNSUPPORTED. The log has a warning for the first of them, rz_model_info.n_unknown their number.
-    /// Results are only correct if the ignored items do not matter. A known key with an unsupported value is still
-    /// rejected.
+    /// RZ_ERR_UNSUPPORTED. The log has a warning for the first ignored item, and rz_model_info.n_unknown has the
+    /// number of ignored items. Results are only correct if the ignored items do not matter. A known key with an
+    /// unsupported value is still rejected.
     LoadOptions &allow_unknown(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_ALLOW_UNKNOWN, on), *this; }
     /// Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor
     /// with AMX-BF16. The first load with the flag in a process measures a product, which must take less time in
@@ -284,8 +285,9 @@ public:
     /// tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still returns the model's own template.
     LoadOptions &chat_template(std::string_view text) { return chat_template_ = text, *this; }
     /// Steps of at least this number of tokens, such as prefill steps, copy the experts from the CPU to the GPU, a
-    /// few at a time, and multiply there. 0: the number from which this takes less time than the CPU, measured by
-    /// the load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
+    /// few at a time, and multiply there. 0: the smallest number for which this takes less time than computing on
+    /// the CPU, as measured by the load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number
+    /// in effect.
     template <class Number> LoadOptions &experts_copied_from(Number value) { return detail::assign(raw_.experts_copied_from, value, "rz_model_params.experts_copied_from"), *this; }
     rz_model_params *operator->() noexcept { return &raw_; }
     operator const rz_model_params &() const {
@@ -361,7 +363,7 @@ public:
     /// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
     template <class Number> SamplingOptions &dry_window(Number value) { return detail::assign(raw_.dry_window, value, "rz_sampler_params.dry_window"), *this; }
     /// No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-    /// complete one is not chosen. At most 4096.
+    /// complete such a repetition is not chosen. At most 4096.
     template <class Number> SamplingOptions &no_repeat_ngram_size(Number value) { return detail::assign(raw_.no_repeat_ngram_size, value, "rz_sampler_params.no_repeat_ngram_size"), *this; }
     rz_sampler_params *operator->() noexcept { return &raw_; }
     operator const rz_sampler_params &() const {
@@ -467,10 +469,10 @@ public:
     template <class Number> JobOptions &logprobs(Number value) { return detail::assign(raw_.logprobs, value, "rz_job_params.logprobs"), *this; }
     /// Scheduling priority among the jobs of rz_jobs_step: higher first; may be negative; 0: normal.
     template <class Number> JobOptions &priority(Number value) { return detail::assign(raw_.priority, value, "rz_job_params.priority"), *this; }
-    /// Conversation whose reply the job generates: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose
-    /// tokens end the prompt. The job returns its reply in parts, with rz_job_next_into instead of
-    /// rz_job_text_into, and `stops` apply only to the content of the reply, not to reasoning, tool calls and
-    /// tags. NULL: the job returns a text.
+    /// Conversation whose reply the job generates, as the JSON of rz_chat_tokenize_into (`chat_len` bytes). The
+    /// prompt must end with the tokens of this conversation. The job returns its reply in parts, with
+    /// rz_job_next_into instead of rz_job_text_into, and `stops` apply only to the content of the reply, not to
+    /// reasoning, tool calls and tags. NULL: the job returns a text.
     JobOptions &chat(std::string_view text) { return chat_ = text, *this; }
     /// Index of the first token of `prompt` to append, as `first` of rz_prefill_prompt.
     template <class Number> JobOptions &prompt_first(Number value) { return detail::assign(raw_.prompt_first, value, "rz_job_params.prompt_first"), *this; }
@@ -511,7 +513,7 @@ public:
     /// folder that another user owns, or that others may write to (also by its group), is rejected. A store with a
     /// folder has its own writer thread, whatever the number of threads of the runtime, so that no call waits for
     /// the disk. In a child made with fork(), which lacks that thread, rz_store_put and steps of conversations
-    /// write, unless a prefix was written less than two seconds ago.
+    /// write the prefixes themselves, unless a prefix was written less than two seconds ago.
     StoreOptions &path(std::string_view text) { return detail::keep(path_.emplace(), text, "rz_store_params.path"), *this; }
     /// Maximum number of prefixes in memory; 0: 1,024.
     template <class Number> StoreOptions &max_entries(Number value) { return detail::assign(raw_.max_entries, value, "rz_store_params.max_entries"), *this; }
@@ -541,10 +543,10 @@ public:
     /// token.
     ReplyOptions &sampler(const SamplingOptions &options) { return sampler_ = options, *this; }
     /// Kind of the grammar for the content, which comes after the reasoning: RZ_GRAMMAR_..., except
-    /// RZ_GRAMMAR_TOOLS; 0: any text. The first grammar of a model takes some tens of milliseconds more than later
-    /// ones (rz_grammar_new). If the conversation has tools and its "tool_choice" is not "none", tool calls follow
-    /// the grammar of RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that
-    /// content; "required" and a named tool allow only tool calls.
+    /// RZ_GRAMMAR_TOOLS; 0: any text. The first grammar of a model takes tens of milliseconds more than later
+    /// grammars (rz_grammar_new). If the conversation has tools and its "tool_choice" is not "none", tool calls
+    /// follow the grammar of RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls
+    /// or that content; "required" and a named tool allow only tool calls.
     template <class Number> ReplyOptions &grammar_kind(Number value) { return detail::assign(raw_.grammar_kind, value, "rz_reply_params.grammar_kind"), *this; }
     /// Flags of the grammar: RZ_GRAMMAR_FLAG_... bits, combined with |.
     template <class Number> ReplyOptions &grammar_flags(Number value) { return detail::assign(raw_.grammar_flags, value, "rz_reply_params.grammar_flags"), *this; }
@@ -631,7 +633,7 @@ public:
     template <class Number> ConversationOptions &overflow(Number value) { return detail::assign(raw_.overflow, value, "rz_conversation_params.overflow"), *this; }
     /// Initial state: the JSON of rz_chat_tokenize_into, `json_len` bytes; "messages" may be absent. NULL: empty.
     ConversationOptions &json(std::string_view text) { return json_ = text, *this; }
-    /// Parameters of its cache; NULL: the defaults.
+    /// Parameters of the cache; NULL: the defaults.
     ConversationOptions &cache(const CacheOptions &options) { return cache_ = options, *this; }
     rz_conversation_params *operator->() noexcept { return &raw_; }
     operator const rz_conversation_params &() const {

@@ -293,11 +293,11 @@ type MediaInfo struct {
 	Kind MediaKind
 	// Number of rows, each of which takes the place of a token in a cache.
 	Rows int
-	// Number of prompt tokens that it takes: its rows, and the model's tokens around and between them.
+	// Number of prompt tokens that the medium takes: its rows, and the model's tokens around and between the rows.
 	Tokens int
 	// Number of floats per row.
 	RowDim int
-	// Rows per line of a tile. An image without tiles counts as one tile, a pair of frames of a video too.
+	// Rows per line of a tile. An image without tiles counts as one tile, and so does a pair of video frames.
 	Columns int
 	// Number of lines of a tile.
 	Lines int
@@ -307,9 +307,10 @@ type MediaInfo struct {
 	TileLines int
 	// True if an additional tile shows the whole image.
 	Overview bool
-	// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for rows of the caller.
+	// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a medium that was
+	// created from rows.
 	Width int
-	// Height in pixels; 0 for audio and for rows of the caller.
+	// Height in pixels; 0 for audio and for a medium that was created from rows.
 	Height int
 	// Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
 	// model's output to pixels of the image. For audio the number of samples at the rate of the encoder.
@@ -320,8 +321,8 @@ type MediaInfo struct {
 	Bytes uint64
 	// Time of the encoding.
 	EncodeTime time.Duration
-	// Hash of pixels or samples, parameters and encoder, independent of the file format: a key for tables of the
-	// caller.
+	// Hash of pixels or samples, parameters and encoder, independent of the file format. Callers may use it as a
+	// cache key.
 	Hash [32]byte
 	// Number of frame pairs of a video, each of which has `lines` lines of `columns` rows; 0 for other media.
 	Pairs int
@@ -352,13 +353,12 @@ func (c *rz_media_info) value() (v MediaInfo) {
 type JobInfo struct {
 	// Why the text has ended, once it has.
 	End EndReason
-	// Number of tokens of the prompt, and how many of them are in the cache.
+	// Number of tokens of the prompt, and number of prompt tokens that are in the cache.
 	Prompt     int
 	PromptDone int
 	// Number of generated tokens, including a token that ends the text.
 	Tokens int
-	// Total time of the steps with its prompt (prefill), and of the steps with its generated tokens (decode,
-	// including drafting).
+	// Total time of the job's prefill steps, and of its decode steps (including drafting).
 	PromptTime time.Duration
 	TokensTime time.Duration
 	// Time to first token (TTFT); 0 before the first token.
@@ -398,7 +398,7 @@ type StoreInfo struct {
 	DiskBytes uint64
 	// Number of lookups that found a prefix, since the store was created.
 	Hits uint64
-	// Number of lookups that found none.
+	// Number of lookups that found no prefix.
 	Misses uint64
 	// Number of tokens that hits saved from being computed.
 	ReusedTokens uint64
@@ -424,7 +424,7 @@ type ConversationInfo struct {
 	FirstInPrompt int
 	// Why the text has ended, once it has.
 	End EndReason
-	// Number of tokens of its prompt.
+	// Number of tokens of the reply's prompt.
 	Prompt int
 	// Number of prompt tokens that the cache already held (cached tokens).
 	Reused int
@@ -432,7 +432,7 @@ type ConversationInfo struct {
 	PromptDone int
 	// Number of generated tokens, including a token that ends the reply.
 	Tokens int
-	// Number of reasoning tokens among them.
+	// Number of reasoning tokens among the generated tokens.
 	ReasoningTokens int
 	// Number of draft tokens verified.
 	Drafted int
@@ -442,11 +442,11 @@ type ConversationInfo struct {
 	Len int
 	// Capacity of the cache in tokens.
 	Capacity int
-	// Number of media in its messages.
+	// Number of media in the messages.
 	MediaCount int
-	// Total time of the steps with its prompt (prefill).
+	// Total time of the reply's prefill steps.
 	PromptTime time.Duration
-	// Total time of the steps with its generated tokens (decode).
+	// Total time of the reply's decode steps.
 	TokensTime time.Duration
 	// Time to first token (TTFT); 0 before the first token.
 	FirstToken time.Duration

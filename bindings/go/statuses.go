@@ -45,7 +45,7 @@ const (
 	// An earlier call on this object ended with an internal error, whose message this error repeats. Close the
 	// object.
 	ErrPoisoned Code = rz_ERR_POISONED
-	// No such name or number: a key, a device, a medium, or an index beyond the last entry.
+	// Not found: a key, a device, an image, audio or video of a conversation, or an index beyond the last entry.
 	ErrNotFound Code = rz_ERR_NOT_FOUND
 	// Another call must come first: there are no logits before a prefill, and no rows before the last step.
 	ErrNotReady Code = rz_ERR_NOT_READY

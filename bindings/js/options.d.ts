@@ -29,7 +29,7 @@ export interface LoadParams {
   device?: number;
   /** Deterministic, batch-invariant results: they do not depend on the number of threads, on how a prompt was split
    * into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs speed,
-   * mostly in prefill. Results still differ between devices, and with the number of layers on them. */
+   * mostly in prefill. Results still differ between devices, and depend on the number of layers on each device. */
   deterministic?: boolean;
   /** Uses the weights in place in the memory-mapped file; token generation is several times slower. The process
    * dies if the file is truncated while it is mapped. */
@@ -111,7 +111,7 @@ export interface SamplingParams {
   /** Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all. */
   dryWindow?: number;
   /** No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-   * complete one is not chosen. At most 4096. */
+   * complete such a repetition is not chosen. At most 4096. */
   noRepeatNgramSize?: number;
   /** Sequences of tokens across which DRY does not look for repetitions. */
   dryBreakers?: (Uint32Array | number[])[];

@@ -170,11 +170,11 @@ export interface MediaInfo {
   kind: "image" | "audio" | "text" | "vector" | "video";
   /** Number of rows, each of which takes the place of a token in a cache. */
   nRows: number;
-  /** Number of prompt tokens that it takes: its rows, and the model's tokens around and between them. */
+  /** Number of prompt tokens that the medium takes: its rows, and the model's tokens around and between the rows. */
   nTokens: number;
   /** Number of floats per row. */
   rowDim: number;
-  /** Rows per line of a tile. An image without tiles counts as one tile, a pair of frames of a video too. */
+  /** Rows per line of a tile. An image without tiles counts as one tile, and so does a pair of video frames. */
   columns: number;
   /** Number of lines of a tile. */
   lines: number;
@@ -184,10 +184,10 @@ export interface MediaInfo {
   tileLines: number;
   /** True if there is a tile of the whole image too. */
   hasOverview: boolean;
-  /** Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for rows of the
-   * caller. */
+  /** Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a medium that was
+   * created from rows. */
   width: number;
-  /** Height in pixels; 0 for audio and for rows of the caller. */
+  /** Height in pixels; 0 for audio and for a medium that was created from rows. */
   height: number;
   /** Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
    * model's output to pixels of the image. For audio the number of samples at the rate of the encoder. */
@@ -198,8 +198,8 @@ export interface MediaInfo {
   bytes: number;
   /** Time of the encoding in nanoseconds. */
   encodeNs: number;
-  /** Hash of pixels or samples, parameters and encoder, independent of the file format: a key for tables of the
-   * caller. */
+  /** Hash of pixels or samples, parameters and encoder, independent of the file format. Callers may use it as a
+   * cache key. */
   hash: Uint8Array;
   /** Number of frame pairs of a video, each of which has `lines` lines of `columns` rows; 0 for other media. */
   pairs: number;
@@ -220,7 +220,7 @@ export interface StoreInfo {
   diskBytes: number;
   /** Number of lookups that found a prefix, since the store was created. */
   hits: number;
-  /** Number of lookups that found none. */
+  /** Number of lookups that found no prefix. */
   misses: number;
   /** Number of tokens that hits saved from being computed. */
   reusedTokens: number;
@@ -242,7 +242,7 @@ export interface ConversationInfo {
   end: "end" | "length" | "stop" | "context" | "grammar" | "failed" | "cancelled" | null;
   /** The reason why its steps are stopped, though it has not ended. */
   stopped: "cancelled" | "deadline" | null;
-  /** Number of tokens of its prompt. */
+  /** Number of tokens of the reply's prompt. */
   promptTokens: number;
   /** Number of prompt tokens that the cache already held (cached tokens). */
   reusedTokens: number;
@@ -250,7 +250,7 @@ export interface ConversationInfo {
   promptDone: number;
   /** Number of generated tokens, including a token that ends the reply. */
   nTokens: number;
-  /** Number of reasoning tokens among them. */
+  /** Number of reasoning tokens among the generated tokens. */
   reasoningTokens: number;
   /** Number of draft tokens verified. */
   drafted: number;
@@ -260,11 +260,11 @@ export interface ConversationInfo {
   cacheLen: number;
   /** Capacity of the cache in tokens. */
   cacheCapacity: number;
-  /** Number of media in its messages. */
+  /** Number of media in the messages. */
   nMedia: number;
-  /** Total time in nanoseconds of the steps with its prompt (prefill). */
+  /** Total time in nanoseconds of the reply's prefill steps. */
   promptNs: number;
-  /** Total time in nanoseconds of the steps with its generated tokens (decode). */
+  /** Total time in nanoseconds of the reply's decode steps. */
   tokensNs: number;
   /** Time to first token in nanoseconds. */
   firstTokenNs: number;

@@ -25,7 +25,8 @@
  * - RZ_ERR_PANIC: Caught bug of this library. Please report the message.
  * - RZ_ERR_POISONED: An earlier call on this object ended with an internal error, whose message this error
  * repeats. Close the object.
- * - RZ_ERR_NOT_FOUND: No such name or number: a key, a device, a medium, or an index beyond the last entry.
+ * - RZ_ERR_NOT_FOUND: Not found: a key, a device, an image, audio or video of a conversation, or an index beyond
+ * the last entry.
  * - RZ_ERR_NOT_READY: Another call must come first: there are no logits before a prefill, and no rows before the
  * last step.
  * - RZ_ERR_RESOURCES: The system cannot create a thread or another resource; the same call may succeed later.

@@ -123,8 +123,8 @@ pub unsafe extern "C" fn rz_adapter_free(adapter: *mut rz_adapter) {
 /// rz_jobs_step group them. Results depend neither on other sequences of a batch nor on threads nor on prompt chunks. A
 /// cache with adapters cannot be saved. Any thread.
 ///
-/// Errors: RZ_ERR_BUSY while a call changes the cache or a job has it, RZ_ERR_MISMATCH for an adapter of another model,
-/// RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Errors: RZ_ERR_BUSY while a call changes the cache or a job holds it, RZ_ERR_MISMATCH for an adapter of another
+/// model, RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_adapters_set(
     cache: *mut rz_cache,

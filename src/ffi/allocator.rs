@@ -43,11 +43,12 @@ pub struct rz_allocator {
 /// not serve thread stacks, mapped files (RZ_MODEL_MMAP), the C library and the GPU driver.
 ///
 /// If the allocator returns NULL or a misaligned pointer, the call fails with RZ_ERR_OUT_OF_MEMORY. The first call
-/// reserves about 256 KiB, so that a call that runs out of memory can clean up; freeing the last handle returns them.
-/// Work that cannot stop midway first reserves a larger block per thread, and returns it unused if memory suffices: 8
-/// MiB to tokenize a text or to render a chat template, 16 MiB to sample with a grammar, 64 MiB to compile a grammar.
-/// Any thread. Errors: RZ_ERR_BUSY (after another call), RZ_ERR_INVALID_ARGUMENT (also if another allocator is set),
-/// RZ_ERR_OUT_OF_MEMORY (`alloc` cannot provide the first reserve, or misaligns it; no allocator is set). Since 0.1.0.
+/// reserves about 256 KiB, so that a call that runs out of memory can clean up; freeing the last handle frees this
+/// reserve. Work that cannot stop midway first reserves a larger block per thread, which it uses only if memory runs
+/// out and frees afterwards: 8 MiB to tokenize a text or to render a chat template, 16 MiB to sample with a grammar, 64
+/// MiB to compile a grammar. Any thread. Errors: RZ_ERR_BUSY (after another call), RZ_ERR_INVALID_ARGUMENT (also if
+/// another allocator is set), RZ_ERR_OUT_OF_MEMORY (`alloc` cannot provide the first reserve, or misaligns it; the call
+/// then sets no allocator). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_allocator_set(allocator: *const rz_allocator, err: *mut rz_error) -> rz_status {
     guarded_first!(err, |call| {

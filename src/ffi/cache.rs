@@ -220,11 +220,11 @@ pub unsafe extern "C" fn rz_cache_cancel_set(
     })
 }
 
-/// Creates a copy with the same tokens, capacity, logits, cancel and adapters, independent from then on. On the CPU the
-/// two share the memory of keys and values copy-on-write, in blocks of 256 tokens; each counts with its whole capacity
-/// against rz_runtime_params.memory_limit. The caller frees `*out` with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY
-/// while a call changes `cache`, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT.
-/// Since 0.1.0.
+/// Creates a copy with the same tokens, capacity, logits, cancellation flag and adapters, independent from then on. On
+/// the CPU the two caches share the memory of keys and values copy-on-write, in blocks of 256 tokens; each cache counts
+/// with its whole capacity against rz_runtime_params.memory_limit. The caller frees `*out` with rz_cache_free. Any
+/// thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_fork(
     cache: *const rz_cache,
@@ -288,8 +288,8 @@ pub unsafe extern "C" fn rz_cache_tokens_into(
 ///
 /// The cache is then bit-identical to one that never contained the removed tokens, for every network: the keys and
 /// values of a token depend on all tokens before it. The next call that needs the keys and values of the moved tokens
-/// therefore recomputes them, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there are fewer
-/// tokens, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// therefore recomputes them, which takes as long as a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there
+/// are fewer tokens, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u32, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -299,9 +299,9 @@ pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u
 }
 
 /// Frees the memory of keys and values, which then no longer counts against rz_runtime_params.memory_limit. Keeps the
-/// tokens and the logits. The next call that needs keys and values allocates memory again and recomputes them, in the
-/// time of a prefill, bit-identical on the CPU; its errors can then be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT. Any
-/// thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// tokens and the logits. The next call that needs keys and values allocates memory again and recomputes them, which
+/// takes as long as a prefill; on the CPU they are bit-identical. This call can also fail with RZ_ERR_OUT_OF_MEMORY or
+/// RZ_ERR_LIMIT. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_release(cache: *mut rz_cache, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

@@ -31,14 +31,15 @@ pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
 /// alike. If a template leaves tool calls out and the form of the model's calls is known, the calls are written into
 /// the text of their message. "variables" are handed to the template, such as "enable_thinking".
 /// "add_generation_prompt" overrides the flag. "tool_choice" ("auto", "none", "required", or {"function": {"name":
-/// "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
-/// RZ_GRAMMAR_TOOLS.
+/// "..."}}) and "parallel_tool_calls" (true by default) have an effect in rz_chat_parser_new and in grammars of the
+/// kind RZ_GRAMMAR_TOOLS.
 ///
-/// If a template rejects or loses system messages (all, or those after the first message), their text moves into a user
-/// message: the next message if its role is user, otherwise the previous user message. If the assistant has already
-/// answered that one, the text becomes a new user message. If a template rejects two user messages in a row, they are
-/// joined. "developer" messages become system messages for a template that does not know that role. The template runs
-/// on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and may be NULL.
+/// If a template rejects or loses system messages (all of them, or all after the first message), their text moves into
+/// a user message: the next message if its role is user, otherwise the previous user message. If the assistant has
+/// already answered that user message, the text becomes a new user message. If a template rejects two user messages in
+/// a row, they are joined. "developer" messages become system messages for a template that does not know that role. The
+/// template runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and
+/// may be NULL.
 ///
 /// `*len` receives the bytes of the text; it is not NUL-terminated. If `capacity` is too small, the call returns
 /// RZ_ERR_BUFFER_TOO_SMALL. The text is for display and logs: a special token that a message spells out looks the same

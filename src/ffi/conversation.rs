@@ -35,9 +35,9 @@ use super::structs::{count, ns};
 /// gets RZ_ERR_BUSY. Any number of threads may read its state, messages and media at any time, also while another call
 /// works on it (rz_conversation_info_get, _json_into, _media). Different conversations of a model work concurrently.
 ///
-/// The prompt of a reply is the whole conversation rendered by the model's chat template, so that earlier reasoning is
-/// kept or removed as the template does it. Only tokens that the cache does not hold are computed, usually the tokens
-/// of the new messages.
+/// The prompt of a reply is the whole conversation rendered by the model's chat template, which decides whether earlier
+/// reasoning is kept or removed. Only tokens that the cache does not hold are computed, usually the tokens of the new
+/// messages.
 pub struct rz_conversation {
     pub(super) model: Arc<Model>,
     conversation: SharedLock<Conversation>,
@@ -102,7 +102,7 @@ pub struct rz_conversation_params {
     /// Initial state: the JSON of rz_chat_tokenize_into, `json_len` bytes; "messages" may be absent. NULL: empty.
     pub json: *const c_char,
     pub json_len: usize,
-    /// Parameters of its cache; NULL: the defaults.
+    /// Parameters of the cache; NULL: the defaults.
     pub cache: *const rz_cache_params,
     /// LoRA adapters of every reply, and their scales; `scales` NULL: 1 each. The conversation keeps the adapters
     /// alive.
@@ -112,8 +112,8 @@ pub struct rz_conversation_params {
     pub n_adapters: usize,
     /// Cancels every call that computes, also on forks; may be NULL. The conversation keeps it alive.
     pub cancel: *const rz_cancel,
-    /// Prefix cache: looked up for prompts, and filled with prompts that have at least rz_store_params.min_tokens new
-    /// tokens and with all replies, also by forks; may be NULL. The conversation keeps it alive. Prefixes are shared
+    /// Prefix cache; may be NULL. The conversation and its forks look up prompts in it, and store all replies and every
+    /// prompt with at least rz_store_params.min_tokens new tokens. The conversation keeps it alive. Prefixes are shared
     /// only between conversations with equal adapters and scales.
     pub store: *const rz_store,
 }
@@ -135,8 +135,8 @@ pub const RZ_REPLY_KEEP: u32 = 1;
 /// call is completed.
 pub const RZ_REPLY_CONTINUE: u32 = 2;
 
-/// Parameters of a reply. Zero in a field, or NULL instead of the struct, means the default. All is copied. Since
-/// 0.1.0.
+/// Parameters of a reply. Zero in a field, or NULL instead of the struct, means the default. All parameters are copied.
+/// Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_reply_params {
@@ -148,7 +148,7 @@ pub struct rz_reply_params {
     /// the filters and the number of the reply as seed; without a recommendation always the most likely token.
     pub sampler: *const rz_sampler_params,
     /// Kind of the grammar for the content, which comes after the reasoning: RZ_GRAMMAR_..., except RZ_GRAMMAR_TOOLS;
-    /// 0: any text. The first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new).
+    /// 0: any text. The first grammar of a model takes tens of milliseconds more than later grammars (rz_grammar_new).
     /// If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
     /// RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
     /// and a named tool allow only tool calls.
@@ -211,12 +211,12 @@ pub struct rz_conversation_info {
     pub first_in_prompt: u32,
     /// State of the reply: RZ_STATE_...; 0 before the first reply, and after a reply was abandoned without a message.
     pub state: u32,
-    /// Why the reply has ended: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 if it has
-    /// not ended.
+    /// Why the reply has ended: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 if the reply
+    /// has not ended.
     pub end_reason: u32,
-    /// Status with which its steps fail now because it is cancelled: RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0.
+    /// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE while steps fail with this status; else 0.
     pub stopped: i32,
-    /// Number of tokens of its prompt.
+    /// Number of tokens of the reply's prompt.
     pub prompt_tokens: u32,
     /// Number of prompt tokens that the cache already held (cached tokens).
     pub reused_tokens: u32,
@@ -224,7 +224,7 @@ pub struct rz_conversation_info {
     pub prompt_done: u32,
     /// Number of generated tokens, including a token that ends the reply.
     pub n_tokens: u32,
-    /// Number of reasoning tokens among them.
+    /// Number of reasoning tokens among the generated tokens.
     pub reasoning_tokens: u32,
     /// Number of draft tokens verified.
     pub drafted: u32,
@@ -234,11 +234,11 @@ pub struct rz_conversation_info {
     pub cache_len: u32,
     /// Capacity of the cache in tokens.
     pub cache_capacity: u32,
-    /// Number of media in its messages.
+    /// Number of media in the messages.
     pub n_media: u32,
-    /// Total time in nanoseconds of the steps with its prompt (prefill).
+    /// Total time in nanoseconds of the reply's prefill steps.
     pub prompt_ns: u64,
-    /// Total time in nanoseconds of the steps with its generated tokens (decode).
+    /// Total time in nanoseconds of the reply's decode steps.
     pub tokens_ns: u64,
     /// Time to first token: nanoseconds from rz_conversation_reply to the first token; 0 before that.
     pub first_token_ns: u64,
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn rz_conversation_new(
 /// (rz_conversation_media). Media rows that are in the cache already are not computed again.
 ///
 /// The call computes nothing. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (JSON of another form,
-/// an unknown "tool_call_id", a part without a medium or with one of another kind, a medium without a part),
+/// an unknown "tool_call_id", a part without a medium or with a medium of another kind, a medium without a part),
 /// RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_NOT_READY (a medium whose rz_media_step is not done),
 /// RZ_ERR_UNSUPPORTED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template runs later, in
 /// rz_conversation_reply, which fails with RZ_ERR_UNSUPPORTED if the template leaves an image out, for instance. Since
@@ -336,8 +336,8 @@ pub unsafe extern "C" fn rz_conversation_add_text(
     })
 }
 
-/// Begins a reply to the messages: renders and tokenizes the prompt, in a time that grows with the messages, and
-/// computes nothing yet. `params` may be NULL.
+/// Begins a reply to the messages: renders and tokenizes the prompt, which takes longer for longer conversations.
+/// Computes nothing yet. `params` may be NULL.
 ///
 /// The template runs on a thread of the runtime (rz_runtime_params.threads). The same thread compiles the grammar of
 /// tools or of the content (rz_grammar_new), unless it is rz_reply_params.compiled_grammar or one of the last four
@@ -345,7 +345,7 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 /// returns its parts. When the reply has ended, it is a message of the conversation. Before that, rz_conversation_add,
 /// _reply, _read, _rewind and _say abandon the reply (RZ_REPLY_KEEP), and rz_conversation_stop ends it and keeps the
 /// tokens generated so far. If a reply cannot be begun or fails, the added messages stay: begin another reply, or
-/// remove them with rz_conversation_rewind. While the call waits for the thread, it checks the cancels of the
+/// remove them with rz_conversation_rewind. While the call waits for the thread, it checks the rz_cancel flags of the
 /// conversation and of `params`.
 ///
 /// Any thread. Errors, which change nothing, so that an unfinished reply continues: RZ_ERR_INVALID_ARGUMENT (the
@@ -425,10 +425,10 @@ pub(super) fn reply_params<'a>(
 }
 
 /// Works on the reply for about `budget_us` microseconds, like rz_job_step; with RZ_NO_LIMIT until it has generated a
-/// token or ended. RZ_AGAIN: more work remains; RZ_DONE: it has ended, or there is none.
+/// token or ended. RZ_AGAIN: more work remains; RZ_DONE: the reply has ended, or there is no reply.
 ///
-/// A fired cancel or a deadline pauses the reply: it continues when it is stepped after rz_cancel_reset. Any thread.
-/// Errors: as for rz_job_step; the error of a failed reply, until the next reply begins. Since 0.1.0.
+/// A fired rz_cancel or a passed deadline pauses the reply; the next step after rz_cancel_reset continues it. Any
+/// thread. Errors: as for rz_job_step; the error of a failed reply, until the next reply begins. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_step(
     conversation: *mut rz_conversation,
@@ -442,8 +442,8 @@ pub unsafe extern "C" fn rz_conversation_step(
 }
 
 /// Continuous batching: rz_conversation_step for `n` conversations of one model, like rz_jobs_step: each batch step
-/// reads the weights once and computes tokens of many replies. RZ_DONE: all replies have ended, or there are none. If a
-/// reply fails, only that reply ends: its state is RZ_STATE_ENDED, its end_reason RZ_END_FAILED, and
+/// reads the weights once and computes tokens of many replies. RZ_DONE: all replies have ended, or there are no
+/// replies. If a reply fails, only that reply ends: its state is RZ_STATE_ENDED, its end_reason RZ_END_FAILED, and
 /// rz_conversation_error returns its error. Any thread. Errors: as for rz_jobs_step. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversations_step(
@@ -530,8 +530,8 @@ pub unsafe extern "C" fn rz_conversation_next_into(
 /// RZ_STATE_ENDED, its end_reason RZ_END_CANCELLED. rz_conversation_next_into still returns the parts that were not
 /// taken, RZ_CHAT_EVENT_END last. RZ_REPLY_CONTINUE continues the message. Without a reply, nothing changes.
 ///
-/// While another thread steps the reply, the call returns RZ_ERR_BUSY: fire the cancel of the reply, wait until the
-/// step returned, then stop it. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// While another thread steps the reply, the call returns RZ_ERR_BUSY: fire the reply's rz_cancel, wait for the step to
+/// return, then stop the reply. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_stop(conversation: *mut rz_conversation, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -652,8 +652,8 @@ pub(super) fn overflow(id: u32) -> Result<Overflow> {
     }
 }
 
-/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. During another call, the counts are as of the
-/// last step, and the reply has ended when it is a message. Errors: RZ_ERR_POISONED. Since 0.1.0.
+/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. During another call, the counts are those after
+/// the last step, and `state` is RZ_STATE_ENDED only once the reply is a message. Errors: RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_info_get(
     conversation: *const rz_conversation,

@@ -7,7 +7,7 @@ use super::guard::guarded;
 use super::media::rz_media;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Returns medium `number` of a conversation, which has rz_conversation_info.n_media, as a new handle; the caller frees
+/// Returns a new handle of medium `number` (0 to rz_conversation_info.n_media - 1) of a conversation; the caller frees
 /// it with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (no such medium), RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_media(

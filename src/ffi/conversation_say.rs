@@ -22,12 +22,12 @@ pub type rz_text_callback = Option<unsafe extern "C" fn(text: *const c_char, len
 ///
 /// If `on_text` returns non-zero, the reply ends and keeps its text so far, with "finish_reason": "cancelled", and the
 /// call returns RZ_OK. If the reply fills the cache, the call also returns RZ_OK: rz_conversation_info.end_reason is
-/// RZ_END_CONTEXT, and the message has "finish_reason": "context". If a cancel is fired or a deadline passes after the
-/// first piece, the reply keeps its text so far, and the call returns RZ_ERR_CANCELLED or RZ_ERR_DEADLINE.
+/// RZ_END_CONTEXT, and the message has "finish_reason": "context". If an rz_cancel is fired or a deadline passes after
+/// the first piece, the reply keeps its text so far, and the call returns RZ_ERR_CANCELLED or RZ_ERR_DEADLINE.
 /// RZ_REPLY_KEEP changes nothing.
 ///
-/// Any thread. Errors, which otherwise leave the messages and an unfinished reply unchanged: the errors of
-/// rz_conversation_add_text, _reply and _step. Since 0.1.0.
+/// Any thread. Errors: the errors of rz_conversation_add_text, _reply and _step. Except in the case above, a failed
+/// call leaves the messages and an unfinished reply unchanged. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_say(
     conversation: *mut rz_conversation,

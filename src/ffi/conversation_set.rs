@@ -9,10 +9,10 @@ use super::guard::guarded;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::store::rz_store;
 
-/// Begins a prefill of the messages without generating a reply, for a shorter time to first token (TTFT) of the next
-/// reply, for example with a long document or the world of a game. rz_conversation_step and rz_conversations_step do
-/// the work, with the states of a reply. RZ_DONE: all messages are in the cache, and rz_conversation_info.end_reason is
-/// RZ_END_LENGTH. No message is added.
+/// Begins a prefill of the messages without generating a reply, which shortens the time to first token (TTFT) of the
+/// next reply, for example after a long document or the description of a game world was added. rz_conversation_step and
+/// rz_conversations_step do the work; rz_conversation_info.state has the same values as during a reply. RZ_DONE: all
+/// messages are in the cache, and rz_conversation_info.end_reason is RZ_END_LENGTH. No message is added.
 ///
 /// `params` are the parameters of the reply that will follow; NULL: the defaults. Only `json`, `reasoning`, `priority`
 /// and `cancel` have an effect. An unfinished reply is abandoned, as by rz_conversation_reply. Any thread. Errors: as
@@ -80,8 +80,8 @@ pub unsafe extern "C" fn rz_conversation_overflow_set(
     })
 }
 
-/// Replaces the cancel of the conversation, which all calls that compute check. The conversation keeps the cancel
-/// alive; `cancel` may be NULL, for none. Earlier forks keep their own cancel. Any thread. Errors: RZ_ERR_BUSY (also
+/// Replaces the cancellation flag of the conversation, which all calls that compute check. The conversation keeps the
+/// flag alive; `cancel` may be NULL, for none. Earlier forks keep their own flag. Any thread. Errors: RZ_ERR_BUSY (also
 /// while a reply is unfinished), RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_cancel_set(

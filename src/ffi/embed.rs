@@ -51,11 +51,11 @@ pub struct rz_embed_params {
 ///
 /// Tokens are used unchanged: let rz_tokenize_into add the special tokens at both ends of a text
 /// (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST needs. A pair of texts for a reranker is one
-/// list of tokens, in the form that the model's authors define. A text must fit the model's context_length; SigLIP's
-/// texts are padded to it, unless RZ_POOLING_NONE asks for one vector per token. An embedding depends only on the
-/// tokens of its own text: not on the other texts, their order, or the number of threads; bit-identically on the CPU,
-/// and on a GPU with RZ_MODEL_DETERMINISTIC. The call uses no rz_cache. It only reads the model; its memory grows with
-/// the longest text and is freed at the end.
+/// list of tokens, in the form that the model's authors define. A text must fit the model's context_length; texts for
+/// SigLIP are padded to this length, unless RZ_POOLING_NONE asks for one vector per token. An embedding depends only on
+/// the tokens of its own text, not on the other texts, their order or the number of threads. On the CPU, and on a GPU
+/// with RZ_MODEL_DETERMINISTIC, this holds bit for bit. The call uses no rz_cache. It only reads the model; its memory
+/// grows with the longest text and is freed at the end.
 ///
 /// `params` and `cancel` may be NULL. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (a text without
 /// tokens, one longer than the context length, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION

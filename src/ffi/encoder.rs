@@ -106,7 +106,7 @@ pub struct rz_encoder_info {
     pub weight_bytes: u64,
     /// Maximum bytes of scratch memory of each call that encodes an image or an audio clip.
     pub scratch_bytes: u64,
-    /// Kinds of media that it encodes: RZ_MEDIA_... bits, combined with |.
+    /// Kinds of media that the encoder encodes: RZ_MEDIA_... bits, combined with |.
     pub kinds: u32,
     /// Sample rate in Hz to which audio is resampled; 0 for images.
     pub sample_rate: u32,
@@ -119,9 +119,9 @@ pub struct rz_encoder_info {
 /// model's thread pool. `params` may be NULL. The caller frees `*out` with rz_encoder_free, before or after the model.
 /// Any thread; blocks while the files are read. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or inconsistent sizes),
 /// RZ_ERR_UNSUPPORTED (no encoder, a projector that is not implemented, which the message names; a device other than
-/// the CPU), RZ_ERR_MISMATCH (an encoder for other rows than the model's, or tokens around images or audio that its
-/// vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without
-/// weights), RZ_ERR_VERSION. Since 0.1.0.
+/// the CPU), RZ_ERR_MISMATCH (the encoder's row width does not fit the model, or the model's vocabulary lacks the
+/// tokens around images or audio), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a
+/// model without weights), RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_load(
     model: *const rz_model,
@@ -262,9 +262,8 @@ pub struct rz_encoder_plan {
 
 /// Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources (with
 /// `path` NULL), would take, without reading weights. `path` and `params` may be NULL. The caller sets
-/// `out->struct_size`.
-/// Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any thread. Errors: as for rz_encoder_load except
-/// RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0.
+/// `out->struct_size`. The call succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any thread. Errors:
+/// as for rz_encoder_load except RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_plan_get(
     model: *const rz_model,
@@ -468,7 +467,7 @@ pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params)
 }
 
 /// Like rz_media_from_pixels, for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file. The first bytes of the file
-/// identify its format. Of an animation only the first image is encoded.
+/// identify its format. Only the first frame of an animation is encoded.
 ///
 /// The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
 /// 16-bit samples become 8-bit, and colors are not converted. A truncated file is rejected; changed bits within its

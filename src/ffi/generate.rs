@@ -39,8 +39,9 @@ pub unsafe extern "C" fn rz_prefill(
 }
 
 /// Decode: appends `token` and writes the next token to `*next`. `sampler` may be NULL, for the most likely token
-/// (greedy decoding). A GPU samples itself with the same result, so that only the token is transferred, unless the
-/// sampler has more than 512 biases and recent tokens; if the program asks for logits, they are computed again.
+/// (greedy decoding). A GPU samples the token, with the same result as the host, and transfers only the token id, under
+/// the conditions in rz_sampler_params; otherwise the host samples. If the program asks for logits, they are computed
+/// again.
 ///
 /// A call that fails leaves the cache unchanged. Any thread. Errors: as for rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -65,8 +66,8 @@ pub unsafe extern "C" fn rz_decode_token(
 /// are written (RZ_OK) or a token ends a turn or the text (RZ_DONE; that token is in `out`). One call for many tokens
 /// lets a GPU run ahead.
 ///
-/// `*n` receives the number of tokens written. To continue, call again with the last one. A call that fails midway, or
-/// is cancelled, keeps the tokens it generated: they are in `out`, counted in `*n`, and all but the last are in the
+/// `*n` receives the number of tokens written. To continue, call again with the last token. A call that fails midway,
+/// or is cancelled, keeps the tokens it generated: they are in `out`, counted in `*n`, and all but the last are in the
 /// cache. `sampler` and `cancel` may be NULL. Any thread. Errors: as for rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_generate_into(

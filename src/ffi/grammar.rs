@@ -34,12 +34,13 @@ pub const RZ_GRAMMAR_JSON: u32 = 5;
 pub const RZ_GRAMMAR_CHOICES: u32 = 6;
 /// Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into. The reply is text or
 /// tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
-/// "tool_choice" selects text, calls, or text and then calls ("auto"), only text ("none"), or only calls ("required",
-/// or the name of a tool), after reasoning if the model writes some. "parallel_tool_calls": false allows one call. The
-/// schema of a tool with "strict": true, within the tool or its "function", is enforced as with RZ_GRAMMAR_JSON_SCHEMA,
-/// and an error names the tool and the place. All other tools are best effort, as with RZ_GRAMMAR_FLAG_BEST_EFFORT.
-/// Arguments come in the order of the schema. If a model writes texts between tags, without quotes, "enum", "minLength"
-/// and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format" are not.
+/// "tool_choice" selects what follows the reasoning, if any: with "auto" text, tool calls, or text and then tool calls;
+/// with "none" only text; with "required" or the name of a tool only tool calls. "parallel_tool_calls": false allows
+/// one call. The schema of a tool with "strict": true, within the tool or its "function", is enforced as with
+/// RZ_GRAMMAR_JSON_SCHEMA, and an error names the tool and the place. All other tools are best effort, as with
+/// RZ_GRAMMAR_FLAG_BEST_EFFORT. Arguments come in the order of the schema. If a model writes string arguments between
+/// tags instead of in quotes, "enum", "minLength" and "maxLength" (up to 2000) are enforced for these strings;
+/// "pattern" and "format" are not.
 pub const RZ_GRAMMAR_TOOLS: u32 = 7;
 
 /// Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA, _JSON and _TOOLS: allows up to 40 characters of white space,
@@ -49,9 +50,9 @@ pub const RZ_GRAMMAR_FLAG_WHITESPACE: u32 = 1;
 
 /// Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the
 /// log (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT.
-/// Schemas that libraries generate contain keywords that no grammar can enforce, such as "uniqueItems"; servers do the
-/// same with a "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool selects this itself, with
-/// "strict".
+/// Schemas that libraries generate contain keywords that usually cannot be enforced, such as "uniqueItems"; servers
+/// treat a "response_format" that is not strict in the same way. With RZ_GRAMMAR_TOOLS each tool selects best effort or
+/// strict itself, with "strict".
 pub const RZ_GRAMMAR_FLAG_BEST_EFFORT: u32 = 2;
 
 /// Compiled grammar for constrained decoding (structured output). Immutable: any number of samplers, jobs and replies
@@ -73,9 +74,9 @@ impl Handle for rz_grammar {
 /// For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT because the text is too large
 /// or too complex. Another call with the same text fails too, so a server should answer with status 400. Best effort
 /// compiles again with fewer keywords as long as compiling fails. The first grammar of a model prepares its vocabulary,
-/// which takes some tens of milliseconds. Runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends
-/// the wait for that thread, and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that
-/// the kind does not take, a grammar that cannot be parsed or that no text matches; the message says where),
+/// which takes tens of milliseconds. Runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the
+/// wait for that thread, and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that the
+/// kind does not take, a grammar that cannot be parsed or that no text matches; the message says where),
 /// RZ_ERR_UNSUPPORTED (a feature that is not implemented, or a model without a tokenizer or without a token that ends a
 /// text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no thread), RZ_ERR_CANCELLED,
 /// RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
@@ -130,11 +131,11 @@ pub unsafe extern "C" fn rz_grammar_free(grammar: *mut rz_grammar) {
 /// cache. The grammar follows the cache: appended tokens advance the grammar, a rewind takes it back, and a rewind to
 /// before the start of the text restarts it. So every choice may be repeated, and the host may append its own tokens if
 /// the grammar allows them; otherwise the next choice fails with RZ_ERR_INVALID_ARGUMENT. When the text is complete,
-/// tokens that end a text are allowed too. When the text cannot continue, only they are allowed, so that
+/// tokens that end a text are allowed too. When the text cannot continue, only those tokens are allowed, so that
 /// rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice allocates memory and usually
-/// takes some tens of microseconds; a choice that exceeds its bounds fails with RZ_ERR_LIMIT. Calls with a cache of
-/// another vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// takes tens of microseconds; a choice that exceeds its bounds fails with RZ_ERR_LIMIT. Calls with a cache of another
+/// vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_sampler_grammar_set(
     sampler: *mut rz_sampler,

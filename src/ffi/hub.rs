@@ -32,10 +32,10 @@ const VALUE: usize = 128;
 /// {"repository": "owner/name", "quantization": "", "encoder": "hf:owner/name:mmproj", "commit": "...", "load":
 /// "m-Q8_0.gguf", "size": 5000, "files": [{"name": "m-Q8_0.gguf", "size": 5000, "digest": "..."}]}
 ///
-/// "encoder" is the `model` that names the encoder in the same repository. "load" is the file to pass to rz_model_load,
-/// which finds the other parts of a split model; if it is "", load the folder of all files. "size" is the total size.
-/// "digest" is the SHA-256 of the file, or the SHA-1 of its git blob. If `listing` is NULL, the call writes only the
-/// first three members, which follow from `model`.
+/// "encoder" is the string to pass as `model` to choose the encoder of the same repository. "load" is the file to pass
+/// to rz_model_load, which finds the other parts of a split model; if it is "", load the folder of all files. "size" is
+/// the total size. "digest" is the SHA-256 of the file, or the SHA-1 of its git blob. If `listing` is NULL, the call
+/// writes only the first three members, which follow from `model`.
 ///
 /// If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
 /// (`model` is malformed, or several files match it), RZ_ERR_NOT_FOUND (no file matches it, or the repository has no

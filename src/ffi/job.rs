@@ -73,7 +73,8 @@ fn present(job: &mut Option<Job>) -> Result<&mut Job> {
     job.as_mut().ok_or(Error::Busy(rz_job::NAME))
 }
 
-/// Parameters of a job. Zero in a field means the default; `tokens` and `n_tokens` have none. Since 0.1.0.
+/// Parameters of a job. Zero in a field means the default. Either `tokens` and `n_tokens` or `prompt` must be set.
+/// Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_job_params {
@@ -115,13 +116,14 @@ pub struct rz_job_params {
     pub logprobs: u32,
     /// Scheduling priority among the jobs of rz_jobs_step: higher first; may be negative; 0: normal.
     pub priority: i32,
-    /// Conversation whose reply the job generates: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens
-    /// end the prompt. The job returns its reply in parts, with rz_job_next_into instead of rz_job_text_into, and
-    /// `stops` apply only to the content of the reply, not to reasoning, tool calls and tags. NULL: the job returns a
-    /// text.
+    /// Conversation whose reply the job generates, as the JSON of rz_chat_tokenize_into (`chat_len` bytes). The prompt
+    /// must end with the tokens of this conversation. The job returns its reply in parts, with rz_job_next_into instead
+    /// of rz_job_text_into, and `stops` apply only to the content of the reply, not to reasoning, tool calls and tags.
+    /// NULL: the job returns a text.
     pub chat: *const c_char,
     pub chat_len: usize,
-    /// Prompt instead of `tokens`, which must be NULL then; NULL: `tokens`. The job keeps its media alive.
+    /// Prompt, instead of `tokens`, which must then be NULL; NULL: the prompt is `tokens`. The job keeps its media
+    /// alive.
     pub prompt: *const rz_prompt,
     /// Index of the first token of `prompt` to append, as `first` of rz_prefill_prompt.
     pub prompt_first: usize,
@@ -144,8 +146,8 @@ pub const RZ_DRAFT_LOOKUP: u32 = 1;
 /// them. The first such job creates the copy. It is freed when the assistant or the model is freed and no job uses it.
 pub const RZ_DRAFT_MODEL: u32 = 2;
 /// Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
-/// own cache of one layer and the capacity of the job's cache; it belongs to the job, and covers the tokens that the
-/// job itself appends.
+/// own cache, with one layer and the capacity of the job's cache. This cache belongs to the job, and covers only the
+/// tokens that the job itself appends.
 pub const RZ_DRAFT_MTP: u32 = 3;
 
 /// State of a job: prefill of the prompt.
@@ -168,7 +170,7 @@ pub const RZ_END_GRAMMAR: u32 = 5;
 /// End reason: an error of the job itself, which rz_job_error returns: no token could be sampled, or its grammar
 /// exceeded a bound.
 pub const RZ_END_FAILED: u32 = 6;
-/// End reason of a reply in a conversation: it was stopped by rz_conversation_stop, by the callback or a cancel of
+/// End reason of a reply in a conversation: it was stopped by rz_conversation_stop, by the callback or an rz_cancel of
 /// rz_conversation_say, or abandoned with RZ_REPLY_KEEP.
 pub const RZ_END_CANCELLED: u32 = 7;
 
@@ -180,19 +182,18 @@ pub struct rz_job_info {
     pub struct_size: u32,
     /// RZ_STATE_...
     pub state: u32,
-    /// Reason of the end: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 if it has not ended.
+    /// Reason of the end: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 if the job has not ended.
     pub end_reason: u32,
-    /// Status with which its steps fail now because it is cancelled: RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0.
+    /// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE while steps fail with this status; else 0.
     pub stopped: i32,
-    /// Number of tokens of the prompt, and how many of them are in the cache.
+    /// Number of tokens of the prompt, and number of prompt tokens that are in the cache.
     pub prompt_total: u32,
     pub prompt_done: u32,
     /// Number of generated tokens, including a token that ends the text.
     pub n_tokens: u32,
     /// Tokens in the cache.
     pub cache_len: u32,
-    /// Total time in nanoseconds of the steps with its prompt (prefill), and of the steps with its generated tokens
-    /// (decode, including drafting).
+    /// Total time in nanoseconds of the job's prefill steps, and of its decode steps (including drafting).
     pub prompt_ns: u64,
     pub tokens_ns: u64,
     /// Time to first token: nanoseconds from rz_job_new to the first token; 0 before that.
@@ -205,7 +206,7 @@ pub struct rz_job_info {
 /// Creates a job that appends a prompt to `cache` and generates. It computes nothing yet.
 ///
 /// `params` is required. The caller frees `*out` with rz_job_free, before or after the cache. Any thread. Errors:
-/// RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop sequence),
+/// RZ_ERR_INVALID_ARGUMENT (no prompt, two prompts, a token outside the vocabulary, an empty stop sequence),
 /// RZ_ERR_CONTEXT_FULL (the prompt does not fit: rz_error.needed is the capacity that it needs), RZ_ERR_UNSUPPORTED
 /// (stop sequences with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of
 /// another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` the errors of
@@ -305,14 +306,14 @@ pub(super) fn stop_strings(call: &Call, stops: *const *const c_char, n: usize) -
 /// A step pauses between two chunks of work if the next chunk would take longer than the remaining time. On a CPU it
 /// can pause within a layer, a large matrix product or a mixture of experts. If the workers become free in time (see
 /// "Scheduling" above), the step computes at least one chunk; if other calls use the workers for the whole budget, it
-/// computes none. A step on a GPU pauses between kernels of prompts; a single token is one chunk. A recurrent layer is
-/// one chunk, whatever the number of tokens.
+/// computes none. On a GPU a prefill step can pause between two kernels; the decode of one token is one chunk. A
+/// recurrent layer is one chunk, whatever the number of tokens.
 ///
 /// A paused job keeps its scratch memory, which counts against the runtime's ceiling; other calls on the model
-/// continue. A fired cancel or a deadline also pauses a step: the call fails with RZ_ERR_CANCELLED or RZ_ERR_DEADLINE,
-/// no work is lost, and the job continues when it is stepped after rz_cancel_reset. Any thread. Errors: these two,
-/// RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and for a failed job
-/// (RZ_END_FAILED) its error, each time. Since 0.1.0.
+/// continue. A fired rz_cancel or a passed deadline also pauses a step: the call fails with RZ_ERR_CANCELLED or
+/// RZ_ERR_DEADLINE, no work is lost, and the next step after rz_cancel_reset continues the job. Any thread. Errors:
+/// these two, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and for a failed
+/// job (RZ_END_FAILED) its error, each time. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -334,17 +335,17 @@ pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut
 /// one of them is missing or was freed, the step restarts without it. No job may occur twice.
 ///
 /// Places in a batch step go to jobs by rz_job_params.priority, then by waiting time. Prompt tokens
-/// (rz_model_params.mixed_prefill_tokens) go by priority, then to the prompt with the least remaining tokens. No job
-/// starves: a job that had no place in 16 steps goes before all priorities, the longest waiting first. Such jobs get up
-/// to a quarter of the places; one of them per step gets up to a quarter of the prompt tokens. A job thus waits for at
-/// most 16 steps, plus one for each other job that waits as long.
+/// (rz_model_params.mixed_prefill_tokens) go by priority, then to the prompt with the fewest remaining tokens. No job
+/// starves: a job that had no place in 16 steps goes before jobs of every priority; of several such jobs, the job that
+/// has waited longest goes first. Such jobs get up to a quarter of the places; one such job per step gets up to a
+/// quarter of the prompt tokens. A job thus waits for at most 16 steps, plus one for each other job that waits as long.
 ///
-/// A failing job does not stop the others. It ends alone: its state is RZ_STATE_ENDED with RZ_END_FAILED, and
-/// rz_job_error returns the reason. A job whose cancel is fired or whose deadline has passed is left out from the next
-/// step on (see rz_job_info.stopped). If all jobs that have not ended are cancelled or past their deadlines, the call
-/// fails with the status of the first one, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors: as for rz_job_step
-/// except the errors of failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since
-/// 0.1.0.
+/// A failing job does not stop other jobs. Only the failing job ends: its state is RZ_STATE_ENDED with RZ_END_FAILED,
+/// and rz_job_error returns the reason. A job whose rz_cancel is fired or whose deadline has passed is left out from
+/// the next step on (see rz_job_info.stopped). If all jobs that have not ended are cancelled or past their deadlines,
+/// the call fails with the status of the first one, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors: as for
+/// rz_job_step except the errors of failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different
+/// models. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_jobs_step(
     jobs: *const *mut rz_job,
@@ -477,7 +478,7 @@ pub(super) fn likeliest(logprobs: u32) -> Option<usize> {
 /// sampler, as in rz_top_logprobs. Rows are shorter if the vocabulary has fewer tokens.
 ///
 /// `*n` receives the number of entries in each array, 0 if there is nothing new. If `capacity` is too small, the call
-/// returns RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without
+/// returns RZ_ERR_BUFFER_TOO_SMALL and the entries stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without
 /// logprobs, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_logprobs_into(
@@ -503,7 +504,7 @@ pub unsafe extern "C" fn rz_job_logprobs_into(
 }
 
 /// Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the job, the counts
-/// are as of the last step. Errors: RZ_ERR_POISONED. Since 0.1.0.
+/// are those after the last step. Errors: RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_info, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

@@ -33,8 +33,8 @@ pub const RZ_MEDIA_VECTOR: u32 = 8;
 /// Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows does not create it. Since 0.1.0.
 pub const RZ_MEDIA_VIDEO: u32 = 16;
 
-/// Instead of a token id: a row of a medium. It occurs in lists of tokens that the library returns; no call accepts it
-/// as a token.
+/// Stands for a row of an image, audio, video or source text in lists of token ids that the library returns; no call
+/// accepts it as a token.
 pub const RZ_TOKEN_MEDIA: u32 = u32::MAX - 1;
 const _: () = assert!(RZ_TOKEN_MEDIA == MEDIA_ROW);
 
@@ -109,11 +109,11 @@ pub struct rz_media_info {
     pub kind: u32,
     /// Number of rows, each of which takes the place of a token in a cache.
     pub n_rows: u32,
-    /// Number of prompt tokens that it takes: its rows, and the model's tokens around and between them.
+    /// Number of prompt tokens that the medium takes: its rows, and the model's tokens around and between the rows.
     pub n_tokens: u32,
     /// Number of floats per row.
     pub row_dim: u32,
-    /// Rows per line of a tile. An image without tiles counts as one tile, a pair of frames of a video too.
+    /// Rows per line of a tile. An image without tiles counts as one tile, and so does a pair of video frames.
     pub columns: u32,
     /// Number of lines of a tile.
     pub lines: u32,
@@ -123,9 +123,10 @@ pub struct rz_media_info {
     pub tile_lines: u32,
     /// 1 if an additional tile shows the whole image.
     pub has_overview: u32,
-    /// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for rows of the caller.
+    /// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a medium that was
+    /// created from rows.
     pub width: u32,
-    /// Height in pixels; 0 for audio and for rows of the caller.
+    /// Height in pixels; 0 for audio and for a medium that was created from rows.
     pub height: u32,
     /// Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
     /// model's output to pixels of the image. For audio the number of samples at the rate of the encoder.
@@ -136,8 +137,8 @@ pub struct rz_media_info {
     pub bytes: u64,
     /// Time of the encoding in nanoseconds.
     pub encode_ns: u64,
-    /// Hash of pixels or samples, parameters and encoder, independent of the file format: a key for tables of the
-    /// caller.
+    /// Hash of pixels or samples, parameters and encoder, independent of the file format. Callers may use it as a cache
+    /// key.
     pub hash: [u8; 32],
     /// Number of frame pairs of a video, each of which has `lines` lines of `columns` rows; 0 for other media.
     pub pairs: u32,
@@ -190,8 +191,8 @@ impl rz_media_info {
 /// rz_model_info.hidden_dim, or a multiple of it for a model that also adds rows to deeper layers (DeepStack): one more
 /// hidden_dim for each of these layers. The caller frees `*out` with rz_media_free, before or after the model. Any
 /// thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another width, a value that is not finite, an unknown
-/// kind), RZ_ERR_UNSUPPORTED (a model without media input), RZ_ERR_LIMIT (also more rows with mutual attention than a
-/// step of the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// kind), RZ_ERR_UNSUPPORTED (a model without media input), RZ_ERR_LIMIT (also if the rows attend to each other
+/// (bidirectional attention) and one step cannot take all of them), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_rows(
     model: *const rz_model,
@@ -227,11 +228,11 @@ pub unsafe extern "C" fn rz_media_from_rows(
 /// The encoder processes all tokens in one step, unchanged: let rz_tokenize_into add the end token
 /// (RZ_TOKENIZE_ADD_SPECIAL). The medium consists of the encoder's output rows and the start token of the decoder, so
 /// that a prompt with this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
-/// model begins with one source, whose rows count as tokens of its capacity, and keeps it until it is rewound to 0;
-/// other prompts are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before or after the model.
-/// `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder model), RZ_ERR_INVALID_ARGUMENT
-/// (no tokens, more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED,
-/// RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// model begins with one source text, whose rows count as tokens of the cache's capacity. The cache keeps this source
+/// until it is rewound to 0; prompts of another form are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with
+/// rz_media_free, before or after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an
+/// encoder-decoder model), RZ_ERR_INVALID_ARGUMENT (no tokens, more than the model's context_length, a token outside
+/// the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_tokens(
     model: *const rz_model,

@@ -9,14 +9,15 @@ use super::media::rz_media;
 use super::status::{RZ_AGAIN, RZ_DONE, rz_error, rz_status};
 
 /// Works for about `budget_us` microseconds on a medium that was created with RZ_ENCODE_STEPS: with 0 for one chunk of
-/// work, with RZ_NO_LIMIT until it is done. RZ_AGAIN: more work remains; RZ_DONE: the medium is ready, like media
-/// created without the flag. Until then prompts reject it.
+/// work, with RZ_NO_LIMIT until the medium is done. RZ_AGAIN: more work remains; RZ_DONE: the medium is ready, like
+/// media created without the flag. Before that, prompts reject the medium.
 ///
-/// A step pauses between two chunks of work; the pauses do not change the rows. A fired cancel, a deadline and
-/// `progress` pause it too: it continues when it is stepped after rz_cancel_reset. Any thread, one call at a time.
-/// Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
-/// RZ_ERR_FORMAT (weights have made a row NaN or infinite), RZ_ERR_INVALID_ARGUMENT. After an error other than the
-/// first four the medium is unusable. Since 0.1.0.
+/// A step pauses between two chunks of work; the pauses do not change the rows. A fired rz_cancel, a passed deadline or
+/// a non-zero result of `progress` also pauses the step. The next rz_media_step continues the work; after a fired
+/// rz_cancel or a passed deadline, only once rz_cancel_reset was called. Any thread, one call at a time. Errors:
+/// RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_FORMAT
+/// (weights have made a row NaN or infinite), RZ_ERR_INVALID_ARGUMENT. After an error other than the first four the
+/// medium is unusable. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_step(media: *mut rz_media, budget_us: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

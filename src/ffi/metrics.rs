@@ -38,7 +38,7 @@ pub struct rz_backend_metrics {
     pub latency_histogram: [u64; 32],
 }
 
-/// Number and duration of the calls of one kind. Never grows. Since 0.1.0.
+/// Number and duration of the calls of one kind. The layout of this struct never changes. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_phase_metrics {
@@ -80,12 +80,12 @@ pub struct rz_metrics {
     /// Embeddings, and separate norms, sums and gates.
     pub gpu_other: rz_phase_metrics,
     /// Encoding of images, from their pixels to the rows of a medium. A medium created with RZ_ENCODE_STEPS counts once
-    /// it is done.
+    /// its encoding is done.
     pub encode: rz_phase_metrics,
 }
 
-/// Reads the phase counters of a model. The caller sets `out->struct_size`. Counting continues during the call, so that
-/// numbers may differ by a call in progress. Any thread. Since 0.1.0.
+/// Reads the phase counters of a model. The caller sets `out->struct_size`. Counting continues during the call, so the
+/// numbers may or may not include a call in progress. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_metrics_get(model: *const rz_model, out: *mut rz_metrics, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

@@ -29,7 +29,7 @@ impl Handle for rz_model {
 
 /// Load flag: deterministic, batch-invariant results: they do not depend on the number of threads, on how a prompt was
 /// split into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs speed,
-/// mostly in prefill. Results still differ between devices, and with the number of layers on them.
+/// mostly in prefill. Results still differ between devices, and depend on the number of layers on each device.
 pub const RZ_MODEL_DETERMINISTIC: u32 = 1;
 /// Load flag: map the weights (mmap) and use them in place instead of reading them into memory. The load is immediate
 /// and takes no memory, but token generation is several times slower, because weights are repacked for each token;
@@ -46,12 +46,13 @@ pub const RZ_MODEL_PROFILE: u32 = 8;
 /// by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. Its weights count as the
 /// model's, prefill computes all positions of the last layer, and saved caches are not interchangeable with those of a
 /// model without the flag. With several devices the head is on the last one. RZ_ERR_UNSUPPORTED for a file without MTP
-/// heads, or for an architecture whose heads are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and its
-/// derivatives, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3.
+/// heads, or for an architecture whose heads are not supported. Supported models: GLM 4.5 to 4.7, DeepSeek V3 and its
+/// derivatives, Qwen 3.5, Qwen 3 Next, and Hunyuan 3 in GGUF files.
 pub const RZ_MODEL_MTP: u32 = 16;
 /// Load flag: ignore unknown keys in the model's configuration or metadata and unknown tensors, instead of
-/// RZ_ERR_UNSUPPORTED. The log has a warning for the first of them, rz_model_info.n_unknown their number. Results are
-/// only correct if the ignored items do not matter. A known key with an unsupported value is still rejected.
+/// RZ_ERR_UNSUPPORTED. The log has a warning for the first ignored item, and rz_model_info.n_unknown has the number of
+/// ignored items. Results are only correct if the ignored items do not matter. A known key with an unsupported value is
+/// still rejected.
 pub const RZ_MODEL_ALLOW_UNKNOWN: u32 = 32;
 
 /// Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
@@ -60,12 +61,12 @@ pub const RZ_MODEL_ALLOW_UNKNOWN: u32 = 32;
 ///
 /// Prefill takes less time, because a tile of weights is rounded once for hundreds of tokens, and sums need no scaling.
 /// The cost: weights of all types but F32, and the activations that they are multiplied with, have eight significant
-/// bits, so that results differ from those without the flag and from other processors. Results still depend neither on
-/// threads, nor on prompt chunks, nor on other sequences of a batch. Decode takes more work as well: it is slower with
-/// few threads, and equally fast if memory bandwidth is the limit. Saved caches are not interchangeable with those of a
-/// model with exact sums. The load asks the system for permission to use AMX, which makes signal frames 8 KiB larger;
-/// if a thread has an alternative signal stack that is too small for them, the system refuses and the flag has no
-/// effect.
+/// bits, so that results differ from results without the flag and from results on other processors. Results still
+/// depend neither on threads, nor on prompt chunks, nor on other sequences of a batch. Decode takes more work as well:
+/// it is slower with few threads, and equally fast if memory bandwidth is the limit. Saved caches are not
+/// interchangeable with those of a model with exact sums. The load asks the system for permission to use AMX, which
+/// makes signal frames 8 KiB larger; if a thread has an alternative signal stack that is too small for them, the system
+/// refuses and the flag has no effect.
 pub const RZ_MODEL_BF16_PRODUCTS: u32 = 64;
 
 /// Maximum number of GPUs of one model.
@@ -86,8 +87,8 @@ pub struct rz_model_params {
     pub struct_size: u32,
     /// Index of a device; 0: automatic choice, which rz_model_info.device reports. The automatic choice is the CPU,
     /// unless the whole model and a cache of default capacity fit on a GPU, and the GPU would generate tokens faster.
-    /// To estimate that, the library measures the memory bandwidth of both once per process (some tens of
-    /// milliseconds), and halves the GPU's to be safe. If the model does not fit on one GPU, all GPUs together count as
+    /// To estimate that, the library measures the memory bandwidth of both once per process (tens of milliseconds), and
+    /// halves the bandwidth of the GPU to be safe. If the model does not fit on one GPU, all GPUs together count as
     /// one. The choice never considers a GPU for weights below 256 MiB, for a model without logits, or with
     /// `packed_path`, `gpu_layers`, `placements` or RZ_MODEL_MMAP. It skips a GPU that fails. Layers without GPU
     /// kernels stay on the CPU. Any GPU, named or chosen, is self-tested first: each kind of operation that the model
@@ -127,12 +128,13 @@ pub struct rz_model_params {
     /// The library replaces a file that was made from another model, from another version of this model or by another
     /// release of the library, and a file that was truncated or is all zeros. Any other file is RZ_ERR_FORMAT and
     /// stays. A file that cannot be read or written does not fail the load: the weights are in memory then, and the log
-    /// has the reason. Processes and containers may share the folder: each writes under a temporary name and renames
-    /// the complete file. Models are identified by the sizes and times of their files, and by three rows of each
-    /// matrix. Each load reads the whole file and verifies a checksum; a damaged file is replaced. If another process
-    /// changes or truncates the file while it is in use, this process may die. With layers on GPUs the file holds only
-    /// the layers and experts on the host (`placements`). The library replaces the file if a load puts other layers or
-    /// experts on the host, and neither reads nor writes it if there are none. Not with RZ_MODEL_MMAP. Since 0.1.0.
+    /// has the reason. Processes and containers may share the folder: each process writes under a temporary name and
+    /// renames the complete file. Models are identified by the sizes and times of their files, and by three rows of
+    /// each matrix. Each load reads the whole file and verifies a checksum; a damaged file is replaced. If another
+    /// process changes or truncates the file while it is in use, this process may die. With layers on GPUs the file
+    /// holds only the layers and experts on the host (`placements`). The library replaces the file if a load puts other
+    /// layers or experts on the host, and neither reads nor writes the file if a load puts none there. A load with both
+    /// this file and RZ_MODEL_MMAP fails with RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
     pub packed_path: *const c_char,
     /// Indices of `n_devices` different GPUs over which the layers are split in this order; NULL: only `device` counts.
     /// With `devices`, `device` must be 0. Copied.
@@ -146,8 +148,9 @@ pub struct rz_model_params {
     /// Number of `devices`, at most RZ_DEVICES_MAX.
     pub n_devices: usize,
     /// Relative sizes of the parts of `devices`: `n_devices` positive numbers; NULL: in proportion to free memory, and
-    /// a device that is not needed gets no layers. With a split each device gets layers; RZ_ERR_UNSUPPORTED explains
-    /// why that is impossible: too few layers, or layers that share their KV cache. Copied.
+    /// a device that is not needed gets no layers. With a split each device gets layers. If that is impossible, the
+    /// load fails with RZ_ERR_UNSUPPORTED, and the message says why: too few layers, or layers that share their KV
+    /// cache. Copied.
     pub device_split: *const f32,
     /// Expert offload: parts of the model on another device than their layers, `n_placements` elements; NULL: every
     /// part is on the device of its layer. Copied.
@@ -178,8 +181,8 @@ pub struct rz_model_params {
     pub chat_template: *const c_char,
     pub chat_template_len: usize,
     /// Steps of at least this number of tokens, such as prefill steps, copy the experts from the CPU to the GPU, a few
-    /// at a time, and multiply there. 0: the number from which this takes less time than the CPU, measured by the load;
-    /// RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
+    /// at a time, and multiply there. 0: the smallest number for which this takes less time than computing on the CPU,
+    /// as measured by the load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
     ///
     /// Each executor takes GPU memory for the copies: two buffers of at most 32 MiB, or of one matrix of the largest
     /// expert if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or experts without GPU

@@ -53,12 +53,12 @@
  *   last handle ends the last thread of the library.
  * - Strings are UTF-8. A string passed with its length in bytes (`len`, `json_len`) needs no NUL; every other string,
  *   such as a path, a key, a role or a stop sequence, is NUL-terminated. Text in a caller's buffer has its length in
- *   `*len` and no NUL; text in structs and returned strings are NUL-terminated.
+ *   `*len` and no NUL. Text in struct fields, and strings that a function returns, are NUL-terminated.
  * - Parameter structs begin with struct_size, which the caller sets to sizeof the struct; zero in every other field is
- *   the default. RZ_INIT(rz_model_params, params) declares one, in C and C++. Later versions append fields. If a call
- *   sets a field or flag that the library is too old to know, it fails with RZ_ERR_VERSION.
- * - Result structs begin with struct_size too, from 4 to 4096; their other fields may be uninitialized. Fields that the
- *   library does not know become zero.
+ *   the default. RZ_INIT(rz_model_params, params) declares such a struct, in C and C++. Later versions append fields.
+ *   If a call sets a field or flag that the library is too old to know, it fails with RZ_ERR_VERSION.
+ * - Result structs begin with struct_size too, which must be from 4 to 4096; their other fields may be uninitialized.
+ *   Fields that the library does not know become zero.
  * - Times that the caller passes are in microseconds (us_from_now, budget_us): 0 means that no time is left,
  *   RZ_NO_LIMIT means no limit. Measured times are in nanoseconds (sum_ns), and 0 if nothing was measured.
  * - Structs without struct_size, such as rz_error and rz_part, never change.
@@ -77,16 +77,17 @@
  *   stay loaded.
  * - A call needs 64 KiB of stack.
  * - fork(). The child may use a model, and the objects made from it, if no other thread was using them at the time of
- *   the fork. Worker threads do not survive a fork, so that calls in the child compute on the calling thread only. GPUs
- *   stay with the parent.
+ *   the fork. Worker threads do not survive a fork, so that calls in the child compute on the calling thread only. Only
+ *   the parent can use GPUs.
  *
  * Scheduling: the workers of a runtime compute one step at a time. Concurrent calls of several threads, on one or
- * several models of a runtime, are served in the order of arrival. If another call waits, a step yields to it after
- * some milliseconds, between two chunks of work: a token never waits for the whole prompt of another caller. A job step
- * with a budget goes before other calls, but at most every second time. Prefills of several threads advance in chunks,
- * in turn. A waiting call checks its cancels, deadline and budget as often as a computing one, every few milliseconds.
- * A runtime with one thread has no workers: no call waits, and each call computes on its own thread. A call on a handle
- * in use never waits; it gets RZ_ERR_BUSY. For the highest throughput, one thread runs many requests with rz_jobs_step
- * or rz_decode_batch (continuous batching), which read the weights once for all of them. Concurrent calls each need
- * their own scratch memory, on the CPU up to nine times that of one step, within rz_runtime_params.memory_limit. */
+ * several models of a runtime, are served in the order of arrival. If another call waits, a step yields to that call
+ * after a few milliseconds, between two chunks of work: a token never waits for the whole prompt of another caller. A
+ * job step with a budget is served before other waiting calls, but never twice in a row while other calls wait.
+ * Prefills of several threads advance in chunks, in turn. A waiting call checks its rz_cancel flags, deadline and
+ * budget as often as a computing call, every few milliseconds. A runtime with one thread has no workers: no call waits,
+ * and each call computes on its own thread. A call on a handle in use never waits; it gets RZ_ERR_BUSY. For the highest
+ * throughput, one thread runs many requests with rz_jobs_step or rz_decode_batch (continuous batching), which read the
+ * weights once for all of them. Concurrent calls do not share scratch memory. On the CPU, all of them together take up
+ * to nine times the scratch memory of one step; it counts against rz_runtime_params.memory_limit. */
 

@@ -74,8 +74,8 @@ pub struct rz_model_plan_device {
 /// Computes the memory that a load with these parameters and `n_caches` caches will take, before weights are read. The
 /// call reads metadata and tokenizer, and temporarily reserves the scratch memory of a step and one cache on the host.
 /// On a GPU it reserves nothing, but it creates a context, which takes memory for the driver. Layers are placed by the
-/// memory that is free now: a later load that finds less memory places fewer layers, or is RZ_ERR_DEVICE_OUT_OF_MEMORY
-/// if their number was given.
+/// memory that is free now: a later load that finds less memory places fewer layers, or fails with
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY if rz_model_params.gpu_layers was set.
 ///
 /// The model is either `path` (NUL-terminated, as for rz_model_load) or `n` sources (as for rz_model_load_from, with
 /// `path` NULL). `path`, `params` and `cache_params` may be NULL. The caller sets `out->struct_size`.

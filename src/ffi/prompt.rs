@@ -17,7 +17,8 @@ use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::count;
 
-/// Part of a prompt: either tokens or a medium; the other is NULL. It never grows. Since 0.1.0.
+/// Part of a prompt: either tokens or a medium; the other is NULL. The layout of this struct never changes. Since
+/// 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_part {
@@ -92,14 +93,15 @@ pub unsafe extern "C" fn rz_prompt_new(
 /// {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
 ///
 /// "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; other members of such a part
-/// are ignored. Each medium occurs in at least one part. The medium replaces the placeholder that the template writes.
-/// The call adds the model's tokens around media unless the template writes them itself. For a template without support
-/// for parts the content is a text, and the medium takes the place of its part. Placeholders that messages spell are
-/// plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the flags of rz_chat_tokenize_into, and the
-/// prompt begins with the same tokens. `cancel` stops the call and may be NULL. The caller frees `*out` with
-/// rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part
-/// without a medium or with one of another kind, a medium without a part), RZ_ERR_NOT_READY (a medium whose
-/// rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0.
+/// are ignored. Each medium must occur in at least one part. The medium replaces the placeholder that the template
+/// writes. The call adds the model's tokens around media unless the template writes them itself. For a template without
+/// support for parts the content is a text, and the medium takes the place of its part. Placeholders that messages
+/// spell are plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the flags of
+/// rz_chat_tokenize_into, and the prompt begins with the same tokens. `cancel` stops the call and may be NULL. The
+/// caller frees `*out` with rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new;
+/// RZ_ERR_INVALID_ARGUMENT (a part without a medium or with a medium of another kind, a medium without a part),
+/// RZ_ERR_NOT_READY (a medium whose rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a medium out).
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_from_chat(
     model: *const rz_model,
@@ -182,8 +184,8 @@ pub unsafe extern "C" fn rz_prompt_tokens_into(
 }
 
 /// Like rz_cache_match, for a prompt. Rows are equal if their media have the same hash. If the rows of an image attend
-/// to each other, the result is never between two of them. Any thread. Errors: as for rz_cache_match, RZ_ERR_MISMATCH
-/// (a prompt of another model). Since 0.1.0.
+/// to each other, the result is never between two rows of that image. Any thread. Errors: as for rz_cache_match,
+/// RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_match_prompt(
     cache: *const rz_cache,

@@ -122,14 +122,15 @@ pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *m
 /// Reasoning, content and tool calls come in any order. A tool call is its id, its name and then fragments of its
 /// arguments, as JSON in every format; if the format is untyped, values get the types of the tool's schema. Tags and
 /// adjacent white space are left out. All other text is passed on, with RZ_CHAT_EVENT_FLAG_UNPARSED if it could not be
-/// parsed. Calls within reasoning are calls if the reply ends with them; if more text follows, they are reasoning. If
-/// there are tools, a reply that is only an object with the name and the arguments of a tool, fenced or not, is a tool
-/// call.
+/// parsed. Tool calls within reasoning count as tool calls only if the reply ends with them; if more text follows, they
+/// are returned as reasoning. If there are tools, a reply that is only an object with the name and the arguments of a
+/// tool, fenced or not, is a tool call.
 ///
 /// If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL, and the part remains; a part may have any
 /// length. `out` NULL with a `capacity` of 0 queries the part: the call returns RZ_OK, writes `*kind`, `*flags`,
-/// `*index` and `*len`, and the part remains. A loop that takes parts therefore needs a buffer from the start, also for
-/// parts without text. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*index` and `*len`, and the part remains. Because such a query never takes a part, a loop must pass a buffer (not
+/// NULL) from its first call, even for parts without text. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_next_into(
     parser: *mut rz_chat_parser,

@@ -46,8 +46,9 @@ pub type rz_chunk_callback = Option<unsafe extern "C" fn(i: u32, context: *mut c
 /// any threads (a single thread and the calling thread included), and returns after all calls have returned. Returns 0
 /// on success and another number on failure. If the callback fails, or returns before all calls of `chunk` have
 /// returned, the library call fails with RZ_ERR_INVALID_ARGUMENT. The library invokes the callback on threads that call
-/// the library, hundreds of times per token, once at a time per runtime. If all threads of the host may be waiting in
-/// library calls, the calling thread must help. The callback must return normally: no longjmp, no C++ exception.
+/// the library, hundreds of times per token, and never twice at once for the same runtime. If all threads of the host
+/// may be waiting in library calls, the calling thread must help. The callback must return normally: no longjmp, no C++
+/// exception.
 ///
 /// Schedulers often run other tasks on a thread that waits. Such a task must not compute with the same runtime, because
 /// it would wait for itself: rz_prefill, rz_decode_token, rz_job_step and all other calls that need the workers get
@@ -57,8 +58,8 @@ pub type rz_parallel_callback =
 
 /// Thread role: computes tokens.
 pub const RZ_THREAD_COMPUTE: u32 = 1;
-/// Thread role: reads, packs or hashes weights. The thread ends with the call: a load, or the first save or store of a
-/// model with mapped weights.
+/// Thread role: reads, packs or hashes weights. The thread ends with the call: a load, or, for a model with mapped
+/// weights, the first rz_cache_save, rz_conversation_save or use of an rz_store.
 pub const RZ_THREAD_LOAD: u32 = 2;
 /// Thread role: renders chat templates and compiles grammars.
 pub const RZ_THREAD_TEMPLATE: u32 = 3;
@@ -70,11 +71,12 @@ pub const RZ_THREAD_STORE: u32 = 4;
 /// RZ_THREAD_COMPUTE (0 is the calling thread), from 0 for the other roles. The callback does not run on threads of the
 /// host, nor on threads in a child made with fork().
 ///
-/// It allows hosts to attach threads to a virtual machine or a profiler, and to set their name, priority or processors.
-/// All signals are blocked on these threads. Threads end within rz_runtime_threads_set, within a load, within the first
-/// save or store of a model with mapped weights, and within the rz_..._free that frees the last handle of the runtime.
-/// These calls return after the callback has run and the thread was joined. Several threads may call it at once. It
-/// must not call the library and must return normally: no longjmp, no C++ exception.
+/// The callback allows hosts to attach threads to a virtual machine or a profiler, and to set the name, priority or
+/// processors of threads. All signals are blocked on these threads. Threads end within rz_runtime_threads_set, within a
+/// load, within the first save or the first use of an rz_store of a model with mapped weights, and within the
+/// rz_..._free that frees the last handle of the runtime. These calls return after the callback has run and the thread
+/// was joined. Several threads may call it at once. It must not call the library and must return normally: no longjmp,
+/// no C++ exception.
 pub type rz_thread_callback = Option<unsafe extern "C" fn(role: u32, index: u32, starts: i32, user: *mut c_void)>;
 
 /// Parameters of an rz_runtime. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
@@ -90,10 +92,11 @@ pub struct rz_runtime_params {
     /// The first load of a model with a tokenizer starts one to four further threads, depending on `threads`. They
     /// render chat templates and compile grammars, one call per thread in the order of arrival, and sleep otherwise;
     /// each has a stack of 64 MiB, most of which is never touched. If the system cannot create any of them, the load
-    /// fails with RZ_ERR_RESOURCES. Later, only rz_runtime_threads_set, rz_store_new with a folder, loads, and the
-    /// first save or store of a model with mapped weights start threads. The threads of loads, saves and stores end
-    /// with the call; a runtime with one thread starts no such threads. In a child made with fork(), which has none of
-    /// these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_RESOURCES.
+    /// fails with RZ_ERR_RESOURCES. Later, threads are started only by rz_runtime_threads_set, rz_store_new with a
+    /// folder, loads, and, for a model with mapped weights, the first save or the first use of an rz_store. The threads
+    /// of loads, saves and this first use end with the call; a runtime with one thread starts no such threads. In a
+    /// child made with fork(), which has none of these threads, a call with a template or a grammar starts a thread for
+    /// itself, or fails with RZ_ERR_RESOURCES.
     pub threads: u32,
     /// Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none.
     /// Calls that would exceed it fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
@@ -108,9 +111,9 @@ pub struct rz_runtime_params {
     pub log: rz_log_callback,
     /// Passed to `log`.
     pub log_user: *mut c_void,
-    /// Runs the computation on the host's threads instead of workers. The library then starts no worker, and one thread
-    /// for chat templates and grammars. `threads` is the maximum number of chunks of a call, and `cpus` must be NULL.
-    /// NULL: workers.
+    /// Runs the computation on the host's threads instead of workers. The library then starts no workers, only one
+    /// thread for chat templates and grammars. `threads` is the maximum number of chunks of a call, and `cpus` must be
+    /// NULL. NULL: workers.
     pub parallel: rz_parallel_callback,
     /// Passed to `parallel`.
     pub parallel_user: *mut c_void,

@@ -11,8 +11,8 @@ use super::handle::Handle;
 use super::lock::SharedLock;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Samples tokens from logits with its own random number generator. Mutable: one call at a time, but any number of
-/// rz_job_new may copy it at once. Works with caches of any model.
+/// Samples tokens from logits with its own random number generator. Mutable: one call at a time, except that any number
+/// of rz_job_new calls may copy it at once. Works with caches of any model.
 pub struct rz_sampler(pub(super) SharedLock<Chooser>);
 
 impl Handle for rz_sampler {
@@ -20,7 +20,7 @@ impl Handle for rz_sampler {
 }
 
 /// Logit bias, added to one logit after rz_sampler_params.edit_logits and before all filters; -INFINITY forbids the
-/// token. Never grows. Since 0.1.0.
+/// token. The layout of this struct never changes. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_logit_bias {
@@ -33,7 +33,7 @@ pub struct rz_logit_bias {
 // SAFETY: an integer and a float.
 unsafe impl Plain for rz_logit_bias {}
 
-/// Sequence of tokens. Never grows. Since 0.1.0.
+/// Sequence of tokens. The layout of this struct never changes. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_token_sequence {
@@ -54,10 +54,10 @@ pub const RZ_FILTER_MIN_P: u32 = 5;
 pub const RZ_FILTER_XTC: u32 = 6;
 pub const RZ_FILTER_TEMPERATURE: u32 = 7;
 
-/// Logits callback (a logits processor): edits logits before a token is chosen from them, for a sampler of your own, a
-/// watermark or classifier-free guidance. `logits`: `n_logits` numbers, one per token of the vocabulary, which the
-/// callback may change; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives them. Both are
-/// valid only during the callback.
+/// Logits callback (a logits processor): edits logits before a token is chosen from them, for example for a custom
+/// sampler, a watermark or classifier-free guidance. `logits`: `n_logits` numbers, one per token of the vocabulary,
+/// which the callback may change; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives
+/// them. Both are valid only during the callback.
 ///
 /// Runs before biases, penalties, grammar, filters, temperature and draw, once per choice: for each token that a job, a
 /// reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of rz_decode_batch.
@@ -69,12 +69,12 @@ pub const RZ_FILTER_TEMPERATURE: u32 = 7;
 /// Returns 0. If it returns another number, no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and
 /// rz_generate_into fail with RZ_ERR_INVALID_ARGUMENT, and the message contains the returned number. In rz_job_step,
 /// rz_jobs_step, rz_conversation_step and rz_conversations_step only the job or the reply with this sampler ends, with
-/// RZ_END_FAILED, and rz_job_error or rz_conversation_error returns this status; all others go on.
+/// RZ_END_FAILED, and rz_job_error or rz_conversation_error returns this status; all other jobs and replies continue.
 ///
-/// Runs on the thread that calls the library, once at a time within one call. A job or reply has a copy of its sampler
-/// with the same `edit_logits_user`, so calls on several threads may run the callback with that pointer at the same
-/// time. It may call the library, but calls on the caches, jobs, conversations and samplers of the running call get
-/// RZ_ERR_BUSY. It must return normally: no longjmp, no C++ exception.
+/// Runs on the thread that calls the library, never concurrently within one call. A job or reply has a copy of its
+/// sampler with the same `edit_logits_user`, so calls on several threads may run the callback with that pointer at the
+/// same time. It may call the library, but calls on the caches, jobs, conversations and samplers of the running call
+/// get RZ_ERR_BUSY. It must return normally: no longjmp, no C++ exception.
 pub type rz_logits_callback = Option<
     unsafe extern "C" fn(
         logits: *mut f32,
@@ -162,7 +162,7 @@ pub struct rz_sampler_params {
     /// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
     pub dry_window: u32,
     /// No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-    /// complete one is not chosen. At most 4096.
+    /// complete such a repetition is not chosen. At most 4096.
     pub no_repeat_ngram_size: u32,
     /// 0.
     pub reserved: u32,

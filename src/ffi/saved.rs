@@ -14,14 +14,14 @@ use super::guard::guarded;
 use super::model::rz_model;
 use super::status::{RZ_ERR_FORMAT, RZ_OK, rz_error, rz_status};
 
-/// Receives the next `n` bytes of saved state. Returns 0, or an errno, with which the call fails as RZ_ERR_IO. Runs on
-/// the saving thread, during the call. It may call the library; a call that changes the saved object gets RZ_ERR_BUSY.
-/// It must return normally: no longjmp, no C++ exception.
+/// Receives the next `n` bytes of saved state. Returns 0, or an errno (the call then fails with RZ_ERR_IO). Runs on the
+/// saving thread, during the call. It may call the library; a call that changes the saved object gets RZ_ERR_BUSY. It
+/// must return normally: no longjmp, no C++ exception.
 pub type rz_write_callback = Option<unsafe extern "C" fn(data: *const c_void, n: usize, user: *mut c_void) -> i32>;
 
 /// Fills `out` with the next `n` bytes of saved state. Returns 0; RZ_ERR_FORMAT if the file ends before the last of
-/// these bytes (the call then fails with RZ_ERR_FORMAT); or an errno, with which the call fails as RZ_ERR_IO. Runs on
-/// the loading thread, during the call. It may call the library. It must return normally: no longjmp, no C++ exception.
+/// these bytes (the call then fails with RZ_ERR_FORMAT); or an errno (the call then fails with RZ_ERR_IO). Runs on the
+/// loading thread, during the call. It may call the library. It must return normally: no longjmp, no C++ exception.
 pub type rz_read_callback = Option<unsafe extern "C" fn(out: *mut c_void, n: usize, user: *mut c_void) -> i32>;
 
 /// Saves the cache through `write`, in chunks of at most 256 KiB, on this thread: the tokens, the logits, and the KV

@@ -16,14 +16,14 @@ use super::status::{RZ_ERR_FORMAT, RZ_OK, rz_error, rz_status};
 
 /// Kind of a source: `size` bytes at `data`.
 pub const RZ_SOURCE_MEMORY: u32 = 1;
-/// Kind of a source: `size` bytes from `offset` on of the regular file open at `fd`; size 0: up to its end.
+/// Kind of a source: `size` bytes from `offset` on of the regular file open at `fd`; size 0: up to the end of the file.
 pub const RZ_SOURCE_FD: u32 = 2;
 /// Kind of a source: `size` bytes, delivered by `read`.
 pub const RZ_SOURCE_READER: u32 = 3;
 
 /// Fills `out` with `n` bytes from `offset` on, all of which lie within the size of the source. Returns 0;
-/// RZ_ERR_FORMAT if the file ends before the last of these bytes (the load then fails with RZ_ERR_FORMAT), or an errno,
-/// with which the load fails as RZ_ERR_IO. Several threads may call it at once, during the load only. It may call the
+/// RZ_ERR_FORMAT if the file ends before the last of these bytes (the load then fails with RZ_ERR_FORMAT), or an errno
+/// (the load then fails with RZ_ERR_IO). Several threads may call it at once, during the load only. It may call the
 /// library. It must return normally: no longjmp, no C++ exception.
 pub type rz_source_callback =
     Option<unsafe extern "C" fn(offset: u64, out: *mut c_void, n: usize, user: *mut c_void) -> i32>;
@@ -62,11 +62,11 @@ pub struct rz_source {
 /// call: memory, descriptors and the target of `user` may be released afterwards.
 ///
 /// With RZ_MODEL_MMAP all sources must be of the kind RZ_SOURCE_FD; other kinds are RZ_ERR_UNSUPPORTED. Their bytes are
-/// mapped in place, at any offset, and used without a copy, such as an uncompressed asset of an Android package; the
-/// mapping outlives the descriptor. `params` may be NULL. The caller frees `*out` with rz_model_free. Any thread.
-/// Errors: as for rz_model_load; RZ_ERR_FORMAT also for a file that ends within the range of its source (RZ_ERR_FORMAT
-/// from `read`); RZ_ERR_IO also for an errno of `read`, and for a file of the model that is not among the sources.
-/// Since 0.1.0.
+/// mapped in place, at any offset, and used without a copy; a source can be, for example, an uncompressed asset in an
+/// Android package. The mapping outlives the descriptor. `params` may be NULL. The caller frees `*out` with
+/// rz_model_free. Any thread. Errors: as for rz_model_load; RZ_ERR_FORMAT also for a file that ends within the range of
+/// its source (RZ_ERR_FORMAT from `read`); RZ_ERR_IO also for an errno of `read`, and for a file of the model that is
+/// not among the sources. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_load_from(
     sources: *const rz_source,

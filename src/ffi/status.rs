@@ -57,7 +57,7 @@ pub const RZ_ERR_MISMATCH: rz_status = -16;
 pub const RZ_ERR_PANIC: rz_status = -17;
 /// An earlier call on this handle ended with RZ_ERR_PANIC, whose message this error repeats. Free the handle.
 pub const RZ_ERR_POISONED: rz_status = -18;
-/// No such name or number: a key, a device, a medium, or an index beyond the last entry.
+/// Not found: a key, a device, an image, audio or video of a conversation, or an index beyond the last entry.
 pub const RZ_ERR_NOT_FOUND: rz_status = -19;
 /// Another call must come first: there are no logits before a prefill, and no rows before the last step.
 pub const RZ_ERR_NOT_READY: rz_status = -20;

@@ -49,8 +49,8 @@ pub struct rz_store_params {
     /// folder, also for different models. Files in the folder influence answers: on Unix a folder that another user
     /// owns, or that others may write to (also by its group), is rejected. A store with a folder has its own writer
     /// thread, whatever the number of threads of the runtime, so that no call waits for the disk. In a child made with
-    /// fork(), which lacks that thread, rz_store_put and steps of conversations write, unless a prefix was written less
-    /// than two seconds ago.
+    /// fork(), which lacks that thread, rz_store_put and steps of conversations write the prefixes themselves, unless a
+    /// prefix was written less than two seconds ago.
     pub path: *const c_char,
     /// Maximum number of prefixes in memory; 0: 1,024.
     pub max_entries: usize,
@@ -79,7 +79,7 @@ pub struct rz_store_info {
     pub disk_bytes: u64,
     /// Number of lookups that found a prefix, since the store was created.
     pub hits: u64,
-    /// Number of lookups that found none.
+    /// Number of lookups that found no prefix.
     pub misses: u64,
     /// Number of tokens that hits saved from being computed.
     pub reused_tokens: u64,
@@ -127,9 +127,9 @@ pub unsafe extern "C" fn rz_store_new(
     })
 }
 
-/// Creates a cache for a prompt of `n` tokens from the longest stored prefix. `*common` receives its length: the cache
-/// holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be computed; 0 if no
-/// prefix is stored. The caller appends the rest as to any cache.
+/// Creates a cache for a prompt of `n` tokens from the longest stored prefix. `*common` receives the length of this
+/// prefix: the cache holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be
+/// computed; 0 if no prefix is stored. The caller appends the rest as to any cache.
 ///
 /// The cache has no adapters, and prefixes computed with adapters are not used. Conversations with adapters look up the
 /// prefixes of their adapters by themselves. `params` may be NULL; the element types of keys and values must match, and

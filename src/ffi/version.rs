@@ -11,8 +11,8 @@ use crate::os;
 /// up with dlsym, or compares rz_version().
 pub const RZ_ABI_VERSION: u32 = 1;
 
-/// Returns RZ_ABI_VERSION of the header that the library was built with. A program needs a library with the value of
-/// its own header. Any thread. Since 0.1.0.
+/// Returns RZ_ABI_VERSION of the header that the library was built with. A program can use a library only if this
+/// function returns the RZ_ABI_VERSION of the header that the program was built with. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rz_abi_version() -> u32 {
     RZ_ABI_VERSION

@@ -8,8 +8,8 @@ use super::guard::guarded;
 use super::media::rz_media;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Encodes a video: `n` frames of one size, at least two, and the time of each in seconds from its beginning, in
-/// ascending order.
+/// Encodes a video: `n` frames (at least two) of the same size, and for each frame its time in seconds from the
+/// beginning of the video, in ascending order.
 ///
 /// The host decodes the video and selects frames; most models were trained with two frames per second. Frames are
 /// encoded in pairs; an odd last frame is repeated. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 accept videos (see

@@ -155,8 +155,8 @@ namespace Realizar
         /// of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder.</summary>
         Model = Native.RZ_DRAFT_MODEL,
         /// <summary>Speculative decoding with the model's multi-token prediction (MTP) head, loaded by
-        /// LoadOptions.Mtp. The head has its own cache of one layer and the capacity of the job's cache; it
-        /// belongs to the job, and covers the tokens that the job itself appends.</summary>
+        /// LoadOptions.Mtp. The head has its own cache, with one layer and the capacity of the job's cache. This
+        /// cache belongs to the job, and covers only the tokens that the job itself appends.</summary>
         Mtp = Native.RZ_DRAFT_MTP,
     }
 

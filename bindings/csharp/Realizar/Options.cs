@@ -66,7 +66,7 @@ namespace Realizar
         /// all.</summary>
         public int DryWindow;
         /// <summary>No sequence of this number of tokens occurs twice in a session, including the prompt: the
-        /// token that would complete one is not chosen. At most 4096.</summary>
+        /// token that would complete such a repetition is not chosen. At most 4096.</summary>
         public int NoRepeatNgramSize;
         /// <summary>Sequences of tokens across which DRY does not look for repetitions.</summary>
         public IReadOnlyList<uint[]> DryBreakers = new uint[0][];
@@ -110,8 +110,8 @@ namespace Realizar
         public int Device;
         /// <summary>Deterministic, batch-invariant results: they do not depend on the number of threads, on how a
         /// prompt was split into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU
-        /// the flag costs speed, mostly in prefill. Results still differ between devices, and with the number of
-        /// layers on them.</summary>
+        /// the flag costs speed, mostly in prefill. Results still differ between devices, and depend on the number
+        /// of layers on each device.</summary>
         public bool Deterministic;
         /// <summary>Uses the weights in place in the memory-mapped file; token generation is several times slower.
         /// The process dies if the file is truncated while it is mapped.</summary>

@@ -344,13 +344,13 @@ namespace Realizar
         public MediaKind Kind { get; internal set; }
         /// <summary>Number of rows, each of which takes the place of a token in a cache.</summary>
         public int Rows { get; internal set; }
-        /// <summary>Number of prompt tokens that it takes: its rows, and the model's tokens around and between
-        /// them.</summary>
+        /// <summary>Number of prompt tokens that the medium takes: its rows, and the model's tokens around and
+        /// between the rows.</summary>
         public int Tokens { get; internal set; }
         /// <summary>Number of floats per row.</summary>
         public int RowDim { get; internal set; }
-        /// <summary>Rows per line of a tile. An image without tiles counts as one tile, a pair of frames of a
-        /// video too.</summary>
+        /// <summary>Rows per line of a tile. An image without tiles counts as one tile, and so does a pair of
+        /// video frames.</summary>
         public int Columns { get; internal set; }
         /// <summary>Number of lines of a tile.</summary>
         public int Lines { get; internal set; }
@@ -360,10 +360,10 @@ namespace Realizar
         public int TileLines { get; internal set; }
         /// <summary>True if an additional tile shows the whole image.</summary>
         public bool HasOverview { get; internal set; }
-        /// <summary>Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for
-        /// rows of the caller.</summary>
+        /// <summary>Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a
+        /// medium that was created from rows.</summary>
         public int Width { get; internal set; }
-        /// <summary>Height in pixels; 0 for audio and for rows of the caller.</summary>
+        /// <summary>Height in pixels; 0 for audio and for a medium that was created from rows.</summary>
         public int Height { get; internal set; }
         /// <summary>Width in pixels of all tiles together, as the model sees them. Programs need it to convert
         /// coordinates in the model's output to pixels of the image. For audio the number of samples at the rate
@@ -375,8 +375,8 @@ namespace Realizar
         public ulong Bytes { get; internal set; }
         /// <summary>Time of the encoding in nanoseconds.</summary>
         public ulong EncodeNanoseconds { get; internal set; }
-        /// <summary>Hash of pixels or samples, parameters and encoder, independent of the file format: a key for
-        /// tables of the caller.</summary>
+        /// <summary>Hash of pixels or samples, parameters and encoder, independent of the file format. Callers may
+        /// use it as a cache key.</summary>
         public byte[] Hash { get; internal set; }
         /// <summary>Number of frame pairs of a video, each of which has Lines lines of Columns rows; 0 for other
         /// media.</summary>
@@ -427,7 +427,7 @@ namespace Realizar
         public ulong DiskBytes { get; internal set; }
         /// <summary>Number of lookups that found a prefix, since the store was created.</summary>
         public ulong Hits { get; internal set; }
-        /// <summary>Number of lookups that found none.</summary>
+        /// <summary>Number of lookups that found no prefix.</summary>
         public ulong Misses { get; internal set; }
         /// <summary>Number of tokens that hits saved from being computed.</summary>
         public ulong ReusedTokens { get; internal set; }
@@ -473,7 +473,7 @@ namespace Realizar
         /// <summary>Status.Cancelled or Status.Deadline if steps fail because of a cancel or a deadline; else
         /// null.</summary>
         public Status? Stopped { get; internal set; }
-        /// <summary>Number of tokens of its prompt.</summary>
+        /// <summary>Number of tokens of the reply's prompt.</summary>
         public int PromptTokens { get; internal set; }
         /// <summary>Number of prompt tokens that the cache already held (cached tokens).</summary>
         public int ReusedTokens { get; internal set; }
@@ -481,7 +481,7 @@ namespace Realizar
         public int PromptDone { get; internal set; }
         /// <summary>Number of generated tokens, including a token that ends the reply.</summary>
         public int Tokens { get; internal set; }
-        /// <summary>Number of reasoning tokens among them.</summary>
+        /// <summary>Number of reasoning tokens among the generated tokens.</summary>
         public int ReasoningTokens { get; internal set; }
         /// <summary>Number of draft tokens verified.</summary>
         public int Drafted { get; internal set; }
@@ -491,11 +491,11 @@ namespace Realizar
         public int CacheLength { get; internal set; }
         /// <summary>Capacity of the cache in tokens.</summary>
         public int CacheCapacity { get; internal set; }
-        /// <summary>Number of media in its messages.</summary>
+        /// <summary>Number of media in the messages.</summary>
         public int Media { get; internal set; }
-        /// <summary>Total time in nanoseconds of the steps with its prompt (prefill).</summary>
+        /// <summary>Total time in nanoseconds of the reply's prefill steps.</summary>
         public ulong PromptTime { get; internal set; }
-        /// <summary>Total time in nanoseconds of the steps with its generated tokens (decode).</summary>
+        /// <summary>Total time in nanoseconds of the reply's decode steps.</summary>
         public ulong TokensTime { get; internal set; }
         /// <summary>Time to first token (TTFT) in nanoseconds; 0 before the first token.</summary>
         public ulong FirstTokenTime { get; internal set; }

@@ -45,8 +45,8 @@ namespace Realizar
         /// <summary>An earlier call on this object ended with an internal error, whose message this error repeats.
         /// Close the object.</summary>
         Poisoned = Native.RZ_ERR_POISONED,
-        /// <summary>No such name or number: a key, a device, a medium, or an index beyond the last
-        /// entry.</summary>
+        /// <summary>Not found: a key, a device, an image, audio or video of a conversation, or an index beyond the
+        /// last entry.</summary>
         NotFound = Native.RZ_ERR_NOT_FOUND,
         /// <summary>Another call must come first: there are no logits before a prefill, and no rows before the
         /// last step.</summary>

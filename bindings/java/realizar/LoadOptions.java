@@ -34,7 +34,8 @@ public abstract class LoadOptions<T extends LoadOptions<T>> {
 
     /** Deterministic, batch-invariant results: they do not depend on the number of threads, on how a prompt was
      * split into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs
-     * speed, mostly in prefill. Results still differ between devices, and with the number of layers on them. */
+     * speed, mostly in prefill. Results still differ between devices, and depend on the number of layers on each
+     * device. */
     public T deterministic() {
         flags |= Header.RZ_MODEL_DETERMINISTIC;
         return self();

@@ -195,7 +195,7 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
     }
 
     /** No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-     * complete one is not chosen. At most 4096. */
+     * complete such a repetition is not chosen. At most 4096. */
     public T noRepeatNgramSize(int noRepeatNgramSize) {
         this.noRepeatNgramSize = Native.whole(noRepeatNgramSize, "noRepeatNgramSize");
         return sampled();

@@ -95,7 +95,7 @@ class Poisoned(Error):
 
 
 class NotFound(Error, LookupError):
-    """No such name or number: a key, a device, a medium, or an index beyond the last entry."""
+    """Not found: a key, a device, an image, audio or video of a conversation, or an index beyond the last entry."""
 
 
 class NotReady(Error):

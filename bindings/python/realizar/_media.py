@@ -77,7 +77,7 @@ class MediaInfo(NamedTuple):
     tile_lines: int
     has_overview: bool
     width: int
-    """Pixels of the image, turned upright; for audio the samples, and 0; 0 for rows of the caller."""
+    """Pixels of the image, turned upright; for audio the samples, and 0; both 0 for media created from rows."""
     height: int
     seen_width: int
     """Pixels of all tiles after resizing, to map coordinates in replies back."""

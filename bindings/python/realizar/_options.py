@@ -59,7 +59,7 @@ class LoadOptions(TypedDict, total=False):
     deterministic: bool
     """Deterministic, batch-invariant results: they do not depend on the number of threads, on how a prompt was split
     into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs speed,
-    mostly in prefill. Results still differ between devices, and with the number of layers on them."""
+    mostly in prefill. Results still differ between devices, and depend on the number of layers on each device."""
     mmap: bool
     """Uses the weights in place in the memory-mapped file; token generation is several times slower. The process dies
     if the file is truncated while it is mapped."""
@@ -146,7 +146,7 @@ class Sampling:
     """Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all."""
     no_repeat_ngram_size: int = 0
     """No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-    complete one is not chosen. At most 4096."""
+    complete such a repetition is not chosen. At most 4096."""
     dry_breakers: Sequence[Sequence[int]] = ()
     """Sequences of tokens across which DRY does not look for repetitions."""
     banned_sequences: Sequence[Sequence[int]] = ()

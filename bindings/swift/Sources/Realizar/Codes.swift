@@ -43,7 +43,7 @@ extension RealizarError.Code {
     /// An earlier call on this object ended with an internal error, whose message this error repeats. Close the
     /// object.
     public static let poisoned = Self(rawValue: RZ_ERR_POISONED.rawValue)
-    /// No such name or number: a key, a device, a medium, or an index beyond the last entry.
+    /// Not found: a key, a device, an image, audio or video of a conversation, or an index beyond the last entry.
     public static let notFound = Self(rawValue: RZ_ERR_NOT_FOUND.rawValue)
     /// Another call must come first: there are no logits before a prefill, and no rows before the last step.
     public static let notReady = Self(rawValue: RZ_ERR_NOT_READY.rawValue)

@@ -215,11 +215,12 @@ public struct MediaInfo: Sendable, Hashable {
     public let kind: MediaKind
     /// Number of rows, each of which takes the place of a token in a cache.
     public let rows: Int
-    /// Number of prompt tokens that it takes: its rows, and the model's tokens around and between them.
+    /// Number of prompt tokens that the medium takes: its rows, and the model's tokens around and between the
+    /// rows.
     public let tokens: Int
     /// Number of floats per row.
     public let rowDim: Int
-    /// Rows per line of a tile. An image without tiles counts as one tile, a pair of frames of a video too.
+    /// Rows per line of a tile. An image without tiles counts as one tile, and so does a pair of video frames.
     public let columns: Int
     /// Number of lines of a tile.
     public let lines: Int
@@ -229,10 +230,10 @@ public struct MediaInfo: Sendable, Hashable {
     public let tileLines: Int
     /// True if an additional tile shows the whole image.
     public let hasOverview: Bool
-    /// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for rows of the
-    /// caller.
+    /// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a medium that
+    /// was created from rows.
     public let width: Int
-    /// Height in pixels; 0 for audio and for rows of the caller.
+    /// Height in pixels; 0 for audio and for a medium that was created from rows.
     public let height: Int
     /// Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in
     /// the model's output to pixels of the image. For audio the number of samples at the rate of the encoder.
@@ -243,8 +244,8 @@ public struct MediaInfo: Sendable, Hashable {
     public let bytes: UInt64
     /// Time of the encoding in nanoseconds.
     public let encodeNanoseconds: UInt64
-    /// Hash of pixels or samples, parameters and encoder, independent of the file format: a key for tables of the
-    /// caller.
+    /// Hash of pixels or samples, parameters and encoder, independent of the file format. Callers may use it as a
+    /// cache key.
     public let hash: [UInt8]
     /// Number of frame pairs of a video, each of which has `lines` lines of `columns` rows; 0 for other media.
     public let pairs: Int
@@ -285,7 +286,7 @@ public struct StoreInfo: Sendable, Hashable {
     public let diskBytes: UInt64
     /// Number of lookups that found a prefix, since the store was created.
     public let hits: UInt64
-    /// Number of lookups that found none.
+    /// Number of lookups that found no prefix.
     public let misses: UInt64
     /// Number of tokens that hits saved from being computed.
     public let reusedTokens: UInt64
@@ -314,7 +315,7 @@ public struct ConversationInfo: Sendable, Hashable {
     public let end: Job.End?
     /// Cancelled or deadline, if one of them stopped the reply.
     public let stopped: RealizarError.Code?
-    /// Number of tokens of its prompt.
+    /// Number of tokens of the reply's prompt.
     public let promptTokens: Int
     /// Number of prompt tokens that the cache already held (cached tokens).
     public let reusedTokens: Int
@@ -322,7 +323,7 @@ public struct ConversationInfo: Sendable, Hashable {
     public let promptDone: Int
     /// Number of generated tokens, including a token that ends the reply.
     public let tokens: Int
-    /// Number of reasoning tokens among them.
+    /// Number of reasoning tokens among the generated tokens.
     public let reasoningTokens: Int
     /// Number of draft tokens verified.
     public let drafted: Int
@@ -332,11 +333,11 @@ public struct ConversationInfo: Sendable, Hashable {
     public let cacheCount: Int
     /// Capacity of the cache in tokens.
     public let cacheCapacity: Int
-    /// Number of media in its messages.
+    /// Number of media in the messages.
     public let media: Int
-    /// Total time in nanoseconds of the steps with its prompt (prefill).
+    /// Total time in nanoseconds of the reply's prefill steps.
     public let promptTime: UInt64
-    /// Total time in nanoseconds of the steps with its generated tokens (decode).
+    /// Total time in nanoseconds of the reply's decode steps.
     public let tokensTime: UInt64
     /// Time to first token (TTFT) in nanoseconds; 0 before the first token.
     public let firstToken: UInt64
