@@ -1,19 +1,27 @@
 // The KV cache of a sequence. Rows have blocks of 32 values: F32 (type 0), F16 (type 1), or bytes with an f32 scale per
 // block in an array of their own (type 8).
-@group(1) @binding(0) var<storage, read_write> cache: array<vec4u>;
+@group(1) @binding(0) var<storage, read_write> cache: array<array<u32, 4>>;
+
+// Words 4i to 4i + 3.
+fn four_of_cache(i: u32) -> vec4u {
+    let four = cache[i];
+    return vec4u(four[0], four[1], four[2], four[3]);
+}
 
 struct Eight { a: vec4f, b: vec4f }
 
 // Values 8i to 8i + 7 of a row.
 fn eight(kind: u32, row: u32, scales: u32, i: u32) -> Eight {
     if (kind == 0u) {
-        return Eight(bitcast<vec4f>(cache[row / 4u + 2u * i]), bitcast<vec4f>(cache[row / 4u + 2u * i + 1u]));
+        let at = row / 4u + 2u * i;
+        return Eight(bitcast<vec4f>(four_of_cache(at)), bitcast<vec4f>(four_of_cache(at + 1u)));
     }
     if (kind == 1u) {
-        let w = cache[row / 4u + i];
-        return Eight(vec4f(unpack2x16float(w.x), unpack2x16float(w.y)), vec4f(unpack2x16float(w.z), unpack2x16float(w.w)));
+        let w = four_of_cache(row / 4u + i);
+        let a = vec4f(unpack2x16float(w.x), unpack2x16float(w.y));
+        return Eight(a, vec4f(unpack2x16float(w.z), unpack2x16float(w.w)));
     }
-    let w = cache[row / 4u + i / 2u];
+    let w = four_of_cache(row / 4u + i / 2u);
     let at = scales + i / 4u;
     let scale = bitcast<f32>(cache[at / 4u][at % 4u]);
     let two = select(w.xy, w.zw, (i & 1u) != 0u);
@@ -24,7 +32,7 @@ fn eight(kind: u32, row: u32, scales: u32, i: u32) -> Eight {
 fn two(kind: u32, row: u32, scales: u32, i: u32) -> vec2f {
     if (kind == 0u) {
         let at = row + 2u * i;
-        let w = cache[at / 4u];
+        let w = four_of_cache(at / 4u);
         return bitcast<vec2f>(select(w.xy, w.zw, (i & 1u) != 0u));
     }
     if (kind == 1u) {

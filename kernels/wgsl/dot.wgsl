@@ -9,6 +9,6 @@ fn product(w: Chunk, low: vec4u, high: vec4u, group: vec2f) -> f32 {
 }
 
 fn group_at(at: u32) -> vec2f {
-    let w = scratch[at / 4u];
+    let w = four_words(at / 4u);
     return bitcast<vec2f>(select(w.xy, w.zw, (at & 2u) != 0u));
 }

@@ -17,8 +17,8 @@ var<workgroup> parts: array<vec4f, 64>;
     var sums = vec4f(0.0);
     for (var c = l; c < chunks; c += 64u) {
         let at = wg.y / p.divisor * chunks + c;
-        let low = scratch[p.quants / 4u + 2u * at];
-        let high = scratch[p.quants / 4u + 2u * at + 1u];
+        let low = four_words(p.quants / 4u + 2u * at);
+        let high = four_words(p.quants / 4u + 2u * at + 1u);
         let group = group_at(p.groups + 2u * at);
         for (var r = 0u; r < ROWS; r++) {
             if (base + r < p.part_rows && first + r < p.rows) {

@@ -19,8 +19,8 @@ var<workgroup> parts: array<vec4f, 64u * T>;
         var group: array<vec2f, T>;
         for (var t = 0u; t < T; t++) {
             let at = min(wg.y * T + t, p.n - 1u) * chunks + c;
-            low[t] = scratch[p.quants / 4u + 2u * at];
-            high[t] = scratch[p.quants / 4u + 2u * at + 1u];
+            low[t] = four_words(p.quants / 4u + 2u * at);
+            high[t] = four_words(p.quants / 4u + 2u * at + 1u);
             group[t] = group_at(p.groups + 2u * at);
         }
         for (var r = 0u; r < ROWS; r++) {

@@ -31,8 +31,8 @@ fn place(i: u32) -> u32 { return 2u * i + i / 4u; }
             w_quants[place(mine) + 1u] = w.high;
             w_scales[mine] = vec3f(w.scale, w.minimum);
         } else if (l < 128u) {
-            x_quants[place(mine)] = scratch[p.quants / 4u + 2u * (token + c)];
-            x_quants[place(mine) + 1u] = scratch[p.quants / 4u + 2u * (token + c) + 1u];
+            x_quants[place(mine)] = four_words(p.quants / 4u + 2u * (token + c));
+            x_quants[place(mine) + 1u] = four_words(p.quants / 4u + 2u * (token + c) + 1u);
             x_groups[mine] = group_at(p.groups + 2u * (token + c));
         }
         workgroupBarrier();
