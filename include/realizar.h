@@ -77,8 +77,8 @@
  *   stay loaded.
  * - A call needs 64 KiB of stack.
  * - fork(). The child may use a model, and the objects made from it, if no other thread was using them at the time of
- *   the fork. Worker threads do not survive a fork, so that calls in the child compute on the calling thread only. Only
- *   the parent can use GPUs.
+ *   the fork. Worker threads do not survive a fork, so calls in the child compute on the calling thread only. Only the
+ *   parent can use GPUs.
  *
  * Scheduling: the workers of a runtime compute one step at a time. Concurrent calls of several threads, on one or
  * several models of a runtime, are served in the order of arrival. If another call waits, a step yields to that call
@@ -483,8 +483,8 @@ typedef struct rz_runtime_info {
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_runtime_new(const rz_runtime_params *RZ_NULLABLE params, rz_runtime **out, rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. Models loaded with the runtime keep it alive; the workers end and are joined with
- * the last of them. Any thread. Since 0.1.0. */
+/* Frees the handle; NULL is fine. Models loaded with the runtime keep it alive; freeing the last of these models ends
+ * and joins the workers. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_runtime_free(rz_runtime *RZ_NULLABLE runtime);
 
@@ -611,12 +611,12 @@ enum rz_placed {
 };
 
 enum rz_place {
-  /* `rz_placement.place`: the experts of the last layers are on GPUs, as many as fit in addition to everything else,
-   * including a cache of default capacity. The experts of the other layers are on the CPU. */
+  /* `rz_placement.place`: the experts of the last layers are on GPUs, as many layers as fit in addition to everything
+   * else, including a cache of default capacity. The experts of the other layers are on the CPU. */
   RZ_PLACE_AUTO = 0,
   RZ_PLACE_CPU = 1,  /* `rz_placement.place`: on the CPU. */
-  /* `rz_placement.place`: the experts of the last layers are on GPUs, as many as take at most `bytes` together. The
-   * experts of the other layers are on the CPU. */
+  /* `rz_placement.place`: the experts of the last layers are on GPUs, as many layers as take at most `bytes` together.
+   * The experts of the other layers are on the CPU. */
   RZ_PLACE_GPU = 2,
 };
 
@@ -624,7 +624,7 @@ enum rz_place {
  *
  * For a layer whose experts are on the CPU, the GPU computes attention, router and shared expert, the CPU computes the
  * chosen experts, and the GPU adds their sum. The GPUs then need memory only for the weights that every token uses, so
- * that the model can be several times as large as their memory. */
+ * the model can be several times as large as the GPUs' memory. */
 typedef struct rz_placement {
   uint32_t struct_size;  /* sizeof(rz_placement), the same in all elements of an array. */
   uint32_t what;         /* RZ_PLACED_...; at most one element for each. */
@@ -658,11 +658,11 @@ enum rz_model_flag {
    * before the previous one has ended. */
   RZ_MODEL_PROFILE = 8,
   /* Load flag: also load the multi-token prediction (MTP) head (arXiv 2412.19437, section 2.2), for speculative
-   * decoding by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. Its weights count as
-   * the model's, prefill computes all positions of the last layer, and saved caches are not interchangeable with those
-   * of a model without the flag. With several devices the head is on the last one. RZ_ERR_UNSUPPORTED for a file
-   * without MTP heads, or for an architecture whose heads are not supported. Supported models: GLM 4.5 to 4.7, DeepSeek
-   * V3 and its derivatives, Qwen 3.5, Qwen 3 Next, and Hunyuan 3 in GGUF files. */
+   * decoding by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. The weights of the
+   * head count as weights of the model, prefill computes all positions of the last layer, and saved caches are not
+   * interchangeable with saved caches of a model without the flag. With several devices the head is on the last device.
+   * RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an architecture whose heads are not supported. Supported
+   * models: GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5, Qwen 3 Next, and Hunyuan 3 in GGUF files. */
   RZ_MODEL_MTP = 16,
   /* Load flag: ignore unknown keys in the model's configuration or metadata and unknown tensors, instead of
    * RZ_ERR_UNSUPPORTED. The log has a warning for the first ignored item, and rz_model_info.n_unknown has the number of
@@ -675,10 +675,10 @@ enum rz_model_flag {
    *
    * Prefill takes less time, because a tile of weights is rounded once for hundreds of tokens, and sums need no
    * scaling. The cost: weights of all types but F32, and the activations that they are multiplied with, have eight
-   * significant bits, so that results differ from results without the flag and from results on other processors.
-   * Results still depend neither on threads, nor on prompt chunks, nor on other sequences of a batch. Decode takes more
-   * work as well: it is slower with few threads, and equally fast if memory bandwidth is the limit. Saved caches are
-   * not interchangeable with those of a model with exact sums. The load asks the system for permission to use AMX,
+   * significant bits, so results differ from results without the flag and from results on other processors. Results
+   * still depend neither on threads, nor on prompt chunks, nor on other sequences of a batch. Decode takes more work as
+   * well: it is slower with few threads, and equally fast if memory bandwidth is the limit. Saved caches are not
+   * interchangeable with saved caches of a model with exact sums. The load asks the system for permission to use AMX,
    * which makes signal frames 8 KiB larger; if a thread has an alternative signal stack that is too small for them, the
    * system refuses and the flag has no effect. */
   RZ_MODEL_BF16_PRODUCTS = 64,
@@ -734,9 +734,9 @@ typedef struct rz_model_params {
   uint32_t quantize;
   /* Maximum number of prompt tokens that a batch step of rz_jobs_step or rz_conversations_step computes together
    * with tokens of jobs that are past their prompt (mixed prefill and decode); 0: 64. A larger number shortens the
-   * time to first token of new requests and lengthens the inter-token latency of all others, because a step with
-   * more tokens takes longer. The limit never exceeds the size of a step, and does not apply to steps that have only
-   * prompt tokens. On a CPU results do not depend on it. */
+   * time to first token of new requests and lengthens the inter-token latency of all other requests, because a step
+   * with more tokens takes longer. The limit never exceeds the size of a step, and does not apply to steps that have
+   * only prompt tokens. On a CPU results do not depend on it. */
   uint32_t mixed_prefill_tokens;
   rz_progress_callback RZ_NULLABLE progress;  /* Load progress callback; may be NULL. */
   void *RZ_NULLABLE progress_user;            /* Passed to `progress`. */
@@ -762,7 +762,7 @@ typedef struct rz_model_params {
    *
    * The first layers are on the CPU if `gpu_layers` or the free memory leave any there, the next ones on the first
    * GPU, and so on; the last GPU has the output matrix. Each part of a KV cache is where its layers are. The GPUs
-   * work one after the other, so that several GPUs hold a larger model but are not faster than one. Activations pass
+   * work one after the other, so several GPUs hold a larger model but are not faster than one. Activations pass
    * directly between devices that can access each other's memory, otherwise through page-locked host memory. If one
    * device fails, the model loses all of them. Since 0.1.0. */
   const uint32_t *RZ_NULLABLE devices;
@@ -833,7 +833,7 @@ typedef struct rz_model_sampling {
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_load(const char *path, const rz_model_params *RZ_NULLABLE params, rz_model **out, rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. Caches and text streams of the model stay usable; the last of them frees the
+/* Frees the handle; NULL is fine. Caches and text streams of the model stay usable; freeing the last of them frees the
  * weights. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_model_free(rz_model *RZ_NULLABLE model);
@@ -937,7 +937,7 @@ typedef struct rz_model_info {
   uint32_t eos_token;           /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
   uint64_t n_params;            /* Number of parameters. */
   uint64_t weight_bytes;        /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
-  uint32_t gpu_layers;          /* Number of layers on GPUs; the CPU computes the others, which come first. */
+  uint32_t gpu_layers;          /* Number of layers on GPUs; the CPU computes the other layers, which come first. */
   uint32_t chat_template;       /* RZ_TEMPLATE_... bits, combined with |; 0: no usable template. */
   uint32_t n_unknown;           /* Number of keys and tensors that RZ_MODEL_ALLOW_UNKNOWN ignored. */
   uint32_t experts_host_first;  /* First GPU layer whose experts are on the CPU, from 0. */
@@ -956,8 +956,8 @@ typedef struct rz_model_info {
   uint32_t capabilities;
   /* Number of floats in a text embedding from rz_embed_into; 0: the model computes no embeddings. */
   uint32_t embedding_dim;
-  /* Pooling of the model's embeddings, RZ_POOLING_...; RZ_POOLING_MODEL: the file declares none, so that the caller
-   * must choose. */
+  /* Pooling of the model's embeddings, RZ_POOLING_...; RZ_POOLING_MODEL: the file declares none, so the caller must
+   * choose. */
   uint32_t pooling;
   /* Number of scores of the model's classifier (RZ_POOLING_RANK, reranking); 0: it has no classifier. */
   uint32_t n_scores;
@@ -1486,8 +1486,8 @@ typedef struct rz_sampler_params {
   float mirostat_tau;
   float mirostat_eta;  /* Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1. */
   /* DRY: if the last n tokens occurred before (with the largest such n, at least dry_allowed_length), the logit of
-   * the token that followed there is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). n above 4096
-   * counts as 4096. */
+   * the token that followed the earlier occurrence is reduced by dry_multiplier * dry_base ^ (n -
+   * dry_allowed_length). n above 4096 counts as 4096. */
   float dry_multiplier;
   float dry_base;               /* At least 1; 0: 1.75. */
   uint32_t dry_allowed_length;  /* 0: 2. */
@@ -1533,11 +1533,12 @@ rz_sampler_free(rz_sampler *RZ_NULLABLE sampler);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_grammar_kind {
-  /* Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is enforced: a keyword that cannot be compiled
-   * fails with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_FLAG_BEST_EFFORT is set. "oneOf",
-   * "not" and "if" fail unless they can be rewritten exactly. A "format" that JSON Schema does not define is an
-   * annotation and has no effect. Patterns are ECMA-262 regular expressions. Dates and times are RFC 3339 with "T" and
-   * "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count. */
+  /* Kind of a grammar: a JSON schema, draft 4 to 2020-12. The whole schema is enforced: a keyword that cannot be
+   * compiled fails with RZ_ERR_UNSUPPORTED, and the message names the keyword's place, unless
+   * RZ_GRAMMAR_FLAG_BEST_EFFORT is set. "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format"
+   * that JSON Schema does not define is an annotation and has no effect. Patterns are ECMA-262 regular expressions.
+   * Dates and times are RFC 3339 with "T" and "Z", without leap seconds and the year 0. Annotations, such as
+   * descriptions, cost nothing and do not count. */
   RZ_GRAMMAR_JSON_SCHEMA = 1,
   /* Kind of a grammar: a regular expression that the whole text matches, without look-around and back references. */
   RZ_GRAMMAR_REGEX = 2,
@@ -1612,7 +1613,7 @@ rz_grammar_free(rz_grammar *RZ_NULLABLE grammar);
  * cache. The grammar follows the cache: appended tokens advance the grammar, a rewind takes it back, and a rewind to
  * before the start of the text restarts it. So every choice may be repeated, and the host may append its own tokens if
  * the grammar allows them; otherwise the next choice fails with RZ_ERR_INVALID_ARGUMENT. When the text is complete,
- * tokens that end a text are allowed too. When the text cannot continue, only those tokens are allowed, so that
+ * tokens that end a text are allowed too. When the text cannot continue, only those tokens are allowed, so
  * rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice allocates memory and usually
  * takes tens of microseconds; a choice that exceeds its bounds fails with RZ_ERR_LIMIT. Calls with a cache of another
  * vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
@@ -1694,9 +1695,9 @@ rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *RZ_NULLABLE err);
  * can be rewound without recomputation. Recurrent layers, and sliding-window layers after a long text, can only be
  * rewound to some positions; a released cache has no such prefix.
  *
- * To continue with these tokens: rz_cache_truncate to `*common`, then rz_prefill with the rest; if there is no rest,
- * rewind by one more token, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT.
- * Since 0.1.0. */
+ * To continue with these tokens, call rz_cache_truncate with `*common`, then rz_prefill with the remaining tokens; if
+ * no tokens remain, rewind by one more token, because the logits after the last token must be computed. Any thread.
+ * Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_match(const rz_cache *cache,
                const uint32_t *RZ_NULLABLE tokens,
@@ -2015,8 +2016,8 @@ enum rz_media_kind {
   RZ_MEDIA_AUDIO = 2,  /* Kind of a medium: audio. */
   RZ_MEDIA_TEXT = 4,   /* Kind of a medium: the source text of an encoder-decoder model. */
   /* Kind of a medium: an image embedding from a CLIP or SigLIP encoder. It has one row of length 1, with as many floats
-   * as an embedding of rz_embed_into by the same model; the dot product of the two is the similarity of image and text.
-   * Prompts reject it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows does not create it. Since 0.1.0. */
+   * as an embedding of rz_embed_into by the same model; the dot product of the two embeddings is the similarity of
+   * image and text. Prompts reject it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows does not create it. Since 0.1.0. */
   RZ_MEDIA_VECTOR = 8,
   /* Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows does not create it. Since 0.1.0. */
   RZ_MEDIA_VIDEO = 16,
@@ -2087,13 +2088,13 @@ rz_media_from_rows(const rz_model *model,
  * rz_model_info.reads_source), which generates another text from it, such as a translation.
  *
  * The encoder processes all tokens in one step, unchanged: let rz_tokenize_into add the end token
- * (RZ_TOKENIZE_ADD_SPECIAL). The medium consists of the encoder's output rows and the start token of the decoder, so
- * that a prompt with this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
- * model begins with one source text, whose rows count as tokens of the cache's capacity. The cache keeps this source
- * until it is rewound to 0; prompts of another form are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with
- * rz_media_free, before or after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an
- * encoder-decoder model), RZ_ERR_INVALID_ARGUMENT (no tokens, more than the model's context_length, a token outside
- * the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * (RZ_TOKENIZE_ADD_SPECIAL). The medium consists of the encoder's output rows and the start token of the decoder, so a
+ * job or rz_prefill_prompt needs only a prompt with this one part (rz_prompt_new). A cache of such a model begins with
+ * one source text, whose rows count as tokens of the cache's capacity. The cache keeps this source until it is rewound
+ * to 0; prompts of another form are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before or
+ * after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder model),
+ * RZ_ERR_INVALID_ARGUMENT (no tokens, more than the model's context_length, a token outside the vocabulary),
+ * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_tokens(const rz_model *model,
                      const uint32_t *RZ_NULLABLE tokens,
@@ -2191,8 +2192,8 @@ typedef struct rz_encoder_params {
 /* Description of an encoder. Since 0.1.0. */
 typedef struct rz_encoder_info {
   uint32_t struct_size;  /* sizeof(rz_encoder_info), set by the caller. */
-  /* 1: the rows of an image attend to each other (bidirectional attention), so that one step of the model computes
-   * them. */
+  /* 1: the rows of an image attend to each other (bidirectional attention), so one step of the model must compute
+   * all of them. */
   uint32_t is_mutual;
   char projector[32];  /* Kind of the projector, such as "qwen3vl_merger" or "voxtral". */
   /* Number of floats per row: the model's hidden_dim, plus hidden_dim for each deeper layer to which rows are added
@@ -2346,16 +2347,16 @@ rz_media_measure(const rz_encoder *encoder,
  * Audio
  * ------------------------------------------------------------------------------------------------ */
 
-/* Encodes audio: `n` interleaved samples of `channels` channels, full scale from -1 to 1, at `rate` Hz.
+/* Encodes audio: `n` interleaved samples of `channels` channels, with a full scale from -1 to 1, at `rate` Hz.
  *
  * Several channels are averaged, like the models' reference implementations do when they load files. Audio is
  * resampled to rz_encoder_info.sample_rate. Long audio is encoded in parts, of 30 seconds in most models. Of `params`,
  * which may be NULL, only `max_rows`, `flags`, `progress` (in parts) and `cancel` apply. The result depends neither on
  * threads nor on other calls. The caller frees `*out` with rz_media_free, before or after the encoder. Rows count
  * against rz_runtime_params.memory_limit, and so does scratch memory until the call is done. Any thread, any number at
- * once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or above a million,
- * channels other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (a vision
- * encoder), RZ_ERR_LIMIT (also too many rows), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few samples for a row, a sample that is not finite or above a
+ * million, channels other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (a
+ * vision encoder), RZ_ERR_LIMIT (also too many rows), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
  * RZ_ERR_VERSION. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_samples(const rz_encoder *encoder,
@@ -2521,7 +2522,7 @@ rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, uint32_t *
  * computed in one step: rz_cache_truncate to a position between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift
  * removes such images as a whole or not at all. `cancel` may be NULL. Any thread. Errors: as for rz_prefill,
  * RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first` is beyond the last token, or between
- * such rows). Since 0.1.0. */
+ * rows that attend to each other). Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_prefill_prompt(rz_cache *cache,
                   const rz_prompt *prompt,
@@ -2546,9 +2547,9 @@ enum rz_draft_kind {
    * reject it with RZ_ERR_UNSUPPORTED. Steps of jobs with a draft head take additional scratch memory. EAGLE-3
    * processes the hidden states of the tokens that the job itself appends, and has a cache as with RZ_DRAFT_MTP. An
    * assistant attends to the job's cache and has no cache of its own. The assistant is loaded on the CPU (device 0 or
-   * 1). If the job's model is on a GPU, a copy of the assistant drafts on that GPU; if the model is on several GPUs, on
-   * the last of them. The first such job creates the copy. It is freed when the assistant or the model is freed and no
-   * job uses it. */
+   * 1). If the job's model is on a GPU, a copy of the assistant drafts on that GPU; if the model is on several GPUs,
+   * the copy is on the last of them. The first such job creates the copy. It is freed when the assistant or the model
+   * is freed and no job uses it. */
   RZ_DRAFT_MODEL = 2,
   /* Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
    * own cache, with one layer and the capacity of the job's cache. This cache belongs to the job, and covers only the
@@ -2683,15 +2684,15 @@ rz_job_new(rz_cache *cache, const rz_job_params *RZ_NULLABLE params, rz_job **ou
  * A paused job keeps its scratch memory, which counts against the runtime's ceiling; other calls on the model
  * continue. A fired rz_cancel or a passed deadline also pauses a step: the call fails with RZ_ERR_CANCELLED or
  * RZ_ERR_DEADLINE, no work is lost, and the next step after rz_cancel_reset continues the job. Any thread. Errors:
- * these two, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and for a failed
- * job (RZ_END_FAILED) its error, each time. Since 0.1.0. */
+ * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_DEVICE_LOST, and for a failed job (RZ_END_FAILED) the error of the job, each time. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_step(rz_job *job, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* Continuous batching: `rz_job_step` for `n` jobs of one model. Each batch step reads the weights once and computes
- * one token for each of up to 64 jobs in generation, and prompt chunks of others. With RZ_NO_LIMIT the call returns
- * when one job has generated a token. RZ_DONE: all jobs have ended, or `n` is 0 (`jobs` may be NULL then). Jobs that
- * had ended before are skipped.
+ * one token for each of up to 64 jobs in generation, and prompt chunks of other jobs. With RZ_NO_LIMIT the call
+ * returns when one job has generated a token. RZ_DONE: all jobs have ended, or `n` is 0 (`jobs` may be NULL then).
+ * Jobs that had ended before are skipped.
  *
  * Jobs may join and leave between any two calls. A paused batch step continues when all its jobs are passed again; if
  * one of them is missing or was freed, the step restarts without it. No job may occur twice.
@@ -2804,7 +2805,7 @@ typedef struct rz_store_params {
    * be written stays in memory, with a line in the log. Several stores and processes of one user may share the
    * folder, also for different models. Files in the folder influence answers: on Unix a folder that another user
    * owns, or that others may write to (also by its group), is rejected. A store with a folder has its own writer
-   * thread, whatever the number of threads of the runtime, so that no call waits for the disk. In a child made with
+   * thread, whatever the number of threads of the runtime, so no call waits for the disk. In a child made with
    * fork(), which lacks that thread, rz_store_put and steps of conversations write the prefixes themselves, unless a
    * prefix was written less than two seconds ago. */
   const char *RZ_NULLABLE path;
@@ -2850,7 +2851,7 @@ rz_store_new(const rz_model *model,
 
 /* Creates a cache for a prompt of `n` tokens from the longest stored prefix. `*common` receives the length of this
  * prefix: the cache holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be
- * computed; 0 if no prefix is stored. The caller appends the rest as to any cache.
+ * computed; 0 if no prefix is stored. The caller appends the remaining tokens as to any cache.
  *
  * The cache has no adapters, and prefixes computed with adapters are not used. Conversations with adapters look up the
  * prefixes of their adapters by themselves. `params` may be NULL; the element types of keys and values must match, and
@@ -2868,9 +2869,9 @@ rz_store_take(const rz_store *store,
               rz_error *RZ_NULLABLE err);
 
 /* Like rz_store_take, for a prompt with media. Media rows are equal if the hashes of their media are equal;
- * rz_prefill_prompt appends the rest from token `*common` on. `params` and `cancel` may be NULL. The caller frees
- * `*out` with rz_cache_free. Any thread. Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of another model).
- * Since 0.1.0. */
+ * rz_prefill_prompt appends the remaining tokens, from token `*common` on. `params` and `cancel` may be NULL. The
+ * caller frees `*out` with rz_cache_free. Any thread. Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of
+ * another model). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_take_prompt(const rz_store *store,
                      const rz_prompt *prompt,
@@ -2880,8 +2881,8 @@ rz_store_take_prompt(const rz_store *store,
                      uint32_t *common,
                      rz_error *RZ_NULLABLE err);
 
-/* Stores the tokens of a cache, which stays usable: the two share memory copy-on-write. The call changes nothing if
- * the cache has fewer tokens than rz_store_params.min_tokens, or if the store already has them.
+/* Stores the tokens of a cache. The cache stays usable; store and cache share memory copy-on-write. The call changes
+ * nothing if the cache has fewer tokens than rz_store_params.min_tokens, or if the store already has them.
  *
  * A prefix computed with adapters is only used for adapters with the same factors and scales in the same order. The
  * call only reads the cache. A prefix that exceeds the memory limit is written to the folder after the call; if it
@@ -2910,12 +2911,13 @@ rz_store_free(rz_store *RZ_NULLABLE store);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_overflow {
-  /* Context overflow: RZ_ERR_CONTEXT_FULL if the prompt does not fit. A reply that fills the cache: RZ_END_CONTEXT. */
+  /* Context overflow: a prompt that does not fit is RZ_ERR_CONTEXT_FULL; a full cache ends the reply
+   * (RZ_END_CONTEXT). */
   RZ_OVERFLOW_FAIL = 0,
   /* Context overflow: if the prompt leaves less than a quarter of the cache to the reply (or less than max_tokens, if
-   * that is smaller), rz_conversation_reply leaves out the oldest turns, so that the rest takes at most half of the
-   * cache. System messages stay. A turn lasts until the next user message and is never cut; if it does not fit, the
-   * call fails with RZ_ERR_CONTEXT_FULL. A reply that fills the cache ends with RZ_END_CONTEXT; RZ_REPLY_CONTINUE
+   * that is smaller), rz_conversation_reply leaves out the oldest turns, so that the remaining turns take at most half
+   * of the cache. System messages stay. A turn lasts until the next user message and is never cut; if it does not fit,
+   * the call fails with RZ_ERR_CONTEXT_FULL. A reply that fills the cache ends with RZ_END_CONTEXT; RZ_REPLY_CONTINUE
    * continues it, and leaves out older turns too. The messages stay in the conversation. */
   RZ_OVERFLOW_FORGET = 1,
 };
@@ -2925,7 +2927,8 @@ enum rz_reasoning {
   /* Reasoning of a reply: none. RZ_ERR_UNSUPPORTED if the template has no switch for it ("enable_thinking" or
    * "thinking"). */
   RZ_REASONING_OFF = 1,
-  /* Reasoning of a reply: the model may reason before its answer. RZ_ERR_UNSUPPORTED if the template lacks it. */
+  /* Reasoning of a reply: the model may reason before its answer. RZ_ERR_UNSUPPORTED if the template has no
+   * reasoning. */
   RZ_REASONING_ON = 2,
 };
 
@@ -3110,13 +3113,13 @@ rz_conversation_add_text(rz_conversation *conversation,
  * remove them with rz_conversation_rewind. While the call waits for the thread, it checks the rz_cancel flags of the
  * conversation and of `params`.
  *
- * Any thread. Errors, which change nothing, so that an unfinished reply continues: RZ_ERR_INVALID_ARGUMENT (the
- * template rejects the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was complete),
- * RZ_ERR_CONTEXT_FULL (rz_error.needed is the number of tokens of the prompt, without the turns that
- * RZ_OVERFLOW_FORGET leaves out: the least capacity for it), RZ_ERR_UNSUPPORTED (messages that the template leaves
- * out, RZ_REASONING_... that it does not support, a grammar, speculative decoding), RZ_ERR_MISMATCH (a draft model of
- * another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (the system cannot create a thread),
- * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * Any thread. Errors, which change nothing, so an unfinished reply continues: RZ_ERR_INVALID_ARGUMENT (the template
+ * rejects the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was complete), RZ_ERR_CONTEXT_FULL
+ * (rz_error.needed is the number of tokens of the prompt, without the turns that RZ_OVERFLOW_FORGET leaves out: the
+ * least capacity for it), RZ_ERR_UNSUPPORTED (messages that the template leaves out, RZ_REASONING_... that it does not
+ * support, a grammar, speculative decoding), RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION
+ * (unknown flags), RZ_ERR_RESOURCES (the system cannot create a thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_reply(rz_conversation *conversation,
                       const rz_reply_params *RZ_NULLABLE params,
@@ -3192,7 +3195,7 @@ RZ_API rz_status RZ_CALL
 rz_conversation_stop(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 
 /* Returns the error with which the last reply has failed (RZ_END_FAILED), with its message in `err`; RZ_OK if the last
- * reply has not failed, or if there is none. Any thread, also while another call works on the conversation. Since
+ * reply has not failed, or if there is no reply. Any thread, also while another call works on the conversation. Since
  * 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_error(const rz_conversation *conversation, rz_error *RZ_NULLABLE err);
@@ -3226,9 +3229,9 @@ rz_conversation_json_into(const rz_conversation *conversation,
                           rz_error *RZ_NULLABLE err);
 
 /* Removes the messages after the first `n_messages`, to edit a message or to answer again. The cache keeps the tokens
- * of the rest. An unfinished reply is abandoned first and leaves no message, even with RZ_REPLY_KEEP, because that
- * message would come after the first `n_messages`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer
- * messages), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * of the remaining messages. An unfinished reply is abandoned first and leaves no message, even with RZ_REPLY_KEEP,
+ * because that message would come after the first `n_messages`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are
+ * fewer messages), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *RZ_NULLABLE err);
 
@@ -3533,8 +3536,8 @@ typedef struct rz_backend_metrics {
   uint64_t latency_max_ns;      /* Maximum latency in nanoseconds. */
   double latency_mean_ns;       /* Mean latency in nanoseconds. */
   double latency_variance_ns2;  /* Variance of the latency in square nanoseconds. */
-  /* Entry 0 counts latencies under 1 microsecond, entry i latencies from 2^(i-1) to below 2^i microseconds, the last
-   * one all longer latencies. */
+  /* Entry 0 counts latencies under 1 microsecond, entry i counts latencies from 2^(i-1) to below 2^i microseconds,
+   * and the last entry counts all longer latencies. */
   uint64_t latency_histogram[32];
 } rz_backend_metrics;
 

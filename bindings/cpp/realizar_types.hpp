@@ -239,12 +239,12 @@ public:
     /// begins before the previous one has ended.
     LoadOptions &profile(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_PROFILE, on), *this; }
     /// Load flag: also load the multi-token prediction (MTP) head (arXiv 2412.19437, section 2.2), for speculative
-    /// decoding by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. Its weights
-    /// count as the model's, prefill computes all positions of the last layer, and saved caches are not
-    /// interchangeable with those of a model without the flag. With several devices the head is on the last one.
-    /// RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an architecture whose heads are not supported.
-    /// Supported models: GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5, Qwen 3 Next, and Hunyuan 3 in
-    /// GGUF files.
+    /// decoding by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. The weights of
+    /// the head count as weights of the model, prefill computes all positions of the last layer, and saved caches
+    /// are not interchangeable with saved caches of a model without the flag. With several devices the head is on
+    /// the last device. RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an architecture whose heads are
+    /// not supported. Supported models: GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5, Qwen 3 Next,
+    /// and Hunyuan 3 in GGUF files.
     LoadOptions &mtp(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_MTP, on), *this; }
     /// Load flag: ignore unknown keys in the model's configuration or metadata and unknown tensors, instead of
     /// RZ_ERR_UNSUPPORTED. The log has a warning for the first ignored item, and rz_model_info.n_unknown has the
@@ -267,9 +267,9 @@ public:
     template <class Number> LoadOptions &quantize(Number value) { return detail::assign(raw_.quantize, value, "rz_model_params.quantize"), *this; }
     /// Maximum number of prompt tokens that a batch step of rz_jobs_step or rz_conversations_step computes
     /// together with tokens of jobs that are past their prompt (mixed prefill and decode); 0: 64. A larger number
-    /// shortens the time to first token of new requests and lengthens the inter-token latency of all others,
-    /// because a step with more tokens takes longer. The limit never exceeds the size of a step, and does not
-    /// apply to steps that have only prompt tokens. On a CPU results do not depend on it.
+    /// shortens the time to first token of new requests and lengthens the inter-token latency of all other
+    /// requests, because a step with more tokens takes longer. The limit never exceeds the size of a step, and
+    /// does not apply to steps that have only prompt tokens. On a CPU results do not depend on it.
     template <class Number> LoadOptions &mixed_prefill_tokens(Number value) { return detail::assign(raw_.mixed_prefill_tokens, value, "rz_model_params.mixed_prefill_tokens"), *this; }
     /// Path of a file for packed weights, NUL-terminated; NULL: weights are packed into memory.
     LoadOptions &packed_path(std::string_view text) { return detail::keep(packed_path_.emplace(), text, "rz_model_params.packed_path"), *this; }
@@ -353,8 +353,8 @@ public:
     /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.
     template <class Number> SamplingOptions &mirostat_eta(Number value) { return detail::assign(raw_.mirostat_eta, value, "rz_sampler_params.mirostat_eta"), *this; }
     /// DRY: if the last n tokens occurred before (with the largest such n, at least dry_allowed_length), the logit
-    /// of the token that followed there is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). n
-    /// above 4096 counts as 4096.
+    /// of the token that followed the earlier occurrence is reduced by dry_multiplier * dry_base ^ (n -
+    /// dry_allowed_length). n above 4096 counts as 4096.
     template <class Number> SamplingOptions &dry_multiplier(Number value) { return detail::assign(raw_.dry_multiplier, value, "rz_sampler_params.dry_multiplier"), *this; }
     /// At least 1; 0: 1.75.
     template <class Number> SamplingOptions &dry_base(Number value) { return detail::assign(raw_.dry_base, value, "rz_sampler_params.dry_base"), *this; }
@@ -511,9 +511,9 @@ public:
     /// A prefix that cannot be written stays in memory, with a line in the log. Several stores and processes of
     /// one user may share the folder, also for different models. Files in the folder influence answers: on Unix a
     /// folder that another user owns, or that others may write to (also by its group), is rejected. A store with a
-    /// folder has its own writer thread, whatever the number of threads of the runtime, so that no call waits for
-    /// the disk. In a child made with fork(), which lacks that thread, rz_store_put and steps of conversations
-    /// write the prefixes themselves, unless a prefix was written less than two seconds ago.
+    /// folder has its own writer thread, whatever the number of threads of the runtime, so no call waits for the
+    /// disk. In a child made with fork(), which lacks that thread, rz_store_put and steps of conversations write
+    /// the prefixes themselves, unless a prefix was written less than two seconds ago.
     StoreOptions &path(std::string_view text) { return detail::keep(path_.emplace(), text, "rz_store_params.path"), *this; }
     /// Maximum number of prefixes in memory; 0: 1,024.
     template <class Number> StoreOptions &max_entries(Number value) { return detail::assign(raw_.max_entries, value, "rz_store_params.max_entries"), *this; }

@@ -155,8 +155,8 @@ type Sampling struct {
 	// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.
 	MirostatEta float32
 	// DRY: if the last n tokens occurred before (with the largest such n, at least DRYAllowedLength), the logit of
-	// the token that followed there is reduced by DRYMultiplier * DRYBase ^ (n - DRYAllowedLength). n above 4096
-	// counts as 4096.
+	// the token that followed the earlier occurrence is reduced by DRYMultiplier * DRYBase ^ (n - DRYAllowedLength).
+	// n above 4096 counts as 4096.
 	DRYMultiplier float32
 	// Base of the DRY penalty, at least 1; 0: 1.75.
 	DRYBase float32

@@ -90,7 +90,7 @@ type Info struct {
 	NParams uint64
 	// Bytes of weights in memory; 0 if no weights were loaded.
 	WeightBytes uint64
-	// Number of layers on GPUs; the CPU computes the others, which come first.
+	// Number of layers on GPUs; the CPU computes the other layers, which come first.
 	GPULayers int
 	// Number of unknown keys and tensors that the load ignored.
 	Unknown int
@@ -224,8 +224,8 @@ func (c *rz_model_plan_device) value() (v PlanDevice) {
 
 // EncoderInfo is the description of an encoder.
 type EncoderInfo struct {
-	// True if the rows of an image attend to each other (bidirectional attention), so that one step of the model
-	// computes them.
+	// True if the rows of an image attend to each other (bidirectional attention), so one step of the model must
+	// compute all of them.
 	Mutual bool
 	// Kind of the projector, such as "qwen3vl_merger" or "voxtral".
 	Projector string
@@ -532,8 +532,8 @@ type DeviceMetrics struct {
 	LatencyMax time.Duration
 	// Mean latency.
 	LatencyMean time.Duration
-	// Entry 0 counts latencies under 1 microsecond, entry i latencies from 2^(i-1) to below 2^i microseconds, the
-	// last one all longer latencies.
+	// Entry 0 counts latencies under 1 microsecond, entry i counts latencies from 2^(i-1) to below 2^i microseconds,
+	// and the last entry counts all longer latencies.
 	LatencyHistogram [32]uint64
 }
 

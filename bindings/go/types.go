@@ -82,13 +82,13 @@ type Place uint32
 
 // The values of Place.
 const (
-	// The experts of the last layers are on GPUs, as many as fit in addition to everything else, including a cache of
-	// default capacity. The experts of the other layers are on the CPU.
+	// The experts of the last layers are on GPUs, as many layers as fit in addition to everything else, including a
+	// cache of default capacity. The experts of the other layers are on the CPU.
 	PlaceAuto Place = rz_PLACE_AUTO
 	// On the CPU.
 	PlaceCPU Place = rz_PLACE_CPU
-	// The experts of the last layers are on GPUs, as many as take at most `bytes` together. The experts of the other
-	// layers are on the CPU.
+	// The experts of the last layers are on GPUs, as many layers as take at most `bytes` together. The experts of the
+	// other layers are on the CPU.
 	PlaceGPU Place = rz_PLACE_GPU
 )
 

@@ -101,8 +101,8 @@ export interface SamplingParams {
   /** Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1. */
   mirostatEta?: number;
   /** DRY: if the last n tokens occurred before (with the largest such n, at least dryAllowedLength), the logit of
-   * the token that followed there is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength). n above 4096
-   * counts as 4096. */
+   * the token that followed the earlier occurrence is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength).
+   * n above 4096 counts as 4096. */
   dryMultiplier?: number;
   /** Base of the DRY penalty, at least 1; 0: 1.75. */
   dryBase?: number;

@@ -91,7 +91,7 @@ export interface ModelFacts {
   nParams: number;
   /** Bytes of weights in memory. */
   weightBytes: number;
-  /** Number of layers on GPUs; the CPU computes the others, which come first. */
+  /** Number of layers on GPUs; the CPU computes the other layers, which come first. */
   gpuLayers: number;
   /** True if the model has a chat template. */
   chatTemplate: boolean;

@@ -243,9 +243,9 @@ pub unsafe extern "C" fn rz_cache_fork(
 /// can be rewound without recomputation. Recurrent layers, and sliding-window layers after a long text, can only be
 /// rewound to some positions; a released cache has no such prefix.
 ///
-/// To continue with these tokens: rz_cache_truncate to `*common`, then rz_prefill with the rest; if there is no rest,
-/// rewind by one more token, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT.
-/// Since 0.1.0.
+/// To continue with these tokens, call rz_cache_truncate with `*common`, then rz_prefill with the remaining tokens; if
+/// no tokens remain, rewind by one more token, because the logits after the last token must be computed. Any thread.
+/// Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_match(
     cache: *const rz_cache,

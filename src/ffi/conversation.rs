@@ -82,13 +82,13 @@ impl rz_conversation {
     }
 }
 
-/// Context overflow: RZ_ERR_CONTEXT_FULL if the prompt does not fit. A reply that fills the cache: RZ_END_CONTEXT.
+/// Context overflow: a prompt that does not fit is RZ_ERR_CONTEXT_FULL; a full cache ends the reply (RZ_END_CONTEXT).
 pub const RZ_OVERFLOW_FAIL: u32 = 0;
 /// Context overflow: if the prompt leaves less than a quarter of the cache to the reply (or less than max_tokens, if
-/// that is smaller), rz_conversation_reply leaves out the oldest turns, so that the rest takes at most half of the
-/// cache. System messages stay. A turn lasts until the next user message and is never cut; if it does not fit, the call
-/// fails with RZ_ERR_CONTEXT_FULL. A reply that fills the cache ends with RZ_END_CONTEXT; RZ_REPLY_CONTINUE continues
-/// it, and leaves out older turns too. The messages stay in the conversation.
+/// that is smaller), rz_conversation_reply leaves out the oldest turns, so that the remaining turns take at most half
+/// of the cache. System messages stay. A turn lasts until the next user message and is never cut; if it does not fit,
+/// the call fails with RZ_ERR_CONTEXT_FULL. A reply that fills the cache ends with RZ_END_CONTEXT; RZ_REPLY_CONTINUE
+/// continues it, and leaves out older turns too. The messages stay in the conversation.
 pub const RZ_OVERFLOW_FORGET: u32 = 1;
 
 /// Parameters of a conversation. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
@@ -123,7 +123,7 @@ pub const RZ_REASONING_MODEL: u32 = 0;
 /// Reasoning of a reply: none. RZ_ERR_UNSUPPORTED if the template has no switch for it ("enable_thinking" or
 /// "thinking").
 pub const RZ_REASONING_OFF: u32 = 1;
-/// Reasoning of a reply: the model may reason before its answer. RZ_ERR_UNSUPPORTED if the template lacks it.
+/// Reasoning of a reply: the model may reason before its answer. RZ_ERR_UNSUPPORTED if the template has no reasoning.
 pub const RZ_REASONING_ON: u32 = 2;
 
 /// Flag of a reply: if the reply is abandoned, its tokens so far become a message with "finish_reason": "cancelled"; a
@@ -348,13 +348,13 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 /// remove them with rz_conversation_rewind. While the call waits for the thread, it checks the rz_cancel flags of the
 /// conversation and of `params`.
 ///
-/// Any thread. Errors, which change nothing, so that an unfinished reply continues: RZ_ERR_INVALID_ARGUMENT (the
-/// template rejects the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was complete),
-/// RZ_ERR_CONTEXT_FULL (rz_error.needed is the number of tokens of the prompt, without the turns that
-/// RZ_OVERFLOW_FORGET leaves out: the least capacity for it), RZ_ERR_UNSUPPORTED (messages that the template leaves
-/// out, RZ_REASONING_... that it does not support, a grammar, speculative decoding), RZ_ERR_MISMATCH (a draft model of
-/// another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (the system cannot create a thread),
-/// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Any thread. Errors, which change nothing, so an unfinished reply continues: RZ_ERR_INVALID_ARGUMENT (the template
+/// rejects the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was complete), RZ_ERR_CONTEXT_FULL
+/// (rz_error.needed is the number of tokens of the prompt, without the turns that RZ_OVERFLOW_FORGET leaves out: the
+/// least capacity for it), RZ_ERR_UNSUPPORTED (messages that the template leaves out, RZ_REASONING_... that it does not
+/// support, a grammar, speculative decoding), RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION
+/// (unknown flags), RZ_ERR_RESOURCES (the system cannot create a thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+/// RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_reply(
     conversation: *mut rz_conversation,
@@ -541,7 +541,7 @@ pub unsafe extern "C" fn rz_conversation_stop(conversation: *mut rz_conversation
 }
 
 /// Returns the error with which the last reply has failed (RZ_END_FAILED), with its message in `err`; RZ_OK if the last
-/// reply has not failed, or if there is none. Any thread, also while another call works on the conversation. Since
+/// reply has not failed, or if there is no reply. Any thread, also while another call works on the conversation. Since
 /// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_error(conversation: *const rz_conversation, err: *mut rz_error) -> rz_status {
@@ -608,9 +608,9 @@ pub unsafe extern "C" fn rz_conversation_json_into(
 }
 
 /// Removes the messages after the first `n_messages`, to edit a message or to answer again. The cache keeps the tokens
-/// of the rest. An unfinished reply is abandoned first and leaves no message, even with RZ_REPLY_KEEP, because that
-/// message would come after the first `n_messages`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer
-/// messages), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// of the remaining messages. An unfinished reply is abandoned first and leaves no message, even with RZ_REPLY_KEEP,
+/// because that message would come after the first `n_messages`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are
+/// fewer messages), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_rewind(
     conversation: *mut rz_conversation,

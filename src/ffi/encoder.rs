@@ -84,8 +84,8 @@ pub struct rz_encoder_params {
 pub struct rz_encoder_info {
     /// sizeof(rz_encoder_info), set by the caller.
     pub struct_size: u32,
-    /// 1: the rows of an image attend to each other (bidirectional attention), so that one step of the model computes
-    /// them.
+    /// 1: the rows of an image attend to each other (bidirectional attention), so one step of the model must compute
+    /// all of them.
     pub is_mutual: u32,
     /// Kind of the projector, such as "qwen3vl_merger" or "voxtral".
     pub projector: [c_char; 32],

@@ -14,11 +14,12 @@ use super::model::rz_model;
 use super::sampler::rz_sampler;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is enforced: a keyword that cannot be compiled fails
-/// with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_FLAG_BEST_EFFORT is set.
-/// "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format" that JSON Schema does not define is an
-/// annotation and has no effect. Patterns are ECMA-262 regular expressions. Dates and times are RFC 3339 with "T" and
-/// "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count.
+/// Kind of a grammar: a JSON schema, draft 4 to 2020-12. The whole schema is enforced: a keyword that cannot be
+/// compiled fails with RZ_ERR_UNSUPPORTED, and the message names the keyword's place, unless
+/// RZ_GRAMMAR_FLAG_BEST_EFFORT is set. "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format"
+/// that JSON Schema does not define is an annotation and has no effect. Patterns are ECMA-262 regular expressions.
+/// Dates and times are RFC 3339 with "T" and "Z", without leap seconds and the year 0. Annotations, such as
+/// descriptions, cost nothing and do not count.
 pub const RZ_GRAMMAR_JSON_SCHEMA: u32 = 1;
 /// Kind of a grammar: a regular expression that the whole text matches, without look-around and back references.
 pub const RZ_GRAMMAR_REGEX: u32 = 2;
@@ -131,7 +132,7 @@ pub unsafe extern "C" fn rz_grammar_free(grammar: *mut rz_grammar) {
 /// cache. The grammar follows the cache: appended tokens advance the grammar, a rewind takes it back, and a rewind to
 /// before the start of the text restarts it. So every choice may be repeated, and the host may append its own tokens if
 /// the grammar allows them; otherwise the next choice fails with RZ_ERR_INVALID_ARGUMENT. When the text is complete,
-/// tokens that end a text are allowed too. When the text cannot continue, only those tokens are allowed, so that
+/// tokens that end a text are allowed too. When the text cannot continue, only those tokens are allowed, so
 /// rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice allocates memory and usually
 /// takes tens of microseconds; a choice that exceeds its bounds fails with RZ_ERR_LIMIT. Calls with a cache of another
 /// vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since

@@ -142,8 +142,9 @@ pub const RZ_DRAFT_LOOKUP: u32 = 1;
 /// reject it with RZ_ERR_UNSUPPORTED. Steps of jobs with a draft head take additional scratch memory. EAGLE-3 processes
 /// the hidden states of the tokens that the job itself appends, and has a cache as with RZ_DRAFT_MTP. An assistant
 /// attends to the job's cache and has no cache of its own. The assistant is loaded on the CPU (device 0 or 1). If the
-/// job's model is on a GPU, a copy of the assistant drafts on that GPU; if the model is on several GPUs, on the last of
-/// them. The first such job creates the copy. It is freed when the assistant or the model is freed and no job uses it.
+/// job's model is on a GPU, a copy of the assistant drafts on that GPU; if the model is on several GPUs, the copy is on
+/// the last of them. The first such job creates the copy. It is freed when the assistant or the model is freed and no
+/// job uses it.
 pub const RZ_DRAFT_MODEL: u32 = 2;
 /// Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
 /// own cache, with one layer and the capacity of the job's cache. This cache belongs to the job, and covers only the
@@ -312,8 +313,8 @@ pub(super) fn stop_strings(call: &Call, stops: *const *const c_char, n: usize) -
 /// A paused job keeps its scratch memory, which counts against the runtime's ceiling; other calls on the model
 /// continue. A fired rz_cancel or a passed deadline also pauses a step: the call fails with RZ_ERR_CANCELLED or
 /// RZ_ERR_DEADLINE, no work is lost, and the next step after rz_cancel_reset continues the job. Any thread. Errors:
-/// these two, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and for a failed
-/// job (RZ_END_FAILED) its error, each time. Since 0.1.0.
+/// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_DEVICE_LOST, and for a failed job (RZ_END_FAILED) the error of the job, each time. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -327,9 +328,9 @@ pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut
 }
 
 /// Continuous batching: `rz_job_step` for `n` jobs of one model. Each batch step reads the weights once and computes
-/// one token for each of up to 64 jobs in generation, and prompt chunks of others. With RZ_NO_LIMIT the call returns
-/// when one job has generated a token. RZ_DONE: all jobs have ended, or `n` is 0 (`jobs` may be NULL then). Jobs that
-/// had ended before are skipped.
+/// one token for each of up to 64 jobs in generation, and prompt chunks of other jobs. With RZ_NO_LIMIT the call
+/// returns when one job has generated a token. RZ_DONE: all jobs have ended, or `n` is 0 (`jobs` may be NULL then).
+/// Jobs that had ended before are skipped.
 ///
 /// Jobs may join and leave between any two calls. A paused batch step continues when all its jobs are passed again; if
 /// one of them is missing or was freed, the step restarts without it. No job may occur twice.

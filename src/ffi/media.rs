@@ -26,8 +26,8 @@ pub const RZ_MEDIA_AUDIO: u32 = 2;
 /// Kind of a medium: the source text of an encoder-decoder model.
 pub const RZ_MEDIA_TEXT: u32 = 4;
 /// Kind of a medium: an image embedding from a CLIP or SigLIP encoder. It has one row of length 1, with as many floats
-/// as an embedding of rz_embed_into by the same model; the dot product of the two is the similarity of image and text.
-/// Prompts reject it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows does not create it. Since 0.1.0.
+/// as an embedding of rz_embed_into by the same model; the dot product of the two embeddings is the similarity of image
+/// and text. Prompts reject it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows does not create it. Since 0.1.0.
 pub const RZ_MEDIA_VECTOR: u32 = 8;
 
 /// Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows does not create it. Since 0.1.0.
@@ -226,13 +226,13 @@ pub unsafe extern "C" fn rz_media_from_rows(
 /// rz_model_info.reads_source), which generates another text from it, such as a translation.
 ///
 /// The encoder processes all tokens in one step, unchanged: let rz_tokenize_into add the end token
-/// (RZ_TOKENIZE_ADD_SPECIAL). The medium consists of the encoder's output rows and the start token of the decoder, so
-/// that a prompt with this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
-/// model begins with one source text, whose rows count as tokens of the cache's capacity. The cache keeps this source
-/// until it is rewound to 0; prompts of another form are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with
-/// rz_media_free, before or after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an
-/// encoder-decoder model), RZ_ERR_INVALID_ARGUMENT (no tokens, more than the model's context_length, a token outside
-/// the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// (RZ_TOKENIZE_ADD_SPECIAL). The medium consists of the encoder's output rows and the start token of the decoder, so a
+/// job or rz_prefill_prompt needs only a prompt with this one part (rz_prompt_new). A cache of such a model begins with
+/// one source text, whose rows count as tokens of the cache's capacity. The cache keeps this source until it is rewound
+/// to 0; prompts of another form are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before or
+/// after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder model),
+/// RZ_ERR_INVALID_ARGUMENT (no tokens, more than the model's context_length, a token outside the vocabulary),
+/// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_tokens(
     model: *const rz_model,

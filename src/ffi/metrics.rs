@@ -33,8 +33,8 @@ pub struct rz_backend_metrics {
     pub latency_mean_ns: f64,
     /// Variance of the latency in square nanoseconds.
     pub latency_variance_ns2: f64,
-    /// Entry 0 counts latencies under 1 microsecond, entry i latencies from 2^(i-1) to below 2^i microseconds, the last
-    /// one all longer latencies.
+    /// Entry 0 counts latencies under 1 microsecond, entry i counts latencies from 2^(i-1) to below 2^i microseconds,
+    /// and the last entry counts all longer latencies.
     pub latency_histogram: [u64; 32],
 }
 

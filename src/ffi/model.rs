@@ -43,11 +43,11 @@ pub const RZ_MODEL_TEXT_ONLY: u32 = 4;
 /// the previous one has ended.
 pub const RZ_MODEL_PROFILE: u32 = 8;
 /// Load flag: also load the multi-token prediction (MTP) head (arXiv 2412.19437, section 2.2), for speculative decoding
-/// by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. Its weights count as the
-/// model's, prefill computes all positions of the last layer, and saved caches are not interchangeable with those of a
-/// model without the flag. With several devices the head is on the last one. RZ_ERR_UNSUPPORTED for a file without MTP
-/// heads, or for an architecture whose heads are not supported. Supported models: GLM 4.5 to 4.7, DeepSeek V3 and its
-/// derivatives, Qwen 3.5, Qwen 3 Next, and Hunyuan 3 in GGUF files.
+/// by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. The weights of the head count as
+/// weights of the model, prefill computes all positions of the last layer, and saved caches are not interchangeable
+/// with saved caches of a model without the flag. With several devices the head is on the last device.
+/// RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an architecture whose heads are not supported. Supported
+/// models: GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5, Qwen 3 Next, and Hunyuan 3 in GGUF files.
 pub const RZ_MODEL_MTP: u32 = 16;
 /// Load flag: ignore unknown keys in the model's configuration or metadata and unknown tensors, instead of
 /// RZ_ERR_UNSUPPORTED. The log has a warning for the first ignored item, and rz_model_info.n_unknown has the number of
@@ -61,12 +61,12 @@ pub const RZ_MODEL_ALLOW_UNKNOWN: u32 = 32;
 ///
 /// Prefill takes less time, because a tile of weights is rounded once for hundreds of tokens, and sums need no scaling.
 /// The cost: weights of all types but F32, and the activations that they are multiplied with, have eight significant
-/// bits, so that results differ from results without the flag and from results on other processors. Results still
-/// depend neither on threads, nor on prompt chunks, nor on other sequences of a batch. Decode takes more work as well:
-/// it is slower with few threads, and equally fast if memory bandwidth is the limit. Saved caches are not
-/// interchangeable with those of a model with exact sums. The load asks the system for permission to use AMX, which
-/// makes signal frames 8 KiB larger; if a thread has an alternative signal stack that is too small for them, the system
-/// refuses and the flag has no effect.
+/// bits, so results differ from results without the flag and from results on other processors. Results still depend
+/// neither on threads, nor on prompt chunks, nor on other sequences of a batch. Decode takes more work as well: it is
+/// slower with few threads, and equally fast if memory bandwidth is the limit. Saved caches are not interchangeable
+/// with saved caches of a model with exact sums. The load asks the system for permission to use AMX, which makes signal
+/// frames 8 KiB larger; if a thread has an alternative signal stack that is too small for them, the system refuses and
+/// the flag has no effect.
 pub const RZ_MODEL_BF16_PRODUCTS: u32 = 64;
 
 /// Maximum number of GPUs of one model.
@@ -110,9 +110,9 @@ pub struct rz_model_params {
     pub quantize: u32,
     /// Maximum number of prompt tokens that a batch step of rz_jobs_step or rz_conversations_step computes together
     /// with tokens of jobs that are past their prompt (mixed prefill and decode); 0: 64. A larger number shortens the
-    /// time to first token of new requests and lengthens the inter-token latency of all others, because a step with
-    /// more tokens takes longer. The limit never exceeds the size of a step, and does not apply to steps that have only
-    /// prompt tokens. On a CPU results do not depend on it.
+    /// time to first token of new requests and lengthens the inter-token latency of all other requests, because a step
+    /// with more tokens takes longer. The limit never exceeds the size of a step, and does not apply to steps that have
+    /// only prompt tokens. On a CPU results do not depend on it.
     pub mixed_prefill_tokens: u32,
     /// Load progress callback; may be NULL.
     pub progress: rz_progress_callback,
@@ -141,7 +141,7 @@ pub struct rz_model_params {
     ///
     /// The first layers are on the CPU if `gpu_layers` or the free memory leave any there, the next ones on the first
     /// GPU, and so on; the last GPU has the output matrix. Each part of a KV cache is where its layers are. The GPUs
-    /// work one after the other, so that several GPUs hold a larger model but are not faster than one. Activations pass
+    /// work one after the other, so several GPUs hold a larger model but are not faster than one. Activations pass
     /// directly between devices that can access each other's memory, otherwise through page-locked host memory. If one
     /// device fails, the model loses all of them. Since 0.1.0.
     pub devices: *const u32,
@@ -307,7 +307,7 @@ pub(super) fn with_params<T>(
     })
 }
 
-/// Frees the handle; NULL is fine. Caches and text streams of the model stay usable; the last of them frees the
+/// Frees the handle; NULL is fine. Caches and text streams of the model stay usable; freeing the last of them frees the
 /// weights. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_free(model: *mut rz_model) {

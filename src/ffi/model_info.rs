@@ -74,7 +74,7 @@ pub struct rz_model_info {
     pub n_params: u64,
     /// Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY.
     pub weight_bytes: u64,
-    /// Number of layers on GPUs; the CPU computes the others, which come first.
+    /// Number of layers on GPUs; the CPU computes the other layers, which come first.
     pub gpu_layers: u32,
     /// RZ_TEMPLATE_... bits, combined with |; 0: no usable template.
     pub chat_template: u32,
@@ -99,8 +99,8 @@ pub struct rz_model_info {
     pub capabilities: u32,
     /// Number of floats in a text embedding from rz_embed_into; 0: the model computes no embeddings.
     pub embedding_dim: u32,
-    /// Pooling of the model's embeddings, RZ_POOLING_...; RZ_POOLING_MODEL: the file declares none, so that the caller
-    /// must choose.
+    /// Pooling of the model's embeddings, RZ_POOLING_...; RZ_POOLING_MODEL: the file declares none, so the caller must
+    /// choose.
     pub pooling: u32,
     /// Number of scores of the model's classifier (RZ_POOLING_RANK, reranking); 0: it has no classifier.
     pub n_scores: u32,

@@ -77,8 +77,8 @@
  *   stay loaded.
  * - A call needs 64 KiB of stack.
  * - fork(). The child may use a model, and the objects made from it, if no other thread was using them at the time of
- *   the fork. Worker threads do not survive a fork, so that calls in the child compute on the calling thread only. Only
- *   the parent can use GPUs.
+ *   the fork. Worker threads do not survive a fork, so calls in the child compute on the calling thread only. Only the
+ *   parent can use GPUs.
  *
  * Scheduling: the workers of a runtime compute one step at a time. Concurrent calls of several threads, on one or
  * several models of a runtime, are served in the order of arrival. If another call waits, a step yields to that call

@@ -9,20 +9,20 @@ use super::status::RZ_NONE;
 /// `rz_placement.what`: the experts of mixture-of-experts layers (MoE).
 pub const RZ_PLACED_EXPERTS: u32 = 1;
 
-/// `rz_placement.place`: the experts of the last layers are on GPUs, as many as fit in addition to everything else,
-/// including a cache of default capacity. The experts of the other layers are on the CPU.
+/// `rz_placement.place`: the experts of the last layers are on GPUs, as many layers as fit in addition to everything
+/// else, including a cache of default capacity. The experts of the other layers are on the CPU.
 pub const RZ_PLACE_AUTO: u32 = 0;
 /// `rz_placement.place`: on the CPU.
 pub const RZ_PLACE_CPU: u32 = 1;
-/// `rz_placement.place`: the experts of the last layers are on GPUs, as many as take at most `bytes` together. The
-/// experts of the other layers are on the CPU.
+/// `rz_placement.place`: the experts of the last layers are on GPUs, as many layers as take at most `bytes` together.
+/// The experts of the other layers are on the CPU.
 pub const RZ_PLACE_GPU: u32 = 2;
 
 /// Part of a model and its place (rz_model_params.placements). Since 0.1.0.
 ///
 /// For a layer whose experts are on the CPU, the GPU computes attention, router and shared expert, the CPU computes the
 /// chosen experts, and the GPU adds their sum. The GPUs then need memory only for the weights that every token uses, so
-/// that the model can be several times as large as their memory.
+/// the model can be several times as large as the GPUs' memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_placement {

@@ -210,7 +210,7 @@ pub unsafe extern "C" fn rz_cache_match_prompt(
 /// computed in one step: rz_cache_truncate to a position between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift
 /// removes such images as a whole or not at all. `cancel` may be NULL. Any thread. Errors: as for rz_prefill,
 /// RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first` is beyond the last token, or between
-/// such rows). Since 0.1.0.
+/// rows that attend to each other). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prefill_prompt(
     cache: *mut rz_cache,

@@ -142,8 +142,8 @@ pub unsafe extern "C" fn rz_runtime_new(
     })
 }
 
-/// Frees the handle; NULL is fine. Models loaded with the runtime keep it alive; the workers end and are joined with
-/// the last of them. Any thread. Since 0.1.0.
+/// Frees the handle; NULL is fine. Models loaded with the runtime keep it alive; freeing the last of these models ends
+/// and joins the workers. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_free(runtime: *mut rz_runtime) {
     guarded_or!((), |call| call.release(runtime))

@@ -152,8 +152,8 @@ pub struct rz_sampler_params {
     /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.
     pub mirostat_eta: f32,
     /// DRY: if the last n tokens occurred before (with the largest such n, at least dry_allowed_length), the logit of
-    /// the token that followed there is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). n above 4096
-    /// counts as 4096.
+    /// the token that followed the earlier occurrence is reduced by dry_multiplier * dry_base ^ (n -
+    /// dry_allowed_length). n above 4096 counts as 4096.
     pub dry_multiplier: f32,
     /// At least 1; 0: 1.75.
     pub dry_base: f32,

@@ -48,7 +48,7 @@ pub struct rz_store_params {
     /// be written stays in memory, with a line in the log. Several stores and processes of one user may share the
     /// folder, also for different models. Files in the folder influence answers: on Unix a folder that another user
     /// owns, or that others may write to (also by its group), is rejected. A store with a folder has its own writer
-    /// thread, whatever the number of threads of the runtime, so that no call waits for the disk. In a child made with
+    /// thread, whatever the number of threads of the runtime, so no call waits for the disk. In a child made with
     /// fork(), which lacks that thread, rz_store_put and steps of conversations write the prefixes themselves, unless a
     /// prefix was written less than two seconds ago.
     pub path: *const c_char,
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn rz_store_new(
 
 /// Creates a cache for a prompt of `n` tokens from the longest stored prefix. `*common` receives the length of this
 /// prefix: the cache holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be
-/// computed; 0 if no prefix is stored. The caller appends the rest as to any cache.
+/// computed; 0 if no prefix is stored. The caller appends the remaining tokens as to any cache.
 ///
 /// The cache has no adapters, and prefixes computed with adapters are not used. Conversations with adapters look up the
 /// prefixes of their adapters by themselves. `params` may be NULL; the element types of keys and values must match, and
@@ -167,9 +167,9 @@ fn or_empty(store: &Store, params: &CacheParams, taken: Option<(Session, usize)>
 }
 
 /// Like rz_store_take, for a prompt with media. Media rows are equal if the hashes of their media are equal;
-/// rz_prefill_prompt appends the rest from token `*common` on. `params` and `cancel` may be NULL. The caller frees
-/// `*out` with rz_cache_free. Any thread. Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of another model).
-/// Since 0.1.0.
+/// rz_prefill_prompt appends the remaining tokens, from token `*common` on. `params` and `cancel` may be NULL. The
+/// caller frees `*out` with rz_cache_free. Any thread. Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of
+/// another model). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take_prompt(
     store: *const rz_store,
@@ -194,8 +194,8 @@ pub unsafe extern "C" fn rz_store_take_prompt(
     })
 }
 
-/// Stores the tokens of a cache, which stays usable: the two share memory copy-on-write. The call changes nothing if
-/// the cache has fewer tokens than rz_store_params.min_tokens, or if the store already has them.
+/// Stores the tokens of a cache. The cache stays usable; store and cache share memory copy-on-write. The call changes
+/// nothing if the cache has fewer tokens than rz_store_params.min_tokens, or if the store already has them.
 ///
 /// A prefix computed with adapters is only used for adapters with the same factors and scales in the same order. The
 /// call only reads the cache. A prefix that exceeds the memory limit is written to the folder after the call; if it

@@ -17,12 +17,12 @@ namespace Realizar
     /// <summary>A memory location for a part of a model.</summary>
     public enum Place
     {
-        /// <summary>The experts of the last layers are on GPUs, as many as fit in addition to everything else,
-        /// including a cache of default capacity. The experts of the other layers are on the CPU.</summary>
+        /// <summary>The experts of the last layers are on GPUs, as many layers as fit in addition to everything
+        /// else, including a cache of default capacity. The experts of the other layers are on the CPU.</summary>
         Auto = Native.RZ_PLACE_AUTO,
         /// <summary>On the CPU.</summary>
         Cpu = Native.RZ_PLACE_CPU,
-        /// <summary>The experts of the last layers are on GPUs, as many as take at most Bytes together. The
+        /// <summary>The experts of the last layers are on GPUs, as many layers as take at most Bytes together. The
         /// experts of the other layers are on the CPU.</summary>
         Gpu = Native.RZ_PLACE_GPU,
     }
@@ -198,8 +198,8 @@ namespace Realizar
     /// <summary>What happens if messages and a reply exceed the context.</summary>
     public enum Overflow
     {
-        /// <summary>Status.ContextFull if the prompt does not fit. A reply that fills the cache:
-        /// JobEnd.Context.</summary>
+        /// <summary>A prompt that does not fit is Status.ContextFull; a full cache ends the reply
+        /// (JobEnd.Context).</summary>
         Fail = Native.RZ_OVERFLOW_FAIL,
         /// <summary>The oldest turns are left out of the prompt.</summary>
         Forget = Native.RZ_OVERFLOW_FORGET,
@@ -213,7 +213,8 @@ namespace Realizar
         /// <summary>None. Status.Unsupported if the template has no switch for it ("enable_thinking" or
         /// "thinking").</summary>
         Off = Native.RZ_REASONING_OFF,
-        /// <summary>The model may reason before its answer. Status.Unsupported if the template lacks it.</summary>
+        /// <summary>The model may reason before its answer. Status.Unsupported if the template has no
+        /// reasoning.</summary>
         On = Native.RZ_REASONING_ON,
     }
 

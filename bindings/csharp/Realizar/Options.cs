@@ -55,8 +55,8 @@ namespace Realizar
         /// <summary>Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.</summary>
         public float MirostatEta;
         /// <summary>DRY: if the last n tokens occurred before (with the largest such n, at least
-        /// DryAllowedLength), the logit of the token that followed there is reduced by DryMultiplier * DryBase ^
-        /// (n - DryAllowedLength). n above 4096 counts as 4096.</summary>
+        /// DryAllowedLength), the logit of the token that followed the earlier occurrence is reduced by
+        /// DryMultiplier * DryBase ^ (n - DryAllowedLength). n above 4096 counts as 4096.</summary>
         public float DryMultiplier;
         /// <summary>Base of the DRY penalty, at least 1; 0: 1.75.</summary>
         public float DryBase;

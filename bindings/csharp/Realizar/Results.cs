@@ -79,7 +79,7 @@ namespace Realizar
         public ulong Parameters { get; internal set; }
         /// <summary>Bytes of weights in memory; 0 for a model loaded with LoadOptions.TextOnly.</summary>
         public ulong WeightBytes { get; internal set; }
-        /// <summary>Number of layers on GPUs; the CPU computes the others, which come first.</summary>
+        /// <summary>Number of layers on GPUs; the CPU computes the other layers, which come first.</summary>
         public int GpuLayers { get; internal set; }
         /// <summary>The model has a chat template that works.</summary>
         public bool HasChatTemplate { get; internal set; }
@@ -266,8 +266,8 @@ namespace Realizar
     /// <summary>Description of an encoder.</summary>
     public sealed partial class EncoderInfo
     {
-        /// <summary>True: the rows of an image attend to each other (bidirectional attention), so that one step of
-        /// the model computes them.</summary>
+        /// <summary>True: the rows of an image attend to each other (bidirectional attention), so one step of the
+        /// model must compute all of them.</summary>
         public bool IsMutual { get; internal set; }
         /// <summary>Kind of the projector, such as "qwen3vl_merger" or "voxtral".</summary>
         public string Projector { get; internal set; }
@@ -614,8 +614,8 @@ namespace Realizar
         public double LatencyMean { get; internal set; }
         /// <summary>Variance of the latency in square nanoseconds.</summary>
         public double LatencyVariance { get; internal set; }
-        /// <summary>Entry 0 counts latencies under 1 microsecond, entry i latencies from 2^(i-1) to below 2^i
-        /// microseconds, the last one all longer latencies.</summary>
+        /// <summary>Entry 0 counts latencies under 1 microsecond, entry i counts latencies from 2^(i-1) to below
+        /// 2^i microseconds, and the last entry counts all longer latencies.</summary>
         public ulong[] LatencyHistogram { get; internal set; }
 
         internal static unsafe Work Of(rz_backend_metrics* c) => new Work {

@@ -169,8 +169,8 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
     }
 
     /** DRY: if the last n tokens occurred before (with the largest such n, at least dryAllowedLength), the logit of
-     * the token that followed there is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength). n above 4096
-     * counts as 4096. */
+     * the token that followed the earlier occurrence is reduced by dryMultiplier * dryBase ^ (n -
+     * dryAllowedLength). n above 4096 counts as 4096. */
     public T dryMultiplier(double dryMultiplier) {
         this.dryMultiplier = Native.finite((float) dryMultiplier, "dryMultiplier");
         return sampled();

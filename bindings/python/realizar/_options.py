@@ -136,8 +136,8 @@ class Sampling:
     """Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1."""
     dry_multiplier: float = 0.0
     """DRY: if the last n tokens occurred before (with the largest such n, at least dry_allowed_length), the logit of
-    the token that followed there is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). n above 4096
-    counts as 4096."""
+    the token that followed the earlier occurrence is reduced by dry_multiplier * dry_base ^ (n -
+    dry_allowed_length). n above 4096 counts as 4096."""
     dry_base: float = 0.0
     """Base of the DRY penalty, at least 1; 0: 1.75."""
     dry_allowed_length: int = 0

@@ -212,8 +212,8 @@ public struct Sampling: Sendable, Equatable {
     /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.
     public var mirostatEta: Float = 0
     /// DRY: if the last n tokens occurred before (with the largest such n, at least dryAllowedLength), the logit
-    /// of the token that followed there is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength). n above
-    /// 4096 counts as 4096.
+    /// of the token that followed the earlier occurrence is reduced by dryMultiplier * dryBase ^ (n -
+    /// dryAllowedLength). n above 4096 counts as 4096.
     public var dryMultiplier: Float = 0
     /// Base of the DRY penalty, at least 1; 0: 1.75.
     public var dryBase: Float = 0

@@ -148,8 +148,8 @@ public struct Plan: Sendable, Hashable {
 
 /// The description of an encoder.
 public struct EncoderInfo: Sendable, Hashable {
-    /// True if the rows of an image attend to each other (bidirectional attention), so that one step of the model
-    /// computes them.
+    /// True if the rows of an image attend to each other (bidirectional attention), so one step of the model must
+    /// compute all of them.
     public let isMutual: Bool
     /// Kind of the projector, such as "qwen3vl_merger" or "voxtral".
     public let projector: String
@@ -437,8 +437,8 @@ public struct Work: Sendable, Hashable {
     public let latencyMean: Double
     /// Variance of the latency in square nanoseconds.
     public let latencyVariance: Double
-    /// Entry 0 counts latencies under 1 microsecond, entry i latencies from 2^(i-1) to below 2^i microseconds, the
-    /// last one all longer latencies.
+    /// Entry 0 counts latencies under 1 microsecond, entry i counts latencies from 2^(i-1) to below 2^i
+    /// microseconds, and the last entry counts all longer latencies.
     public let latencyHistogram: [UInt64]
 
     init(_ c: rz_backend_metrics) {
