@@ -1,4 +1,4 @@
-// The index of the largest logit of a row: of equal ones the lowest, or the number for NaN if any is NaN.
+// The index of the largest logit of a row; ties: the lowest. NOT_A_NUMBER if a logit is NaN or infinite.
 struct P { x: u32, width: u32, out: u32 }
 var<immediate> p: P;
 const NOT_A_NUMBER = 0xfffffffdu;
@@ -11,7 +11,7 @@ var<workgroup> places: array<u32, 256>;
     var is_wrong = false;
     for (var i = l; i < p.width; i += 256u) {
         let v = value(p.x + wg.y * p.width + i);
-        is_wrong = is_wrong || (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u;
+        is_wrong = is_wrong || (bitcast<u32>(v) & 0x7f800000u) == 0x7f800000u;
         if (i == l || v > most) {
             most = v;
             at = i;
