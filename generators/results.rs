@@ -5,6 +5,8 @@
 mod csharp;
 #[path = "results/java.rs"]
 mod java;
+#[path = "results/python.rs"]
+mod python;
 #[path = "results/records.rs"]
 mod records;
 
@@ -15,11 +17,12 @@ use super::options::plain;
 type Writer = fn(&Header) -> String;
 
 /// Paths of the generated files, below the root.
-pub const FILES: [(&str, Writer); 6] = [
+pub const FILES: [(&str, Writer); 7] = [
     ("bindings/csharp/Realizar/Enums.cs", csharp::enums),
     ("bindings/csharp/Realizar/Results.cs", csharp::results),
     ("bindings/java/realizar/Filter.java", java::filter),
     ("bindings/java/realizar/Results.java", java::results),
+    ("bindings/python/realizar/_results.py", python::python),
     ("bindings/go/results.go", records::go),
     ("bindings/swift/Sources/Realizar/Results.swift", records::swift),
 ];

@@ -107,7 +107,7 @@ const TYPES: [(&str, [&str; 4]); 13] = [
 ];
 
 /// Comments in place of the header's, whose terms are those of C.
-const DOCS: [(&str, &str); 25] = [
+pub const DOCS: [(&str, &str); 25] = [
     ("rz_device_info.kind", "Kind of the device."),
     (
         "rz_runtime_info.threads",

@@ -44,6 +44,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("bindings/js/statuses.js", include_str!(concat!(env!("OUT_DIR"), "/statuses.js"))),
     ("bindings/js/statuses.d.ts", include_str!(concat!(env!("OUT_DIR"), "/statuses.d.ts"))),
     ("bindings/python/realizar/_options.py", include_str!(concat!(env!("OUT_DIR"), "/_options.py"))),
+    ("bindings/python/realizar/_results.py", include_str!(concat!(env!("OUT_DIR"), "/_results.py"))),
     ("bindings/js/src/calls.c", include_str!(concat!(env!("OUT_DIR"), "/calls.c"))),
     ("bindings/js/src/interface.h", include_str!(concat!(env!("OUT_DIR"), "/interface.h"))),
     ("bindings/js/src/kinds.c", include_str!(concat!(env!("OUT_DIR"), "/kinds.c"))),

@@ -8,18 +8,19 @@ Conversation or Session by one at a time: a second one gets `Busy` at once. Ever
 manager, and is freed when it is forgotten, too. Ctrl-C, and whatever else a signal's handler raises, ends what the main
 thread computes within a tenth of a second; conversations, sessions and jobs go on afterwards."""
 
-from ._conversations import Conversation, ConversationInfo, ReadOptions, ReplyOptions, step_conversations
+from ._conversations import Conversation, ReadOptions, ReplyOptions, step_conversations
 from . import _errors
 from ._errors import *  # noqa: F403 - each status has an exception
 from ._failures import Closed
 from ._library import library
-from ._loading import LoadOptions, Placement, Plan, PlanDevice, Progress, Source, fetch, plan
-from ._media import Encoder, EncoderInfo, EncoderOptions, EncoderPlan, Media, MediaInfo, Prompt
-from ._models import Capability, Model, ModelInfo, Phase, Work
+from ._loading import LoadOptions, Placement, Progress, Source, fetch, plan
+from ._media import Encoder, EncoderOptions, Media, Prompt
+from ._models import Capability, Model
 from ._options import CacheType, Filter, Pooling, Reasoning, Sampling, ElementType
-from ._runtime import Cancel, Device, Runtime, RuntimeInfo, devices
+from ._results import ConversationInfo, Device, EncoderInfo, EncoderPlan, MediaInfo, ModelInfo, Phase, Plan, PlanDevice, RuntimeInfo, StoreInfo, Work
+from ._runtime import Cancel, Runtime, devices
 from ._sessions import (
-    Adapter, Adapters, Draft, Job, JobOptions, Sampler, Session, Store, StoreInfo, TokenLogprobs, decode_batch,
+    Adapter, Adapters, Draft, Job, JobOptions, Sampler, Session, Store, TokenLogprobs, decode_batch,
     step_jobs,
 )  # fmt: skip
 from ._texts import ChatParser, Grammar, GrammarKind, Members, Message, Messages, Part, TextStream

@@ -4,7 +4,7 @@ import ctypes
 import json
 from contextlib import suppress
 from ctypes import byref, c_void_p
-from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Literal, Mapping, Optional, Sequence, Tuple, TypedDict, Union
 
 from . import _header as _c
 from . import _options as _o
@@ -15,6 +15,7 @@ from ._header import choice, whole
 from ._library import Handle, interruptible, new, sized, status
 from ._media import Media, numbered
 from ._options import CacheType, Reasoning, Sampling
+from ._results import ConversationInfo
 from ._runtime import Cancel
 from ._sessions import ENDS, Adapters, Draft, TokenLogprobs, read_logprobs, sampler_params, scales_of, set_draft, set_stops
 from ._sessions import Store
@@ -29,33 +30,6 @@ if TYPE_CHECKING:
 _OVERFLOWS = numbers_of("RZ_OVERFLOW_")
 
 
-class ConversationInfo(NamedTuple):
-    """The state of a conversation and of its last reply."""
-
-    n_messages: int
-    first_in_prompt: int
-    """Index of the first message in prompts, > 0 after turns were left out (overflow "forget")."""
-    state: Optional[str]
-    """Phase of the reply: "prompt", "tokens", "ended"; None before the first one and after one without a message."""
-    end: Optional[str]
-    """End reason of the reply, as `Job.end`."""
-    stopped: Optional[str]
-    """The reason why its steps are stopped: "cancelled" or "deadline"."""
-    prompt_tokens: int
-    reused_tokens: int
-    """Prompt tokens reused from the KV cache."""
-    prompt_done: int
-    n_tokens: int
-    reasoning_tokens: int
-    drafted: int
-    accepted: int
-    cache_len: int
-    cache_capacity: int
-    n_media: int
-    """Number of media in messages."""
-    prompt_ns: int
-    tokens_ns: int
-    first_token_ns: int
 _STATES = {value: name for name, value in numbers_of("RZ_STATE_").items()}
 _STOPPED = {_c.RZ_ERR_CANCELLED: "cancelled", _c.RZ_ERR_DEADLINE: "deadline"}
 

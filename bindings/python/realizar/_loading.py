@@ -17,6 +17,7 @@ from ._handles import use
 from ._header import choice, whole
 from ._library import Handle, callbacks, interruptible, status
 from ._options import CacheType
+from ._results import Plan, PlanDevice
 from ._runtime import Cancel, Runtime, devices
 from ._values import all_of, check_options, floats_of, function_of, listed, numbers_of, path_of, pointer_to, string_of, text_of, token_ids, told, wrong_type
 
@@ -170,41 +171,6 @@ def sources_of(files: Union[Source, Mapping[str, Source]]) -> Tuple[Any, List[An
         source.kind, source.data, source.size = _c.RZ_SOURCE_MEMORY, data.ctypes.data, data.size
         kept.append(data)
     return sources, kept
-
-
-class PlanDevice(NamedTuple):
-    """Memory on one GPU, in bytes."""
-
-    device: int
-    n_layers: int
-    weights: int
-    cache: int
-    scratch: int
-    total: int
-
-
-class Plan(NamedTuple):
-    """Memory that a model and its sessions take, in bytes."""
-
-    gpu_layers: int
-    weights_host: int
-    weights_device: int
-    cache_host: int
-    cache_device: int
-    cache_token: int
-    """Memory per additional token of a session's capacity."""
-    scratch_host: int
-    scratch_device: int
-    load_peak_host: int
-    total_host: int
-    total_device: int
-    devices: Tuple[PlanDevice, ...]
-    """Memory on each GPU that has layers."""
-    experts_host_first: int
-    """The first layer on a GPU whose experts are on the CPU, and the number of them up to the last."""
-    experts_host_layers: int
-    experts_host: int
-    experts_device: int
 
 
 def plan(

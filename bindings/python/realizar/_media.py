@@ -1,11 +1,10 @@
 """Vision and audio encoders, their media, and prompts with media."""
 
-import builtins
 import ctypes
 import os
 from ctypes import byref, c_void_p
 from typing import (
-    TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterable, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union,
+    TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterable, List, Literal, Mapping, Optional, Sequence, Tuple, Union,
 )  # fmt: skip
 
 import numpy as np
@@ -17,6 +16,7 @@ from ._handles import reading, use, use_all, writing
 from ._header import choice, real, whole
 from ._library import Handle, interruptible, library, new, status
 from ._loading import OF_HUB, Progress, Source, Watch, fetch, sources_of
+from ._results import EncoderInfo, EncoderPlan, MediaInfo
 from ._runtime import Cancel
 from ._texts import Members, Messages, checked, messages_of
 from ._values import Tokens, check_options, flag_of, listed, microseconds, json_of, numbers_of, path_of, pointer_to, read_ids, shown, token_ids, told
@@ -27,67 +27,6 @@ if TYPE_CHECKING:
     from ._models import Model
 
 
-class EncoderInfo(NamedTuple):
-    """What an encoder is."""
-
-    projector: str
-    is_mutual: bool
-    """True if the rows of an image attend to each other, so that one step must compute them all."""
-    row_dim: int
-    n_layers: int
-    tile_side: int
-    """Pixels of a tile's side; 0: an image is one tile of any size."""
-    grain: int
-    """Pixels; the sides of tiles are multiples of it."""
-    min_rows: int
-    max_rows: int
-    weight_bytes: int
-    scratch_bytes: int
-    kinds: Tuple[str, ...]
-    """The kinds of media that it encodes: "image", "audio", "vector" or "video"."""
-    sample_rate: int
-    """Samples per second that audio is resampled to; 0 for vision."""
-
-
-class EncoderPlan(NamedTuple):
-    """Memory that an encoder takes in addition to its model's, in bytes."""
-
-    max_rows: int
-    """Rows of the largest image."""
-    weights_host: int
-    scratch_host: int
-    row: int
-
-
-class MediaInfo(NamedTuple):
-    """Description of an encoded image, video or audio."""
-
-    kind: str
-    """ "image", "audio" or "video"."""
-    n_rows: int
-    """Rows; each occupies a token position in a session."""
-    n_tokens: int
-    """Tokens in a prompt: the rows, and the model's tokens around and between them."""
-    row_dim: int
-    columns: int
-    """Rows per line, and lines: of the image if it is one tile, otherwise of a tile."""
-    lines: int
-    tile_columns: int
-    """Columns and lines of tiles; 0 if the image is one tile."""
-    tile_lines: int
-    has_overview: bool
-    width: int
-    """Pixels of the image, turned upright; for audio the samples, and 0; both 0 for media created from rows."""
-    height: int
-    seen_width: int
-    """Pixels of all tiles after resizing, to map coordinates in replies back."""
-    seen_height: int
-    bytes: int
-    encode_ns: int
-    hash: "builtins.bytes"
-    """Equal for equal pixels, parameters and encoder, for every file format."""
-    pairs: int
-    """Pairs of frames of a video; each has `lines` lines of `columns` rows."""
 _PIXELS = numbers_of("RZ_PIXELS_")
 _MEDIA = numbers_of("RZ_MEDIA_")
 _ENCODERS = numbers_of("RZ_ENCODER_")

@@ -3,7 +3,7 @@
 import ctypes
 import os
 from ctypes import byref, c_uint32, c_void_p
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, FrozenSet, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, List, Literal, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ._library import Handle, interruptible, library, new, sized, status
 from ._loading import OF_HUB, Loading, LoadOptions, Source, fetch, sources_of
 from ._media import Prompt
 from ._options import CacheType, Pooling, Sampling
+from ._results import ModelInfo, Phase, Work
 from ._runtime import DEVICES, Cancel
 from ._sessions import Adapter, Session
 from ._texts import ChatParser, Grammar, GrammarKind, Members, Messages, TextStream, grammar_of, request_of
@@ -32,88 +33,6 @@ _POOLINGS = numbers_of("RZ_POOLING_")
 def _given(number: int) -> Optional[int]:
     """A number of the library, or None for the value that means none."""
     return None if number == _c.RZ_NONE else number
-
-
-class ModelInfo(NamedTuple):
-    """Description of a model: what its file contains, and where it was loaded."""
-
-    architecture: str
-    """Family of the network, such as "llama" or "qwen3"."""
-    name: str
-    """The model's own name; empty if the file gives none."""
-    n_layers: int
-    """Transformer layers."""
-    hidden_dim: int
-    """Width of the residual stream, and of the feed-forward blocks, in values."""
-    ffn_dim: int
-    n_heads: int
-    """Query heads, heads of keys and values, and the values of a head."""
-    n_kv_heads: int
-    head_dim: int
-    vocab_size: int
-    """Number of token ids, which begin at 0, and of logits."""
-    context_length: int
-    """Context length that the model was trained for."""
-    device: int
-    """Index of the device; of several GPUs the first."""
-    bos_token: Optional[int]
-    """The token that begins a text, and one that ends it; None if there is none."""
-    eos_token: Optional[int]
-    n_params: int
-    """Parameters, and bytes of weights in memory."""
-    weight_bytes: int
-    gpu_layers: int
-    """Layers on GPUs."""
-    devices: Tuple[int, ...]
-    """GPUs that have layers, in the order of the layers, and the number of layers on each."""
-    device_layers: Tuple[int, ...]
-    has_chat_template: bool
-    """True if there is a chat template; true if it writes BOS."""
-    template_writes_bos: bool
-    n_unknown: int
-    """Number of keys and tensors that `allow_unknown` ignored."""
-    reads_source: bool
-    """True for an encoder-decoder model, whose sessions begin with `Media.from_tokens`."""
-    isa: str
-    """Instruction set of matrix products on the CPU, such as "avx2" or "amx-bf16"; empty if it has none."""
-    capabilities: "FrozenSet[Capability]"
-    """Features: "system", "tools", "reason", "switch_reasoning", "images", "audio", "video", "generate"."""
-    embedding_dim: int
-    """Embedding dimension (`Model.embed`); 0: not an embedding model."""
-    pooling: Optional[Pooling]
-    """The default pooling; None: the file names none, and `Model.embed` needs one."""
-    n_scores: int
-    """Classifier outputs (pooling "rank"); 0: no classifier."""
-    experts_host_first: int
-    """The first layer on a GPU whose experts (MoE) are on the CPU, and the number of layers up to the last one."""
-    experts_host_layers: int
-    experts_host: int
-    """Bytes of experts on the CPU, and on GPUs."""
-    experts_device: int
-    experts_copied_from: Optional[int]
-    """Minimum tokens of a step that copies experts from the CPU to the GPU; None: never."""
-
-
-class Phase(NamedTuple):
-    """Calls of one kind."""
-
-    count: int  # type: ignore[assignment]
-    sum_ns: int
-    """Total nanoseconds."""
-
-
-class Work(NamedTuple):
-    """Counters of one kind of device; times in nanoseconds."""
-
-    dispatches: int
-    bytes: int
-    latency_sum_ns: int
-    latency_min_ns: int
-    latency_max_ns: int
-    latency_mean_ns: float
-    latency_variance_ns2: float
-    latency_histogram: Tuple[int, ...]
-    """Latencies under 1 microsecond, from 1 to below 2, from 2 to below 4, and so on."""
 
 
 class Model(Handle):

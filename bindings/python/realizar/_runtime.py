@@ -4,33 +4,15 @@ import ctypes
 import math
 import time
 from ctypes import byref
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 from . import _header as _c
 from ._header import whole
 from ._library import Handle, library, new, status
+from ._results import Device, RuntimeInfo
 from ._values import function_of, microseconds, numbers_of, pointer_to, token_ids
 
 DEVICES = numbers_of("RZ_DEVICE_")
-
-
-class Device(NamedTuple):
-    """What models can be loaded to."""
-
-    index: int  # type: ignore[assignment]
-    """Index of the device, for loads; the CPU is 1."""
-    name: str
-    kind: str
-    """ "cpu" or "gpu"."""
-    isa: str
-    """Instruction set of its matrix products, or the GPU generation."""
-    memory_total: int
-    """Memory, and free memory, in bytes."""
-    memory_free: int
-    unavailable: str
-    """The reason why the device cannot be used; empty for one that can."""
-    id: str
-    """Identifier that is equal in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown."""
 
 
 def devices() -> List[Device]:
@@ -91,18 +73,6 @@ class Cancel(Handle):
                 library.rz_cancel_fire(cancel)
 _logs: List[Any] = []
 """The callbacks of logs, for as long as the process: what a model has made, such as an encoder, may outlive the model and log."""
-
-
-class RuntimeInfo(NamedTuple):
-    """The state of a runtime."""
-
-    threads: int
-    """Compute threads, including the calling one."""
-    memory_used: int
-    """Bytes of weights, caches and scratch memory, and their peak."""
-    memory_peak: int
-    memory_limit: int
-    """The limit on them; 0: none."""
 
 
 class Runtime(Handle):

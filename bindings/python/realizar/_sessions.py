@@ -15,6 +15,7 @@ from ._header import choice, real, whole
 from ._library import Handle, interruptible, is_a, library, new, sized, status
 from ._media import Prompt
 from ._options import CacheType, Sampling
+from ._results import StoreInfo
 from ._runtime import Cancel
 from ._texts import Grammar
 from ._values import Tokens, all_of, floats_of, listed, microseconds, numbers_of, path_of, pointer_to, read_ids, shown, string_of, token_ids, told, wrong_type
@@ -417,24 +418,6 @@ def decode_batch(
 
     interruptible(call, *((session._stop, session) for session in sessions))
     return list(following.tolist())
-
-
-class StoreInfo(NamedTuple):
-    """The state of a store."""
-
-    n_entries: int
-    n_files: int
-    memory_bytes: int
-    disk_bytes: int
-    hits: int
-    misses: int
-    reused_tokens: int
-    """Tokens reused from prefixes."""
-    n_unwritten: int
-    """Prefixes dropped because they could not be written, as on a full disk."""
-    memory_limit: int
-    """Limits in bytes on prefixes in memory, and on files."""
-    disk_limit: int
 
 
 class Store(Handle):
