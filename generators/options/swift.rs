@@ -16,7 +16,7 @@ const INIT: &str = "
 ";
 
 /// Options whose values the package converts by itself, and initializers.
-const OWN: [(&str, &str); 4] = [
+const OWN: [(&str, &str); 5] = [
     (
         "Load",
         "    /// Shared runtime; nil: its own.
@@ -62,6 +62,30 @@ const OWN: [(&str, &str); 4] = [
 ",
     ),
     (
+        "Reply",
+        "    /// Nil: the recommended sampling parameters for a reply, greedy for other text.
+    public var sampling: Sampling?
+    /// Stop sequences: the text, or a reply's content, ends before the first one.
+    public var stops: [String]
+    public var grammar: Grammar?
+    public var draft: Draft
+    /// Tools, the choice among them and variables of one reply: \"tools\", \"tool_choice\", \"parallel_tool_calls\",
+    /// \"variables\". Tools replace the conversation's ([]: none), variables are set in addition to its own. Nil:
+    /// all as the conversation has it.
+    public var members: JSON?
+
+    public init(
+        sampling: Sampling? = nil, maxTokens: Int = 0, stops: [String] = [], grammar: Grammar? = nil, draft: Draft = .none
+    ) {
+        self.sampling = sampling
+        self.maxTokens = maxTokens
+        self.stops = stops
+        self.grammar = grammar
+        self.draft = draft
+    }
+",
+    ),
+    (
         "Store",
         "    /// A folder of files that outlive the process, created if it is missing; nil: none.
     public var path: String?
@@ -78,10 +102,17 @@ pub fn swift(groups: &[Group]) -> String {
     let mut text = "// The options of calls. The build writes this file: make header.\nimport CRealizar\n".to_owned();
     for group in groups {
         if let Some((_, own)) = OWN.iter().find(|(name, _)| *name == group.name) {
-            let name = group.name;
+            let (doc, name) = match group.name {
+                "Reply" => ("Options of a generation or a reply", ""),
+                name => ("Options", name),
+            };
             text +=
-                &format!("\n/// Options; zero and nil mean the defaults.\npublic struct {name}Options: Sendable {{\n");
+                &format!("\n/// {doc}; zero and nil mean the defaults.\npublic struct {name}Options: Sendable {{\n");
             text += &structure(group, own);
+        }
+        if group.name == "Job" {
+            let (_, sets) = members(group);
+            text += &format!("\nextension Options {{{}}}\n", numbers("jobNumbers", group, &sets));
         }
     }
     text + SAMPLING + &structure(sampling(groups), INIT)
@@ -89,10 +120,28 @@ pub fn swift(groups: &[Group]) -> String {
 
 /// The options of a struct, and what converts its numbers.
 fn structure(group: &Group, own: &str) -> String {
+    let (text, sets) = members(group);
+    format!("{text}{own}{}}}\n", numbers("numbers", group, &sets))
+}
+
+fn numbers(function: &str, group: &Group, sets: &str) -> String {
+    let structure = group.structure;
+    format!(
+        "\n    /// The numbers as the library takes them.\n    func {function}() throws -> {structure} {{\n        var params \
+        = sizedStruct({structure}())\n{sets}        return params\n    }}\n"
+    )
+}
+
+/// The options, and the lines that convert them.
+fn members(group: &Group) -> (String, String) {
     let (mut text, mut sets) = (String::new(), String::new());
     for setting in &group.settings {
         let (field, name) = (&setting.name, longer(&camel(&setting.name)));
-        let doc = group.doc(setting, camel).replace("absent:", "nil:");
+        let name = match name.as_str() {
+            "keep" | "continue" => name + "s",
+            _ => name,
+        };
+        let doc = group.doc(setting, camel).replace("absent:", "nil:").replace("\"model\"", "`.model`");
         if !doc.is_empty() {
             text += &wrapped(&doc, "    /// ").join("\n");
             text += "\n";
@@ -101,10 +150,14 @@ fn structure(group: &Group, own: &str) -> String {
             (Kind::Whole, "uint64_t") => (": UInt64 = 0".to_owned(), name.clone()),
             (Kind::Whole, _) if field == "background" => (": UInt32 = 0".to_owned(), name.clone()),
             (Kind::Whole, "size_t") => (" = 0".to_owned(), format!("Int(try whole({name}, \"{name}\"))")),
+            (Kind::Whole, "int32_t") => (" = 0".to_owned(), format!("try signed({name}, \"{name}\")")),
             (Kind::Whole, _) => (" = 0".to_owned(), format!("try whole({name}, \"{name}\")")),
             (Kind::OrNone, _) => (": Int?".to_owned(), format!("try orNone({name}, \"{name}\")")),
             (Kind::Real, _) => (": Float = 0".to_owned(), format!("try real({name}, \"{name}\")")),
-            (Kind::Choice(begin), _) => (format!(" = {}.default", literal(begin)), format!("{name}.rawValue")),
+            (Kind::Choice(begin), _) => {
+                let (first, _) = group.choices(begin).next().expect("a choice");
+                (format!(" = {}.{first}", literal(begin)), format!("{name}.rawValue"))
+            }
             (Kind::Flag(constant), _) => {
                 sets += &format!("        if {name} {{ params.flags |= UInt32({constant}) }}\n");
                 (" = false".to_owned(), String::new())
@@ -118,9 +171,5 @@ fn structure(group: &Group, own: &str) -> String {
             sets += &format!("        params.{field} = {value}\n");
         }
     }
-    let structure = group.structure;
-    format!(
-        "{text}{own}\n    /// The numbers as the library takes them.\n    func numbers() throws -> {structure} {{\n        \
-        var params = sizedStruct({structure}())\n{sets}        return params\n    }}\n}}\n"
-    )
+    (text, sets)
 }

@@ -17,12 +17,8 @@ public final class Job: Sendable {
         // Without a sampler, a GPU need not copy logits to the host.
         let sampler = try options.sampling.flatMap { $0.isDefault ? nil : try $0.sampler() }
         let grammar = try options.grammar.map { try $0.handle ?? session.model.grammar($0) }
-        var params = sizedStruct(rz_job_params())
-        params.max_tokens = try whole(options.maxTokens, "maxTokens")
+        var params = try options.jobNumbers()
         params.n_tokens = prompt.count
-        params.draft_max = try whole(options.draftMax, "draftMax")
-        params.logprobs = try orNone(options.logprobs, "logprobs")
-        params.priority = try priority(options.priority)
         params.draft = options.draft.number
         params.prompt_first = first
         self.handle = try withPins { pins in

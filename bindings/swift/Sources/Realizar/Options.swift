@@ -132,6 +132,18 @@ public struct MediaOptions: Sendable {
     }
 }
 
+extension Options {
+    /// The numbers as the library takes them.
+    func jobNumbers() throws -> rz_job_params {
+        var params = sizedStruct(rz_job_params())
+        params.max_tokens = try whole(maxTokens, "maxTokens")
+        params.draft_max = try whole(draftMax, "draftMax")
+        params.logprobs = try orNone(logprobs, "logprobs")
+        params.priority = try signed(priority, "priority")
+        return params
+    }
+}
+
 /// Options; zero and nil mean the defaults.
 public struct StoreOptions: Sendable {
     /// Minimum length in tokens of prefixes to keep and to look up; 0: 64.
@@ -161,6 +173,64 @@ public struct StoreOptions: Sendable {
         params.memory_limit = memoryLimit
         params.max_entries = Int(try whole(maxEntries, "maxEntries"))
         params.disk_limit = diskLimit
+        return params
+    }
+}
+
+/// Options of a generation or a reply; zero and nil mean the defaults.
+public struct Options: Sendable {
+    /// Maximum number of tokens to generate, including reasoning; 0: until the cache is full.
+    public var maxTokens = 0
+    /// Keeps the text of an abandoned reply as a message; otherwise the text is removed.
+    public var keeps = false
+    /// Continues the last message, which must be a reply with the "finish_reason" "length", "context" or
+    /// "cancelled".
+    public var continues = false
+    /// Whether a reply begins with reasoning; `.model`: as the chat template decides.
+    public var reasoning = Reasoning.model
+    /// Maximum number of reasoning tokens (thinking budget); 0: no limit. After that number, and up to three more
+    /// tokens that complete a character, the library inserts the end of reasoning, and the model continues with
+    /// its answer. Ignored for a model that does not reason, and if maxTokens leaves no tokens for an answer.
+    public var reasoningTokens = 0
+    /// Maximum draft tokens per step; 0: 16. Numbers above 32 count as 32.
+    public var draftMax = 0
+    /// Number of most likely tokens to return with each token, at most 32; 0: only the log probability of the
+    /// token itself; nil: none.
+    public var logprobs: Int?
+    /// Scheduling priority: higher first, may be negative; 0: normal.
+    public var priority = 0
+    /// Nil: the recommended sampling parameters for a reply, greedy for other text.
+    public var sampling: Sampling?
+    /// Stop sequences: the text, or a reply's content, ends before the first one.
+    public var stops: [String]
+    public var grammar: Grammar?
+    public var draft: Draft
+    /// Tools, the choice among them and variables of one reply: "tools", "tool_choice", "parallel_tool_calls",
+    /// "variables". Tools replace the conversation's ([]: none), variables are set in addition to its own. Nil:
+    /// all as the conversation has it.
+    public var members: JSON?
+
+    public init(
+        sampling: Sampling? = nil, maxTokens: Int = 0, stops: [String] = [], grammar: Grammar? = nil, draft: Draft = .none
+    ) {
+        self.sampling = sampling
+        self.maxTokens = maxTokens
+        self.stops = stops
+        self.grammar = grammar
+        self.draft = draft
+    }
+
+    /// The numbers as the library takes them.
+    func numbers() throws -> rz_reply_params {
+        var params = sizedStruct(rz_reply_params())
+        params.max_tokens = try whole(maxTokens, "maxTokens")
+        if keeps { params.flags |= UInt32(RZ_REPLY_KEEP) }
+        if continues { params.flags |= UInt32(RZ_REPLY_CONTINUE) }
+        params.reasoning = reasoning.rawValue
+        params.reasoning_tokens = try whole(reasoningTokens, "reasoningTokens")
+        params.draft_max = try whole(draftMax, "draftMax")
+        params.logprobs = try orNone(logprobs, "logprobs")
+        params.priority = try signed(priority, "priority")
         return params
     }
 }

@@ -126,19 +126,12 @@ public final class Reply: AsyncSequence, Sendable {
 extension Options {
     /// The parameters of a reply, for the time of a call.
     func with<R>(_ cancel: Cancel, _ body: (UnsafePointer<rz_reply_params>) throws -> R) throws -> R {
-        var params = sizedStruct(rz_reply_params())
-        params.max_tokens = try whole(maxTokens, "maxTokens")
+        var params = try numbers()
         // A compiled grammar has no text for the reply.
         let text = grammar?.handle == nil ? grammar : nil
         params.grammar_kind = text?.kind.rawValue ?? 0
         params.grammar_flags = text?.flags ?? 0
-        params.flags = (keeps ? UInt32(RZ_REPLY_KEEP) : 0) | (continues ? UInt32(RZ_REPLY_CONTINUE) : 0)
-        params.reasoning = reasoning.rawValue
-        params.reasoning_tokens = try whole(reasoningTokens, "reasoningTokens")
         params.draft = draft.number
-        params.draft_max = try whole(draftMax, "draftMax")
-        params.logprobs = try orNone(logprobs, "logprobs")
-        params.priority = try Realizar.priority(priority)
         return try withPins { pins in
             params.stops = try pins.of(stops, "stops")
             params.n_stops = stops.count

@@ -101,47 +101,6 @@ public enum Draft: Sendable {
 /// Reasoning of a reply. `model`: the default of the chat template.
 public enum Reasoning: UInt32, Sendable { case model = 0, off, on }
 
-/// Options of a generation or a reply.
-public struct Options: Sendable {
-    /// Nil: the recommended sampling parameters for a reply, greedy for other text.
-    public var sampling: Sampling?
-    /// Maximum tokens, including reasoning; 0: until the KV cache is full.
-    public var maxTokens: Int
-    /// Stop sequences: the text, or a reply's content, ends before the first one.
-    public var stops: [String]
-    public var grammar: Grammar?
-    public var draft: Draft
-    /// Maximum draft tokens per step; 0: adaptive.
-    public var draftMax = 0
-    /// Alternatives per token for `logprobs` of a job or a reply, at most 32; nil: no log probabilities; 0: only the
-    /// chosen tokens.
-    public var logprobs: Int?
-    /// Priority among the jobs of a step; higher first, default 0.
-    public var priority = 0
-    /// Whether a reply begins with reasoning.
-    public var reasoning = Reasoning.model
-    /// Maximum tokens of reasoning, after which the model must answer; 0: no limit.
-    public var reasoningTokens = 0
-    /// True: if the reply is given up, its text becomes a message, which may be continued.
-    public var keeps = false
-    /// True: continue the last message, a truncated reply.
-    public var continues = false
-    /// Tools, the choice among them and variables of one reply: "tools", "tool_choice", "parallel_tool_calls",
-    /// "variables". Tools replace the conversation's ([]: none), variables are set in addition to its own. Nil:
-    /// all as the conversation has it.
-    public var members: JSON?
-
-    public init(
-        sampling: Sampling? = nil, maxTokens: Int = 0, stops: [String] = [], grammar: Grammar? = nil, draft: Draft = .none
-    ) {
-        self.sampling = sampling
-        self.maxTokens = maxTokens
-        self.stops = stops
-        self.grammar = grammar
-        self.draft = draft
-    }
-}
-
 /// Tokens with their KV cache. A prompt with the same prefix as the previous one computes only its new end. One call at
 /// a time.
 public final class Session: Sendable {

@@ -285,10 +285,10 @@ func stepAll(
     }
 }
 
-/// The priority of a job or a reply.
-func priority(_ value: Int) throws -> Int32 {
+/// A number that may be negative.
+func signed(_ value: Int, _ name: String) throws -> Int32 {
     guard let number = Int32(exactly: value) else {
-        throw RealizarError(.invalidArgument, "priority is \(value); it must be a whole number from \(Int32.min) to \(Int32.max)")
+        throw RealizarError(.invalidArgument, "\(name) is \(value); it must be a whole number from \(Int32.min) to \(Int32.max)")
     }
     return number
 }
