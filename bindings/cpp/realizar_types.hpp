@@ -452,7 +452,7 @@ public:
     template <class Number> JobOptions &max_tokens(Number value) { return detail::assign(raw_.max_tokens, value, "rz_job_params.max_tokens"), *this; }
     /// Stop sequences: strings that end the text, UTF-8 and NUL-terminated, not empty. Copied. The text ends
     /// before the first complete stop sequence, independent of token boundaries. If two stop sequences end at the
-    /// same character, it ends before the longer one.
+    /// same character, the text ends before the longer stop sequence.
     JobOptions &stops(const std::vector<std::string> &texts) {
         stops_.resize(texts.size());
         for (size_t i = 0; i < texts.size(); i++) detail::keep(stops_[i], texts[i], "rz_job_params.stops");

@@ -594,7 +594,7 @@ enum rz_element_type {
   RZ_TYPE_TQ1_0 = 34,   /* Element type: blocks of 256 ternary values with a scale. */
   RZ_TYPE_TQ2_0 = 35,
   RZ_TYPE_MXFP4 = 39,  /* Element type: blocks of 32 4-bit floats with a power of two as scale (OCP microscaling). */
-  RZ_TYPE_NVFP4 = 40,  /* Element type: blocks of 64 4-bit floats with an 8-bit scale for each 16 of them. */
+  RZ_TYPE_NVFP4 = 40,  /* Element type: blocks of 64 4-bit floats with an 8-bit scale for each 16 values. */
   RZ_TYPE_Q1_0 = 41,   /* Element type: blocks of 128 signs with a scale. */
   RZ_TYPE_Q2_0 = 42,   /* Element type: blocks of 64 values with 2 bits each and a scale. */
   /* Element type of PrismML's files: blocks of 128 values with a scale, 2 bits each (PQ2_0) or ternary (PTQ1_0). */
@@ -840,7 +840,7 @@ rz_model_free(rz_model *RZ_NULLABLE model);
 
 /* Returns the sampling parameters that the model's authors recommend: the `general.sampling` keys of a GGUF file, or
  * generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Replies of conversations without
- * a sampler use them; a sampler created by the caller never applies them by itself.
+ * a sampler use the recommendations; a sampler created by the caller never applies them by itself.
  *
  * The caller sets `out->struct_size`. Recommendations out of range are left out, with a line in the log. Any thread.
  * Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
@@ -1173,7 +1173,7 @@ rz_textstream_new(const rz_model *model, rz_textstream **out, rz_error *RZ_NULLA
 
 /* Sets `n` preceding tokens, such as the prompt and the earlier contents of its cache, without writing their text. The
  * stream then writes text as it appears after those tokens: a space at the start of a word is kept, and a character
- * that they leave incomplete is completed.
+ * that those tokens leave incomplete is completed.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary, which changes nothing), RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
@@ -1242,8 +1242,8 @@ enum rz_chat_flag {
  * may be NULL.
  *
  * `*len` receives the bytes of the text; it is not NUL-terminated. If `capacity` is too small, the call returns
- * RZ_ERR_BUFFER_TOO_SMALL. The text is for display and logs: a special token that a message spells out looks the same
- * in it as a special token of the template. For a prompt, use rz_chat_tokenize_into. Any thread. Errors:
+ * RZ_ERR_BUFFER_TOO_SMALL. The text is for display and logs: in this text, a special token that a message spells out
+ * looks the same as a special token of the template. For a prompt, use rz_chat_tokenize_into. Any thread. Errors:
  * RZ_ERR_UNSUPPORTED (no template, a template with a feature that is not implemented, a part that is not text, an
  * integer of more than 64 bits, or tool calls, tool results or tools that the template leaves out),
  * RZ_ERR_INVALID_ARGUMENT (the template rejects the messages, or a member is unknown or of the wrong type; the message
@@ -1263,9 +1263,9 @@ rz_chat_render_into(const rz_model *model,
 /* Renders and tokenizes a conversation in the JSON of rz_chat_render_into.
  *
  * Only the template can produce special tokens: messages, names, arguments and tools are plain text, even if they
- * spell "<|im_end|>". The tokens that begin a text (BOS) occur once, whether or not the template writes them. `*n`
- * receives the number of tokens. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. `cancel` stops
- * the call and may be NULL. Any thread. Errors: as for rz_chat_render_into. Since 0.1.0. */
+ * spell "<|im_end|>". The tokens that begin a text (BOS) occur once, whether or not the template writes these tokens.
+ * `*n` receives the number of tokens. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. `cancel`
+ * stops the call and may be NULL. Any thread. Errors: as for rz_chat_render_into. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_tokenize_into(const rz_model *model,
                       const char *RZ_NULLABLE json,
@@ -1436,8 +1436,8 @@ typedef int32_t (RZ_CALL *rz_logits_callback)(float *logits,
                                               size_t n_tokens,
                                               void *RZ_NULLABLE user);
 
-/* Sampling parameters. Zero in a field turns it off, or has the meaning that its comment gives. All zeros, or NULL,
- * choose the most likely token (greedy decoding).
+/* Sampling parameters. Zero in a field turns the feature off, or has the meaning that the comment of the field gives.
+ * All zeros, or NULL, choose the most likely token (greedy decoding).
  *
  * `edit_logits` comes first, then biases, penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and
  * banned_sequences. The filters and the temperature come next, in the order of `order`, each on the distribution that
@@ -1794,10 +1794,10 @@ rz_adapter_free(rz_adapter *RZ_NULLABLE adapter);
 /* Sets the LoRA adapters of a cache for all later steps: `n` adapters, each with a scale; with `n` 0 none. `scales`
  * may be NULL, which means 1 for each; a scale may be negative, and a scale of 0 turns its adapter off.
  *
- * Clears the cache, because its contents were computed with other adapters. Later forks use them too, and the cache
- * keeps them alive. Caches with different adapters, or with none, can share one batch: rz_decode_batch and
- * rz_jobs_step group them. Results depend neither on other sequences of a batch nor on threads nor on prompt chunks. A
- * cache with adapters cannot be saved. Any thread.
+ * Clears the cache, because its contents were computed with other adapters. Later forks use the adapters too, and the
+ * cache keeps the adapters alive. Caches with different adapters, or with none, can share one batch: rz_decode_batch
+ * and rz_jobs_step group them. Results depend neither on other sequences of a batch nor on threads nor on prompt
+ * chunks. A cache with adapters cannot be saved. Any thread.
  *
  * Errors: RZ_ERR_BUSY while a call changes the cache or a job holds it, RZ_ERR_MISMATCH for an adapter of another
  * model, RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
@@ -1842,11 +1842,11 @@ rz_cache_save(const rz_cache *cache,
               rz_error *RZ_NULLABLE err);
 
 /* Creates a cache from the state that rz_cache_save has written; `read` returns it in the same order, in chunks of any
- * size, on this thread. The cache continues bit-identically to the saved one.
+ * size, on this thread. The new cache continues bit-identically to the saved cache.
  *
  * `params` may be NULL; zero in one of its fields means the saved value. Another capacity must be large enough for the
- * tokens; other types than the saved ones are rejected. `cancel` ends the call before the next chunk, and may be NULL.
- * The caller frees `*out` with rz_cache_free, before or after the model. Any thread. Errors: RZ_ERR_IO (`read`
+ * tokens; types other than the saved types are rejected. `cancel` ends the call before the next chunk, and may be
+ * NULL. The caller frees `*out` with rz_cache_free, before or after the model. Any thread. Errors: RZ_ERR_IO (`read`
  * returned an errno), RZ_ERR_FORMAT (not a saved cache, or a damaged or truncated one), RZ_ERR_VERSION (saved by
  * another version), RZ_ERR_MISMATCH (another model, other types, or a capacity for which the model scales its rotary
  * positions differently), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
@@ -2245,7 +2245,8 @@ typedef struct rz_media_params {
    * rz_media_step calls it. */
   rz_progress_callback RZ_NULLABLE progress;
   void *RZ_NULLABLE progress_user;  /* Passed to `progress`. */
-  /* Cancels the call when fired; may be NULL. With RZ_ENCODE_STEPS it cancels steps, and the medium keeps it alive. */
+  /* Cancels the call when fired; may be NULL. With RZ_ENCODE_STEPS it cancels the steps of the medium, which keeps
+   * it alive. */
   const rz_cancel *RZ_NULLABLE cancel;
   uint32_t background;  /* Background color of transparent pixels, 0xffRRGGBB; 0: white. */
   uint32_t reserved;    /* 0. */
@@ -2373,7 +2374,7 @@ rz_media_from_samples(const rz_encoder *encoder,
  *
  * Several channels are averaged. A truncated WAV or FLAC file is rejected, unless its header leaves the length open.
  * Even with RZ_ENCODE_STEPS the file is decoded within this call, because its length determines the rows; a fired
- * cancel or a deadline ends it. The caller frees `*out` with rz_media_free. Any thread. Errors: as for
+ * rz_cancel or a passed deadline ends the call. The caller frees `*out` with rz_media_free. Any thread. Errors: as for
  * rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF,
  * which the message names). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
@@ -2582,7 +2583,7 @@ enum rz_end_reason {
  * get RZ_ERR_BUSY, except rz_cache_len, rz_cache_capacity and rz_cache_free.
  *
  * A job generates the same tokens as rz_prefill, rz_sample and rz_generate_into, whatever the budgets and pauses. On a
- * CPU, or on a GPU with RZ_MODEL_DETERMINISTIC, other jobs in the batch do not change them. */
+ * CPU, or on a GPU with RZ_MODEL_DETERMINISTIC, other jobs in the batch do not change these tokens. */
 typedef struct rz_job rz_job;
 
 /* Parameters of a job. Zero in a field means the default. Either `tokens` and `n_tokens` or `prompt` must be set.
@@ -2599,7 +2600,7 @@ typedef struct rz_job_params {
   const rz_grammar *RZ_NULLABLE grammar;
   /* Stop sequences: strings that end the text, UTF-8 and NUL-terminated, not empty. Copied. The text ends before the
    * first complete stop sequence, independent of token boundaries. If two stop sequences end at the same character,
-   * it ends before the longer one. */
+   * the text ends before the longer stop sequence. */
   const char *const *RZ_NULLABLE stops;
   size_t n_stops;  /* Number of `stops`. */
   /* Cancels steps of the job while it is fired, in addition to rz_cache_cancel_set; may be NULL. The job keeps it
@@ -3303,8 +3304,9 @@ rz_conversation_read(rz_conversation *conversation,
                      rz_error *RZ_NULLABLE err);
 
 /* Frees the memory of the cache, which then does not count against rz_runtime_params.memory_limit, for example when an
- * app goes to the background. The messages stay; the next reply computes their tokens again, or finds them in the
- * store. Any thread. Errors: RZ_ERR_BUSY (also while a reply is unfinished), RZ_ERR_POISONED. Since 0.1.0. */
+ * app goes to the background. The messages stay; the next reply computes the tokens of the messages again, or finds
+ * them in the store. Any thread. Errors: RZ_ERR_BUSY (also while a reply is unfinished), RZ_ERR_POISONED. Since
+ * 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_release(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 
@@ -3359,10 +3361,10 @@ rz_conversation_save(const rz_conversation *conversation,
                      const rz_cancel *RZ_NULLABLE cancel,
                      rz_error *RZ_NULLABLE err);
 
-/* Creates a conversation from the state that rz_conversation_save has written, as rz_cache_load does; it continues
- * bit-identically to the saved one. `params` may be NULL. Of its fields, `cache`, `cancel` (which also cancels this
- * call), `store` and `overflow` have an effect; 0 in `overflow` or in a field of `cache` means the saved value. `json`
- * and `adapters` must be absent.
+/* Creates a conversation from the state that rz_conversation_save has written, as rz_cache_load does; the new
+ * conversation continues bit-identically to the saved conversation. `params` may be NULL. Of its fields, `cache`,
+ * `cancel` (which also cancels this call), `store` and `overflow` have an effect; 0 in `overflow` or in a field of
+ * `cache` means the saved value. `json` and `adapters` must be absent.
  *
  * The caller frees `*out` with rz_conversation_free. Any thread. Errors: as for rz_cache_load, RZ_ERR_INVALID_ARGUMENT
  * for other parameters. Since 0.1.0. */

@@ -118,10 +118,10 @@ pub unsafe extern "C" fn rz_adapter_free(adapter: *mut rz_adapter) {
 /// Sets the LoRA adapters of a cache for all later steps: `n` adapters, each with a scale; with `n` 0 none. `scales`
 /// may be NULL, which means 1 for each; a scale may be negative, and a scale of 0 turns its adapter off.
 ///
-/// Clears the cache, because its contents were computed with other adapters. Later forks use them too, and the cache
-/// keeps them alive. Caches with different adapters, or with none, can share one batch: rz_decode_batch and
-/// rz_jobs_step group them. Results depend neither on other sequences of a batch nor on threads nor on prompt chunks. A
-/// cache with adapters cannot be saved. Any thread.
+/// Clears the cache, because its contents were computed with other adapters. Later forks use the adapters too, and the
+/// cache keeps the adapters alive. Caches with different adapters, or with none, can share one batch: rz_decode_batch
+/// and rz_jobs_step group them. Results depend neither on other sequences of a batch nor on threads nor on prompt
+/// chunks. A cache with adapters cannot be saved. Any thread.
 ///
 /// Errors: RZ_ERR_BUSY while a call changes the cache or a job holds it, RZ_ERR_MISMATCH for an adapter of another
 /// model, RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.

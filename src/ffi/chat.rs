@@ -42,8 +42,8 @@ pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
 /// may be NULL.
 ///
 /// `*len` receives the bytes of the text; it is not NUL-terminated. If `capacity` is too small, the call returns
-/// RZ_ERR_BUFFER_TOO_SMALL. The text is for display and logs: a special token that a message spells out looks the same
-/// in it as a special token of the template. For a prompt, use rz_chat_tokenize_into. Any thread. Errors:
+/// RZ_ERR_BUFFER_TOO_SMALL. The text is for display and logs: in this text, a special token that a message spells out
+/// looks the same as a special token of the template. For a prompt, use rz_chat_tokenize_into. Any thread. Errors:
 /// RZ_ERR_UNSUPPORTED (no template, a template with a feature that is not implemented, a part that is not text, an
 /// integer of more than 64 bits, or tool calls, tool results or tools that the template leaves out),
 /// RZ_ERR_INVALID_ARGUMENT (the template rejects the messages, or a member is unknown or of the wrong type; the message
@@ -77,9 +77,9 @@ pub unsafe extern "C" fn rz_chat_render_into(
 /// Renders and tokenizes a conversation in the JSON of rz_chat_render_into.
 ///
 /// Only the template can produce special tokens: messages, names, arguments and tools are plain text, even if they
-/// spell "<|im_end|>". The tokens that begin a text (BOS) occur once, whether or not the template writes them. `*n`
-/// receives the number of tokens. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. `cancel` stops
-/// the call and may be NULL. Any thread. Errors: as for rz_chat_render_into. Since 0.1.0.
+/// spell "<|im_end|>". The tokens that begin a text (BOS) occur once, whether or not the template writes these tokens.
+/// `*n` receives the number of tokens. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. `cancel`
+/// stops the call and may be NULL. Any thread. Errors: as for rz_chat_render_into. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_tokenize_into(
     model: *const rz_model,

@@ -31,10 +31,10 @@ pub unsafe extern "C" fn rz_conversation_save(
     })
 }
 
-/// Creates a conversation from the state that rz_conversation_save has written, as rz_cache_load does; it continues
-/// bit-identically to the saved one. `params` may be NULL. Of its fields, `cache`, `cancel` (which also cancels this
-/// call), `store` and `overflow` have an effect; 0 in `overflow` or in a field of `cache` means the saved value. `json`
-/// and `adapters` must be absent.
+/// Creates a conversation from the state that rz_conversation_save has written, as rz_cache_load does; the new
+/// conversation continues bit-identically to the saved conversation. `params` may be NULL. Of its fields, `cache`,
+/// `cancel` (which also cancels this call), `store` and `overflow` have an effect; 0 in `overflow` or in a field of
+/// `cache` means the saved value. `json` and `adapters` must be absent.
 ///
 /// The caller frees `*out` with rz_conversation_free. Any thread. Errors: as for rz_cache_load, RZ_ERR_INVALID_ARGUMENT
 /// for other parameters. Since 0.1.0.

@@ -34,8 +34,8 @@ pub unsafe extern "C" fn rz_conversation_read(
 }
 
 /// Frees the memory of the cache, which then does not count against rz_runtime_params.memory_limit, for example when an
-/// app goes to the background. The messages stay; the next reply computes their tokens again, or finds them in the
-/// store. Any thread. Errors: RZ_ERR_BUSY (also while a reply is unfinished), RZ_ERR_POISONED. Since 0.1.0.
+/// app goes to the background. The messages stay; the next reply computes the tokens of the messages again, or finds
+/// them in the store. Any thread. Errors: RZ_ERR_BUSY (also while a reply is unfinished), RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_release(conversation: *mut rz_conversation, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

@@ -52,7 +52,7 @@ pub const RZ_TYPE_TQ1_0: u32 = 34;
 pub const RZ_TYPE_TQ2_0: u32 = 35;
 /// Element type: blocks of 32 4-bit floats with a power of two as scale (OCP microscaling).
 pub const RZ_TYPE_MXFP4: u32 = 39;
-/// Element type: blocks of 64 4-bit floats with an 8-bit scale for each 16 of them.
+/// Element type: blocks of 64 4-bit floats with an 8-bit scale for each 16 values.
 pub const RZ_TYPE_NVFP4: u32 = 40;
 /// Element type: blocks of 128 signs with a scale.
 pub const RZ_TYPE_Q1_0: u32 = 41;

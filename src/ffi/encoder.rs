@@ -348,7 +348,8 @@ pub struct rz_media_params {
     pub progress: rz_progress_callback,
     /// Passed to `progress`.
     pub progress_user: *mut c_void,
-    /// Cancels the call when fired; may be NULL. With RZ_ENCODE_STEPS it cancels steps, and the medium keeps it alive.
+    /// Cancels the call when fired; may be NULL. With RZ_ENCODE_STEPS it cancels the steps of the medium, which keeps
+    /// it alive.
     pub cancel: *const rz_cancel,
     /// Background color of transparent pixels, 0xffRRGGBB; 0: white.
     pub background: u32,

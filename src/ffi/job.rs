@@ -29,7 +29,7 @@ use super::structs::{count, ns};
 /// get RZ_ERR_BUSY, except rz_cache_len, rz_cache_capacity and rz_cache_free.
 ///
 /// A job generates the same tokens as rz_prefill, rz_sample and rz_generate_into, whatever the budgets and pauses. On a
-/// CPU, or on a GPU with RZ_MODEL_DETERMINISTIC, other jobs in the batch do not change them.
+/// CPU, or on a GPU with RZ_MODEL_DETERMINISTIC, other jobs in the batch do not change these tokens.
 pub struct rz_job {
     /// Taken out only when it is dropped.
     job: Lock<Option<Job>>,
@@ -93,7 +93,7 @@ pub struct rz_job_params {
     pub grammar: *const rz_grammar,
     /// Stop sequences: strings that end the text, UTF-8 and NUL-terminated, not empty. Copied. The text ends before the
     /// first complete stop sequence, independent of token boundaries. If two stop sequences end at the same character,
-    /// it ends before the longer one.
+    /// the text ends before the longer stop sequence.
     pub stops: *const *const c_char,
     /// Number of `stops`.
     pub n_stops: usize,

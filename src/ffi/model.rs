@@ -342,7 +342,7 @@ pub struct rz_model_sampling {
 
 /// Returns the sampling parameters that the model's authors recommend: the `general.sampling` keys of a GGUF file, or
 /// generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Replies of conversations without
-/// a sampler use them; a sampler created by the caller never applies them by itself.
+/// a sampler use the recommendations; a sampler created by the caller never applies them by itself.
 ///
 /// The caller sets `out->struct_size`. Recommendations out of range are left out, with a line in the log. Any thread.
 /// Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.

@@ -85,8 +85,8 @@ pub type rz_logits_callback = Option<
     ) -> i32,
 >;
 
-/// Sampling parameters. Zero in a field turns it off, or has the meaning that its comment gives. All zeros, or NULL,
-/// choose the most likely token (greedy decoding).
+/// Sampling parameters. Zero in a field turns the feature off, or has the meaning that the comment of the field gives.
+/// All zeros, or NULL, choose the most likely token (greedy decoding).
 ///
 /// `edit_logits` comes first, then biases, penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and
 /// banned_sequences. The filters and the temperature come next, in the order of `order`, each on the distribution that

@@ -54,11 +54,11 @@ pub unsafe extern "C" fn rz_cache_save(
 }
 
 /// Creates a cache from the state that rz_cache_save has written; `read` returns it in the same order, in chunks of any
-/// size, on this thread. The cache continues bit-identically to the saved one.
+/// size, on this thread. The new cache continues bit-identically to the saved cache.
 ///
 /// `params` may be NULL; zero in one of its fields means the saved value. Another capacity must be large enough for the
-/// tokens; other types than the saved ones are rejected. `cancel` ends the call before the next chunk, and may be NULL.
-/// The caller frees `*out` with rz_cache_free, before or after the model. Any thread. Errors: RZ_ERR_IO (`read`
+/// tokens; types other than the saved types are rejected. `cancel` ends the call before the next chunk, and may be
+/// NULL. The caller frees `*out` with rz_cache_free, before or after the model. Any thread. Errors: RZ_ERR_IO (`read`
 /// returned an errno), RZ_ERR_FORMAT (not a saved cache, or a damaged or truncated one), RZ_ERR_VERSION (saved by
 /// another version), RZ_ERR_MISMATCH (another model, other types, or a capacity for which the model scales its rotary
 /// positions differently), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,

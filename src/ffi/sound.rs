@@ -75,7 +75,7 @@ pub unsafe extern "C" fn rz_media_from_samples(
 ///
 /// Several channels are averaged. A truncated WAV or FLAC file is rejected, unless its header leaves the length open.
 /// Even with RZ_ENCODE_STEPS the file is decoded within this call, because its length determines the rows; a fired
-/// cancel or a deadline ends it. The caller frees `*out` with rz_media_free. Any thread. Errors: as for
+/// rz_cancel or a passed deadline ends the call. The caller frees `*out` with rz_media_free. Any thread. Errors: as for
 /// rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF,
 /// which the message names). Since 0.1.0.
 #[unsafe(no_mangle)]
