@@ -77,7 +77,7 @@ class ModelInfo(NamedTuple):
     weight_bytes: int
     """Bytes of weights in memory; 0 if no weights were loaded."""
     gpu_layers: int
-    """Number of layers on GPUs; the CPU computes the others, which come first."""
+    """Number of layers on GPUs; the CPU computes the other layers, which come first."""
     devices: Tuple[int, ...]
     """GPUs that have layers, in the order of the layers."""
     device_layers: Tuple[int, ...]
@@ -202,8 +202,8 @@ class EncoderInfo(NamedTuple):
     projector: str
     """Kind of the projector, such as "qwen3vl_merger" or "voxtral"."""
     is_mutual: bool
-    """True if the rows of an image attend to each other (bidirectional attention), so that one step of the model
-    computes them."""
+    """True if the rows of an image attend to each other (bidirectional attention), so one step of the model must
+    compute all of them."""
     row_dim: int
     """Number of floats per row."""
     n_layers: int
