@@ -42,7 +42,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I'$(STAGE)/include' -L'$(STAGE)/lib' -lrealizar -Wl,-rpath,'$(STAGE)/lib'
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/see build/serve build/example build/handles build/misuse build/no_exceptions
 
-.PHONY: help demo serve build/bin/serve need-go need-python3 lib edit check stage programs page test test-rust test-programs test-go test-page test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install uninstall clean
+.PHONY: test-wgpu help demo serve build/bin/serve need-go need-python3 lib edit check stage programs page test test-rust test-programs test-go test-page test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install uninstall clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -122,6 +122,11 @@ test: test-rust test-programs test-go test-page test-python test-csharp test-jav
 
 test-rust: ## Run the tests of the engine
 	$(TEST_ENV) CARGO="$(CARGO)" scripts/test-rust
+
+# The kernels use no subgroups, so that widths must not matter.
+test-wgpu: ## Run the tests of the portable GPU backend on a software driver with narrow and wide vectors
+	for bits in 128 512; do \
+	    LP_NATIVE_VECTOR_WIDTH=$$bits $(CARGO) test --features wgpu --test wgpu passes || exit 1; done
 
 test-programs: programs ## Run the example programs on a tiny model
 	tests/programs.sh build
@@ -256,7 +261,7 @@ lint: ## Check the formatting, run clippy, also as for systems without CUDA, rea
 	$(CARGO) fmt --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 	REALIZAR_CUDA_TARGETS=none $(CARGO) clippy --lib -- -D warnings
-	$(CARGO) clippy --all-targets -- -D warnings
+	$(CARGO) clippy --all-targets --features wgpu -- -D warnings
 	@if python3 --version >/dev/null 2>&1; then tests/ptx/faults --check; else echo "SKIPPED: the faults for kernels, because there is no python3"; fi
 	@if actionlint -version >/dev/null 2>&1; then actionlint; else echo "SKIPPED: the workflows, because there is no actionlint"; fi
 

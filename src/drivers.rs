@@ -49,6 +49,13 @@ pub fn devices() -> Vec<DeviceInfo> {
     drivers().flat_map(|driver| driver.devices()).chain(absent).collect()
 }
 
+/// Returns the numbers of the available GPUs that a load may select by itself.
+pub fn automatic() -> Vec<u32> {
+    let listed = drivers().flat_map(|driver| driver.devices().into_iter().map(|info| (driver.is_automatic(), info)));
+    let numbered = (FIRST_GPU..).zip(listed);
+    numbered.filter(|(_, (automatic, info))| *automatic && info.unavailable.is_empty()).map(|(n, _)| n).collect()
+}
+
 /// Opens a GPU, by its number in the list of devices, for one model.
 pub fn open(number: u32, options: &LoadOptions) -> Result<Arc<dyn GpuDevice>> {
     let missing = || Error::invalid(format!("device {number} does not exist"));

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use realizar::device::self_test;
+use realizar::drivers;
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{self, CacheParams, Cancel, LoadOptions, Model, Plan, Session};
 use realizar::error::{Error, Result};
@@ -201,12 +202,12 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
     }
 }
 
-/// A small published model writes the CPU's text, with caches of every type.
+/// A small published model writes the CPU's text, with caches of F32 and F16; so does the file `MODEL`, if it is set.
 #[test]
 fn a_published_model_writes_the_text_of_the_cpu() {
     let Some(device) = number() else { return };
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf"));
-    let text = |device: u32, dtype: DType| {
+    let text = |path: &Path, device: u32, dtype: DType| {
         let model = load(path, device, 0).unwrap();
         let params = CacheParams { k_type: dtype, v_type: dtype, ..Default::default() };
         let mut session = Session::new(&model, &params).unwrap();
@@ -218,8 +219,23 @@ fn a_published_model_writes_the_text_of_the_cpu() {
         };
         (0..120).map(&mut one).collect::<Vec<u32>>()
     };
-    for dtype in [quant::F32, quant::F16, quant::Q8_0] {
-        assert_eq!(text(device, dtype), text(1, dtype), "{dtype:?}");
+    for dtype in [quant::F32, quant::F16] {
+        assert_eq!(text(path, device, dtype), text(path, 1, dtype), "{dtype:?}");
+    }
+    // The CPU rounds queries to bytes too, which a text of near-ties would show.
+    let ids = text(path, 1, quant::F32);
+    let logits = [1, device].map(|device| {
+        let params = CacheParams { k_type: quant::Q8_0, v_type: quant::Q8_0, ..Default::default() };
+        let mut session = Session::new(&load(path, device, 0).unwrap(), &params).unwrap();
+        session.prefill(&ids, None).unwrap();
+        session.logits().unwrap().to_vec()
+    });
+    let expected: Vec<f64> = logits[0].iter().copied().map(f64::from).collect();
+    let difference = relative_rms(&[expected], &[logits[1].clone()]);
+    assert!(difference < 5e-2, "{difference}");
+    if let Some(large) = std::env::var_os("MODEL") {
+        let large = Path::new(&large);
+        assert_eq!(text(large, device, quant::F16), text(large, 1, quant::F16), "{large:?}");
     }
     let model = load(path, device, 0).unwrap();
     let four_bits = CacheParams { k_type: quant::Q4_0, v_type: quant::Q4_0, ..Default::default() };
@@ -281,6 +297,7 @@ fn what_is_not_supported_is_refused_by_name() {
     }
     assert!(Wgpu.open(1000, &LoadOptions::default()).is_err() && Wgpu.open(-1, &LoadOptions::default()).is_err());
     let Some(device) = number() else { return };
+    assert!(!drivers::automatic().contains(&device));
     let all = tiny::architectures(|name| Tiny::new(name, quant::Q8_0).shape(64, 4, 2, 16, 96));
     for (name, tiny) in all.into_iter().filter(|(name, _)| *name == "mamba2") {
         let (_dir, path, _) = save(&tiny);
@@ -292,4 +309,77 @@ fn what_is_not_supported_is_refused_by_name() {
         let said = said.err().map(|e| e.to_string()).unwrap_or_default();
         assert!(said.contains("recurrent layers are not supported on this GPU"), "{name}: {said}");
     }
+}
+
+/// What a host does: a model on the GPU, a step, and then one on the CPU, whatever the GPU has done.
+#[test]
+fn a_host_outlives_its_driver() {
+    if std::env::var_os("REAL").is_none() {
+        return;
+    }
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 4, 2, 16, 96));
+    let on_gpu = || {
+        let Some(device) = number() else { return Ok(()) };
+        let model = load(&path, device, 0)?;
+        let mut session = Session::new(&model, &CacheParams::default())?;
+        session.prefill(&PROMPT[..3], None)?;
+        session.prefill(&PROMPT[3..4], None)
+    };
+    match on_gpu() {
+        Ok(()) => println!("status ok"),
+        Err(e) => println!("status {e}"),
+    }
+    let model = models::load(&path);
+    let mut session = models::session(&model);
+    session.prefill(&PROMPT, None).unwrap();
+    println!("alive");
+}
+
+/// Every call of the driver may fail, for want of memory or because the device is lost.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn every_failing_call_of_the_driver_is_a_status() {
+    use std::process::Command;
+    let real = ["/usr/lib/x86_64-linux-gnu/libvulkan.so.1", "/usr/lib64/libvulkan.so.1", "/usr/lib/libvulkan.so.1"];
+    let Some(real) = real.into_iter().find(|path| Path::new(path).exists()).filter(|_| number().is_some()) else {
+        eprintln!("skipped: there is no Vulkan loader");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wgpu_faults/loader.c");
+    let mut cc = Command::new("cc");
+    let library = dir.path().join("libvulkan.so.1");
+    if !cc.args(["-shared", "-fPIC", "-O1", "-w", "-o"]).arg(&library).arg(source).status().is_ok_and(|s| s.success()) {
+        eprintln!("skipped: there is no C compiler");
+        return;
+    }
+    let host = |variables: &[(&str, &str)]| {
+        let mut host = Command::new(std::env::current_exe().unwrap());
+        host.args(["--exact", "a_host_outlives_its_driver", "--nocapture"]);
+        host.env("LD_LIBRARY_PATH", dir.path()).env("REAL", real).envs(variables.iter().copied());
+        let output = host.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains("alive"), "{variables:?}: {}\n{text}", output.status);
+        let status = text.lines().find_map(|line| line.split_once("status ")).map(|(_, status)| status.to_owned());
+        (status.unwrap_or_default(), text)
+    };
+    let (status, text) = host(&[("COUNT", "1")]);
+    assert_eq!(status, "ok");
+    let counts = text.lines().filter_map(|line| line.split_once("calls ")?.1.split_once(' '));
+    let counts: Vec<(&str, usize)> = counts.map(|(name, n)| (name, n.parse().unwrap())).collect();
+    assert!(counts.iter().any(|(name, _)| *name == "vkQueueSubmit") && counts.len() > 15, "{text}");
+    let mut failed = 0;
+    for (name, n) in counts {
+        let waits = ["vkQueueSubmit", "vkWaitSemaphores", "vkGetSemaphoreCounterValue", "vkQueueWaitIdle"];
+        let code = if waits.contains(&name) { "-4" } else { "-2" };
+        for at in [1, n.div_ceil(2)] {
+            let (status, _) = host(&[("FAULT", name), ("AT", &at.to_string()), ("CODE", code)]);
+            println!("{name} from call {at} of {n}: {status}");
+            failed += usize::from(status != "ok");
+            if n == 1 {
+                break;
+            }
+        }
+    }
+    assert!(failed > 10, "{failed}");
 }

@@ -63,7 +63,7 @@ pub fn gpus(
         Ok((seconds < bytes / rate).then_some(seconds))
     };
     let (mut best, mut all) = (None, Vec::new());
-    for (number, _) in (drivers::FIRST_GPU..).zip(drivers::devices()).filter(|(_, info)| info.unavailable.is_empty()) {
+    for number in drivers::automatic() {
         let Ok(device) = drivers::open(number, load.options) else { continue };
         let one = vec![device];
         if let Ok(Some(seconds)) = seconds(&one)

@@ -28,6 +28,11 @@ pub trait GpuDriver: Sync {
     /// Lower-case prefix of its devices' names.
     fn name(&self) -> &'static str;
 
+    /// True if a load that names no device may select its devices.
+    fn is_automatic(&self) -> bool {
+        true
+    }
+
     /// Lists every GPU, or one unavailable entry with the reason why there is none.
     fn devices(&self) -> Vec<DeviceInfo>;
 

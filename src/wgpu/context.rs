@@ -15,8 +15,8 @@ use ::wgpu::{
     PollType, Queue, SubmissionIndex, Trace,
 };
 
-use super::probe::{self, IMMEDIATES, now};
-use crate::error::{Error, Result};
+use super::probe::{self, IMMEDIATES, WORKING, now};
+use crate::error::{Error, Result, secured};
 use crate::gpu::verdict::{Verdict, lock};
 use crate::graph::device_info::DeviceInfo;
 use crate::os;
@@ -63,7 +63,7 @@ impl Context {
         let found = usize::try_from(ordinal).ok().and_then(|i| probe::adapters().get(i));
         let Some(found) = found else {
             return Err(match probe::list().into_iter().find(|info| !info.unavailable.is_empty()) {
-                Some(info) if probe::adapters().is_empty() => unavailable(info.unavailable),
+                Some(info) if probe::adapters().is_empty() && ordinal == 0 => unavailable(info.unavailable),
                 _ => Error::invalid(format!("{}:{ordinal} does not exist", super::NAME)),
             });
         };
@@ -74,7 +74,8 @@ impl Context {
         let limits = limits(&found.adapter.limits());
         let faults = Arc::new(Faults::default());
         let open = || {
-            let opened = catch_unwind(AssertUnwindSafe(|| open_device(found, &limits, &faults)));
+            let work = || catch_unwind(AssertUnwindSafe(|| open_device(found, &limits, &faults)));
+            let opened = secured("a device", WORKING, || Ok(work()))?;
             let opened = opened.unwrap_or_else(|_| Err("its driver failed while it was opened".to_owned()));
             opened.map_err(unavailable).map(ManuallyDrop::new)
         };

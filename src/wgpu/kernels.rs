@@ -12,10 +12,10 @@ use ::wgpu::{
     ShaderSource, ShaderStages, SubmissionIndex,
 };
 
-use super::context::{Context, Held};
+use super::context::{Context, Gpu, Held};
 use super::memory::encoder;
-use super::probe::IMMEDIATES;
-use crate::error::{Error, Result};
+use super::probe::{IMMEDIATES, WORKING};
+use crate::error::{Error, Result, secured};
 use crate::gpu::verdict::lock;
 
 /// Words of immediates of a launch.
@@ -154,7 +154,7 @@ impl Kernels {
         let layouts = self.layouts.get()?;
         let layout = if kernel.has_cache { &layouts.with_cache } else { &layouts.without_cache };
         let source = kernel.source();
-        let pipeline = Held::new(self.context(), &format!("compiling {}", kernel.name), 0, |gpu| {
+        let compile = |gpu: &Gpu| {
             let descriptor = ShaderModuleDescriptor { label: None, source: ShaderSource::Wgsl(source.into()) };
             // SAFETY: the device's robust buffer access keeps every access inside its binding; loops end by constants
             // and by numbers that `Program::check` and `Batch::check` bound.
@@ -171,7 +171,9 @@ impl Kernels {
                 },
                 cache: None,
             })
-        })?;
+        };
+        let what = format!("compiling {}", kernel.name);
+        let pipeline = secured("a kernel", WORKING, || Held::new(self.context(), &what, 0, compile))?;
         let pipeline = Arc::new(pipeline);
         lock(&self.pipelines).insert(kernel.clone(), pipeline.clone());
         Ok(pipeline)

@@ -40,6 +40,11 @@ impl GpuDriver for Wgpu {
         NAME
     }
 
+    /// No hardware has been measured with it.
+    fn is_automatic(&self) -> bool {
+        false
+    }
+
     fn devices(&self) -> Vec<DeviceInfo> {
         probe::list()
     }

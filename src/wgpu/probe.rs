@@ -5,14 +5,14 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::task::{Context as Waiting, Poll, Waker};
 
 use ::wgpu::{Adapter, Backend, Backends, DeviceType, Features, Instance, InstanceDescriptor, InstanceFlags, Limits};
 
 use crate::gpu::verdict::{Verdict, Verdicts, lock};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
-use crate::os;
+use crate::{memory, os};
 
 /// Bytes of immediates that launches need.
 pub const IMMEDIATES: u32 = 128;
@@ -36,10 +36,10 @@ pub fn allow_software() {
     ALLOWS_SOFTWARE.store(true, Ordering::Relaxed);
 }
 
-static ADAPTERS: LazyLock<Vec<Found>> = LazyLock::new(|| {
-    // A driver that fails is a driver without devices.
-    catch_unwind(find).unwrap_or_default()
-});
+static ADAPTERS: OnceLock<Vec<Found>> = OnceLock::new();
+
+/// Bytes that finding adapters, opening a device or compiling a kernel allocates infallibly.
+pub const WORKING: usize = 16 << 20;
 
 static VERDICTS: LazyLock<Verdicts> = LazyLock::new(Verdicts::default);
 
@@ -54,9 +54,16 @@ pub struct Found {
     is_software: bool,
 }
 
-/// Returns the adapters, found once per process.
+/// Returns the adapters, found once per process; none while there is no memory for looking.
 pub fn adapters() -> &'static [Found] {
-    &ADAPTERS
+    if let Some(found) = ADAPTERS.get() {
+        return found;
+    }
+    // A driver that fails is a driver without devices.
+    match memory::secured(WORKING, || catch_unwind(find).unwrap_or_default()) {
+        Some(found) => ADAPTERS.get_or_init(|| found),
+        None => &[],
+    }
 }
 
 /// Returns the verdict on the device `ordinal` of this process.
@@ -129,7 +136,7 @@ fn found(adapter: Adapter, ordinal: i32) -> Found {
     Found {
         name: format!("{api}:{ordinal} {}", about.name).chars().take(63).collect(),
         isa: format!("{api} w{}", about.subgroup_min_size.max(1)),
-        memory: memory(&adapter).unwrap_or_else(|| os::memory()[0]),
+        memory: own_memory(&adapter).unwrap_or_else(|| os::memory()[0]),
         lacks: lacks(&limits, features),
         is_software,
         adapter,
@@ -191,7 +198,7 @@ fn of_backends(backends: Backends) -> InstanceDescriptor {
 
 /// Returns the bytes of the largest heap of a Vulkan device's own memory; `None` for other drivers, whose devices share
 /// the host's memory.
-fn memory(adapter: &Adapter) -> Option<u64> {
+fn own_memory(adapter: &Adapter) -> Option<u64> {
     #[cfg(not(target_vendor = "apple"))]
     {
         const DEVICE_LOCAL: u32 = 1;

@@ -16,8 +16,9 @@ const USES: &[(&str, &[&str])] = &[
     ("text", &["format"]),
     ("model", &["graph", "format", "media", "quant", "tensor"]),
     ("device", &["drivers", "gpu", "cpu", "graph", "sampling", "quant", "tensor"]),
-    ("drivers", &["cuda", "gpu", "graph"]),
+    ("drivers", &["cuda", "wgpu", "gpu", "graph"]),
     ("cuda", &["gpu", "graph", "sampling", "quant", "tensor", "os"]),
+    ("wgpu", &["gpu", "graph", "sampling", "quant", "tensor", "os"]),
     ("gpu", &["graph", "sampling", "quant", "tensor", "os"]),
     ("cpu", &["graph", "quant", "tensor", "os"]),
     ("graph", &["sampling", "quant", "tensor"]),
@@ -57,7 +58,7 @@ fn modules_use_only_layers_below_them() {
 }
 
 /// Folders of GPU backends, with the words that name them.
-const BACKENDS: &[(&str, &[&str])] = &[("cuda", &["cuda"])];
+const BACKENDS: &[(&str, &[&str])] = &[("cuda", &["cuda"]), ("wgpu", &["wgpu", "wgsl", "vulkan"])];
 
 /// A backend is named in its folder, in the list of drivers with the modules, and where the C interface tells users.
 #[test]
