@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ::wgpu::{BindGroup, SubmissionIndex};
 
 use super::context::{Context, Held};
-use super::inputs::{self, Masks, Placed};
+use super::inputs::{self, Masks, Placed, Sources};
 use super::kernels::{Launch, submit};
 use super::lower::Lowering;
 use super::memory::{DeviceBuffer, bytes_of_values, read_values};
@@ -264,7 +264,7 @@ impl GpuExecutor for WgpuExecutor {
         ops: Range<usize>,
     ) -> Result<()> {
         if inputs.ids.contains(&CHOSEN_BEFORE) || !inputs.rules.is_empty() {
-            return Err(Error::unsupported("sampling on this GPU"));
+            return Err(Error::unsupported("sampling is not supported on this GPU"));
         }
         // Work of an abandoned step reads the inputs that are replaced now.
         self.drain(0, &|| false)?;
@@ -272,8 +272,9 @@ impl GpuExecutor for WgpuExecutor {
         let capacity = (0..sequences.len()).filter_map(|i| sequences.get(i)).map(|kv| kv.spec().capacity).max();
         let capacity = capacity.unwrap_or(0);
         let (tables, media_width) = (self.tables(&ops, capacity), self.program.media_width());
-        let weights = &self.model.weights;
-        let (placed, words) = inputs::place(inputs, &self.masks, weights, &tables, media_width, self.input_words)?;
+        let sources =
+            Sources { inputs, masks: &self.masks, weights: &self.model.weights, tables: &tables, media_width };
+        let (placed, words) = sources.place(self.input_words)?;
         if words.len() > self.input_words {
             return Err(Error::invalid("the inputs of a step are larger than its limits"));
         }
@@ -347,7 +348,7 @@ impl GpuExecutor for WgpuExecutor {
     }
 
     fn submit(&mut self) -> Result<()> {
-        Err(Error::unsupported("pipelined steps on this GPU"))
+        Err(Error::unsupported("pipelined steps are not supported on this GPU"))
     }
 
     fn collect(&mut self, _tokens: &mut [u32]) -> Result<()> {

@@ -88,6 +88,17 @@ fn range(mask: Mask, position: u32, span: [u32; 2], length: u32) -> [u32; 2] {
     }
 }
 
+/// What the inputs of a step depend on.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    pub inputs: &'a StepInputs<'a>,
+    pub masks: &'a Masks,
+    pub weights: &'a DeviceWeights,
+    /// The RoPE tables that the step uses.
+    pub tables: &'a [RopeTable],
+    pub media_width: usize,
+}
+
 struct Writer {
     words: Vec<u32>,
 }
@@ -100,84 +111,73 @@ impl Writer {
     }
 }
 
-/// Lays out the inputs of a step; `tables` are the RoPE tables that it uses.
-pub fn place(
-    inputs: &StepInputs,
-    masks: &Masks,
-    weights: &DeviceWeights,
-    tables: &[RopeTable],
-    media_width: usize,
-    capacity: usize,
-) -> Result<(Placed, Vec<u32>)> {
-    let n = inputs.ids.len();
-    let mut writer = Writer { words: try_vec("a step's inputs", capacity)? };
-    let is_media = |id: u32| id == MEDIA_ROW;
-    let mut next = 0;
-    let mut media_of = |id: &u32| {
-        let row = if is_media(*id) && !inputs.media.is_empty() { next } else { NONE };
-        next += u32::from(row != NONE);
-        row
-    };
-    let mut placed = Placed {
-        ids: writer.array(inputs.ids.iter().map(|id| if is_media(*id) { 0 } else { *id })),
-        zeros: writer.array((0..n).map(|_| 0)),
-        media_of: writer.array(inputs.ids.iter().map(&mut media_of)),
-        outputs: writer.array(inputs.outputs.iter().copied()),
-        has_media: !inputs.media.is_empty(),
-        ..Placed::default()
-    };
-    let media = inputs.media.iter().flat_map(|row| row[..media_width].iter().map(|value| value.to_bits()));
-    placed.media = writer.array(media);
-    placed.all = tokens(&mut writer, inputs, masks, weights, tables, &|i| i, n);
-    let kept = |i: usize| inputs.outputs[i] as usize;
-    placed.kept = tokens(&mut writer, inputs, masks, weights, tables, &kept, inputs.outputs.len());
-    Ok((placed, writer.words))
-}
-
-/// Writes the arrays of `n` tokens, of which `at` returns the index in the step.
-fn tokens(
-    writer: &mut Writer,
-    inputs: &StepInputs,
-    masks: &Masks,
-    weights: &DeviceWeights,
-    tables: &[RopeTable],
-    at: &dyn Fn(usize) -> usize,
-    n: usize,
-) -> Tokens {
-    let length = |t: usize| {
-        let end = inputs.sequences.partition_point(|&s| s <= inputs.sequences[t]);
-        inputs.positions[end - 1] + 1
-    };
-    let mut of = Tokens { n, positions: writer.array((0..n).map(|i| inputs.positions[at(i)])), ..Tokens::default() };
-    for mask in &masks.0 {
-        let range_of = |i: usize| {
-            let t = at(i);
-            range(*mask, inputs.positions[t], inputs.spans.get(t).copied().unwrap_or_default(), length(t))
+impl Sources<'_> {
+    /// Lays out the inputs of a step, in at most `capacity` words.
+    pub fn place(&self, capacity: usize) -> Result<(Placed, Vec<u32>)> {
+        let inputs = self.inputs;
+        let n = inputs.ids.len();
+        let mut writer = Writer { words: try_vec("a step's inputs", capacity)? };
+        let is_media = |id: u32| id == MEDIA_ROW;
+        let mut next = 0;
+        let mut media_of = |id: &u32| {
+            let row = if is_media(*id) && !inputs.media.is_empty() { next } else { NONE };
+            next += u32::from(row != NONE);
+            row
         };
-        of.ranges.push(writer.array((0..n).flat_map(range_of)));
+        let mut placed = Placed {
+            ids: writer.array(inputs.ids.iter().map(|id| if is_media(*id) { 0 } else { *id })),
+            zeros: writer.array((0..n).map(|_| 0)),
+            media_of: writer.array(inputs.ids.iter().map(&mut media_of)),
+            outputs: writer.array(inputs.outputs.iter().copied()),
+            has_media: !inputs.media.is_empty(),
+            ..Placed::default()
+        };
+        let media = inputs.media.iter().flat_map(|row| row[..self.media_width].iter().map(|value| value.to_bits()));
+        placed.media = writer.array(media);
+        placed.all = self.tokens(&mut writer, &|i| i, n);
+        placed.kept = self.tokens(&mut writer, &|i| inputs.outputs[i] as usize, inputs.outputs.len());
+        Ok((placed, writer.words))
     }
-    of.angles = vec![NONE; weights.ropes().len()];
-    for table in tables {
-        let rope = weights.rope(*table);
-        let start = writer.words.len() as u32;
-        for i in 0..n {
-            let t = at(i);
-            let rotary = inputs.rope_positions.get(t).copied().unwrap_or([inputs.positions[t]; 3]);
-            for (pair, &inv_freq) in rope.inv_freq.iter().enumerate() {
-                let axis = rope.axes.get(pair).map_or(0, |axis| usize::from(*axis).min(2));
-                let position = f64::from(rotary[axis].saturating_sub(rope.position_offset));
-                let (sin, cos) = libm::sincos(position * inv_freq);
-                let magnitude = f64::from(rope.magnitude);
-                writer.words.extend([cos, sin].map(|value| ((value * magnitude) as f32).to_bits()));
-            }
+
+    /// Writes the arrays of `n` tokens, of which `at` returns the index in the step.
+    fn tokens(&self, writer: &mut Writer, at: &dyn Fn(usize) -> usize, n: usize) -> Tokens {
+        let Sources { inputs, masks, weights, tables, .. } = *self;
+        let length = |t: usize| {
+            let end = inputs.sequences.partition_point(|&s| s <= inputs.sequences[t]);
+            inputs.positions[end - 1] + 1
+        };
+        let mut of =
+            Tokens { n, positions: writer.array((0..n).map(|i| inputs.positions[at(i)])), ..Tokens::default() };
+        for mask in &masks.0 {
+            let range_of = |i: usize| {
+                let t = at(i);
+                range(*mask, inputs.positions[t], inputs.spans.get(t).copied().unwrap_or_default(), length(t))
+            };
+            of.ranges.push(writer.array((0..n).flat_map(range_of)));
         }
-        of.angles[table.0 as usize] = start;
+        of.angles = vec![NONE; weights.ropes().len()];
+        for table in tables {
+            let rope = weights.rope(*table);
+            let start = writer.words.len() as u32;
+            for i in 0..n {
+                let t = at(i);
+                let rotary = inputs.rope_positions.get(t).copied().unwrap_or([inputs.positions[t]; 3]);
+                for (pair, &inv_freq) in rope.inv_freq.iter().enumerate() {
+                    let axis = rope.axes.get(pair).map_or(0, |axis| usize::from(*axis).min(2));
+                    let position = f64::from(rotary[axis].saturating_sub(rope.position_offset));
+                    let (sin, cos) = libm::sincos(position * inv_freq);
+                    let magnitude = f64::from(rope.magnitude);
+                    writer.words.extend([cos, sin].map(|value| ((value * magnitude) as f32).to_bits()));
+                }
+            }
+            of.angles[table.0 as usize] = start;
+        }
+        let mut start = 0;
+        let sequences: Vec<u32> = (0..n).map(|i| inputs.sequences[at(i)]).collect();
+        for run in sequences.chunk_by(|a, b| a == b) {
+            of.runs.push((run[0] as usize, start..start + run.len()));
+            start += run.len();
+        }
+        of
     }
-    let mut start = 0;
-    let sequences: Vec<u32> = (0..n).map(|i| inputs.sequences[at(i)]).collect();
-    for run in sequences.chunk_by(|a, b| a == b) {
-        of.runs.push((run[0] as usize, start..start + run.len()));
-        start += run.len();
-    }
-    of
 }

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::gpu::activations::places;
 use crate::gpu::weight_layout::COLS;
 use crate::graph::op::Op;
+use crate::graph::plain_op;
 use crate::graph::program::Program;
 use crate::graph::step::StepLimits;
 
@@ -65,7 +66,21 @@ impl Scratch {
                         if is_batch_invariant { FIXED_SPLITS * max_tokens } else { max_tokens.max(MAX_SPLITS) };
                     part_words = part_words.max(tokens.saturating_mul(heads * (2 + layer.value_dim)));
                 }
-                _ => {}
+                plain_op!()
+                | Op::Add { .. }
+                | Op::StoreKv { .. }
+                | Op::Select(_)
+                | Op::Conv(_)
+                | Op::Pool(_)
+                | Op::DeltaRule(_)
+                | Op::Scan(_)
+                | Op::Wkv(_)
+                | Op::OnHost(_)
+                | Op::Embed { .. }
+                | Op::EmbedNgrams(_)
+                | Op::Project { .. }
+                | Op::ProjectHeads { .. }
+                | Op::Logits { .. } => {}
             }
         }
         let mut add = |count: usize, each: usize| {

@@ -32,9 +32,17 @@ pub(super) fn lacking(e: &Experts) -> Option<&'static str> {
     }
 }
 
-/// What a product of experts adds to the result.
+/// Rows of a product of experts, and what is added to its result.
 #[derive(Clone, Copy)]
-struct Extras {
+struct ExpertRows {
+    x: Floats,
+    /// Number of picks that share an input row.
+    divisor: usize,
+    picks: usize,
+    /// Rows of an expert's matrix.
+    rows: usize,
+    /// Offset of the result, and distance between its rows.
+    to: [u32; 2],
     bias: Option<Vector>,
     scale: Option<Vector>,
     /// Offset of the weights of picks, or `NONE`.
@@ -57,28 +65,29 @@ impl Lowering<'_> {
         let factor = if e.routing.on_input { self.scratch.pick_weights } else { NONE };
         let (gate_at, up_at) = (self.scratch.expert_gate, self.scratch.expert_up);
         let activation = activation_code(e.activation);
+        let to = [up_at, e.ffn as u32];
+        let first = ExpertRows { x, divisor: used, picks, rows: e.ffn, to, bias: up_bias, scale: up_scale, factor };
         let input = match e.gate {
             Some(gate) if gate == e.up => {
                 // The gate rows of an expert precede its up rows.
                 let row = 2 * e.ffn;
-                let extras = Extras { bias: gate_bias, scale: gate_scale, factor };
-                self.expert_product(gate, x, used, picks, row, [gate_at, row as u32], extras)?;
+                let gate_rows =
+                    ExpertRows { rows: row, to: [gate_at, row as u32], bias: gate_bias, scale: gate_scale, ..first };
+                self.expert_product(gate, gate_rows)?;
                 let rows = Rows { at: gate_at, row, width: e.ffn, n: picks };
                 self.glu(rows, Some(gate_at + e.ffn as u32), row, activation)?;
                 Floats { at: gate_at, row, width: e.ffn, n: picks }
             }
             Some(gate) => {
-                let extras = Extras { bias: gate_bias, scale: gate_scale, factor };
-                self.expert_product(gate, x, used, picks, e.ffn, [gate_at, e.ffn as u32], extras)?;
-                let extras = Extras { bias: up_bias, scale: up_scale, factor };
-                self.expert_product(e.up, x, used, picks, e.ffn, [up_at, e.ffn as u32], extras)?;
+                let to = [gate_at, e.ffn as u32];
+                self.expert_product(gate, ExpertRows { to, bias: gate_bias, scale: gate_scale, ..first })?;
+                self.expert_product(e.up, first)?;
                 let rows = Rows { at: gate_at, row: e.ffn, width: e.ffn, n: picks };
                 self.glu(rows, Some(up_at), e.ffn, activation)?;
                 Floats { at: gate_at, row: e.ffn, width: e.ffn, n: picks }
             }
             None => {
-                let extras = Extras { bias: up_bias, scale: up_scale, factor };
-                self.expert_product(e.up, x, used, picks, e.ffn, [up_at, e.ffn as u32], extras)?;
+                self.expert_product(e.up, first)?;
                 let rows = Rows { at: up_at, row: e.ffn, width: e.ffn, n: picks };
                 self.glu(rows, None, 0, activation)?;
                 Floats { at: up_at, row: e.ffn, width: e.ffn, n: picks }
@@ -88,8 +97,9 @@ impl Lowering<'_> {
             self.prepare(input)?;
         }
         let width = self.width(e.out);
-        let extras = Extras { bias: down_bias, scale: down_scale, factor: NONE };
-        self.expert_product(e.down, input, 1, picks, width, [self.scratch.expert_out, width as u32], extras)?;
+        let to = [self.scratch.expert_out, width as u32];
+        let (x, bias, scale) = (input, down_bias, down_scale);
+        self.expert_product(e.down, ExpertRows { x, divisor: 1, picks, rows: width, to, bias, scale, factor: NONE })?;
         let weights = if e.routing.on_input { NONE } else { self.scratch.pick_weights };
         let words: &[u32] =
             words![width, used, self.scratch.expert_out, width, weights, self.tensor(e.out), width, 0u32, 1f32];
@@ -125,23 +135,15 @@ impl Lowering<'_> {
         self.launch(&Kernel::new("route", &["functions"]), 0, [n, 1, 1], words)
     }
 
-    /// Multiplies the row of each pick with its expert's matrix of `rows` rows; `divisor` picks share an input row.
-    fn expert_product(
-        &mut self,
-        weight: Weight,
-        x: Floats,
-        divisor: usize,
-        picks: usize,
-        rows: usize,
-        to: [u32; 2],
-        extras: Extras,
-    ) -> Result<()> {
+    /// Multiplies the row of each pick with its expert's matrix.
+    fn expert_product(&mut self, weight: Weight, of: ExpertRows) -> Result<()> {
+        let ExpertRows { x, divisor, picks, rows, to, .. } = of;
         let weights = self.weights;
         let matrix = weights.matrix(weight);
         let (kernel, has_blocks) = kernel_of(matrix.dtype, "expert_gemv", "expert_gemv_float")?;
         let (rows_at, rows_step) =
             if has_blocks { (self.scratch.quants, self.scratch.groups) } else { (x.at, x.row as u32) };
-        let [bias, scale] = [extras.bias, extras.scale].map(|vector| weights.vector(vector));
+        let [bias, scale] = [of.bias, of.scale].map(|vector| weights.vector(vector));
         for part in &matrix.parts {
             let Part { buffer, first_row, rows: part_rows, planes: [a, b, c, d] } = *part;
             let words: &[u32] = words![
@@ -161,7 +163,7 @@ impl Lowering<'_> {
                 to[1],
                 bias,
                 scale,
-                extras.factor,
+                of.factor,
                 x.width
             ];
             self.launch(&kernel, buffer, grid(rows.div_ceil(4), picks), words)?;
