@@ -1,6 +1,6 @@
-// Attention of tokens of one sequence, over one share of the positions. A row is a query head of a token; a workgroup has
-// 8 rows that read the same key-value head, and takes 32 positions a turn. Turns begin at multiples of 32, and shares take
-// turns by their numbers, so that a row's bits do not depend on the other rows.
+// Attention of tokens of one sequence, over one share of the positions. A row is a query head of a token; a workgroup
+// has 8 rows that read the same key-value head, and takes 32 positions a turn. Turns begin at multiples of 32, and
+// shares take turns by their numbers, so that a row's bits do not depend on the other rows.
 struct P {
     q: u32, q_row: u32, heads: u32, kv_heads: u32, n: u32, ranges: u32, positions: u32,
     k_rows: u32, k_words: u32, k_scales: u32, k_blocks: u32, v_rows: u32, v_words: u32, v_scales: u32, v_blocks: u32,

@@ -1,6 +1,8 @@
-// Rows of a table of blocks, by tokens. Ids outside of the rows present belong to another launch. A thread has 32 columns.
+// Rows of a table of blocks, by tokens. Ids outside of the rows present belong to another launch. A thread has 32
+// columns.
 struct P {
-    rows: u32, cols: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, first_row: u32, width: u32, n: u32, ids: u32,
+    rows: u32, cols: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, first_row: u32, width: u32,
+    n: u32, ids: u32,
     out: u32, scale: f32
 }
 var<immediate> p: P;

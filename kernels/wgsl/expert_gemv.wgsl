@@ -1,6 +1,7 @@
 // Products of the experts of picks with rows of bytes: 4 rows of the expert's matrix a workgroup.
 struct P {
-    rows: u32, cols: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, first_row: u32, part_rows: u32, picks: u32,
+    rows: u32, cols: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, first_row: u32, part_rows: u32,
+    picks: u32,
     divisor: u32, quants: u32, groups: u32, y: u32, y_row: u32, bias: u32, scales: u32, factor: u32
 }
 var<immediate> p: P;

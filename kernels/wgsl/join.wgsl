@@ -12,7 +12,9 @@ var<immediate> p: P;
         peak = max(peak, vectors[p.sinks + wg.x]);
         sum = exp_of(vectors[p.sinks + wg.x] - peak);
     }
-    for (var s = 0u; s < p.splits; s++) { sum += exp_of(value(start + s * size) - peak) * value(start + s * size + 1u); }
+    for (var s = 0u; s < p.splits; s++) {
+        sum += exp_of(value(start + s * size) - peak) * value(start + s * size + 1u);
+    }
     for (var i = l; i < p.width; i += 64u) {
         var v = 0.0;
         for (var s = 0u; s < p.splits; s++) {

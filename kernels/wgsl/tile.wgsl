@@ -1,5 +1,5 @@
-// Matrix times many rows of bytes: 64 rows by 64 tokens a workgroup, four by four a thread, 32 columns a turn. A result's
-// bits do not depend on the other rows or tokens.
+// Matrix times many rows of bytes: 64 rows by 64 tokens a workgroup, four by four a thread, 32 columns a turn. A
+// result's bits do not depend on the other rows or tokens.
 struct P {
     rows: u32, cols: u32, n: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, quants: u32, groups: u32, y: u32,
     y_row: u32, bias: u32

@@ -28,8 +28,9 @@ macro_rules! fragments {
 /// Parts of the kernels' sources, by file name.
 const FRAGMENTS: &[(&str, &str)] = fragments![
     "argmax" "attend" "bf16" "bindings" "blocks" "cache" "combine" "common" "dot" "dot_heads" "embed" "embed_float"
-    "expert_gemv" "expert_gemv_float" "f16" "f32" "floats" "functions" "gemv" "gemv_float" "join" "map" "move" "norm" "prepare" "q4_0" "q4_1"
-    "q4_k" "q5_0" "q5_1" "q5_k" "q6_k" "q8_0" "rope" "route" "scales_of_k" "store" "tile" "tile_float"
+    "expert_gemv" "expert_gemv_float" "f16" "f32" "floats" "functions" "gemv" "gemv_float" "join" "map" "move" "norm"
+    "prepare" "q4_0" "q4_1" "q4_k" "q5_0" "q5_1" "q5_k" "q6_k" "q8_0" "rope" "route" "scales_of_k" "store" "tile"
+    "tile_float"
 ];
 
 /// Adds the sources of all kernels to a hash.
@@ -233,4 +234,30 @@ pub fn submit(
         drop(pass);
         gpu.queue.submit([encoder.finish()])
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store to a component of a vector may write the whole vector, also the components of other threads (Metal).
+    #[test]
+    fn buffers_that_kernels_write_have_no_vectors() {
+        let mut written = 0;
+        for (name, text) in FRAGMENTS {
+            for line in text.lines().filter(|line| line.contains("read_write>")) {
+                written += 1;
+                assert!(!line.contains("array<vec"), "{name}: {line}");
+            }
+        }
+        assert_eq!(written, 2);
+    }
+
+    #[test]
+    fn a_source_has_its_constants_and_fragments() {
+        let names: Vec<&str> = FRAGMENTS.iter().map(|(name, _)| *name).collect();
+        let kernel = Kernel::new("gemv", &["blocks", "dot", "q8_0"]).with("T", 4);
+        assert!(kernel.fragments.iter().all(|fragment| names.contains(fragment)));
+        assert!(kernel.source().starts_with("const T: u32 = 4u;\n") && kernel.source().contains("fn chunk_at"));
+    }
 }

@@ -38,6 +38,24 @@ enum Move {
     Mean = 4,
 }
 
+/// Arguments of `move.wgsl` besides the rows.
+#[derive(Clone, Copy)]
+struct Copied {
+    mode: Move,
+    tail: Option<TensorId>,
+    /// Values of a head of x, or the first value.
+    first: usize,
+    /// Values of a head of the result, or groups.
+    each: usize,
+    vector: u32,
+}
+
+impl Copied {
+    fn of(mode: Move) -> Copied {
+        Copied { mode, tail: None, first: 0, each: 1, vector: NONE }
+    }
+}
+
 /// Arguments of `map.wgsl` besides the rows.
 #[derive(Clone, Copy, Default)]
 struct Map {
@@ -140,16 +158,16 @@ impl Lowering<'_> {
                     None => self.map(Mode::Activate, x, m),
                 }
             }
-            Op::Slice { x, first, out } => self.copy(Move::Slice, [*x, *out], None, *first, 1, NONE),
+            Op::Slice { x, first, out } => self.copy([*x, *out], Copied { first: *first, ..Copied::of(Move::Slice) }),
             Op::Gather { x, by, out } => {
                 let by = self.weights.vector(Some(*by));
-                self.copy(Move::Gather, [*x, *out], None, 0, 1, by)
+                self.copy([*x, *out], Copied { vector: by, ..Copied::of(Move::Gather) })
             }
             Op::JoinHeads { x, tail, heads, out } => {
                 let (first, each) = (self.width(*x) / heads, self.width(*out) / heads);
-                self.copy(Move::JoinHeads, [*x, *out], Some(*tail), first, each, NONE)
+                self.copy([*x, *out], Copied { tail: Some(*tail), first, each, ..Copied::of(Move::JoinHeads) })
             }
-            Op::Mean { x, groups, out } => self.copy(Move::Mean, [*x, *out], None, 0, *groups, NONE),
+            Op::Mean { x, groups, out } => self.copy([*x, *out], Copied { each: *groups, ..Copied::of(Move::Mean) }),
             Op::Dot { x, y, out } => self.dot([*x, *y, *out]),
             op => Err(Error::unsupported(format!("{op:?} is not supported on this GPU"))),
         }
@@ -190,15 +208,8 @@ impl Lowering<'_> {
         self.map(Mode::SetMedia, self.rows_of(x), self.of_media(0))
     }
 
-    fn copy(
-        &mut self,
-        mode: Move,
-        [x, out]: [TensorId; 2],
-        tail: Option<TensorId>,
-        first: usize,
-        each: usize,
-        vector: u32,
-    ) -> Result<()> {
+    fn copy(&mut self, [x, out]: [TensorId; 2], of: Copied) -> Result<()> {
+        let Copied { mode, tail, first, each, vector } = of;
         let (width, n) = (self.width(out), self.n());
         let (y, y_row) = tail.map_or((0, 0), |tail| (self.tensor(tail), self.width(tail)));
         let scale = 1.0 / each as f32;
