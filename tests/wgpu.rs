@@ -202,7 +202,8 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
     }
 }
 
-/// A small published model writes the CPU's text, with caches of F32 and F16; so does the file `MODEL`, if it is set.
+/// A small published model writes the CPU's text, with caches of F32 and F16; the logits of the file `MODEL`, if it is set,
+/// are close.
 #[test]
 fn a_published_model_writes_the_text_of_the_cpu() {
     let Some(device) = number() else { return };
@@ -234,8 +235,24 @@ fn a_published_model_writes_the_text_of_the_cpu() {
     let difference = relative_rms(&[expected], &[logits[1].clone()]);
     assert!(difference < 5e-2, "{difference}");
     if let Some(large) = std::env::var_os("MODEL") {
-        let large = Path::new(&large);
-        assert_eq!(text(large, device, quant::F16), text(large, 1, quant::F16), "{large:?}");
+        let ids = text(Path::new(&large), 1, quant::F16);
+        let mut same = 0;
+        let logits = [1, device].map(|device| {
+            let mut session = models::session(&load(Path::new(&large), device, 0).unwrap());
+            let mut all = Vec::new();
+            for pair in ids.windows(2) {
+                session.prefill(&pair[..1], None).unwrap();
+                let logits = session.logits().unwrap().to_vec();
+                let best = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap();
+                same += usize::from(device > 1 && best as u32 == pair[1]);
+                all.push(logits);
+            }
+            all
+        });
+        let expected: Vec<Vec<f64>> = logits[0].iter().map(|l| l.iter().copied().map(f64::from).collect()).collect();
+        let difference = relative_rms(&expected, &logits[1]);
+        println!("{same} of {} tokens, logits differ by {difference:.2e}", ids.len() - 1);
+        assert!(difference < 5e-2, "{difference}");
     }
     let model = load(path, device, 0).unwrap();
     let four_bits = CacheParams { k_type: quant::Q4_0, v_type: quant::Q4_0, ..Default::default() };

@@ -181,8 +181,8 @@ fn instance() -> Instance {
             unsafe { hal::vulkan::Instance::init_with_callback(&descriptor, Some(Box::new(without_windows))) };
         match instance {
             // SAFETY: the instance was just created, with no other owner.
-            Ok(instance) => return unsafe { Instance::from_hal::<hal::api::Vulkan>(instance) },
-            Err(_) => return Instance::new(of_backends(Backends::empty())),
+            Ok(instance) => unsafe { Instance::from_hal::<hal::api::Vulkan>(instance) },
+            Err(_) => Instance::new(of_backends(Backends::empty())),
         }
     }
     #[cfg(any(target_vendor = "apple", windows))]
