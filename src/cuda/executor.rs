@@ -346,7 +346,7 @@ impl GpuExecutor for CudaExecutor {
         let goes_on = self.stage.follows() && self.prepared.has_head && self.last.lead_to(inputs, &caches);
         let slot = self.flight.next_slot();
         if goes_on {
-            // The device has advanced all inputs except the recurrent buffers itself.
+            // The device itself has advanced all inputs except the recurrent buffers.
             if !self.prepared.program.recurrent.is_empty() {
                 self.inputs.send_caches(&current, &self.stream, slot, &caches)?;
             }

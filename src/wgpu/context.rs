@@ -1,8 +1,8 @@
-//! A device that was opened for one model, and the guard of every call into wgpu.
+//! A device that was opened for one model, and the guard around every call into wgpu.
 //!
-//! wgpu reports failures in four ways: error scopes, a callback for errors outside of them, a callback for a lost
-//! device, and panics, also in drops. `Context::within` turns all of them into an `Error`. After a loss wgpu's calls
-//! seem to succeed, so that every call polls and asks the flag.
+//! wgpu reports failures in four ways: error scopes, a callback for errors outside of scopes, a callback for a lost
+//! device, and panics (also in drops). `Context::within` turns all of them into an `Error`. After the device is lost,
+//! wgpu's calls seem to succeed; therefore every call checks whether the device-lost callback has run.
 
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,10 +21,10 @@ use crate::gpu::verdict::{Verdict, lock};
 use crate::graph::device_info::DeviceInfo;
 use crate::os;
 
-/// Longest wait for submitted work. Submissions are short, so that a device that takes longer hangs.
+/// Longest wait for submitted work. Submissions are short, so a device that takes longer is hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Length of one wait, after which cancels are polled.
+/// Length of one wait; cancellation is checked between waits.
 const SLICE: Duration = Duration::from_millis(10);
 
 /// An open device and its queue.
@@ -33,7 +33,7 @@ pub struct Gpu {
     pub queue: Queue,
 }
 
-/// What callbacks have reported.
+/// Errors that wgpu's callbacks have reported.
 #[derive(Default)]
 struct Faults {
     error: Mutex<Option<String>>,
@@ -45,19 +45,19 @@ pub struct Context {
     pub info: DeviceInfo,
     pub about: AdapterInfo,
     pub limits: Limits,
-    /// `None` in a plan, which only counts memory.
+    /// `None` in a plan, which only computes memory sizes.
     gpu: Option<ManuallyDrop<Gpu>>,
     faults: Arc<Faults>,
-    /// A child of `fork` must not touch its parent's device.
+    /// Id of the process that opened the device; a child of `fork` must not use it.
     process: u32,
-    /// True if work hangs: nothing may be dropped, because drops wait for it.
+    /// True if submitted work hangs; wgpu objects are then leaked, because drops would wait for the work.
     hangs: AtomicBool,
     taken: AtomicU64,
     verdict: Arc<Mutex<Verdict>>,
 }
 
 impl Context {
-    /// Opens device `ordinal` of the list. `plans`: only counts memory.
+    /// Opens device `ordinal` of the list. `plans`: opens no device and only computes memory sizes.
     pub fn open(ordinal: i32, plans: bool) -> Result<Arc<Context>> {
         let unavailable = |why: String| Error::DeviceUnavailable { device: format!("{}:{ordinal}", super::NAME), why };
         let found = usize::try_from(ordinal).ok().and_then(|i| probe::adapters().get(i));
@@ -106,7 +106,7 @@ impl Context {
         format!("{}:{}", super::NAME, self.ordinal)
     }
 
-    /// Marks the device as lost for its model.
+    /// Marks the device as lost, and returns the error.
     pub fn lose(&self, why: String) -> Error {
         let why = lock(&self.faults.lost).get_or_insert(why).clone();
         Error::DeviceLost { device: self.name(), why }
@@ -123,7 +123,7 @@ impl Context {
         }
     }
 
-    /// Runs calls into wgpu; `what` names them in messages.
+    /// Runs `work`, which calls wgpu; `what` names the work in error messages.
     pub fn within<T>(&self, what: &str, work: impl FnOnce(&Gpu) -> T) -> Result<T> {
         self.check()?;
         let Some(gpu) = &self.gpu else { return Err(Error::invalid("a plan computes nothing")) };
@@ -148,7 +148,7 @@ impl Context {
         }
     }
 
-    /// Waits for a submission in slices; returns false if `stop` returned true before its end.
+    /// Waits for a submission in slices; returns false if `stop` returned true before the submission ended.
     pub fn wait(&self, index: &SubmissionIndex, stop: &dyn Fn() -> bool) -> Result<bool> {
         let started = Instant::now();
         loop {
@@ -170,7 +170,7 @@ impl Context {
         }
     }
 
-    /// Counts bytes that were allocated.
+    /// Adds to the number of allocated bytes.
     pub fn take(&self, bytes: u64) {
         self.taken.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -183,7 +183,7 @@ impl Context {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// True if objects of the device must be leaked.
+    /// True if wgpu objects must be leaked instead of dropped.
     fn is_untouchable(&self) -> bool {
         self.hangs.load(Ordering::Relaxed) || os::process_id() != self.process
     }
@@ -198,7 +198,7 @@ impl Drop for Context {
     }
 }
 
-/// An object of a device, dropped behind the guard, with the memory that it takes.
+/// A wgpu object and its size in bytes; its drop catches panics.
 pub struct Held<T> {
     object: Option<ManuallyDrop<T>>,
     bytes: u64,
@@ -206,14 +206,14 @@ pub struct Held<T> {
 }
 
 impl<T> Held<T> {
-    /// Creates an object; `None` in a plan.
+    /// Creates an object, except in a plan; `bytes` is its size.
     pub fn new(context: &Arc<Context>, what: &str, bytes: u64, create: impl FnOnce(&Gpu) -> T) -> Result<Held<T>> {
         let object = if context.plans() { None } else { Some(context.within(what, create)?) };
         context.take(bytes);
         Ok(Held { object: object.map(ManuallyDrop::new), bytes, context: context.clone() })
     }
 
-    /// Returns the object.
+    /// Returns the object; fails in a plan.
     pub fn get(&self) -> Result<&T> {
         self.object.as_deref().ok_or_else(|| Error::invalid("a plan computes nothing"))
     }
@@ -233,9 +233,9 @@ impl<T> Drop for Held<T> {
     }
 }
 
-/// Returns the limits to ask for, of those that an adapter has.
+/// Returns the limits to request from an adapter that has the limits `has`.
 fn limits(has: &Limits) -> Limits {
-    // WebGPU ends bindings below 2 GiB; larger ones do not work with all drivers.
+    // WebGPU limits bindings to less than 2 GiB; larger bindings do not work with all drivers.
     const LARGEST: u64 = (2 << 30) - 256;
     Limits {
         max_immediate_size: IMMEDIATES,

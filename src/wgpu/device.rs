@@ -1,4 +1,4 @@
-//! A GPU without weights: what it supports, and how much memory things take.
+//! A GPU before weights are loaded: supported ops, and the memory that weights, caches and steps need.
 
 use std::hash::Hasher;
 use std::ops::Range;
@@ -31,7 +31,7 @@ use crate::tensor::DType;
 pub struct WgpuDevice {
     pub context: Arc<Context>,
     pub kernels: Arc<Kernels>,
-    /// True if results do not depend on the batch.
+    /// True if results must not depend on the batch.
     pub is_batch_invariant: bool,
 }
 
@@ -97,7 +97,7 @@ impl GpuDevice for WgpuDevice {
     }
 
     fn working_bytes(&self, program: &Program, cache: &SequenceSpec, limits: StepLimits) -> Result<u64> {
-        // Tables of half a head are the widest there are.
+        // A RoPE table has at most half as many pairs as a head has values.
         let pairs = vec![cache.layers.iter().map(|layer| layer.head_dim / 2).max().unwrap_or(0)];
         let sizes = executor::sizes(program, &pairs, limits, self.is_batch_invariant)?;
         Ok(self.cache_bytes(cache)? + sizes.into_iter().map(bytes_of).sum::<u64>())

@@ -1,7 +1,8 @@
 //! Executes steps of a program on a GPU.
 //!
-//! A step writes its inputs, lowers its ops to launches, and submits them in parts of bounded work, at most two at a
-//! time, so that a renderer on the same GPU gets its turn and a cancel is noticed. Relies on `Batch::check`.
+//! A step writes its inputs, lowers its ops to launches, and submits the launches in short batches, of which at most
+//! two are in flight, so that a renderer on the same GPU is not blocked and cancellation takes effect soon. Relies on
+//! `Batch::check`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,19 +27,20 @@ use crate::graph::step::{CHOSEN_BEFORE, OpenStep, Sequences, StepInputs, StepLim
 use crate::graph::step_budget::StepBudget;
 use crate::sampling::NOT_A_NUMBER;
 
-/// Time that a submission should take, and the number of launches of the first ones, before any is measured.
+/// Target duration of a submission.
 const SUBMISSION: Duration = Duration::from_millis(20);
+/// Number of launches per submission before a submission was measured.
 const FIRST: usize = 64;
 
-/// Launches of a submission at most.
+/// Maximum number of launches per submission.
 const MOST: usize = 1024;
 
-/// The step that was begun last. Its results remain readable after its end.
+/// The most recent step. Its results remain readable after its end.
 #[derive(Default)]
 struct Step {
     is_open: bool,
     placed: Placed,
-    /// The remaining ops.
+    /// Ops that are not yet submitted.
     ops: Range<usize>,
     tokens: usize,
     outputs: usize,
@@ -46,7 +48,7 @@ struct Step {
     results: usize,
     capacity: usize,
     is_kept: bool,
-    /// The caches, and the index of the first bind group of each.
+    /// The KV caches, and the index of the first bind group of each cache.
     caches: Vec<(KvView, usize)>,
 }
 
@@ -58,18 +60,18 @@ pub struct WgpuExecutor {
     memory: DeviceBuffer,
     inputs: DeviceBuffer,
     input_words: usize,
-    /// The bind group of each buffer of weights.
+    /// Bind group of each buffer of weights.
     groups: Vec<Held<BindGroup>>,
-    /// Index of `KeepOutputs`.
+    /// Index of the op `KeepOutputs`.
     keep: Option<usize>,
     step: Step,
     in_flight: Vec<SubmissionIndex>,
-    /// Launches of a submission, by the time that the last ones took.
+    /// Number of launches per submission, adjusted to the measured duration of earlier submissions.
     pace: usize,
     launched: Vec<&'static str>,
 }
 
-/// Returns the words of an executor's scratch memory and of its inputs.
+/// Returns the sizes, in words, of an executor's scratch memory and of its inputs.
 pub fn sizes(program: &Program, pairs: &[usize], limits: StepLimits, is_batch_invariant: bool) -> Result<[usize; 2]> {
     let scratch = Scratch::new(program, limits, is_batch_invariant)?;
     Ok([scratch.words, inputs::words(program, &Masks::new(program), pairs, limits)])
@@ -111,7 +113,7 @@ impl WgpuExecutor {
         &self.model.device.context
     }
 
-    /// Returns the RoPE tables of ops for sequences of a capacity.
+    /// Returns the RoPE tables that `ops` use for sequences of this capacity.
     fn tables(&self, ops: &Range<usize>, capacity: usize) -> Vec<RopeTable> {
         let mut tables = Vec::new();
         for op in &self.program.ops[ops.clone()] {
@@ -138,7 +140,7 @@ impl WgpuExecutor {
         Ok(true)
     }
 
-    /// Returns the number of values of an activation, and its word offset.
+    /// Returns the number of values of an activation, and its offset in words.
     fn place(&self, tensor: TensorId) -> (usize, usize) {
         let rows = if self.step.is_kept { self.step.outputs } else { self.step.tokens };
         (rows * self.program.width(tensor), self.scratch.tensors[tensor.0 as usize] as usize)
@@ -157,7 +159,7 @@ impl WgpuExecutor {
 }
 
 impl WgpuExecutor {
-    /// Returns the caches of the sequences of a step, which must belong to this model.
+    /// Returns the KV caches of the sequences of a step; the sequences must belong to this model.
     fn caches(&self, sequences: &dyn Sequences<dyn GpuSequence>) -> Result<Vec<(KvView, usize)>> {
         let (mut caches, mut first) = (Vec::new(), 0);
         for i in 0..sequences.len() {
@@ -172,7 +174,7 @@ impl WgpuExecutor {
         Ok(caches)
     }
 
-    /// Submits launches, and waits while more than one other submission is in flight; returns false if `stop` ends the
+    /// Submits launches, and waits until no more than one submission is in flight; returns false if `stop` ends the
     /// wait.
     fn submit_launches(&mut self, launches: &mut Vec<Launch>, stop: &dyn Fn() -> bool) -> Result<bool> {
         if launches.is_empty() {
@@ -184,7 +186,7 @@ impl WgpuExecutor {
         self.in_flight.push(index);
         let started = Instant::now();
         let ended = self.drain(1, stop)?;
-        // The wait is about as long as the previous submission, which had as many launches.
+        // The wait takes about as long as the previous submission, which had the same number of launches.
         let (took, n) = (started.elapsed().max(Duration::from_micros(100)), launches.len());
         if n == self.pace {
             let wanted = n as f64 * (SUBMISSION.as_secs_f64() / took.as_secs_f64()).clamp(0.25, 2.0);
@@ -266,7 +268,7 @@ impl GpuExecutor for WgpuExecutor {
         if inputs.ids.contains(&CHOSEN_BEFORE) || !inputs.rules.is_empty() {
             return Err(Error::unsupported("sampling is not supported on this GPU"));
         }
-        // Work of an abandoned step reads the inputs that are replaced now.
+        // Unfinished submissions of an abandoned step may still read the inputs that are replaced now.
         self.drain(0, &|| false)?;
         let caches = self.caches(sequences)?;
         let capacity = (0..sequences.len()).filter_map(|i| sequences.get(i)).map(|kv| kv.spec().capacity).max();

@@ -1,5 +1,5 @@
 //! Inputs of a step: token ids, positions, outputs, the positions that each token attends to, angles of RoPE, and media
-//! rows. They are written to one buffer before the step.
+//! rows. The executor writes all inputs to one buffer before the step.
 
 use std::ops::Range;
 
@@ -10,16 +10,16 @@ use crate::graph::op::{Mask, Op, RopeTable};
 use crate::graph::program::Program;
 use crate::graph::step::{MEDIA_ROW, StepInputs, StepLimits};
 
-/// Word offsets of the arrays of a set of tokens.
+/// Word offsets of the input arrays of a set of tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     pub n: usize,
     pub positions: u32,
-    /// `[n, 2]` for each mask of `Masks`: the positions from the first to before the second.
+    /// `[n, 2]` for each mask of `Masks`: first position that a token attends to, and end of the range (exclusive).
     pub ranges: Vec<u32>,
-    /// `[n, pairs, 2]` by `RopeTable`: cosine and sine; `NONE` for tables that the step does not use.
+    /// `[n, pairs, 2]`, indexed by `RopeTable`: cosine and sine; `NONE` for tables that the step does not use.
     pub angles: Vec<u32>,
-    /// Number of the sequence and range of tokens of each run.
+    /// Index of the sequence and range of tokens, for each run of tokens of one sequence.
     pub runs: Vec<(usize, Range<usize>)>,
 }
 
@@ -27,7 +27,7 @@ pub struct Tokens {
 #[derive(Clone, Debug, Default)]
 pub struct Placed {
     pub all: Tokens,
-    /// Only the outputs.
+    /// Tokens with outputs only.
     pub kept: Tokens,
     /// Token ids, 0 for media rows.
     pub ids: u32,
@@ -40,7 +40,7 @@ pub struct Placed {
     pub outputs: u32,
 }
 
-/// The masks of a program's attention.
+/// The distinct attention masks of a program.
 pub struct Masks(Vec<Mask>);
 
 impl Masks {
@@ -61,7 +61,7 @@ impl Masks {
     }
 }
 
-/// Returns the words that the inputs of a step take at most.
+/// Returns the maximum size of a step's inputs, in words.
 pub fn words(program: &Program, masks: &Masks, weights: &[usize], limits: StepLimits) -> usize {
     let StepLimits { max_tokens: n, max_outputs: m } = limits;
     let angles: usize = weights.iter().map(|pairs| 2 * pairs).sum();
@@ -69,7 +69,7 @@ pub fn words(program: &Program, masks: &Masks, weights: &[usize], limits: StepLi
     (n + m) * tokens + 3 * n + m + n * program.media_width() + 64
 }
 
-/// Returns the positions that a token attends to.
+/// Returns the range of positions that a token attends to.
 fn range(mask: Mask, position: u32, span: [u32; 2], length: u32) -> [u32; 2] {
     let has_span = span[0] < span[1];
     let end = if has_span { span[1].max(position + 1) } else { position + 1 };
@@ -88,7 +88,7 @@ fn range(mask: Mask, position: u32, span: [u32; 2], length: u32) -> [u32; 2] {
     }
 }
 
-/// What the inputs of a step depend on.
+/// Everything from which the inputs of a step are computed.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     pub inputs: &'a StepInputs<'a>,
@@ -139,7 +139,7 @@ impl Sources<'_> {
         Ok((placed, writer.words))
     }
 
-    /// Writes the arrays of `n` tokens, of which `at` returns the index in the step.
+    /// Writes the arrays of `n` tokens; `at` returns the index of a token in the step.
     fn tokens(&self, writer: &mut Writer, at: &dyn Fn(usize) -> usize, n: usize) -> Tokens {
         let Sources { inputs, masks, weights, tables, .. } = *self;
         let length = |t: usize| {

@@ -1,4 +1,5 @@
-//! The kernels: fragments of WGSL, joined to a module when a program first needs them, and the launches of a step.
+//! The kernels, each concatenated from WGSL fragments and compiled when a program first needs it, and the launches of a
+//! step.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -18,14 +19,14 @@ use super::probe::{IMMEDIATES, WORKING};
 use crate::error::{Error, Result, secured};
 use crate::gpu::verdict::lock;
 
-/// Words of immediates of a launch.
+/// Maximum words of immediates of a launch.
 pub const WORDS: usize = IMMEDIATES as usize / 4;
 
 macro_rules! fragments {
     ($($name:literal)*) => { &[$(($name, include_str!(concat!("../../kernels/wgsl/", $name, ".wgsl")))),*] };
 }
 
-/// Parts of the kernels' sources, by file name.
+/// Fragments of the kernels' sources: file name and text.
 const FRAGMENTS: &[(&str, &str)] = fragments![
     "argmax" "attend" "bf16" "bindings" "blocks" "cache" "combine" "common" "dot" "dot_heads" "embed" "embed_float"
     "expert_gemv" "expert_gemv_float" "f16" "f32" "floats" "functions" "gemv" "gemv_float" "join" "map" "move" "norm"
@@ -38,25 +39,25 @@ pub fn hash_sources(hash: &mut impl Hasher) {
     FRAGMENTS.iter().for_each(|(_, text)| hash.write(text.as_bytes()));
 }
 
-/// A kernel: the fragments of its source, and the text constants ahead of them.
+/// A kernel: the fragments of its source, and the constants that precede the fragments as source text.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Kernel {
-    /// Its name in messages; the last fragment.
+    /// Name in error messages, and of the last fragment.
     pub name: &'static str,
     pub fragments: Vec<&'static str>,
     pub constants: Vec<(&'static str, u32)>,
-    /// True if it reads or writes a KV cache.
+    /// True if the kernel reads or writes a KV cache.
     pub has_cache: bool,
 }
 
 impl Kernel {
-    /// A kernel on activations.
+    /// A kernel that uses no KV cache.
     pub fn new(name: &'static str, fragments: &[&'static str]) -> Kernel {
         let fragments = [&["common", "bindings"], fragments, &[name]].concat();
         Kernel { name, fragments, constants: Vec::new(), has_cache: false }
     }
 
-    /// A kernel on a KV cache.
+    /// A kernel that reads or writes a KV cache.
     pub fn of_cache(name: &'static str, constants: &[(&'static str, u32)]) -> Kernel {
         let fragments = vec!["common", "bindings", "cache", "functions", name];
         Kernel { name, fragments, constants: constants.to_vec(), has_cache: true }
@@ -79,7 +80,7 @@ impl Kernel {
     }
 }
 
-/// The layouts of bind groups and the pipelines of a device.
+/// Bind group layouts and compiled pipelines of a device.
 pub struct Kernels {
     layouts: Held<Layouts>,
     pipelines: Mutex<HashMap<Kernel, Arc<Held<ComputePipeline>>>>,
@@ -147,7 +148,7 @@ impl Kernels {
         })
     }
 
-    /// Returns the pipeline of a kernel, compiled at the first call.
+    /// Returns the pipeline of a kernel; compiles the kernel at the first call.
     pub fn pipeline(&self, kernel: &Kernel) -> Result<Arc<Held<ComputePipeline>>> {
         if let Some(known) = lock(&self.pipelines).get(kernel) {
             return Ok(known.clone());
@@ -157,8 +158,8 @@ impl Kernels {
         let source = kernel.source();
         let compile = |gpu: &Gpu| {
             let descriptor = ShaderModuleDescriptor { label: None, source: ShaderSource::Wgsl(source.into()) };
-            // SAFETY: the device's robust buffer access keeps every access inside its binding; loops end by constants
-            // and by numbers that `Program::check` and `Batch::check` bound.
+            // SAFETY: the device's robust buffer access keeps every access inside its binding; the iterations of loops
+            // are bounded by constants and by numbers that `Program::check` and `Batch::check` limit.
             let module =
                 unsafe { gpu.device.create_shader_module_trusted(descriptor, ShaderRuntimeChecks::unchecked()) };
             gpu.device.create_compute_pipeline(&ComputePipelineDescriptor {
@@ -185,16 +186,16 @@ impl Kernels {
 pub struct Launch {
     pub name: &'static str,
     pub pipeline: Arc<Held<ComputePipeline>>,
-    /// Index of the bind group of the weights that it reads.
+    /// Index of the bind group with the weights that the kernel reads.
     pub weights: usize,
-    /// Index of the cache's bind group among the step's.
+    /// Index of the cache's bind group in the list of the step.
     pub cache: Option<usize>,
     pub words: [u32; WORDS],
     pub n_words: usize,
     pub grid: [u32; 3],
 }
 
-/// Encodes launches in one pass, and submits them.
+/// Encodes launches in one compute pass, and submits the pass.
 pub fn submit(
     context: &Context,
     launches: &[Launch],
@@ -240,7 +241,7 @@ pub fn submit(
 mod tests {
     use super::*;
 
-    /// A store to a component of a vector may write the whole vector, also the components of other threads (Metal).
+    /// On Metal a store to one component of a vector may write the whole vector, including components of other threads.
     #[test]
     fn buffers_that_kernels_write_have_no_vectors() {
         let mut written = 0;

@@ -7,7 +7,7 @@ use ::wgpu::{Buffer, BufferDescriptor, BufferUsages, CommandEncoder, CommandEnco
 use super::context::{Context, Held};
 use crate::error::{Error, Result};
 
-/// Bytes written or read at a time.
+/// Maximum bytes that are written or read at a time.
 pub const PIECE: usize = 8 << 20;
 
 /// Device memory that kernels read and write.
@@ -16,8 +16,8 @@ pub struct DeviceBuffer {
 }
 
 impl DeviceBuffer {
-    /// Allocates `words` words of 4 bytes; `what` names them in messages. Sizes are multiples of 16 bytes and at least
-    /// that.
+    /// Allocates `words` words of 4 bytes; `what` names the buffer in error messages. The size is rounded up to a
+    /// multiple of 16 bytes, and is at least 16 bytes.
     pub fn new(context: &Arc<Context>, what: &str, words: usize) -> Result<DeviceBuffer> {
         let bytes = bytes_of(words);
         let most = context.limits.max_storage_buffer_binding_size.min(context.limits.max_buffer_size);
@@ -49,7 +49,7 @@ impl DeviceBuffer {
         &self.held.context
     }
 
-    /// Queues a write of whole words from word `at` on, which takes effect before the next submission.
+    /// Queues a write of whole words, starting at word `at`. The write takes effect before the next submission.
     pub fn write(&self, at: usize, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -58,7 +58,8 @@ impl DeviceBuffer {
         self.context().within("a write", |gpu| gpu.queue.write_buffer(buffer, 4 * at as u64, bytes))
     }
 
-    /// Copies words from word `from` on to the host, after all submitted work; `to` gets them in pieces, in order.
+    /// Copies words to the host, starting at word `from`, after all submitted work; `to` receives the words in pieces,
+    /// in order.
     pub fn read(&self, from: usize, words: usize, to: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let context = self.context();
         let (mut at, end) = (from, from + words);
@@ -89,7 +90,7 @@ impl DeviceBuffer {
     }
 }
 
-/// Returns the bytes that a buffer of `words` words takes.
+/// Returns the size of a buffer of `words` words, in bytes.
 pub fn bytes_of(words: usize) -> u64 {
     (4 * words as u64).next_multiple_of(16).max(16)
 }
@@ -98,7 +99,7 @@ pub fn encoder(gpu: &super::context::Gpu) -> CommandEncoder {
     gpu.device.create_command_encoder(&CommandEncoderDescriptor { label: None })
 }
 
-/// Reads f32 values.
+/// Copies f32 values to the host.
 pub fn read_values(buffer: &DeviceBuffer, from: usize, out: &mut [f32]) -> Result<()> {
     let words = out.len();
     let mut out = out.iter_mut();

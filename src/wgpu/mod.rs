@@ -1,10 +1,10 @@
-//! GPUs of every maker through wgpu: programs of ops as launches of the WGSL kernels in `kernels/wgsl/`.
+//! GPUs of all vendors through wgpu: executes programs of ops as launches of the WGSL kernels in `kernels/wgsl/`.
 //!
 //! This file lists and opens devices. `probe` finds adapters; `context` opens a device and guards every call into wgpu;
-//! `memory` has buffers, `kernels` compiles and submits launches. `device` says what is supported and loads a model,
-//! `model` creates its objects, `weights` and `sequence` lay out matrices and caches. `executor` runs steps: `inputs`
-//! and `scratch` are the memory of a step, `lower` turns ops into launches. A model has a device of its own: a fault
-//! costs the model its device, while other models, the CPU and the process continue.
+//! `memory` has buffers; `kernels` compiles kernels and submits launches. `device` decides what is supported and loads
+//! a model, `model` creates executors and sequences, `weights` and `sequence` lay out weights and KV caches. `executor`
+//! runs steps: `inputs` and `scratch` lay out the memory of a step, `lower` lowers ops to launches. Each model opens
+//! its own device: if the device fails, this model loses it, while other models, the CPU and the process continue.
 
 mod context;
 mod device;
@@ -26,13 +26,13 @@ use crate::gpu::{GpuDevice, GpuDriver};
 use crate::graph::device_info::DeviceInfo;
 use crate::graph::load_options::LoadOptions;
 
-/// The name of the driver, which stands for Metal, Vulkan and DX12.
+/// Name of this driver, which covers Metal, Vulkan and DX12.
 const NAME: &str = "wgpu";
 
-/// Offset that stands for a vector or activation that is not there.
+/// Offset that marks an absent vector or activation.
 const NONE: u32 = u32::MAX;
 
-/// The driver of all GPUs that wgpu finds.
+/// The driver for all GPUs that wgpu finds.
 pub struct Wgpu;
 
 impl GpuDriver for Wgpu {
@@ -40,7 +40,7 @@ impl GpuDriver for Wgpu {
         NAME
     }
 
-    /// No hardware has been measured with it.
+    /// False, because this backend has not been measured on any hardware.
     fn is_automatic(&self) -> bool {
         false
     }
@@ -54,7 +54,7 @@ impl GpuDriver for Wgpu {
     }
 }
 
-/// Makes software drivers available, which compute on the CPU. Public only for tests.
+/// Allows software drivers, which compute on the CPU. Public only for tests.
 #[doc(hidden)]
 pub fn allow_software() {
     probe::allow_software();

@@ -14,52 +14,54 @@ use crate::gpu::verdict::{Verdict, Verdicts, lock};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::{memory, os};
 
-/// Bytes of immediates that launches need.
+/// Size of the immediates of a launch, in bytes.
 pub const IMMEDIATES: u32 = 128;
 
-/// Threads of the largest workgroup, bytes of its memory, and storage buffers of a kernel.
+/// Required limits: threads per workgroup, bytes of workgroup memory, and storage buffers per kernel.
 const THREADS: u32 = 256;
 const SHARED: u32 = 16 << 10;
 const BUFFERS: u32 = 5;
 
-/// The smallest binding that is useful: a layer of a small model.
+/// Minimum size of a binding, in bytes: enough for a layer of a small model.
 const LEAST_BINDING: u64 = 16 << 20;
 
-/// Share of a device's memory that models may take, because drivers do not report what others take.
+/// Fraction of a device's memory that models may use, because drivers do not report the memory that other processes
+/// use.
 const USABLE: f64 = 0.8;
 
-/// True if software drivers are available, which compute on the CPU.
+/// True if software drivers, which compute on the CPU, may be used.
 static ALLOWS_SOFTWARE: AtomicBool = AtomicBool::new(false);
 
-/// Makes software drivers available, for tests.
+/// Allows software drivers, for tests.
 pub fn allow_software() {
     ALLOWS_SOFTWARE.store(true, Ordering::Relaxed);
 }
 
 static ADAPTERS: OnceLock<Vec<Found>> = OnceLock::new();
 
-/// Bytes that finding adapters, opening a device or compiling a kernel allocates infallibly.
+/// Bytes to reserve before finding adapters, opening a device or compiling a kernel, which allocate infallibly.
 pub const WORKING: usize = 16 << 20;
 
 static VERDICTS: LazyLock<Verdicts> = LazyLock::new(Verdicts::default);
 
-/// An adapter, with the instance that found it. Never closed, because threads of a driver may outlive its devices.
+/// An adapter of a driver. Never closed, because threads of a driver may outlive its devices.
 pub struct Found {
     pub adapter: Adapter,
     pub name: String,
     isa: String,
     memory: u64,
-    /// Why it cannot be used, apart from being a software driver.
+    /// The reason why the adapter cannot be used, apart from being a software driver.
     lacks: Option<String>,
     is_software: bool,
 }
 
-/// Returns the adapters, found once per process; none while there is no memory for looking.
+/// Returns the adapters, which are found once per process; none if memory is insufficient for the search, which the
+/// next call repeats.
 pub fn adapters() -> &'static [Found] {
     if let Some(found) = ADAPTERS.get() {
         return found;
     }
-    // A driver that fails is a driver without devices.
+    // A driver that panics counts as a driver without devices.
     match memory::secured(WORKING, || catch_unwind(find).unwrap_or_default()) {
         Some(found) => ADAPTERS.get_or_init(|| found),
         None => &[],
@@ -99,7 +101,7 @@ impl Found {
     }
 }
 
-/// Returns the result of a future of a native driver, which is ready at once.
+/// Returns the result of a future; futures of native drivers are ready at once. `None` if it is not ready.
 pub fn now<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Waiting::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
@@ -143,7 +145,7 @@ fn found(adapter: Adapter, ordinal: i32) -> Found {
     }
 }
 
-/// Returns what an adapter lacks, with its value.
+/// Returns the first requirement that an adapter does not meet, with the adapter's value.
 fn lacks(limits: &Limits, features: Features) -> Option<String> {
     let at_least = |what: &str, has: u64, needed: u64| {
         (has < needed).then(|| format!("{what} is {has}; it must be at least {needed}"))
@@ -202,7 +204,7 @@ fn own_memory(adapter: &Adapter) -> Option<u64> {
     #[cfg(not(target_vendor = "apple"))]
     {
         const DEVICE_LOCAL: u32 = 1;
-        // SAFETY: the adapter is only read, and lives on.
+        // SAFETY: the raw adapter is only read, and is not destroyed.
         let vulkan = unsafe { adapter.as_hal::<::wgpu::hal::api::Vulkan>() }?;
         let work = AssertUnwindSafe(|| {
             // SAFETY: the physical device belongs to the instance, and both are alive.

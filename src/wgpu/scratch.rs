@@ -8,17 +8,17 @@ use crate::graph::plain_op;
 use crate::graph::program::Program;
 use crate::graph::step::StepLimits;
 
-/// Shares of attention for one token at most.
+/// Maximum number of ranges into which the positions of one token's attention are split.
 pub const MAX_SPLITS: usize = 32;
 
-/// Shares of attention if work is divided in the same way for every batch.
+/// Number of ranges if work must be divided in the same way for every batch.
 pub const FIXED_SPLITS: usize = 8;
 
 /// Alignment of arrays in words.
 const ALIGN: usize = 64;
 
 pub struct Scratch {
-    /// Offsets of activations by `TensorId`.
+    /// Offsets of activations, indexed by `TensorId`.
     pub tensors: Vec<u32>,
     /// `[rows, widest input]` as bytes.
     pub quants: u32,

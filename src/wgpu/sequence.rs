@@ -1,8 +1,8 @@
 //! KV cache of one sequence on a device.
 //!
 //! Each layer has keys and values as `[head][position][stride]`, with the stride rounded up to whole blocks of 32
-//! values, and for Q8_0 one f32 scale per block in an array of its own. A layer keeps all positions or a ring buffer of
-//! the newest. Layers share a buffer until it has the size of the largest binding.
+//! values, and for Q8_0 a separate array with one f32 scale per block. A layer keeps all positions, or the newest
+//! positions in a ring buffer. Layers share a buffer until the buffer has the size of the largest binding.
 
 use std::any::Any;
 use std::ops::Range;
@@ -20,27 +20,27 @@ use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Values of a block, to which rows are padded.
+/// Number of values per block; rows are padded to whole blocks.
 const BLOCK: usize = 32;
 
 /// Alignment of arrays in words.
 const ALIGN: usize = 64;
 
-/// Keys or values of a layer: word offsets in a buffer.
+/// Keys or values of a layer. Offsets are in words from the start of the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct KvArray {
     pub dtype: DType,
     /// Offset of the rows.
     pub rows: u32,
-    /// Words of a row.
+    /// Size of a row, in words.
     pub row_words: u32,
     /// Offset of the scales of Q8_0.
     pub scales: u32,
-    /// Blocks of a row.
+    /// Number of blocks per row.
     pub blocks: u32,
 }
 
-/// The place of a layer.
+/// Position of a layer's keys and values.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub buffer: usize,
@@ -50,7 +50,7 @@ pub struct Place {
     pub v: KvArray,
 }
 
-/// The places of all layers, and the words of each buffer.
+/// Positions of all layers, and the size of each buffer, in words.
 pub struct Layout {
     pub places: Vec<Place>,
     words: Vec<usize>,
@@ -60,7 +60,7 @@ fn too_large() -> Error {
     Error::unsupported("a layer of the cache is larger than a binding of the GPU")
 }
 
-/// Returns the words of a block of values.
+/// Returns the size of a block of values, in words.
 fn block_words(dtype: DType) -> Result<usize> {
     match dtype {
         quant::F32 => Ok(BLOCK),
@@ -126,7 +126,7 @@ pub struct WgpuSequence {
     buffers: Vec<DeviceBuffer>,
 }
 
-/// A cache as steps see it. The bind group of each buffer keeps the buffer alive.
+/// A cache as used by steps. The bind group of each buffer keeps the buffer alive.
 #[derive(Clone)]
 pub struct KvView {
     pub layout: Arc<Layout>,
@@ -162,7 +162,7 @@ impl WgpuSequence {
         &self.context
     }
 
-    /// Returns the arrays of a layer: word offset of the first row, and words of a row.
+    /// Returns the arrays of a layer: offset of the first row, and size of a row, in words.
     fn arrays(&self, layer: usize) -> Vec<(usize, usize)> {
         let Place { k, v, .. } = self.view.layout.places[layer];
         let parts = if self.spec.layers[layer].is_latent { vec![k] } else { vec![k, v] };
@@ -176,8 +176,8 @@ impl WgpuSequence {
         arrays
     }
 
-    /// Returns word offset and number of words of the stored rows of `positions`: per array and head, and split where a
-    /// ring buffer wraps around.
+    /// Returns offset and size, in words, of the stored rows of `positions`: one range per array and head, split where
+    /// a ring buffer wraps around.
     fn runs(&self, layer: usize, positions: Range<usize>) -> Vec<(usize, usize)> {
         let (KvLayer { n_kv_heads: heads, pool, .. }, kept) =
             (self.spec.layers[layer], self.view.layout.places[layer].kept as usize);
@@ -243,7 +243,7 @@ impl GpuSequence for WgpuSequence {
     }
 
     fn set_adapters(&mut self, _adapters: AdapterSet<dyn GpuAdapter>) {
-        // `WgpuModel::load_adapter` refuses all of them.
+        // `WgpuModel::load_adapter` rejects all adapters, so the set is empty.
     }
 
     fn save(&self, layer: usize, positions: Range<usize>, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
@@ -257,7 +257,7 @@ impl GpuSequence for WgpuSequence {
         positions: Range<usize>,
         read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        /// Words read at a time.
+        /// Maximum words that are read at a time.
         const PIECE: usize = 64 << 10;
         let buffer = self.buffer(layer);
         for (at, words) in self.runs(layer, positions) {

@@ -1,7 +1,7 @@
-//! Weights on a device: planes of matrices in a few large buffers, and all vectors in one.
+//! Weights on a device: the planes of matrices in a few large buffers, and all vectors in one buffer.
 //!
-//! A matrix above the largest binding is divided by rows into parts, each multiplied by a launch of its own. Relies on
-//! `gpu::weight_layout` for the planes of a matrix.
+//! A matrix that is larger than the largest binding is divided by rows into parts; a separate launch multiplies each
+//! part. Relies on `gpu::weight_layout` for the planes of a matrix.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::graph::op::{RopeTable, Vector, Weight};
 use crate::graph::weights::{Progress, Rope, Weights};
 use crate::tensor::DType;
 
-/// Largest buffer of weights.
+/// Maximum size of a buffer of weights, in bytes.
 const LARGEST: u64 = 1 << 30;
 
-/// Bytes of rows read and written at a time.
+/// Maximum bytes of rows that are read and uploaded at a time.
 const PIECE: usize = 4 << 20;
 
-/// Rows of a matrix in one buffer.
+/// The rows of a matrix that are in one buffer.
 #[derive(Clone, Debug)]
 pub struct Part {
     pub buffer: usize,
@@ -41,7 +41,7 @@ pub struct DeviceMatrix {
     pub parts: Vec<Part>,
 }
 
-/// The places of all weights.
+/// Positions of all weights in the buffers.
 pub struct Layout {
     planes: Vec<PlaneLayout>,
     matrices: Vec<DeviceMatrix>,
@@ -57,7 +57,7 @@ fn too_large(source: &str) -> Error {
 }
 
 impl Layout {
-    /// Places weights in buffers of at most `binding` bytes.
+    /// Divides the weights among buffers of at most `binding` bytes.
     pub fn new(weights: &Weights, binding: u64) -> Result<Layout> {
         let largest = binding.min(LARGEST) / ALIGN as u64 * ALIGN as u64;
         let (mut planes, mut matrices, mut buffers) = (Vec::new(), Vec::new(), Vec::<u64>::new());
@@ -98,12 +98,12 @@ impl Layout {
         Ok(Layout { planes, matrices, buffers, vectors, n_values })
     }
 
-    /// Returns the bytes of all buffers.
+    /// Returns the total size of all buffers, in bytes.
     pub fn bytes(&self) -> u64 {
         self.sizes().iter().sum::<u64>() + bytes_of(self.n_values)
     }
 
-    /// Returns the bytes of the buffers of matrices; at least one.
+    /// Returns the size of each buffer of matrices, in bytes; at least one buffer.
     fn sizes(&self) -> Vec<u64> {
         if self.buffers.is_empty() { vec![16] } else { self.buffers.clone() }
     }
@@ -113,20 +113,20 @@ fn align(bytes: u64) -> u64 {
     bytes.next_multiple_of(ALIGN as u64)
 }
 
-/// Matrices, vectors and RoPE tables on a device, by their handles.
+/// The weights on a device: matrices, vectors and RoPE tables, indexed by their handles.
 pub struct DeviceWeights {
     pub buffers: Vec<DeviceBuffer>,
     pub vectors: DeviceBuffer,
     matrices: Vec<DeviceMatrix>,
     offsets: Vec<u32>,
     lens: Vec<usize>,
-    /// On the host, which computes the angles of a step.
+    /// Kept on the host, because the host computes the angles of a step.
     ropes: Vec<Rope>,
     digest: u64,
 }
 
 impl DeviceWeights {
-    /// Allocates and uploads weights; a plan reads nothing.
+    /// Allocates and uploads weights; in a plan reads no weights.
     pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress) -> Result<DeviceWeights> {
         let layout = Layout::new(weights, context.limits.max_storage_buffer_binding_size)?;
         let new = |bytes: u64| DeviceBuffer::new(context, "weights", (bytes / 4) as usize);
@@ -139,7 +139,8 @@ impl DeviceWeights {
             progress(done, total)?;
             for ((source, planes), matrix) in weights.matrices.iter().zip(&layout.planes).zip(&layout.matrices) {
                 hash.write(format!("{:?} {} {}", planes.source.dtype, planes.rows, planes.cols).as_bytes());
-                // Rows of scales have an even number of bytes, so that an even number of rows ends at a word.
+                // A row of scales has an even number of bytes, so the scales of an even number of rows end at a word
+                // boundary.
                 let piece = (PIECE / planes.packed_row_bytes().max(planes.row_bytes)).max(1).next_multiple_of(2);
                 for part in &matrix.parts {
                     for first in (0..part.rows).step_by(piece) {
@@ -210,7 +211,7 @@ impl DeviceWeights {
     }
 }
 
-/// Submits the writes so far and waits, so that copies of pieces do not pile up.
+/// Submits the writes so far and waits for them, so that staging copies do not accumulate.
 fn flush(buffer: &DeviceBuffer) -> Result<()> {
     let context = buffer.context();
     let index = context.within("an upload", |gpu| gpu.queue.submit([]))?;

@@ -1,8 +1,8 @@
 //! Matrix products: `out = W x + bias` for one token or many, for all matrices with the same input.
 //!
 //! Owns the loops over row panels, column blocks and token tiles, and their division among the threads. Relies on
-//! `plan` for the parts, on `packed` for the weight layout and on `kernels` for the arithmetic. Results are
-//! batch-invariant, and bit-identical for any number of threads and any instruction set.
+//! `plan` for the division into units and tiles, on `packed` for the weight layout and on `kernels` for the arithmetic.
+//! Results are batch-invariant, and bit-identical for any number of threads and any instruction set.
 #![allow(unsafe_code)]
 
 pub mod matrix;

@@ -143,8 +143,8 @@ fn crossing([width, tail_width]: [usize; 2]) -> Program {
     b.finish(0, &[x, tail, out])
 }
 
-/// Adds stores of another model's keys and values that the program reads, so that its attention is tested like any
-/// other.
+/// If the program reads the keys and values of another model, adds ops that store them, so that this attention is
+/// tested like any other.
 fn storing(program: &Program) -> Program {
     let mut program = program.clone();
     let of = |attends: bool| {

@@ -295,7 +295,8 @@ impl ReplyForm {
     }
 }
 
-/// Returns the tag that follows the closing tag of content, if another tag follows that one; otherwise an empty string.
+/// Returns the tag after the closing tag of content if the returned tag is followed by another tag, otherwise an empty
+/// string.
 fn end_tag<'t>(following: &'t str, close: &str) -> &'t str {
     let following = following.trim_start();
     let following = following.strip_prefix(close).unwrap_or(following).trim_start();
@@ -308,8 +309,8 @@ fn end_tag<'t>(following: &'t str, close: &str) -> &'t str {
 const KIMI: &str = "<|tool_call_argument_begin|>";
 
 /// Returns the form of calls for models whose templates do not reveal it. A string in the template identifies the
-/// model: LFM2 and Granite 3 (conversations cannot contain calls), Kimi K2 (some templates modify lists, which the
-/// interpreter does not support), and MiniMax M3.
+/// model. The models are LFM2 and Granite 3 (their conversations cannot contain calls), Kimi K2 (some templates modify
+/// lists, which the interpreter does not support), and MiniMax M3.
 fn published(source: &str) -> Option<CallForm> {
     let list = |open: &str, close: &str, body: Body| CallForm {
         open: open.to_owned(),

@@ -1,4 +1,4 @@
-//! Attention, and the KV cache that it reads.
+//! Attention, and stores to the KV cache.
 
 use super::{Lowering, words};
 use crate::error::{Error, Result};
@@ -11,14 +11,14 @@ use crate::wgpu::kernels::Kernel;
 use crate::wgpu::scratch::{FIXED_SPLITS, MAX_SPLITS};
 use crate::wgpu::sequence::{KvArray, Place};
 
-/// Widest key and value of `attend.wgsl`.
+/// Maximum width of a key or value in `attend.wgsl`.
 const MAX_DIM: usize = 256;
 
-/// Rows of a workgroup, and positions of a turn, of `attend.wgsl`.
+/// Query rows per workgroup, and positions per iteration, of `attend.wgsl`.
 const ROWS: usize = 8;
 const TURN: usize = 32;
 
-/// Workgroups that keep a device busy.
+/// Number of workgroups that is assumed to occupy a device fully.
 const BUSY: usize = 256;
 
 pub(super) fn lacking(program: &Program, op: &Attend) -> Option<&'static str> {
@@ -32,7 +32,7 @@ pub(super) fn lacking(program: &Program, op: &Attend) -> Option<&'static str> {
     }
 }
 
-/// Returns the kernels' code of the type of a cache.
+/// Returns the code of a cache type in the kernels.
 fn code(dtype: DType) -> u32 {
     match dtype {
         quant::F32 => 0,
@@ -64,7 +64,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Returns the place of a layer in cache `i`, and the cache's first bind group.
+    /// Returns the position of a layer in cache `i`, and the index of the cache's first bind group.
     fn place(&self, i: usize, layer: KvLayerId) -> Result<(Place, usize)> {
         let missing = || Error::invalid(format!("sequence {i} does not exist; the step has {}", self.caches.len()));
         let (view, first) = self.caches.get(i).ok_or_else(missing)?;

@@ -1,4 +1,5 @@
-//! Mixtures of experts: routing, products of each pick's experts, and their sum.
+//! Mixture of experts (MoE): routing, the products with the chosen experts, and the weighted sum of their results. A
+//! pick is a chosen expert of a token.
 
 use super::products::{Floats, grid, kernel_of, readers};
 use super::rows::Rows;
@@ -9,7 +10,7 @@ use crate::wgpu::NONE;
 use crate::wgpu::kernels::Kernel;
 use crate::wgpu::weights::Part;
 
-/// Experts and picks of a token that `route.wgsl` has room for.
+/// Maximum numbers of experts, and of chosen experts per token, in `route.wgsl`.
 const MAX_EXPERTS: usize = 512;
 const MAX_USED: usize = 64;
 
@@ -32,20 +33,20 @@ pub(super) fn lacking(e: &Experts) -> Option<&'static str> {
     }
 }
 
-/// Rows of a product of experts, and what is added to its result.
+/// Input and output rows of a product with experts, and the bias, scale and routing weights of its result.
 #[derive(Clone, Copy)]
 struct ExpertRows {
     x: Floats,
     /// Number of picks that share an input row.
     divisor: usize,
     picks: usize,
-    /// Rows of an expert's matrix.
+    /// Number of rows of an expert's matrix.
     rows: usize,
-    /// Offset of the result, and distance between its rows.
+    /// Offset of the result, and its row stride.
     to: [u32; 2],
     bias: Option<Vector>,
     scale: Option<Vector>,
-    /// Offset of the weights of picks, or `NONE`.
+    /// Offset of the routing weights of the picks, or `NONE`.
     factor: u32,
 }
 
@@ -135,7 +136,7 @@ impl Lowering<'_> {
         self.launch(&Kernel::new("route", &["functions"]), 0, [n, 1, 1], words)
     }
 
-    /// Multiplies the row of each pick with its expert's matrix.
+    /// Multiplies the expert's matrix by the input row, for each pick.
     fn expert_product(&mut self, weight: Weight, of: ExpertRows) -> Result<()> {
         let ExpertRows { x, divisor, picks, rows, to, .. } = of;
         let weights = self.weights;

@@ -1,6 +1,6 @@
-//! Turns ops into launches: a short function per op.
+//! Lowers ops to kernel launches, with a short function per op.
 //!
-//! Relies on `Program::check` for shapes, and on `WgpuDevice::supports` for what no kernel computes.
+//! Relies on `Program::check` for shapes, and on `WgpuDevice::supports`, which rejects ops that no kernel computes.
 
 mod attention;
 mod experts;
@@ -23,13 +23,13 @@ pub struct Lowering<'a> {
     pub scratch: &'a Scratch,
     pub masks: &'a Masks,
     pub placed: &'a Placed,
-    /// The caches of the step, and the index of the first bind group of each.
+    /// The KV caches of the step, and the index of the first bind group of each cache.
     pub caches: &'a [(KvView, usize)],
     /// True if activations hold only output rows.
     pub is_kept: bool,
-    /// True to divide work in the same way for every batch.
+    /// True if work must be divided in the same way for every batch.
     pub is_batch_invariant: bool,
-    /// Capacity of the sequences.
+    /// Capacity of the sequences, in positions.
     pub capacity: usize,
     pub launches: &'a mut Vec<Launch>,
 }
@@ -63,13 +63,13 @@ impl Word for bool {
     }
 }
 
-/// The words of a kernel's struct `P`, in order.
+/// The words of a kernel's parameter struct `P`, in order.
 macro_rules! words {
     ($($value:expr),* $(,)?) => { &[$($crate::wgpu::lower::Word::word($value)),*] };
 }
 pub(super) use words;
 
-/// Returns the kernels' code of an activation function, and its limits.
+/// Returns the code of an activation function in the kernels, and its limits.
 fn activation_code(activation: Activation) -> (u32, [f32; 2]) {
     match activation {
         Activation::Identity => (0, [0.0; 2]),
@@ -90,7 +90,8 @@ fn activation_code(activation: Activation) -> (u32, [f32; 2]) {
     }
 }
 
-/// Returns what no kernel computes in an op, if anything.
+/// Returns the feature of an op for which there is no kernel; `None` if kernels compute the op. Listed in
+/// `docs/internals/gpu-portable.md`.
 pub fn lacking(program: &Program, op: &Op) -> Option<&'static str> {
     match op {
         Op::EmbedNgrams(_) => Some("n-gram embeddings"),
@@ -138,7 +139,7 @@ impl Lowering<'_> {
         Ok(1)
     }
 
-    /// The tokens whose rows activations hold.
+    /// The tokens that have rows in the activations.
     fn tokens(&self) -> &Tokens {
         if self.is_kept { &self.placed.kept } else { &self.placed.all }
     }
@@ -155,7 +156,7 @@ impl Lowering<'_> {
         self.program.width(tensor)
     }
 
-    /// Returns the offset of the table rows that tokens look up.
+    /// Returns the offset of the array of table rows that the tokens look up.
     fn ids(&self, index: Index) -> u32 {
         match index {
             Index::Id | Index::Token => self.placed.ids,
@@ -198,7 +199,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Returns a vector's offset, and its distance between groups of `group` values.
+    /// Returns the offset of a vector, and its stride between groups of `group` values (0 if all groups use the same
+    /// values).
     fn grouped(&self, vector: Option<crate::graph::op::Vector>, group: usize) -> (u32, u32) {
         let len = vector.map_or(0, |vector| self.weights.vector_len(vector));
         (self.weights.vector(vector), if len > group { group as u32 } else { 0 })

@@ -1,7 +1,7 @@
 //! Matrix products and embeddings.
 //!
-//! Products with matrices in blocks multiply bytes: a row of activations is rounded to 8 bits with a scale for 32
-//! columns, as on the CPU. Products with float matrices multiply floats.
+//! Products with quantized matrices use 8-bit integers: a row of activations is quantized to 8 bits with a scale per 32
+//! columns, as on the CPU. Products with float matrices are computed in floats.
 
 use super::{Lowering, words};
 use crate::error::{Error, Result};
@@ -12,20 +12,20 @@ use crate::wgpu::NONE;
 use crate::wgpu::kernels::Kernel;
 use crate::wgpu::weights::{DeviceMatrix, Part};
 
-/// Rows of a matrix per workgroup of `gemv.wgsl`, and tokens if there are several.
+/// Matrix rows per workgroup of `gemv.wgsl`, and tokens per workgroup if a step has several tokens.
 const GEMV_ROWS: usize = 4;
 const GEMV_TOKENS: usize = 4;
 
-/// Tokens up to which `gemv.wgsl` is used.
+/// Maximum number of tokens for which `gemv.wgsl` is used.
 const FEW: usize = 8;
 
-/// Rows and tokens of a workgroup of `tile.wgsl`.
+/// Number of rows and of tokens per workgroup of `tile.wgsl`.
 const TILE: usize = 64;
 
-/// Row blocks of a dimension of a grid, after which the third dimension counts on.
+/// Maximum number of row blocks in one dimension of a grid; further row blocks use the third dimension.
 pub(super) const BLOCKS: usize = 32_768;
 
-/// The rows of a product: offset of floats and distance between rows.
+/// Input rows of a product: offset of the floats, row stride, width and number of rows.
 #[derive(Clone, Copy)]
 pub(super) struct Floats {
     pub at: u32,
@@ -34,7 +34,7 @@ pub(super) struct Floats {
     pub n: usize,
 }
 
-/// Where a product goes.
+/// Destination of a product: offset, row stride, and offset of the bias.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
     pub at: u32,
@@ -42,7 +42,8 @@ pub(super) struct Target {
     pub bias: u32,
 }
 
-/// Returns the fragment that reads a type, and true if it has blocks; `None` for types without one.
+/// Returns the WGSL fragment that loads weights of a type, and true if the type has blocks; `None` for types without a
+/// fragment.
 pub fn readers(dtype: DType) -> Option<(&'static str, bool)> {
     Some(match dtype {
         quant::F32 => ("f32", false),
@@ -85,7 +86,7 @@ impl Lowering<'_> {
         Floats { at: self.tensor(x), row: width, width, n: self.n() }
     }
 
-    /// Rounds rows to bytes, for products with matrices in blocks.
+    /// Quantizes rows to 8 bits, for products with quantized matrices.
     pub(super) fn prepare(&mut self, x: Floats) -> Result<()> {
         let cols = x.width.next_multiple_of(32);
         let words: &[u32] = words![x.width, cols, x.at, x.row, self.scratch.quants, self.scratch.groups, 0u32];
@@ -110,7 +111,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Multiplies prepared rows.
+    /// Computes the product of a matrix and rows that `prepare` has quantized, or float rows.
     fn multiply(&mut self, matrix: &DeviceMatrix, x: Floats, to: Target) -> Result<()> {
         let is_few = x.n <= FEW || self.is_batch_invariant;
         let (name, of_floats) = if is_few { ("gemv", "gemv_float") } else { ("tile", "tile_float") };
@@ -173,7 +174,7 @@ impl Lowering<'_> {
         let weights = self.weights;
         let matrix = weights.matrix(table);
         let (mut kernel, _) = kernel_of(matrix.dtype, "embed", "embed_float")?;
-        // A table is multiplied by nothing.
+        // An embedding lookup multiplies no matrix, so it needs no product fragments.
         kernel.fragments.retain(|fragment| !["dot", "floats"].contains(fragment));
         let (width, n) = (self.width(out), self.n());
         for part in &matrix.parts {

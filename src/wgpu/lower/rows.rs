@@ -1,4 +1,4 @@
-//! Ops on the values of rows.
+//! Element-wise and row-wise ops.
 
 use super::{Lowering, activation_code, words};
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::graph::weights::RopePairs;
 use crate::wgpu::NONE;
 use crate::wgpu::kernels::Kernel;
 
-/// Threads of a workgroup of `map`, `move` and `rope`.
+/// Threads per workgroup of `map`, `move` and `rope`.
 const THREADS: usize = 64;
 
 /// The modes of `map.wgsl`.
@@ -38,14 +38,14 @@ enum Move {
     Mean = 4,
 }
 
-/// Arguments of `move.wgsl` besides the rows.
+/// Arguments of `move.wgsl` in addition to the rows.
 #[derive(Clone, Copy)]
 struct Copied {
     mode: Move,
     tail: Option<TensorId>,
-    /// Values of a head of x, or the first value.
+    /// Number of values per head of `x`, or index of the first value.
     first: usize,
-    /// Values of a head of the result, or groups.
+    /// Number of values per head of the result, or number of groups.
     each: usize,
     vector: u32,
 }
@@ -56,10 +56,10 @@ impl Copied {
     }
 }
 
-/// Arguments of `map.wgsl` besides the rows.
+/// Arguments of `map.wgsl` in addition to the rows.
 #[derive(Clone, Copy, Default)]
 struct Map {
-    /// The other activation, and the distance between its rows.
+    /// Offset of the second activation; `y_row` is its row stride.
     y: u32,
     y_row: usize,
     vector: u32,
@@ -71,7 +71,7 @@ struct Map {
     offset: u32,
 }
 
-/// Rows of values: offset, distance between rows, width.
+/// Rows of values: offset, row stride, width and number of rows.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
     pub at: u32,
@@ -111,7 +111,7 @@ impl Lowering<'_> {
         self.launch(&kernel, 0, [x.width.div_ceil(THREADS), x.n, 1], words)
     }
 
-    /// Executes an op of the modes of `map` and `move`.
+    /// Appends the launches of an op that a mode of `map` or `move` computes.
     pub(super) fn rows(&mut self, op: &Op) -> Result<()> {
         match op {
             Op::Add { x, delta, scale } => {
@@ -173,7 +173,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Computes `gate = activation(gate) * up` for rows outside of activations.
+    /// Computes `gate = activation(gate) * up` for rows that are not tensors of the program.
     pub(super) fn glu(
         &mut self,
         gate: Rows,
@@ -186,7 +186,7 @@ impl Lowering<'_> {
         self.map(if up.is_some() { Mode::Glu } else { Mode::Activate }, gate, m)
     }
 
-    /// Scales logits, and applies the softcap.
+    /// Scales the logits, and applies the softcap.
     pub(super) fn shape_logits(&mut self, scale: f32, softcap: f32) -> Result<()> {
         let vocab = self.program.vocab;
         let rows = Rows { at: self.scratch.logits, row: vocab, width: vocab, n: self.n() };
@@ -203,7 +203,7 @@ impl Lowering<'_> {
         Map { y: self.placed.media, y_row, tokens: self.placed.media_of, offset: offset as u32, ..Map::default() }
     }
 
-    /// Replaces the rows of media tokens.
+    /// Replaces the embeddings of media tokens by media rows.
     pub(super) fn set_media(&mut self, x: TensorId) -> Result<()> {
         self.map(Mode::SetMedia, self.rows_of(x), self.of_media(0))
     }
@@ -265,7 +265,7 @@ impl Lowering<'_> {
         self.launch(&Kernel::new("norm", &[]), 0, [width / norm.group, n, 1], words)
     }
 
-    /// Returns the RoPE table for the capacity of the step's sequences.
+    /// Returns the RoPE table to use with the capacity of the step's sequences.
     pub(super) fn table(&self, rope: RopeChoice) -> RopeTable {
         rope.long.filter(|(above, _)| self.capacity > *above).map_or(rope.table, |(_, table)| table)
     }
