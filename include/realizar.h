@@ -45,7 +45,7 @@
  *   NULL with a capacity of 0 queries the count: the call returns RZ_OK, writes the count and changes nothing.
  *   rz_generate_into generates no token in this case.
  * - Threads. Any function may be called from any thread. Any number of calls may use a handle passed as const at once.
- *   A handle that is not const serves one call at a time; a second call gets RZ_ERR_BUSY at once. While that call
+ *   A handle that is not const serves one call at a time; a second call gets RZ_ERR_BUSY at once. While the first call
  *   runs, calls that take the handle as const get RZ_ERR_BUSY too if their errors list it; functions that read state,
  *   such as rz_job_info_get and rz_conversation_json_into, always succeed.
  * - Ownership. The caller frees every handle that a function writes with the _free function of its type (rz_model_free
@@ -65,10 +65,10 @@
  * - Constants are enumerators; fields have fixed-width integer types. g++ -Wextra warns in C++ if the two results of
  *   `?:` mix them, as in `ended ? info.end_reason : RZ_END_LENGTH`: write uint32_t(RZ_END_LENGTH) there.
  * - A freed handle, or a handle of another type, usually gives RZ_ERR_INVALID_ARGUMENT; programs must not rely on it.
- * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, results that depend on them
- *   are RZ_ERR_FORMAT: logits, tokens and values computed from logits, embeddings, reranking scores and rows of media.
- *   The message names the position of the token, the text or the row. Only the affected job or reply fails; a call for
- *   several caches fails as a whole.
+ * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, calls whose results depend
+ *   on these weights fail with RZ_ERR_FORMAT. This applies to logits, tokens and values computed from logits,
+ *   embeddings, reranking scores and rows of media. The message names the position of the token, the text or the row.
+ *   Only the affected job or reply fails; a call for several caches fails as a whole.
  * - A damaged or hostile file gives a status and a message. Exceptions are documented where they apply: RZ_MODEL_MMAP,
  *   and pointers that do not point to what this header says. Damage means data that makes no sense, such as a count
  *   beyond the end of the file or weights that are not finite; other wrong weights are not detected.
@@ -187,8 +187,8 @@ typedef struct rz_error {
   /* Sufficient capacity: for RZ_ERR_BUFFER_TOO_SMALL the size of the buffer, for RZ_ERR_CONTEXT_FULL the capacity of
    * the cache in tokens, not counting the reply; else 0. */
   uint64_t needed;
-  /* Reason, then the file: UTF-8, NUL-terminated, without control characters. The middle of a message that is too
-   * long is left out. */
+  /* Message: the reason, followed by the name of the file. UTF-8, NUL-terminated, without control characters. The
+   * middle of a message that is too long is left out. */
   char message[496];
 } rz_error;
 
@@ -222,7 +222,8 @@ enum rz_status_code {
   RZ_ERR_POISONED = -18,
   /* Not found: a key, a device, an image, audio or video of a conversation, or an index beyond the last entry. */
   RZ_ERR_NOT_FOUND = -19,
-  /* Another call must come first: there are no logits before a prefill, and no rows before the last step. */
+  /* Another call must come first: there are no logits before a prefill, and no rows of media before their encoding is
+   * done. */
   RZ_ERR_NOT_READY = -20,
   /* The system cannot create a thread or another resource; the same call may succeed later. */
   RZ_ERR_RESOURCES = -21,
@@ -535,9 +536,9 @@ rz_cancel_free(rz_cancel *RZ_NULLABLE cancel);
 RZ_API void RZ_CALL
 rz_cancel_fire(rz_cancel *RZ_NULLABLE cancel);
 
-/* Sets a deadline: `cancel` fires by itself `us_from_now` microseconds from now; 0 fires at once. RZ_NO_LIMIT removes
- * the deadline, and so does rz_cancel_reset. Calls then return RZ_ERR_DEADLINE. No timer thread is involved: calls
- * check the clock whenever they check the flag. Any thread. Since 0.1.0. */
+/* Sets a deadline: `cancel` fires by itself `us_from_now` microseconds from now; 0 fires at once. Once the deadline
+ * has passed, calls return RZ_ERR_DEADLINE. RZ_NO_LIMIT removes the deadline, and so does rz_cancel_reset. No timer
+ * thread is involved: calls check the clock whenever they check the flag. Any thread. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cancel_deadline(rz_cancel *cancel, uint64_t us_from_now, rz_error *RZ_NULLABLE err);
 
@@ -615,8 +616,8 @@ enum rz_place {
    * else, including a cache of default capacity. The experts of the other layers are on the CPU. */
   RZ_PLACE_AUTO = 0,
   RZ_PLACE_CPU = 1,  /* `rz_placement.place`: on the CPU. */
-  /* `rz_placement.place`: the experts of the last layers are on GPUs, as many layers as take at most `bytes` together.
-   * The experts of the other layers are on the CPU. */
+  /* `rz_placement.place`: the experts of the last layers are on GPUs, for as many layers as possible while these
+   * experts take at most `bytes` in total. The experts of the other layers are on the CPU. */
   RZ_PLACE_GPU = 2,
 };
 
@@ -670,8 +671,9 @@ enum rz_model_flag {
    * is still rejected. */
   RZ_MODEL_ALLOW_UNKNOWN = 32,
   /* Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
-   * AMX-BF16. The first load with the flag in a process measures a product, which must take less time in BF16 than with
-   * exact sums. rz_model_info.isa is "amx-bf16" then; otherwise, and for layers on GPUs, the flag has no effect.
+   * AMX-BF16. The first load with the flag in a process times a matrix product; the flag takes effect only if BF16 is
+   * faster than the default arithmetic with exact integer sums. In this case rz_model_info.isa is "amx-bf16";
+   * otherwise, and for layers on GPUs, the flag has no effect.
    *
    * Prefill takes less time, because a tile of weights is rounded once for hundreds of tokens, and sums need no
    * scaling. The cost: weights of all types but F32, and the activations that they are multiplied with, have eight
@@ -718,7 +720,8 @@ typedef struct rz_model_params {
    * `packed_path`, `gpu_layers`, `placements` or RZ_MODEL_MMAP. It skips a GPU that fails. Layers without GPU
    * kernels stay on the CPU. Any GPU, named or chosen, is self-tested first: each kind of operation that the model
    * needs runs on the GPU and on the CPU, once per process (see `tested_path`), within milliseconds. If a result
-   * differs, the device is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation. */
+   * differs, the device is unavailable from then on: loads fail with RZ_ERR_DEVICE_UNAVAILABLE and a message that
+   * names the operation. */
   uint32_t device;
   /* Runtime to use; NULL: a new one. The caller may free its handle after the load. */
   const rz_runtime *RZ_NULLABLE runtime;
@@ -747,15 +750,15 @@ typedef struct rz_model_params {
    * size on the disk. Later loads map the file: they take only as long as loading the vocabulary. Processes share
    * one copy in memory, which the system may evict and read again; token generation is as fast as without the file.
    * The library replaces a file that was made from another model, from another version of this model or by another
-   * release of the library, and a file that was truncated or is all zeros. Any other file is RZ_ERR_FORMAT and
-   * stays. A file that cannot be read or written does not fail the load: the weights are in memory then, and the log
-   * has the reason. Processes and containers may share the folder: each process writes under a temporary name and
-   * renames the complete file. Models are identified by the sizes and times of their files, and by three rows of
-   * each matrix. Each load reads the whole file and verifies a checksum; a damaged file is replaced. If another
-   * process changes or truncates the file while it is in use, this process may die. With layers on GPUs the file
-   * holds only the layers and experts on the host (`placements`). The library replaces the file if a load puts other
-   * layers or experts on the host, and neither reads nor writes the file if a load puts none there. A load with both
-   * this file and RZ_MODEL_MMAP fails with RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+   * release of the library, and a file that was truncated or is all zeros. Any other file is left unchanged, and the
+   * load fails with RZ_ERR_FORMAT. A file that cannot be read or written does not fail the load: the weights are in
+   * memory then, and the log has the reason. Processes and containers may share the folder: each process writes
+   * under a temporary name and renames the complete file. Models are identified by the sizes and times of their
+   * files, and by three rows of each matrix. Each load reads the whole file and verifies a checksum; a damaged file
+   * is replaced. If another process changes or truncates the file while it is in use, this process may die. With
+   * layers on GPUs the file holds only the layers and experts on the host (`placements`). The library replaces the
+   * file if a load puts other layers or experts on the host, and neither reads nor writes the file if a load puts
+   * none there. A load with both this file and RZ_MODEL_MMAP fails with RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
   const char *RZ_NULLABLE packed_path;
   /* Indices of `n_devices` different GPUs over which the layers are split in this order; NULL: only `device` counts.
    * With `devices`, `device` must be 0. Copied.
@@ -786,17 +789,17 @@ typedef struct rz_model_params {
    * process.
    *
    * The first load on a GPU creates the file; later loads in any process skip the recorded tests and add new ones. A
-   * record applies to the same device, driver and release of the library only. A damaged file is replaced, a file of
-   * another kind stays; an unusable or unwritable file costs only the time of the tests. Failures are not recorded:
-   * each process tests such devices again. Since 0.1.0. */
+   * record applies to the same device, driver and release of the library only. A damaged file is replaced; a file of
+   * another kind is left unchanged. If the file is unusable or cannot be written, the load does not fail; it only
+   * runs the tests again. Failures are not recorded: each process tests such devices again. Since 0.1.0. */
   const char *RZ_NULLABLE tested_path;
   /* Chat template in Jinja, `chat_template_len` bytes, that replaces the model's own in all conversations and
    * rz_chat_* functions: for a base model, which has none, or for a model whose template uses unsupported features.
    * It gets the variables of Hugging Face's chat templates (`messages`, `tools`, `add_generation_prompt`,
    * `bos_token` ...). Reasoning and tool calls in replies are parsed in the format that this template writes. NULL:
-   * the model's own. Copied. A template that does not compile is RZ_ERR_INVALID_ARGUMENT before weights are read,
-   * and the message names the line; a model without a tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still
-   * returns the model's own template. */
+   * the model's own. Copied. If the template does not compile, the load fails with RZ_ERR_INVALID_ARGUMENT before
+   * weights are read, and the message names the line; for a model without a tokenizer it fails with
+   * RZ_ERR_UNSUPPORTED. rz_model_meta_into still returns the model's own template. */
   const char *RZ_NULLABLE chat_template;
   size_t chat_template_len;
   /* Steps of at least this number of tokens, such as prefill steps, copy the experts from the CPU to the GPU, a few
@@ -1019,15 +1022,15 @@ typedef struct rz_source {
 /* Like rz_model_load, for a model from caller-provided bytes: a .gguf file (all files of a split model), a
  * .safetensors file, or the needed files of a folder, such as config.json, tokenizer.json and the weights.
  *
- * Each of several sources has the name of its file, by which other files refer to it. Sources are only read during the
- * call: memory, descriptors and the target of `user` may be released afterwards.
+ * If there are several sources, each must have the name of its file, by which other files refer to it. Sources are
+ * only read during the call: memory, descriptors and the target of `user` may be released afterwards.
  *
  * With RZ_MODEL_MMAP all sources must be of the kind RZ_SOURCE_FD; other kinds are RZ_ERR_UNSUPPORTED. Their bytes are
  * mapped in place, at any offset, and used without a copy; a source can be, for example, an uncompressed asset in an
  * Android package. The mapping outlives the descriptor. `params` may be NULL. The caller frees `*out` with
- * rz_model_free. Any thread. Errors: as for rz_model_load; RZ_ERR_FORMAT also for a file that ends within the range of
- * its source (RZ_ERR_FORMAT from `read`); RZ_ERR_IO also for an errno of `read`, and for a file of the model that is
- * not among the sources. Since 0.1.0. */
+ * rz_model_free. Any thread. Errors: as for rz_model_load; RZ_ERR_FORMAT also if a file is shorter than `offset` +
+ * `size` of its source, or if `read` returns RZ_ERR_FORMAT; RZ_ERR_IO also for an errno of `read`, and for a file of
+ * the model that is not among the sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_load_from(const rz_source *RZ_NULLABLE sources,
                    size_t n,
@@ -1171,9 +1174,9 @@ rz_token_bytes_into(const rz_model *model,
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_textstream_new(const rz_model *model, rz_textstream **out, rz_error *RZ_NULLABLE err);
 
-/* Sets `n` preceding tokens, such as the prompt and the earlier contents of its cache, without writing their text. The
- * stream then writes text as it appears after those tokens: a space at the start of a word is kept, and a character
- * that those tokens leave incomplete is completed.
+/* Sets the `n` tokens that precede the text, such as the earlier contents of the cache and the prompt, without writing
+ * their text. The stream then writes text as it appears after those tokens: a space at the start of a word is kept,
+ * and a character that those tokens leave incomplete is completed.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary, which changes nothing), RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
@@ -1606,14 +1609,14 @@ rz_grammar_new(const rz_model *model,
 RZ_API void RZ_CALL
 rz_grammar_free(rz_grammar *RZ_NULLABLE grammar);
 
-/* Constrains `sampler` to tokens that can continue a text that matches `grammar`, from its start. `grammar` may be
- * NULL, which removes the constraint.
+/* Constrains `sampler` to texts that match `grammar`, beginning at the start of the grammar: it chooses only tokens
+ * that can continue such a text. `grammar` may be NULL, which removes the constraint.
  *
- * The next choice with the sampler determines the cache and the start of the text, which is the current end of that
- * cache. The grammar follows the cache: appended tokens advance the grammar, a rewind takes it back, and a rewind to
- * before the start of the text restarts it. So every choice may be repeated, and the host may append its own tokens if
- * the grammar allows them; otherwise the next choice fails with RZ_ERR_INVALID_ARGUMENT. When the text is complete,
- * tokens that end a text are allowed too. When the text cannot continue, only those tokens are allowed, so
+ * The next choice with the sampler binds the grammar to the cache of that choice; the text starts at the current end
+ * of that cache. The grammar follows the cache: appended tokens advance the grammar, a rewind takes it back, and a
+ * rewind to before the start of the text restarts it. So every choice may be repeated, and the host may append its own
+ * tokens if the grammar allows them; otherwise the next choice fails with RZ_ERR_INVALID_ARGUMENT. When the text is
+ * complete, tokens that end a text are allowed too. When the text cannot continue, only those tokens are allowed, so
  * rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice allocates memory and usually
  * takes tens of microseconds; a choice that exceeds its bounds fails with RZ_ERR_LIMIT. Calls with a cache of another
  * vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
@@ -2012,14 +2015,14 @@ rz_sample(rz_cache *cache, rz_sampler *RZ_NULLABLE sampler, uint32_t *token, rz_
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_media_kind {
-  RZ_MEDIA_IMAGE = 1,  /* Kind of a medium: an image. */
-  RZ_MEDIA_AUDIO = 2,  /* Kind of a medium: audio. */
-  RZ_MEDIA_TEXT = 4,   /* Kind of a medium: the source text of an encoder-decoder model. */
-  /* Kind of a medium: an image embedding from a CLIP or SigLIP encoder. It has one row of length 1, with as many floats
-   * as an embedding of rz_embed_into by the same model; the dot product of the two embeddings is the similarity of
-   * image and text. Prompts reject it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows does not create it. Since 0.1.0. */
+  RZ_MEDIA_IMAGE = 1,  /* Kind of media: an image. */
+  RZ_MEDIA_AUDIO = 2,  /* Kind of media: audio. */
+  RZ_MEDIA_TEXT = 4,   /* Kind of media: the source text of an encoder-decoder model. */
+  /* Kind of media: an image embedding from a CLIP or SigLIP encoder. It has one row of length 1, with as many floats as
+   * an embedding of rz_embed_into by the same model; the dot product of the two embeddings is the similarity of image
+   * and text. Prompts reject it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows does not create it. Since 0.1.0. */
   RZ_MEDIA_VECTOR = 8,
-  /* Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows does not create it. Since 0.1.0. */
+  /* Kind of media: frames of a video (rz_media_from_frames). rz_media_from_rows does not create it. Since 0.1.0. */
   RZ_MEDIA_VIDEO = 16,
 };
 
@@ -2241,7 +2244,7 @@ typedef struct rz_media_params {
   /* Maximum number of pixels of an image file, checked by its header before memory is allocated; 0: 64 million. */
   uint32_t max_pixels;
   uint32_t flags;  /* RZ_ENCODE_STEPS, or 0. */
-  /* Progress callback: finished tiles and their total, some times per second; may be NULL. With RZ_ENCODE_STEPS
+  /* Progress callback: finished tiles and their total, several times per second; may be NULL. With RZ_ENCODE_STEPS
    * rz_media_step calls it. */
   rz_progress_callback RZ_NULLABLE progress;
   void *RZ_NULLABLE progress_user;  /* Passed to `progress`. */
@@ -2303,12 +2306,12 @@ rz_encoder_plan_get(const rz_model *model,
 
 /* Encodes an image in memory.
  *
- * The image is resized, tiled and normalized like the model's reference implementation does. The result depends
- * neither on threads nor on other calls. `params` may be NULL. The caller frees `*out` with rz_media_free, before or
- * after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch memory until the call is
- * done. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, an
- * aspect ratio that the model does not accept), RZ_ERR_UNSUPPORTED (an audio encoder), RZ_ERR_LIMIT (also too many
- * rows), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
+ * The image is resized, tiled and normalized as in the model's reference implementation. The result depends neither on
+ * threads nor on other calls. `params` may be NULL. The caller frees `*out` with rz_media_free, before or after the
+ * encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch memory until the call is done. Any
+ * thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, an aspect ratio
+ * that the model does not accept), RZ_ERR_UNSUPPORTED (an audio encoder), RZ_ERR_LIMIT (also too many rows),
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_pixels(const rz_encoder *encoder,
                      const rz_pixels *pixels,
@@ -2350,12 +2353,12 @@ rz_media_measure(const rz_encoder *encoder,
 
 /* Encodes audio: `n` interleaved samples of `channels` channels, with a full scale from -1 to 1, at `rate` Hz.
  *
- * Several channels are averaged, like the models' reference implementations do when they load files. Audio is
- * resampled to rz_encoder_info.sample_rate. Long audio is encoded in parts, of 30 seconds in most models. Of `params`,
- * which may be NULL, only `max_rows`, `flags`, `progress` (in parts) and `cancel` apply. The result depends neither on
- * threads nor on other calls. The caller frees `*out` with rz_media_free, before or after the encoder. Rows count
- * against rz_runtime_params.memory_limit, and so does scratch memory until the call is done. Any thread, any number at
- * once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few samples for a row, a sample that is not finite or above a
+ * Several channels are averaged, as in the models' reference implementations when they load files. Audio is resampled
+ * to rz_encoder_info.sample_rate. Long audio is encoded in parts, of 30 seconds in most models. Of `params`, which may
+ * be NULL, only `max_rows`, `flags`, `progress` (in parts) and `cancel` apply. The result depends neither on threads
+ * nor on other calls. The caller frees `*out` with rz_media_free, before or after the encoder. Rows count against
+ * rz_runtime_params.memory_limit, and so does scratch memory until the call is done. Any thread, any number at once.
+ * Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few samples for a row, a sample that is not finite or above a
  * million, channels other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (a
  * vision encoder), RZ_ERR_LIMIT (also too many rows), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
  * RZ_ERR_VERSION. Since 0.1.0. */
@@ -2520,10 +2523,10 @@ rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, uint32_t *
  *
  * The cache keeps media alive as long as it has rows of them. It can be rewound, shifted, released, forked and saved
  * like any other cache; a saved cache includes its media. If the rows of an image attend to each other, they are
- * computed in one step: rz_cache_truncate to a position between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift
- * removes such images as a whole or not at all. `cancel` may be NULL. Any thread. Errors: as for rz_prefill,
- * RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first` is beyond the last token, or between
- * rows that attend to each other). Since 0.1.0. */
+ * computed in one step. Therefore rz_cache_truncate to a position between them fails with RZ_ERR_INVALID_ARGUMENT, and
+ * rz_cache_shift removes such images as a whole or not at all. `cancel` may be NULL. Any thread. Errors: as for
+ * rz_prefill, RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first` is beyond the last token,
+ * or between rows that attend to each other). Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_prefill_prompt(rz_cache *cache,
                   const rz_prompt *prompt,
@@ -2542,15 +2545,15 @@ enum rz_draft_kind {
   RZ_DRAFT_LOOKUP = 1,
   /* Speculative decoding with `draft_model`: a small model, or a draft head from a file of its own. The job creates a
    * cache of at most 1,024 tokens for a small model; if the text is longer, the draft model first processes only the
-   * last 256 tokens. A draft head must have been trained for the model of the job's cache: EAGLE-3 (arXiv 2503.01840),
-   * as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the assistant of a Gemma 4, as a GGUF
-   * file ("gemma4-assistant") or its folder. rz_model_load loads a draft head like a model; all functions but jobs
-   * reject it with RZ_ERR_UNSUPPORTED. Steps of jobs with a draft head take additional scratch memory. EAGLE-3
-   * processes the hidden states of the tokens that the job itself appends, and has a cache as with RZ_DRAFT_MTP. An
-   * assistant attends to the job's cache and has no cache of its own. The assistant is loaded on the CPU (device 0 or
-   * 1). If the job's model is on a GPU, a copy of the assistant drafts on that GPU; if the model is on several GPUs,
-   * the copy is on the last of them. The first such job creates the copy. It is freed when the assistant or the model
-   * is freed and no job uses it. */
+   * last 256 tokens. A draft head must have been trained for the model of the job's cache. Two kinds are supported:
+   * EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or as a folder of EAGLE, SpecForge or speculators; and the
+   * assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or as its folder. rz_model_load loads a draft head like
+   * a model; only jobs accept it, and all other calls reject it with RZ_ERR_UNSUPPORTED. Steps of jobs with a draft
+   * head take additional scratch memory. EAGLE-3 processes the hidden states of the tokens that the job itself appends,
+   * and has a cache as with RZ_DRAFT_MTP. An assistant attends to the job's cache and has no cache of its own. The
+   * assistant is loaded on the CPU (device 0 or 1). If the job's model is on a GPU, a copy of the assistant drafts on
+   * that GPU; if the model is on several GPUs, the copy is on the last of them. The first such job creates the copy. It
+   * is freed when the assistant or the model is freed and no job uses it. */
   RZ_DRAFT_MODEL = 2,
   /* Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
    * own cache, with one layer and the capacity of the job's cache. This cache belongs to the job, and covers only the
@@ -2637,10 +2640,10 @@ typedef struct rz_job_info {
   /* Reason of the end: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 if the job has not ended. */
   uint32_t end_reason;
   int32_t stopped;        /* RZ_ERR_CANCELLED or RZ_ERR_DEADLINE while steps fail with this status; else 0. */
-  uint32_t prompt_total;  /* Number of tokens of the prompt, and number of prompt tokens that are in the cache. */
-  uint32_t prompt_done;
-  uint32_t n_tokens;   /* Number of generated tokens, including a token that ends the text. */
-  uint32_t cache_len;  /* Tokens in the cache. */
+  uint32_t prompt_total;  /* Number of tokens of the prompt. */
+  uint32_t prompt_done;   /* Number of prompt tokens that are in the cache. */
+  uint32_t n_tokens;      /* Number of generated tokens, including a token that ends the text. */
+  uint32_t cache_len;     /* Tokens in the cache. */
   /* Total time in nanoseconds of the job's prefill steps, and of its decode steps (including drafting). */
   uint64_t prompt_ns;
   uint64_t tokens_ns;
@@ -2839,11 +2842,11 @@ typedef struct rz_store_info {
  *
  * Files in the folder have the format of rz_cache_save, with checksums, and are found by their first tokens. A file is
  * written under a temporary name and then renamed. A file that is damaged or of another version is removed when it is
- * found, with a line in the log; a file that a process left unfinished is removed by the next store. Links, pipes, and
- * on Unix files that another user owns or may write to are ignored. The first fingerprint of a model loaded with
- * RZ_MODEL_MMAP takes one read of the whole model. Any thread. Errors: RZ_ERR_IO (the folder cannot be created, or is
- * rejected), RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without
- * weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * found, with a line in the log; a file that a process left unfinished is removed by the next store. Links and pipes
+ * are ignored, and so are, on Unix, files that another user owns or may write to. The first fingerprint of a model
+ * loaded with RZ_MODEL_MMAP takes one read of the whole model. Any thread. Errors: RZ_ERR_IO (the folder cannot be
+ * created, or is rejected), RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model
+ * without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_new(const rz_model *model,
              const rz_store_params *RZ_NULLABLE params,
@@ -3091,8 +3094,9 @@ rz_conversation_add(rz_conversation *conversation,
                     rz_error *RZ_NULLABLE err);
 
 /* Like rz_conversation_add, for one message with the NUL-terminated `role`, such as "user" or "system", and `len`
- * bytes of text. A message of the role "tool" is the result of the only tool call without a result; if there is more
- * than one, the call fails: add such results with rz_conversation_add, each with its "tool_call_id".
+ * bytes of text. A message of the role "tool" is the result of the only tool call that has no result yet. If several
+ * tool calls have no result, the function fails: add their results with rz_conversation_add, each with its
+ * "tool_call_id".
  *
  * Any thread. Errors: as for rz_conversation_add. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
@@ -3632,8 +3636,8 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_dequantize_into(uint32_t weight_type, const void *blocks, size_t n_values, float *out, rz_error *RZ_NULLABLE err);
 
 /* Creates an empty KV cache. The caller frees `*out` with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a
- * zero in the shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
- * RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
+ * zero in the shape, an `n_heads` that is not a multiple of `n_kv_heads`, an unknown type), RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_kv_new(const rz_kv_params *RZ_NULLABLE params, rz_kv **out, rz_error *RZ_NULLABLE err);
 
@@ -3675,8 +3679,8 @@ typedef struct rz_layout {
   char field_name[32];   /* Name of the field, such as "n_layers"; empty for the whole struct. */
 } rz_layout;
 
-/* Returns entry `index` of the table of all structs of this header: for each struct the whole first, then its fields
- * in order.
+/* Returns entry `index` of the table of all structs of this header: for each struct an entry for the whole struct,
+ * then its fields in order.
  *
  * The caller sets `out->struct_size`. A binding that declares these structs in another language iterates from 0 until
  * RZ_ERR_NOT_FOUND and compares. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last entry. Since 0.1.0. */

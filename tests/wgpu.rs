@@ -202,8 +202,8 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
     }
 }
 
-/// A small published model writes the CPU's text, with caches of F32 and F16; the logits of the file `MODEL`, if it is set,
-/// are close.
+/// A small published model writes the CPU's text, with caches of F32 and F16; if `MODEL` names a file, the logits of
+/// that model are close.
 #[test]
 fn a_published_model_writes_the_text_of_the_cpu() {
     let Some(device) = number() else { return };

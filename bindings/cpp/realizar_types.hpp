@@ -107,8 +107,8 @@ struct NotFoundError : Error {
     using Error::Error;
 };
 
-/// RZ_ERR_NOT_READY: Another call must come first: there are no logits before a prefill, and no rows before the
-/// last step.
+/// RZ_ERR_NOT_READY: Another call must come first: there are no logits before a prefill, and no rows of media
+/// before their encoding is done.
 struct NotReadyError : Error {
     using Error::Error;
 };
@@ -218,8 +218,8 @@ public:
     /// logits, or with `packed_path`, `gpu_layers`, `placements` or RZ_MODEL_MMAP. It skips a GPU that fails.
     /// Layers without GPU kernels stay on the CPU. Any GPU, named or chosen, is self-tested first: each kind of
     /// operation that the model needs runs on the GPU and on the CPU, once per process (see `tested_path`), within
-    /// milliseconds. If a result differs, the device is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message
-    /// that names the operation.
+    /// milliseconds. If a result differs, the device is unavailable from then on: loads fail with
+    /// RZ_ERR_DEVICE_UNAVAILABLE and a message that names the operation.
     template <class Number> LoadOptions &device(Number value) { return detail::assign(raw_.device, value, "rz_model_params.device"), *this; }
     /// Load flag: deterministic, batch-invariant results: they do not depend on the number of threads, on how a
     /// prompt was split into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the
@@ -252,9 +252,9 @@ public:
     /// unsupported value is still rejected.
     LoadOptions &allow_unknown(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_ALLOW_UNKNOWN, on), *this; }
     /// Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor
-    /// with AMX-BF16. The first load with the flag in a process measures a product, which must take less time in
-    /// BF16 than with exact sums. rz_model_info.isa is "amx-bf16" then; otherwise, and for layers on GPUs, the
-    /// flag has no effect.
+    /// with AMX-BF16. The first load with the flag in a process times a matrix product; the flag takes effect only
+    /// if BF16 is faster than the default arithmetic with exact integer sums. In this case rz_model_info.isa is
+    /// "amx-bf16"; otherwise, and for layers on GPUs, the flag has no effect.
     LoadOptions &bf16_products(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_BF16_PRODUCTS, on), *this; }
     /// Number of layers to offload to GPUs, if `device` is a GPU or `devices` are set: the last layers, together
     /// with the output matrix. The CPU computes the other layers and holds their part of each KV cache. 0: as many
@@ -280,9 +280,9 @@ public:
     /// rz_chat_* functions: for a base model, which has none, or for a model whose template uses unsupported
     /// features. It gets the variables of Hugging Face's chat templates (`messages`, `tools`,
     /// `add_generation_prompt`, `bos_token` ...). Reasoning and tool calls in replies are parsed in the format
-    /// that this template writes. NULL: the model's own. Copied. A template that does not compile is
-    /// RZ_ERR_INVALID_ARGUMENT before weights are read, and the message names the line; a model without a
-    /// tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still returns the model's own template.
+    /// that this template writes. NULL: the model's own. Copied. If the template does not compile, the load fails
+    /// with RZ_ERR_INVALID_ARGUMENT before weights are read, and the message names the line; for a model without a
+    /// tokenizer it fails with RZ_ERR_UNSUPPORTED. rz_model_meta_into still returns the model's own template.
     LoadOptions &chat_template(std::string_view text) { return chat_template_ = text, *this; }
     /// Steps of at least this number of tokens, such as prefill steps, copy the experts from the CPU to the GPU, a
     /// few at a time, and multiply there. 0: the smallest number for which this takes less time than computing on

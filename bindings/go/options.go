@@ -48,8 +48,8 @@ type LoadOptions struct {
 	// Ignores unknown keys and tensors, and counts them.
 	AllowUnknown bool
 	// Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with AMX-BF16.
-	// The first load with the flag in a process measures a product, which must take less time in BF16 than with exact
-	// sums.
+	// The first load with the flag in a process times a matrix product; the flag takes effect only if BF16 is faster
+	// than the default arithmetic with exact integer sums.
 	BF16Products bool
 	// Number of layers on GPUs; 0: as many as fit; None: none.
 	GPULayers int

@@ -353,8 +353,9 @@ func (c *rz_media_info) value() (v MediaInfo) {
 type JobInfo struct {
 	// Why the text has ended, once it has.
 	End EndReason
-	// Number of tokens of the prompt, and number of prompt tokens that are in the cache.
-	Prompt     int
+	// Number of tokens of the prompt.
+	Prompt int
+	// Number of prompt tokens that are in the cache.
 	PromptDone int
 	// Number of generated tokens, including a token that ends the text.
 	Tokens int

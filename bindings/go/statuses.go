@@ -47,7 +47,8 @@ const (
 	ErrPoisoned Code = rz_ERR_POISONED
 	// Not found: a key, a device, an image, audio or video of a conversation, or an index beyond the last entry.
 	ErrNotFound Code = rz_ERR_NOT_FOUND
-	// Another call must come first: there are no logits before a prefill, and no rows before the last step.
+	// Another call must come first: there are no logits before a prefill, and no rows of media before their encoding
+	// is done.
 	ErrNotReady Code = rz_ERR_NOT_READY
 	// The system cannot create a thread or another resource; the same call may succeed later.
 	ErrResources Code = rz_ERR_RESOURCES

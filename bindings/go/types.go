@@ -87,8 +87,8 @@ const (
 	PlaceAuto Place = rz_PLACE_AUTO
 	// On the CPU.
 	PlaceCPU Place = rz_PLACE_CPU
-	// The experts of the last layers are on GPUs, as many layers as take at most `bytes` together. The experts of the
-	// other layers are on the CPU.
+	// The experts of the last layers are on GPUs, for as many layers as possible while these experts take at most
+	// `bytes` in total. The experts of the other layers are on the CPU.
 	PlaceGPU Place = rz_PLACE_GPU
 )
 

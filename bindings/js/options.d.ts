@@ -41,8 +41,8 @@ export interface LoadParams {
   /** Ignores unknown keys and tensors, and counts them. */
   allowUnknown?: boolean;
   /** Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with AMX-BF16.
-   * The first load with the flag in a process measures a product, which must take less time in BF16 than with
-   * exact sums. */
+   * The first load with the flag in a process times a matrix product; the flag takes effect only if BF16 is faster
+   * than the default arithmetic with exact integer sums. */
   bf16Products?: boolean;
   /** Number of layers on GPUs; 0: none; absent: as many as fit. */
   gpuLayers?: number;

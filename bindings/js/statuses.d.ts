@@ -27,8 +27,8 @@
  * repeats. Close the object.
  * - RZ_ERR_NOT_FOUND: Not found: a key, a device, an image, audio or video of a conversation, or an index beyond
  * the last entry.
- * - RZ_ERR_NOT_READY: Another call must come first: there are no logits before a prefill, and no rows before the
- * last step.
+ * - RZ_ERR_NOT_READY: Another call must come first: there are no logits before a prefill, and no rows of media
+ * before their encoding is done.
  * - RZ_ERR_RESOURCES: The system cannot create a thread or another resource; the same call may succeed later.
  */
 export type StatusName =

@@ -59,9 +59,9 @@ pub unsafe extern "C" fn rz_cancel_fire(cancel: *mut rz_cancel) {
     }
 }
 
-/// Sets a deadline: `cancel` fires by itself `us_from_now` microseconds from now; 0 fires at once. RZ_NO_LIMIT removes
-/// the deadline, and so does rz_cancel_reset. Calls then return RZ_ERR_DEADLINE. No timer thread is involved: calls
-/// check the clock whenever they check the flag. Any thread. Since 0.1.0.
+/// Sets a deadline: `cancel` fires by itself `us_from_now` microseconds from now; 0 fires at once. Once the deadline
+/// has passed, calls return RZ_ERR_DEADLINE. RZ_NO_LIMIT removes the deadline, and so does rz_cancel_reset. No timer
+/// thread is involved: calls check the clock whenever they check the flag. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cancel_deadline(cancel: *mut rz_cancel, us_from_now: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

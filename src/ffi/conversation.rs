@@ -315,8 +315,9 @@ pub unsafe extern "C" fn rz_conversation_add(
 }
 
 /// Like rz_conversation_add, for one message with the NUL-terminated `role`, such as "user" or "system", and `len`
-/// bytes of text. A message of the role "tool" is the result of the only tool call without a result; if there is more
-/// than one, the call fails: add such results with rz_conversation_add, each with its "tool_call_id".
+/// bytes of text. A message of the role "tool" is the result of the only tool call that has no result yet. If several
+/// tool calls have no result, the function fails: add their results with rz_conversation_add, each with its
+/// "tool_call_id".
 ///
 /// Any thread. Errors: as for rz_conversation_add. Since 0.1.0.
 #[unsafe(no_mangle)]

@@ -343,7 +343,7 @@ pub struct rz_media_params {
     pub max_pixels: u32,
     /// RZ_ENCODE_STEPS, or 0.
     pub flags: u32,
-    /// Progress callback: finished tiles and their total, some times per second; may be NULL. With RZ_ENCODE_STEPS
+    /// Progress callback: finished tiles and their total, several times per second; may be NULL. With RZ_ENCODE_STEPS
     /// rz_media_step calls it.
     pub progress: rz_progress_callback,
     /// Passed to `progress`.
@@ -423,12 +423,12 @@ impl rz_encoder {
 
 /// Encodes an image in memory.
 ///
-/// The image is resized, tiled and normalized like the model's reference implementation does. The result depends
-/// neither on threads nor on other calls. `params` may be NULL. The caller frees `*out` with rz_media_free, before or
-/// after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch memory until the call is
-/// done. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, an
-/// aspect ratio that the model does not accept), RZ_ERR_UNSUPPORTED (an audio encoder), RZ_ERR_LIMIT (also too many
-/// rows), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0.
+/// The image is resized, tiled and normalized as in the model's reference implementation. The result depends neither on
+/// threads nor on other calls. `params` may be NULL. The caller frees `*out` with rz_media_free, before or after the
+/// encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch memory until the call is done. Any
+/// thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, an aspect ratio
+/// that the model does not accept), RZ_ERR_UNSUPPORTED (an audio encoder), RZ_ERR_LIMIT (also too many rows),
+/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_pixels(
     encoder: *const rz_encoder,

@@ -125,14 +125,14 @@ pub unsafe extern "C" fn rz_grammar_free(grammar: *mut rz_grammar) {
     guarded_or!((), |call| call.release(grammar))
 }
 
-/// Constrains `sampler` to tokens that can continue a text that matches `grammar`, from its start. `grammar` may be
-/// NULL, which removes the constraint.
+/// Constrains `sampler` to texts that match `grammar`, beginning at the start of the grammar: it chooses only tokens
+/// that can continue such a text. `grammar` may be NULL, which removes the constraint.
 ///
-/// The next choice with the sampler determines the cache and the start of the text, which is the current end of that
-/// cache. The grammar follows the cache: appended tokens advance the grammar, a rewind takes it back, and a rewind to
-/// before the start of the text restarts it. So every choice may be repeated, and the host may append its own tokens if
-/// the grammar allows them; otherwise the next choice fails with RZ_ERR_INVALID_ARGUMENT. When the text is complete,
-/// tokens that end a text are allowed too. When the text cannot continue, only those tokens are allowed, so
+/// The next choice with the sampler binds the grammar to the cache of that choice; the text starts at the current end
+/// of that cache. The grammar follows the cache: appended tokens advance the grammar, a rewind takes it back, and a
+/// rewind to before the start of the text restarts it. So every choice may be repeated, and the host may append its own
+/// tokens if the grammar allows them; otherwise the next choice fails with RZ_ERR_INVALID_ARGUMENT. When the text is
+/// complete, tokens that end a text are allowed too. When the text cannot continue, only those tokens are allowed, so
 /// rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice allocates memory and usually
 /// takes tens of microseconds; a choice that exceeds its bounds fails with RZ_ERR_LIMIT. Calls with a cache of another
 /// vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since

@@ -136,15 +136,15 @@ pub const RZ_DRAFT_NONE: u32 = 0;
 pub const RZ_DRAFT_LOOKUP: u32 = 1;
 /// Speculative decoding with `draft_model`: a small model, or a draft head from a file of its own. The job creates a
 /// cache of at most 1,024 tokens for a small model; if the text is longer, the draft model first processes only the
-/// last 256 tokens. A draft head must have been trained for the model of the job's cache: EAGLE-3 (arXiv 2503.01840),
-/// as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the assistant of a Gemma 4, as a GGUF
-/// file ("gemma4-assistant") or its folder. rz_model_load loads a draft head like a model; all functions but jobs
-/// reject it with RZ_ERR_UNSUPPORTED. Steps of jobs with a draft head take additional scratch memory. EAGLE-3 processes
-/// the hidden states of the tokens that the job itself appends, and has a cache as with RZ_DRAFT_MTP. An assistant
-/// attends to the job's cache and has no cache of its own. The assistant is loaded on the CPU (device 0 or 1). If the
-/// job's model is on a GPU, a copy of the assistant drafts on that GPU; if the model is on several GPUs, the copy is on
-/// the last of them. The first such job creates the copy. It is freed when the assistant or the model is freed and no
-/// job uses it.
+/// last 256 tokens. A draft head must have been trained for the model of the job's cache. Two kinds are supported:
+/// EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or as a folder of EAGLE, SpecForge or speculators; and the
+/// assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or as its folder. rz_model_load loads a draft head like
+/// a model; only jobs accept it, and all other calls reject it with RZ_ERR_UNSUPPORTED. Steps of jobs with a draft head
+/// take additional scratch memory. EAGLE-3 processes the hidden states of the tokens that the job itself appends, and
+/// has a cache as with RZ_DRAFT_MTP. An assistant attends to the job's cache and has no cache of its own. The assistant
+/// is loaded on the CPU (device 0 or 1). If the job's model is on a GPU, a copy of the assistant drafts on that GPU; if
+/// the model is on several GPUs, the copy is on the last of them. The first such job creates the copy. It is freed when
+/// the assistant or the model is freed and no job uses it.
 pub const RZ_DRAFT_MODEL: u32 = 2;
 /// Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
 /// own cache, with one layer and the capacity of the job's cache. This cache belongs to the job, and covers only the
@@ -187,8 +187,9 @@ pub struct rz_job_info {
     pub end_reason: u32,
     /// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE while steps fail with this status; else 0.
     pub stopped: i32,
-    /// Number of tokens of the prompt, and number of prompt tokens that are in the cache.
+    /// Number of tokens of the prompt.
     pub prompt_total: u32,
+    /// Number of prompt tokens that are in the cache.
     pub prompt_done: u32,
     /// Number of generated tokens, including a token that ends the text.
     pub n_tokens: u32,

@@ -161,8 +161,8 @@ pub struct rz_kv_params {
 }
 
 /// Creates an empty KV cache. The caller frees `*out` with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a
-/// zero in the shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
-/// RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0.
+/// zero in the shape, an `n_heads` that is not a multiple of `n_kv_heads`, an unknown type), RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_kv_new(params: *const rz_kv_params, out: *mut *mut rz_kv, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

@@ -71,8 +71,8 @@ const fn width<S, F>(_field: fn(&S) -> &F) -> usize {
 // A call of one of the macros for each struct, and `STRUCTS`, from the declarations of all groups.
 include!(concat!(env!("OUT_DIR"), "/layouts.rs"));
 
-/// Returns entry `index` of the table of all structs of this header: for each struct the whole first, then its fields
-/// in order.
+/// Returns entry `index` of the table of all structs of this header: for each struct an entry for the whole struct,
+/// then its fields in order.
 ///
 /// The caller sets `out->struct_size`. A binding that declares these structs in another language iterates from 0 until
 /// RZ_ERR_NOT_FOUND and compares. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last entry. Since 0.1.0.

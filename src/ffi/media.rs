@@ -19,18 +19,18 @@ use super::saved::{reader, rz_read_callback, rz_write_callback, writer};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::{count, ns};
 
-/// Kind of a medium: an image.
+/// Kind of media: an image.
 pub const RZ_MEDIA_IMAGE: u32 = 1;
-/// Kind of a medium: audio.
+/// Kind of media: audio.
 pub const RZ_MEDIA_AUDIO: u32 = 2;
-/// Kind of a medium: the source text of an encoder-decoder model.
+/// Kind of media: the source text of an encoder-decoder model.
 pub const RZ_MEDIA_TEXT: u32 = 4;
-/// Kind of a medium: an image embedding from a CLIP or SigLIP encoder. It has one row of length 1, with as many floats
-/// as an embedding of rz_embed_into by the same model; the dot product of the two embeddings is the similarity of image
+/// Kind of media: an image embedding from a CLIP or SigLIP encoder. It has one row of length 1, with as many floats as
+/// an embedding of rz_embed_into by the same model; the dot product of the two embeddings is the similarity of image
 /// and text. Prompts reject it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows does not create it. Since 0.1.0.
 pub const RZ_MEDIA_VECTOR: u32 = 8;
 
-/// Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows does not create it. Since 0.1.0.
+/// Kind of media: frames of a video (rz_media_from_frames). rz_media_from_rows does not create it. Since 0.1.0.
 pub const RZ_MEDIA_VIDEO: u32 = 16;
 
 /// Stands for a row of an image, audio, video or source text in lists of token ids that the library returns; no call

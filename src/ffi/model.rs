@@ -56,8 +56,9 @@ pub const RZ_MODEL_MTP: u32 = 16;
 pub const RZ_MODEL_ALLOW_UNKNOWN: u32 = 32;
 
 /// Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
-/// AMX-BF16. The first load with the flag in a process measures a product, which must take less time in BF16 than with
-/// exact sums. rz_model_info.isa is "amx-bf16" then; otherwise, and for layers on GPUs, the flag has no effect.
+/// AMX-BF16. The first load with the flag in a process times a matrix product; the flag takes effect only if BF16 is
+/// faster than the default arithmetic with exact integer sums. In this case rz_model_info.isa is "amx-bf16"; otherwise,
+/// and for layers on GPUs, the flag has no effect.
 ///
 /// Prefill takes less time, because a tile of weights is rounded once for hundreds of tokens, and sums need no scaling.
 /// The cost: weights of all types but F32, and the activations that they are multiplied with, have eight significant
@@ -93,7 +94,8 @@ pub struct rz_model_params {
     /// `packed_path`, `gpu_layers`, `placements` or RZ_MODEL_MMAP. It skips a GPU that fails. Layers without GPU
     /// kernels stay on the CPU. Any GPU, named or chosen, is self-tested first: each kind of operation that the model
     /// needs runs on the GPU and on the CPU, once per process (see `tested_path`), within milliseconds. If a result
-    /// differs, the device is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation.
+    /// differs, the device is unavailable from then on: loads fail with RZ_ERR_DEVICE_UNAVAILABLE and a message that
+    /// names the operation.
     pub device: u32,
     /// Runtime to use; NULL: a new one. The caller may free its handle after the load.
     pub runtime: *const rz_runtime,
@@ -126,15 +128,15 @@ pub struct rz_model_params {
     /// size on the disk. Later loads map the file: they take only as long as loading the vocabulary. Processes share
     /// one copy in memory, which the system may evict and read again; token generation is as fast as without the file.
     /// The library replaces a file that was made from another model, from another version of this model or by another
-    /// release of the library, and a file that was truncated or is all zeros. Any other file is RZ_ERR_FORMAT and
-    /// stays. A file that cannot be read or written does not fail the load: the weights are in memory then, and the log
-    /// has the reason. Processes and containers may share the folder: each process writes under a temporary name and
-    /// renames the complete file. Models are identified by the sizes and times of their files, and by three rows of
-    /// each matrix. Each load reads the whole file and verifies a checksum; a damaged file is replaced. If another
-    /// process changes or truncates the file while it is in use, this process may die. With layers on GPUs the file
-    /// holds only the layers and experts on the host (`placements`). The library replaces the file if a load puts other
-    /// layers or experts on the host, and neither reads nor writes the file if a load puts none there. A load with both
-    /// this file and RZ_MODEL_MMAP fails with RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+    /// release of the library, and a file that was truncated or is all zeros. Any other file is left unchanged, and the
+    /// load fails with RZ_ERR_FORMAT. A file that cannot be read or written does not fail the load: the weights are in
+    /// memory then, and the log has the reason. Processes and containers may share the folder: each process writes
+    /// under a temporary name and renames the complete file. Models are identified by the sizes and times of their
+    /// files, and by three rows of each matrix. Each load reads the whole file and verifies a checksum; a damaged file
+    /// is replaced. If another process changes or truncates the file while it is in use, this process may die. With
+    /// layers on GPUs the file holds only the layers and experts on the host (`placements`). The library replaces the
+    /// file if a load puts other layers or experts on the host, and neither reads nor writes the file if a load puts
+    /// none there. A load with both this file and RZ_MODEL_MMAP fails with RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
     pub packed_path: *const c_char,
     /// Indices of `n_devices` different GPUs over which the layers are split in this order; NULL: only `device` counts.
     /// With `devices`, `device` must be 0. Copied.
@@ -167,17 +169,17 @@ pub struct rz_model_params {
     /// process.
     ///
     /// The first load on a GPU creates the file; later loads in any process skip the recorded tests and add new ones. A
-    /// record applies to the same device, driver and release of the library only. A damaged file is replaced, a file of
-    /// another kind stays; an unusable or unwritable file costs only the time of the tests. Failures are not recorded:
-    /// each process tests such devices again. Since 0.1.0.
+    /// record applies to the same device, driver and release of the library only. A damaged file is replaced; a file of
+    /// another kind is left unchanged. If the file is unusable or cannot be written, the load does not fail; it only
+    /// runs the tests again. Failures are not recorded: each process tests such devices again. Since 0.1.0.
     pub tested_path: *const c_char,
     /// Chat template in Jinja, `chat_template_len` bytes, that replaces the model's own in all conversations and
     /// rz_chat_* functions: for a base model, which has none, or for a model whose template uses unsupported features.
     /// It gets the variables of Hugging Face's chat templates (`messages`, `tools`, `add_generation_prompt`,
     /// `bos_token` ...). Reasoning and tool calls in replies are parsed in the format that this template writes. NULL:
-    /// the model's own. Copied. A template that does not compile is RZ_ERR_INVALID_ARGUMENT before weights are read,
-    /// and the message names the line; a model without a tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still
-    /// returns the model's own template.
+    /// the model's own. Copied. If the template does not compile, the load fails with RZ_ERR_INVALID_ARGUMENT before
+    /// weights are read, and the message names the line; for a model without a tokenizer it fails with
+    /// RZ_ERR_UNSUPPORTED. rz_model_meta_into still returns the model's own template.
     pub chat_template: *const c_char,
     pub chat_template_len: usize,
     /// Steps of at least this number of tokens, such as prefill steps, copy the experts from the CPU to the GPU, a few

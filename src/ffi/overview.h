@@ -45,7 +45,7 @@
  *   NULL with a capacity of 0 queries the count: the call returns RZ_OK, writes the count and changes nothing.
  *   rz_generate_into generates no token in this case.
  * - Threads. Any function may be called from any thread. Any number of calls may use a handle passed as const at once.
- *   A handle that is not const serves one call at a time; a second call gets RZ_ERR_BUSY at once. While that call
+ *   A handle that is not const serves one call at a time; a second call gets RZ_ERR_BUSY at once. While the first call
  *   runs, calls that take the handle as const get RZ_ERR_BUSY too if their errors list it; functions that read state,
  *   such as rz_job_info_get and rz_conversation_json_into, always succeed.
  * - Ownership. The caller frees every handle that a function writes with the _free function of its type (rz_model_free
@@ -65,10 +65,10 @@
  * - Constants are enumerators; fields have fixed-width integer types. g++ -Wextra warns in C++ if the two results of
  *   `?:` mix them, as in `ended ? info.end_reason : RZ_END_LENGTH`: write uint32_t(RZ_END_LENGTH) there.
  * - A freed handle, or a handle of another type, usually gives RZ_ERR_INVALID_ARGUMENT; programs must not rely on it.
- * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, results that depend on them
- *   are RZ_ERR_FORMAT: logits, tokens and values computed from logits, embeddings, reranking scores and rows of media.
- *   The message names the position of the token, the text or the row. Only the affected job or reply fails; a call for
- *   several caches fails as a whole.
+ * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, calls whose results depend
+ *   on these weights fail with RZ_ERR_FORMAT. This applies to logits, tokens and values computed from logits,
+ *   embeddings, reranking scores and rows of media. The message names the position of the token, the text or the row.
+ *   Only the affected job or reply fails; a call for several caches fails as a whole.
  * - A damaged or hostile file gives a status and a message. Exceptions are documented where they apply: RZ_MODEL_MMAP,
  *   and pointers that do not point to what this header says. Damage means data that makes no sense, such as a count
  *   beyond the end of the file or weights that are not finite; other wrong weights are not detected.

@@ -14,8 +14,8 @@ pub const RZ_PLACED_EXPERTS: u32 = 1;
 pub const RZ_PLACE_AUTO: u32 = 0;
 /// `rz_placement.place`: on the CPU.
 pub const RZ_PLACE_CPU: u32 = 1;
-/// `rz_placement.place`: the experts of the last layers are on GPUs, as many layers as take at most `bytes` together.
-/// The experts of the other layers are on the CPU.
+/// `rz_placement.place`: the experts of the last layers are on GPUs, for as many layers as possible while these experts
+/// take at most `bytes` in total. The experts of the other layers are on the CPU.
 pub const RZ_PLACE_GPU: u32 = 2;
 
 /// Part of a model and its place (rz_model_params.placements). Since 0.1.0.

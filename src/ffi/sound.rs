@@ -37,12 +37,12 @@ impl rz_encoder {
 
 /// Encodes audio: `n` interleaved samples of `channels` channels, with a full scale from -1 to 1, at `rate` Hz.
 ///
-/// Several channels are averaged, like the models' reference implementations do when they load files. Audio is
-/// resampled to rz_encoder_info.sample_rate. Long audio is encoded in parts, of 30 seconds in most models. Of `params`,
-/// which may be NULL, only `max_rows`, `flags`, `progress` (in parts) and `cancel` apply. The result depends neither on
-/// threads nor on other calls. The caller frees `*out` with rz_media_free, before or after the encoder. Rows count
-/// against rz_runtime_params.memory_limit, and so does scratch memory until the call is done. Any thread, any number at
-/// once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few samples for a row, a sample that is not finite or above a
+/// Several channels are averaged, as in the models' reference implementations when they load files. Audio is resampled
+/// to rz_encoder_info.sample_rate. Long audio is encoded in parts, of 30 seconds in most models. Of `params`, which may
+/// be NULL, only `max_rows`, `flags`, `progress` (in parts) and `cancel` apply. The result depends neither on threads
+/// nor on other calls. The caller frees `*out` with rz_media_free, before or after the encoder. Rows count against
+/// rz_runtime_params.memory_limit, and so does scratch memory until the call is done. Any thread, any number at once.
+/// Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few samples for a row, a sample that is not finite or above a
 /// million, channels other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (a
 /// vision encoder), RZ_ERR_LIMIT (also too many rows), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
 /// RZ_ERR_VERSION. Since 0.1.0.

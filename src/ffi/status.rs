@@ -59,7 +59,8 @@ pub const RZ_ERR_PANIC: rz_status = -17;
 pub const RZ_ERR_POISONED: rz_status = -18;
 /// Not found: a key, a device, an image, audio or video of a conversation, or an index beyond the last entry.
 pub const RZ_ERR_NOT_FOUND: rz_status = -19;
-/// Another call must come first: there are no logits before a prefill, and no rows before the last step.
+/// Another call must come first: there are no logits before a prefill, and no rows of media before their encoding is
+/// done.
 pub const RZ_ERR_NOT_READY: rz_status = -20;
 /// The system cannot create a thread or another resource; the same call may succeed later.
 pub const RZ_ERR_RESOURCES: rz_status = -21;
@@ -83,8 +84,8 @@ pub struct rz_error {
     /// Sufficient capacity: for RZ_ERR_BUFFER_TOO_SMALL the size of the buffer, for RZ_ERR_CONTEXT_FULL the capacity of
     /// the cache in tokens, not counting the reply; else 0.
     pub needed: u64,
-    /// Reason, then the file: UTF-8, NUL-terminated, without control characters. The middle of a message that is too
-    /// long is left out.
+    /// Message: the reason, followed by the name of the file. UTF-8, NUL-terminated, without control characters. The
+    /// middle of a message that is too long is left out.
     pub message: [c_char; 496],
 }
 

@@ -94,11 +94,11 @@ pub struct rz_store_info {
 ///
 /// Files in the folder have the format of rz_cache_save, with checksums, and are found by their first tokens. A file is
 /// written under a temporary name and then renamed. A file that is damaged or of another version is removed when it is
-/// found, with a line in the log; a file that a process left unfinished is removed by the next store. Links, pipes, and
-/// on Unix files that another user owns or may write to are ignored. The first fingerprint of a model loaded with
-/// RZ_MODEL_MMAP takes one read of the whole model. Any thread. Errors: RZ_ERR_IO (the folder cannot be created, or is
-/// rejected), RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without
-/// weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// found, with a line in the log; a file that a process left unfinished is removed by the next store. Links and pipes
+/// are ignored, and so are, on Unix, files that another user owns or may write to. The first fingerprint of a model
+/// loaded with RZ_MODEL_MMAP takes one read of the whole model. Any thread. Errors: RZ_ERR_IO (the folder cannot be
+/// created, or is rejected), RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model
+/// without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_new(
     model: *const rz_model,

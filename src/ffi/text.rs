@@ -182,9 +182,9 @@ pub unsafe extern "C" fn rz_textstream_new(
     })
 }
 
-/// Sets `n` preceding tokens, such as the prompt and the earlier contents of its cache, without writing their text. The
-/// stream then writes text as it appears after those tokens: a space at the start of a word is kept, and a character
-/// that those tokens leave incomplete is completed.
+/// Sets the `n` tokens that precede the text, such as the earlier contents of the cache and the prompt, without writing
+/// their text. The stream then writes text as it appears after those tokens: a space at the start of a word is kept,
+/// and a character that those tokens leave incomplete is completed.
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary, which changes nothing), RZ_ERR_BUSY,
 /// RZ_ERR_POISONED. Since 0.1.0.

@@ -8,10 +8,10 @@ use crate::graph::plain_op;
 use crate::graph::program::Program;
 use crate::graph::step::StepLimits;
 
-/// Maximum number of ranges into which the positions of one token's attention are split.
+/// Maximum number of workgroups among which the positions of one token's attention are divided.
 pub const MAX_SPLITS: usize = 32;
 
-/// Number of ranges if work must be divided in the same way for every batch.
+/// Number of these workgroups if work must be divided in the same way for every batch.
 pub const FIXED_SPLITS: usize = 8;
 
 /// Alignment of arrays in words.

@@ -22,8 +22,8 @@ namespace Realizar
         Auto = Native.RZ_PLACE_AUTO,
         /// <summary>On the CPU.</summary>
         Cpu = Native.RZ_PLACE_CPU,
-        /// <summary>The experts of the last layers are on GPUs, as many layers as take at most Bytes together. The
-        /// experts of the other layers are on the CPU.</summary>
+        /// <summary>The experts of the last layers are on GPUs, for as many layers as possible while these experts
+        /// take at most Bytes in total. The experts of the other layers are on the CPU.</summary>
         Gpu = Native.RZ_PLACE_GPU,
     }
 
@@ -150,9 +150,10 @@ namespace Realizar
         Lookup = Native.RZ_DRAFT_LOOKUP,
         /// <summary>A small model, or a draft head from a file of its own. The job creates a cache of at most
         /// 1,024 tokens for a small model; if the text is longer, the draft model first processes only the last
-        /// 256 tokens. A draft head must have been trained for the model of the job's cache: EAGLE-3 (arXiv
-        /// 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the assistant
-        /// of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder.</summary>
+        /// 256 tokens. A draft head must have been trained for the model of the job's cache. Two kinds are
+        /// supported: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or as a folder of EAGLE, SpecForge or
+        /// speculators; and the assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or as its
+        /// folder.</summary>
         Model = Native.RZ_DRAFT_MODEL,
         /// <summary>Speculative decoding with the model's multi-token prediction (MTP) head, loaded by
         /// LoadOptions.Mtp. The head has its own cache, with one layer and the capacity of the job's cache. This

@@ -126,8 +126,8 @@ namespace Realizar
         /// <summary>Ignores unknown keys and tensors, and counts them.</summary>
         public bool AllowUnknown;
         /// <summary>Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a
-        /// processor with AMX-BF16. The first load with the flag in a process measures a product, which must take
-        /// less time in BF16 than with exact sums.</summary>
+        /// processor with AMX-BF16. The first load with the flag in a process times a matrix product; the flag
+        /// takes effect only if BF16 is faster than the default arithmetic with exact integer sums.</summary>
         public bool Bf16Products;
         /// <summary>Number of layers on GPUs; 0: none; null: as many as fit.</summary>
         public int? GpuLayers;

@@ -48,8 +48,8 @@ namespace Realizar
         /// <summary>Not found: a key, a device, an image, audio or video of a conversation, or an index beyond the
         /// last entry.</summary>
         NotFound = Native.RZ_ERR_NOT_FOUND,
-        /// <summary>Another call must come first: there are no logits before a prefill, and no rows before the
-        /// last step.</summary>
+        /// <summary>Another call must come first: there are no logits before a prefill, and no rows of media
+        /// before their encoding is done.</summary>
         NotReady = Native.RZ_ERR_NOT_READY,
         /// <summary>The system cannot create a thread or another resource; the same call may succeed
         /// later.</summary>

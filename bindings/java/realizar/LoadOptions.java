@@ -73,8 +73,8 @@ public abstract class LoadOptions<T extends LoadOptions<T>> {
     }
 
     /** Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
-     * AMX-BF16. The first load with the flag in a process measures a product, which must take less time in BF16
-     * than with exact sums. */
+     * AMX-BF16. The first load with the flag in a process times a matrix product; the flag takes effect only if
+     * BF16 is faster than the default arithmetic with exact integer sums. */
     public T bf16Products() {
         flags |= Header.RZ_MODEL_BF16_PRODUCTS;
         return self();

@@ -51,7 +51,8 @@ public final class RealizarException extends RuntimeException {
         /** Not found: a key, a device, an image, audio or video of a conversation, or an index beyond the last
          * entry. */
         NOT_FOUND(Header.RZ_ERR_NOT_FOUND),
-        /** Another call must come first: there are no logits before a prefill, and no rows before the last step. */
+        /** Another call must come first: there are no logits before a prefill, and no rows of media before their
+         * encoding is done. */
         NOT_READY(Header.RZ_ERR_NOT_READY),
         /** The system cannot create a thread or another resource; the same call may succeed later. */
         RESOURCES(Header.RZ_ERR_RESOURCES),

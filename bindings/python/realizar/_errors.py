@@ -99,7 +99,8 @@ class NotFound(Error, LookupError):
 
 
 class NotReady(Error):
-    """Another call must come first: there are no logits before a prefill, and no rows before the last step."""
+    """Another call must come first: there are no logits before a prefill, and no rows of media before their encoding
+    is done."""
 
 
 class ResourcesRefused(Error, OSError):

@@ -111,7 +111,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Computes the product of a matrix and rows that `prepare` has quantized, or float rows.
+    /// Multiplies a matrix by input rows; for a quantized matrix, `prepare` must have quantized the rows.
     fn multiply(&mut self, matrix: &DeviceMatrix, x: Floats, to: Target) -> Result<()> {
         let is_few = x.n <= FEW || self.is_batch_invariant;
         let (name, of_floats) = if is_few { ("gemv", "gemv_float") } else { ("tile", "tile_float") };

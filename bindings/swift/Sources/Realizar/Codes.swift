@@ -45,7 +45,8 @@ extension RealizarError.Code {
     public static let poisoned = Self(rawValue: RZ_ERR_POISONED.rawValue)
     /// Not found: a key, a device, an image, audio or video of a conversation, or an index beyond the last entry.
     public static let notFound = Self(rawValue: RZ_ERR_NOT_FOUND.rawValue)
-    /// Another call must come first: there are no logits before a prefill, and no rows before the last step.
+    /// Another call must come first: there are no logits before a prefill, and no rows of media before their
+    /// encoding is done.
     public static let notReady = Self(rawValue: RZ_ERR_NOT_READY.rawValue)
     /// The system cannot create a thread or another resource; the same call may succeed later.
     public static let resources = Self(rawValue: RZ_ERR_RESOURCES.rawValue)

@@ -22,8 +22,8 @@ public struct LoadOptions: Sendable {
     /// Ignores unknown keys and tensors, and counts them.
     public var allowUnknown = false
     /// Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
-    /// AMX-BF16. The first load with the flag in a process measures a product, which must take less time in BF16
-    /// than with exact sums.
+    /// AMX-BF16. The first load with the flag in a process times a matrix product; the flag takes effect only if
+    /// BF16 is faster than the default arithmetic with exact integer sums.
     public var bf16Products = false
     /// Number of layers on GPUs; 0: none; nil: as many as fit.
     public var gpuLayers: Int?
