@@ -402,7 +402,7 @@ public:
     /// RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, combined with |. Without RZ_ENCODER_... the vision encoder is
     /// loaded, or the audio encoder if there is no vision encoder.
     template <class Number> EncoderOptions &flags(Number value) { return detail::assign(raw_.flags, value, "rz_encoder_params.flags"), *this; }
-    /// Index of a device: 1 (the CPU) or 0. Other devices are RZ_ERR_UNSUPPORTED.
+    /// Index of a device: 1 (the CPU) or 0. Other devices fail with RZ_ERR_UNSUPPORTED.
     template <class Number> EncoderOptions &device(Number value) { return detail::assign(raw_.device, value, "rz_encoder_params.device"), *this; }
     /// Element type to which float matrices are quantized, as rz_model_params.quantize; RZ_TYPE_DEFAULT: the
     /// matrices keep the types of the file.

@@ -560,7 +560,7 @@ enum rz_element_type {
    *
    * All element types share one numbering. It is GGML's, except for RZ_TYPE_F32 and for types that GGML does not have,
    * which are numbered from 256; RZ_TYPE_PQ2_0 and RZ_TYPE_PTQ1_0 have PrismML's numbers. The comment of each field
-   * says which types it takes; any other type is RZ_ERR_INVALID_ARGUMENT, and the message names it. */
+   * says which types it takes; any other type fails with RZ_ERR_INVALID_ARGUMENT, and the message names the type. */
   RZ_TYPE_DEFAULT = 0,
   RZ_TYPE_F32 = 256,      /* Element type: single precision. GGML's number for it, 0, is RZ_TYPE_DEFAULT here. */
   RZ_TYPE_F16 = 1,        /* Element type: half precision. */
@@ -1025,9 +1025,9 @@ typedef struct rz_source {
  * If there are several sources, each must have the name of its file, by which other files refer to it. Sources are
  * only read during the call: memory, descriptors and the target of `user` may be released afterwards.
  *
- * With RZ_MODEL_MMAP all sources must be of the kind RZ_SOURCE_FD; other kinds are RZ_ERR_UNSUPPORTED. Their bytes are
- * mapped in place, at any offset, and used without a copy; a source can be, for example, an uncompressed asset in an
- * Android package. The mapping outlives the descriptor. `params` may be NULL. The caller frees `*out` with
+ * With RZ_MODEL_MMAP all sources must be of the kind RZ_SOURCE_FD; other kinds fail with RZ_ERR_UNSUPPORTED. Their
+ * bytes are mapped in place, at any offset, and used without a copy; a source can be, for example, an uncompressed
+ * asset in an Android package. The mapping outlives the descriptor. `params` may be NULL. The caller frees `*out` with
  * rz_model_free. Any thread. Errors: as for rz_model_load; RZ_ERR_FORMAT also if a file is shorter than `offset` +
  * `size` of its source, or if `read` returns RZ_ERR_FORMAT; RZ_ERR_IO also for an errno of `read`, and for a file of
  * the model that is not among the sources. Since 0.1.0. */
@@ -2094,8 +2094,8 @@ rz_media_from_rows(const rz_model *model,
  * (RZ_TOKENIZE_ADD_SPECIAL). The medium consists of the encoder's output rows and the start token of the decoder, so a
  * job or rz_prefill_prompt needs only a prompt with this one part (rz_prompt_new). A cache of such a model begins with
  * one source text, whose rows count as tokens of the cache's capacity. The cache keeps this source until it is rewound
- * to 0; prompts of another form are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before or
- * after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder model),
+ * to 0; prompts of another form fail with RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before
+ * or after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder model),
  * RZ_ERR_INVALID_ARGUMENT (no tokens, more than the model's context_length, a token outside the vocabulary),
  * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
@@ -2180,7 +2180,7 @@ typedef struct rz_encoder_params {
   /* RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, combined with |. Without RZ_ENCODER_... the vision encoder is loaded,
    * or the audio encoder if there is no vision encoder. */
   uint32_t flags;
-  uint32_t device;  /* Index of a device: 1 (the CPU) or 0. Other devices are RZ_ERR_UNSUPPORTED. */
+  uint32_t device;  /* Index of a device: 1 (the CPU) or 0. Other devices fail with RZ_ERR_UNSUPPORTED. */
   /* Element type to which float matrices are quantized, as rz_model_params.quantize; RZ_TYPE_DEFAULT: the matrices
    * keep the types of the file. */
   uint32_t quantize;
@@ -2915,7 +2915,7 @@ rz_store_free(rz_store *RZ_NULLABLE store);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_overflow {
-  /* Context overflow: a prompt that does not fit is RZ_ERR_CONTEXT_FULL; a full cache ends the reply
+  /* Context overflow: a prompt that does not fit fails with RZ_ERR_CONTEXT_FULL; a full cache ends the reply
    * (RZ_END_CONTEXT). */
   RZ_OVERFLOW_FAIL = 0,
   /* Context overflow: if the prompt leaves less than a quarter of the cache to the reply (or less than max_tokens, if

@@ -82,7 +82,8 @@ impl rz_conversation {
     }
 }
 
-/// Context overflow: a prompt that does not fit is RZ_ERR_CONTEXT_FULL; a full cache ends the reply (RZ_END_CONTEXT).
+/// Context overflow: a prompt that does not fit fails with RZ_ERR_CONTEXT_FULL; a full cache ends the reply
+/// (RZ_END_CONTEXT).
 pub const RZ_OVERFLOW_FAIL: u32 = 0;
 /// Context overflow: if the prompt leaves less than a quarter of the cache to the reply (or less than max_tokens, if
 /// that is smaller), rz_conversation_reply leaves out the oldest turns, so that the remaining turns take at most half

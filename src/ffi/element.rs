@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 ///
 /// All element types share one numbering. It is GGML's, except for RZ_TYPE_F32 and for types that GGML does not have,
 /// which are numbered from 256; RZ_TYPE_PQ2_0 and RZ_TYPE_PTQ1_0 have PrismML's numbers. The comment of each field says
-/// which types it takes; any other type is RZ_ERR_INVALID_ARGUMENT, and the message names it.
+/// which types it takes; any other type fails with RZ_ERR_INVALID_ARGUMENT, and the message names the type.
 pub const RZ_TYPE_DEFAULT: u32 = 0;
 /// Element type: single precision. GGML's number for it, 0, is RZ_TYPE_DEFAULT here.
 pub const RZ_TYPE_F32: u32 = 256;

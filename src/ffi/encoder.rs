@@ -61,7 +61,7 @@ pub struct rz_encoder_params {
     /// RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, combined with |. Without RZ_ENCODER_... the vision encoder is loaded,
     /// or the audio encoder if there is no vision encoder.
     pub flags: u32,
-    /// Index of a device: 1 (the CPU) or 0. Other devices are RZ_ERR_UNSUPPORTED.
+    /// Index of a device: 1 (the CPU) or 0. Other devices fail with RZ_ERR_UNSUPPORTED.
     pub device: u32,
     /// Element type to which float matrices are quantized, as rz_model_params.quantize; RZ_TYPE_DEFAULT: the matrices
     /// keep the types of the file.

@@ -229,8 +229,8 @@ pub unsafe extern "C" fn rz_media_from_rows(
 /// (RZ_TOKENIZE_ADD_SPECIAL). The medium consists of the encoder's output rows and the start token of the decoder, so a
 /// job or rz_prefill_prompt needs only a prompt with this one part (rz_prompt_new). A cache of such a model begins with
 /// one source text, whose rows count as tokens of the cache's capacity. The cache keeps this source until it is rewound
-/// to 0; prompts of another form are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before or
-/// after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder model),
+/// to 0; prompts of another form fail with RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before
+/// or after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder model),
 /// RZ_ERR_INVALID_ARGUMENT (no tokens, more than the model's context_length, a token outside the vocabulary),
 /// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]

@@ -61,9 +61,9 @@ pub struct rz_source {
 /// If there are several sources, each must have the name of its file, by which other files refer to it. Sources are
 /// only read during the call: memory, descriptors and the target of `user` may be released afterwards.
 ///
-/// With RZ_MODEL_MMAP all sources must be of the kind RZ_SOURCE_FD; other kinds are RZ_ERR_UNSUPPORTED. Their bytes are
-/// mapped in place, at any offset, and used without a copy; a source can be, for example, an uncompressed asset in an
-/// Android package. The mapping outlives the descriptor. `params` may be NULL. The caller frees `*out` with
+/// With RZ_MODEL_MMAP all sources must be of the kind RZ_SOURCE_FD; other kinds fail with RZ_ERR_UNSUPPORTED. Their
+/// bytes are mapped in place, at any offset, and used without a copy; a source can be, for example, an uncompressed
+/// asset in an Android package. The mapping outlives the descriptor. `params` may be NULL. The caller frees `*out` with
 /// rz_model_free. Any thread. Errors: as for rz_model_load; RZ_ERR_FORMAT also if a file is shorter than `offset` +
 /// `size` of its source, or if `read` returns RZ_ERR_FORMAT; RZ_ERR_IO also for an errno of `read`, and for a file of
 /// the model that is not among the sources. Since 0.1.0.

@@ -199,7 +199,7 @@ namespace Realizar
     /// <summary>What happens if messages and a reply exceed the context.</summary>
     public enum Overflow
     {
-        /// <summary>A prompt that does not fit is Status.ContextFull; a full cache ends the reply
+        /// <summary>A prompt that does not fit fails with Status.ContextFull; a full cache ends the reply
         /// (JobEnd.Context).</summary>
         Fail = Native.RZ_OVERFLOW_FAIL,
         /// <summary>The oldest turns are left out of the prompt.</summary>
