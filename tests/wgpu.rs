@@ -131,7 +131,7 @@ fn every_split_agrees_with_the_reference() {
         let expected = reference();
         for layers in [1, tiny.net.layers as u32] {
             let model = load(&path, device, layers).unwrap_or_else(|e| panic!("{name}: {e}"));
-            for piece in if layers == 1 { [1, 7, 21] } else { [4, 12, 21] } {
+            for piece in if layers == 1 { [1, 7] } else { [4, 21] } {
                 let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, piece).into_iter().unzip();
                 let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
                 let difference = relative_rms(&expected, &got);
@@ -180,7 +180,9 @@ fn sequences_rewind_fork_batch_and_are_saved() {
 #[test]
 fn deterministic_models_give_the_same_bits_in_any_company() {
     let Some(device) = number() else { return };
-    for (name, tiny) in supported(quant::F16).into_iter().chain(supported(quant::Q4_0)) {
+    // Every kernel occurs in some of them.
+    let all = supported(quant::F16).into_iter().step_by(3).chain(supported(quant::Q4_0).into_iter().step_by(4));
+    for (name, tiny) in all {
         let (_dir, path, _) = save(&tiny);
         let model = Model::load(&path, LoadOptions { device, deterministic: true, ..Default::default() }).unwrap();
         let single: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
@@ -236,22 +238,20 @@ fn a_published_model_writes_the_text_of_the_cpu() {
     assert!(difference < 5e-2, "{difference}");
     if let Some(large) = std::env::var_os("MODEL") {
         let ids = text(Path::new(&large), 1, quant::F16);
-        let mut same = 0;
         let logits = [1, device].map(|device| {
             let mut session = models::session(&load(Path::new(&large), device, 0).unwrap());
             let mut all = Vec::new();
-            for pair in ids.windows(2) {
+            for pair in ids.windows(2).take(16) {
                 session.prefill(&pair[..1], None).unwrap();
-                let logits = session.logits().unwrap().to_vec();
-                let best = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap();
-                same += usize::from(device > 1 && best as u32 == pair[1]);
-                all.push(logits);
+                all.push(session.logits().unwrap().to_vec());
             }
             all
         });
         let expected: Vec<Vec<f64>> = logits[0].iter().map(|l| l.iter().copied().map(f64::from).collect()).collect();
         let difference = relative_rms(&expected, &logits[1]);
-        println!("{same} of {} tokens, logits differ by {difference:.2e}", ids.len() - 1);
+        let best = |logits: &Vec<f32>| (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b]));
+        let same = logits[0].iter().zip(&logits[1]).filter(|(a, b)| best(a) == best(b)).count();
+        println!("{same} of {} tokens are the same, logits differ by {difference:.2e}", logits[0].len());
         assert!(difference < 5e-2, "{difference}");
     }
     let model = load(path, device, 0).unwrap();

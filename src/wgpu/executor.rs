@@ -30,7 +30,7 @@ use crate::sampling::NOT_A_NUMBER;
 /// Target duration of a submission.
 const SUBMISSION: Duration = Duration::from_millis(20);
 /// Number of launches per submission before a submission was measured.
-const FIRST: usize = 64;
+const FIRST: usize = 16;
 
 /// Maximum number of launches per submission.
 const MOST: usize = 1024;
@@ -186,9 +186,9 @@ impl WgpuExecutor {
         self.in_flight.push(index);
         let started = Instant::now();
         let ended = self.drain(1, stop)?;
-        // The wait takes about as long as the previous submission, which had the same number of launches.
+        // The wait takes about as long as the previous submission, which had about as many launches.
         let (took, n) = (started.elapsed().max(Duration::from_micros(100)), launches.len());
-        if n == self.pace {
+        if n >= self.pace {
             let wanted = n as f64 * (SUBMISSION.as_secs_f64() / took.as_secs_f64()).clamp(0.25, 2.0);
             self.pace = (wanted as usize).clamp(1, MOST);
         }
