@@ -59,12 +59,12 @@ pub struct Context {
 impl Context {
     /// Opens device `ordinal` of the list. `plans`: opens no device and only computes memory sizes.
     pub fn open(ordinal: i32, plans: bool) -> Result<Arc<Context>> {
-        let unavailable = |why: String| Error::DeviceUnavailable { device: format!("{}:{ordinal}", super::NAME), why };
+        let unavailable = |why: String| Error::DeviceUnavailable { device: format!("{}:{ordinal}", probe::NAME), why };
         let found = usize::try_from(ordinal).ok().and_then(|i| probe::adapters().get(i));
         let Some(found) = found else {
             return Err(match probe::list().into_iter().find(|info| !info.unavailable.is_empty()) {
                 Some(info) if probe::adapters().is_empty() && ordinal == 0 => unavailable(info.unavailable),
-                _ => Error::invalid(format!("{}:{ordinal} does not exist", super::NAME)),
+                _ => Error::invalid(format!("{}:{ordinal} does not exist", probe::NAME)),
             });
         };
         let info = found.info(ordinal);
@@ -103,7 +103,7 @@ impl Context {
     }
 
     fn name(&self) -> String {
-        format!("{}:{}", super::NAME, self.ordinal)
+        format!("{}:{}", probe::NAME, self.ordinal)
     }
 
     /// Marks the device as lost, and returns the error.

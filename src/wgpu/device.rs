@@ -8,11 +8,12 @@ use std::time::Instant;
 use twox_hash::XxHash64;
 
 use super::context::Context;
-use super::executor;
+use super::inputs::{self, Masks};
 use super::kernels::{self, Kernels};
-use super::lower;
+use super::lower::lacking;
 use super::memory::{DeviceBuffer, bytes_of, encoder};
-use super::model::WgpuModel;
+use super::probe::NAME;
+use super::scratch::Scratch;
 use super::sequence;
 use super::weights::{self, DeviceWeights};
 use crate::error::{Error, Result};
@@ -70,7 +71,7 @@ impl WgpuDevice {
 
 impl GpuDevice for WgpuDevice {
     fn driver(&self) -> &'static str {
-        super::NAME
+        NAME
     }
 
     fn ordinal(&self) -> i32 {
@@ -82,7 +83,7 @@ impl GpuDevice for WgpuDevice {
     }
 
     fn supports(&self, program: &Program, _weights: &Weights, ops: Range<usize>) -> Result<()> {
-        match program.ops[ops].iter().find_map(|op| lower::lacking(program, op)) {
+        match program.ops[ops].iter().find_map(|op| lacking::lacking(program, op)) {
             Some(what) => Err(Error::unsupported(format!("{what} are not supported on this GPU"))),
             None => Ok(()),
         }
@@ -99,7 +100,7 @@ impl GpuDevice for WgpuDevice {
     fn working_bytes(&self, program: &Program, cache: &SequenceSpec, limits: StepLimits) -> Result<u64> {
         // A RoPE table has at most half as many pairs as a head has values.
         let pairs = vec![cache.layers.iter().map(|layer| layer.head_dim / 2).max().unwrap_or(0)];
-        let sizes = executor::sizes(program, &pairs, limits, self.is_batch_invariant)?;
+        let sizes = sizes(program, &pairs, limits, self.is_batch_invariant)?;
         Ok(self.cache_bytes(cache)? + sizes.into_iter().map(bytes_of).sum::<u64>())
     }
 
@@ -165,4 +166,16 @@ impl GpuDevice for WgpuDevice {
     fn optional_kernel(&self) -> Option<&'static str> {
         None
     }
+}
+
+/// Returns the sizes, in words, of an executor's scratch memory and of its inputs.
+fn sizes(program: &Program, pairs: &[usize], limits: StepLimits, is_batch_invariant: bool) -> Result<[usize; 2]> {
+    let scratch = Scratch::new(program, limits, is_batch_invariant)?;
+    Ok([scratch.words, inputs::words(program, &Masks::new(program), pairs, limits)])
+}
+
+/// A GPU with the weights of one model.
+pub struct WgpuModel {
+    pub weights: DeviceWeights,
+    pub device: Arc<WgpuDevice>,
 }

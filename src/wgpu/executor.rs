@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use ::wgpu::{BindGroup, SubmissionIndex};
 
 use super::context::{Context, Held};
+use super::device::WgpuModel;
 use super::inputs::{self, Masks, Placed, Sources};
 use super::kernels::{Launch, submit};
 use super::lower::Lowering;
 use super::memory::{DeviceBuffer, bytes_of_values, read_values};
-use super::model::WgpuModel;
 use super::scratch::Scratch;
 use super::sequence::{KvView, WgpuSequence};
 use crate::error::{Error, Result};
@@ -69,12 +69,6 @@ pub struct WgpuExecutor {
     /// Number of launches per submission, adjusted to the measured duration of earlier submissions.
     pace: usize,
     launched: Vec<&'static str>,
-}
-
-/// Returns the sizes, in words, of an executor's scratch memory and of its inputs.
-pub fn sizes(program: &Program, pairs: &[usize], limits: StepLimits, is_batch_invariant: bool) -> Result<[usize; 2]> {
-    let scratch = Scratch::new(program, limits, is_batch_invariant)?;
-    Ok([scratch.words, inputs::words(program, &Masks::new(program), pairs, limits)])
 }
 
 impl WgpuExecutor {

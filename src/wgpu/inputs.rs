@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::NONE;
+use super::kernels::NONE;
 use super::weights::DeviceWeights;
 use crate::error::{Result, try_vec};
 use crate::graph::op::{Mask, Op, RopeTable};

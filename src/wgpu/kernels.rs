@@ -19,6 +19,9 @@ use super::probe::{IMMEDIATES, WORKING};
 use crate::error::{Error, Result, secured};
 use crate::gpu::verdict::lock;
 
+/// Offset that marks an absent vector or activation.
+pub const NONE: u32 = u32::MAX;
+
 /// Maximum words of immediates of a launch.
 pub const WORDS: usize = IMMEDIATES as usize / 4;
 

@@ -26,18 +26,12 @@ use crate::gpu::{GpuDevice, GpuDriver};
 use crate::graph::device_info::DeviceInfo;
 use crate::graph::load_options::LoadOptions;
 
-/// Name of this driver, which covers Metal, Vulkan and DX12.
-const NAME: &str = "wgpu";
-
-/// Offset that marks an absent vector or activation.
-const NONE: u32 = u32::MAX;
-
 /// The driver for all GPUs that wgpu finds.
 pub struct Wgpu;
 
 impl GpuDriver for Wgpu {
     fn name(&self) -> &'static str {
-        NAME
+        probe::NAME
     }
 
     /// False, because this backend has not been measured on any hardware.

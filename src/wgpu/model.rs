@@ -2,21 +2,15 @@
 
 use std::sync::Arc;
 
-use super::device::WgpuDevice;
+use super::device::WgpuModel;
 use super::executor::WgpuExecutor;
 use super::sequence::WgpuSequence;
-use super::weights::DeviceWeights;
 use crate::error::{Error, Result};
 use crate::gpu::{GpuAdapter, GpuDevice, GpuExecutor, GpuModel, GpuSequence, HostTransfer, PieceStream, Transfer};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
 use crate::graph::weights::{LowRank, MatrixSource};
-
-pub struct WgpuModel {
-    pub weights: DeviceWeights,
-    pub device: Arc<WgpuDevice>,
-}
 
 fn refusal<T>(what: &str) -> Result<T> {
     Err(Error::unsupported(format!("{what} are not supported on this GPU")))

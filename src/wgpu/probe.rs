@@ -14,6 +14,9 @@ use crate::gpu::verdict::{Verdict, Verdicts, lock};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::{memory, os};
 
+/// Name of this driver, which covers Metal, Vulkan and DX12.
+pub const NAME: &str = "wgpu";
+
 /// Size of the immediates of a launch, in bytes.
 pub const IMMEDIATES: u32 = 128;
 

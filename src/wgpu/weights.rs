@@ -9,6 +9,7 @@ use std::sync::Arc;
 use twox_hash::XxHash64;
 
 use super::context::Context;
+use super::kernels::NONE;
 use super::memory::{DeviceBuffer, bytes_of, bytes_of_values};
 use crate::error::{Error, Result, try_filled};
 use crate::gpu::arena::{ALIGN, Arena};
@@ -195,7 +196,7 @@ impl DeviceWeights {
 
     /// Returns the offset of a vector, or `NONE`.
     pub fn vector(&self, vector: Option<Vector>) -> u32 {
-        vector.map_or(super::NONE, |vector| self.offsets[vector.0 as usize])
+        vector.map_or(NONE, |vector| self.offsets[vector.0 as usize])
     }
 
     pub fn vector_len(&self, vector: Vector) -> usize {

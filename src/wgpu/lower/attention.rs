@@ -3,7 +3,6 @@
 use super::{Lowering, words};
 use crate::error::{Error, Result};
 use crate::graph::op::{Attend, KvLayerId, TensorId};
-use crate::graph::program::Program;
 use crate::graph::sequence_spec::KvLayer;
 use crate::quant;
 use crate::tensor::DType;
@@ -11,26 +10,12 @@ use crate::wgpu::kernels::Kernel;
 use crate::wgpu::scratch::{FIXED_SPLITS, MAX_SPLITS};
 use crate::wgpu::sequence::{KvArray, Place};
 
-/// Maximum width of a key or value in `attend.wgsl`.
-const MAX_DIM: usize = 256;
-
 /// Query rows per workgroup, and positions per iteration, of `attend.wgsl`.
 const ROWS: usize = 8;
 const TURN: usize = 32;
 
 /// Number of workgroups that is assumed to occupy a device fully.
 const BUSY: usize = 256;
-
-pub(super) fn lacking(program: &Program, op: &Attend) -> Option<&'static str> {
-    let KvLayer { head_dim, value_dim, pool, .. } = program.kv_layers[op.layer.0 as usize];
-    match op {
-        _ if head_dim.max(value_dim) > MAX_DIM => Some("heads wider than 256"),
-        _ if pool > 1 => Some("compressed keys"),
-        Attend { among: Some(_), .. } => Some("attention to chosen positions"),
-        Attend { half: Some(_), .. } => Some("attention over two layers"),
-        _ => None,
-    }
-}
 
 /// Returns the code of a cache type in the kernels.
 fn code(dtype: DType) -> u32 {

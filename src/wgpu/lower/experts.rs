@@ -6,32 +6,8 @@ use super::rows::Rows;
 use super::{Lowering, activation_code, words};
 use crate::error::Result;
 use crate::graph::op::{Experts, RouterScore, Vector, Weight};
-use crate::wgpu::NONE;
-use crate::wgpu::kernels::Kernel;
+use crate::wgpu::kernels::{Kernel, NONE};
 use crate::wgpu::weights::Part;
-
-/// Maximum numbers of experts, and of chosen experts per token, in `route.wgsl`.
-const MAX_EXPERTS: usize = 512;
-const MAX_USED: usize = 64;
-
-pub(super) fn lacking(e: &Experts) -> Option<&'static str> {
-    let routing = &e.routing;
-    match routing.score {
-        RouterScore::SparseMixer => return Some("experts chosen by SparseMixer"),
-        RouterScore::SoftmaxOfChosen if routing.bias.is_some() || routing.groups != 1 => {
-            return Some("experts with this routing");
-        }
-        _ => {}
-    }
-    match e {
-        _ if e.n_experts > MAX_EXPERTS || routing.n_used.max(routing.groups) > MAX_USED => {
-            Some("more than 512 experts")
-        }
-        _ if routing.by_id.is_some() => Some("experts chosen by token ids"),
-        _ if e.orders != [None; 3] => Some("experts with an order of columns"),
-        _ => None,
-    }
-}
 
 /// Input and output rows of a product with experts, and the bias, scale and routing weights of its result.
 #[derive(Clone, Copy)]

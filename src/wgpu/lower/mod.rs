@@ -4,6 +4,7 @@
 
 mod attention;
 mod experts;
+pub mod lacking;
 mod products;
 mod rows;
 
@@ -87,23 +88,6 @@ fn activation_code(activation: Activation) -> (u32, [f32; 2]) {
         Activation::SwigluOfClamped(limit) => (12, [limit, 0.0]),
         Activation::SwigluThenClamped(limit) => (13, [limit, 0.0]),
         Activation::TanhSwiglu(limits) => (14, limits),
-    }
-}
-
-/// Returns the feature of an op for which there is no kernel; `None` if kernels compute the op. Listed in
-/// `docs/internals/gpu-portable.md`.
-pub fn lacking(program: &Program, op: &Op) -> Option<&'static str> {
-    match op {
-        Op::EmbedNgrams(_) => Some("n-gram embeddings"),
-        Op::Threshold { .. } | Op::Rescale { .. } => Some("thresholds and rescaling of activations"),
-        Op::Mix(_) | Op::MixByScore { .. } | Op::Sinkhorn { .. } => Some("mixed residual streams"),
-        Op::ProjectHeads { .. } => Some("products per head (MLA)"),
-        Op::Select(_) => Some("sparse attention"),
-        Op::Conv(_) | Op::Pool(_) | Op::DeltaRule(_) | Op::Scan(_) | Op::Wkv(_) => Some("recurrent layers"),
-        Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. } => Some("experts on the host"),
-        Op::Attend(a) => attention::lacking(program, a),
-        Op::Experts(e) => experts::lacking(e),
-        _ => None,
     }
 }
 

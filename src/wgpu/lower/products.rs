@@ -8,8 +8,7 @@ use crate::error::{Error, Result};
 use crate::graph::op::{Index, Projection, TensorId, Vector, Weight};
 use crate::quant;
 use crate::tensor::DType;
-use crate::wgpu::NONE;
-use crate::wgpu::kernels::Kernel;
+use crate::wgpu::kernels::{Kernel, NONE};
 use crate::wgpu::weights::{DeviceMatrix, Part};
 
 /// Matrix rows per workgroup of `gemv.wgsl`, and tokens per workgroup if a step has several tokens.

@@ -4,8 +4,7 @@ use super::{Lowering, activation_code, words};
 use crate::error::{Error, Result};
 use crate::graph::op::{Norm, NormKind, Op, RopeChoice, RopeTable, TensorId};
 use crate::graph::weights::RopePairs;
-use crate::wgpu::NONE;
-use crate::wgpu::kernels::Kernel;
+use crate::wgpu::kernels::{Kernel, NONE};
 
 /// Threads per workgroup of `map`, `move` and `rope`.
 const THREADS: usize = 64;
