@@ -49,11 +49,20 @@ pub fn devices() -> Vec<DeviceInfo> {
     drivers().flat_map(|driver| driver.devices()).chain(absent).collect()
 }
 
-/// Returns the numbers of the available GPUs that a load may select by itself.
+/// Returns the numbers of the available GPUs that a load may select by itself. Does not open the drivers after the last
+/// one with such GPUs.
 pub fn automatic() -> Vec<u32> {
-    let listed = drivers().flat_map(|driver| driver.devices().into_iter().map(|info| (driver.is_automatic(), info)));
-    let numbered = (FIRST_GPU..).zip(listed);
-    numbered.filter(|(_, (automatic, info))| *automatic && info.unavailable.is_empty()).map(|(n, _)| n).collect()
+    let (mut next, mut numbers) = (FIRST_GPU, Vec::new());
+    let n = drivers().enumerate().filter(|(_, driver)| driver.is_automatic()).last().map_or(0, |(last, _)| last + 1);
+    for driver in drivers().take(n) {
+        for info in driver.devices() {
+            if driver.is_automatic() && info.unavailable.is_empty() {
+                numbers.push(next);
+            }
+            next += 1;
+        }
+    }
+    numbers
 }
 
 /// Opens a GPU, by its number in the list of devices, for one model.

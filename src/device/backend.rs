@@ -40,6 +40,14 @@ pub fn devices() -> Vec<DeviceInfo> {
     devices
 }
 
+/// Returns a device by its number in `devices()`, from 1. No driver of a GPU is opened for the CPU.
+pub fn device(number: u32) -> Option<DeviceInfo> {
+    match number {
+        CPU_DEVICE => Some(cpu::device(fastest())),
+        _ => devices().into_iter().nth((number as usize).checked_sub(1)?),
+    }
+}
+
 /// Fails unless the named devices are available GPUs.
 fn check_gpus(named: &[u32]) -> Result<()> {
     let all = devices();

@@ -20,7 +20,7 @@ pub mod self_test;
 pub mod sequence;
 
 pub use self::adapter::{Adapter, Factors};
-pub use self::backend::{Backend, CPU_DEVICE, devices};
+pub use self::backend::{Backend, CPU_DEVICE, device, devices};
 pub use self::batch::Batch;
 pub use self::checkpoints::Checkpoints;
 pub use self::executor::Executor;

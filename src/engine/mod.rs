@@ -63,7 +63,7 @@ pub(crate) use runs::Text;
 pub use crate::cpu::threads::pool::{HostParallel, Share};
 pub use crate::cpu::threads::thread::{is_own as is_own_thread, on_new_thread};
 pub use crate::cpu::threads::watch::{OnThread, Role};
-pub use crate::device::{CPU_DEVICE, MAX_GPUS, devices};
+pub use crate::device::{CPU_DEVICE, MAX_GPUS, device, devices};
 pub use crate::device::{DeviceInfo, DeviceKind, Part};
 pub use crate::format::hub::{HubChoice, HubFile, HubModel};
 pub use crate::format::{ByteSource, ReadAt};

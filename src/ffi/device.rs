@@ -67,10 +67,10 @@ pub unsafe extern "C" fn rz_device_info_get(index: u32, out: *mut rz_device_info
 }
 
 fn describe(index: u32) -> Result<rz_device_info> {
-    let devices = engine::devices();
     let index = if index == 0 { engine::CPU_DEVICE } else { index };
-    let device = (index as usize).checked_sub(1).and_then(|i| devices.get(i)).ok_or_else(|| {
-        Error::not_found(format!("index is {index}; it must be below the number of devices, {}", devices.len()))
+    let device = engine::device(index).ok_or_else(|| {
+        let n = engine::devices().len();
+        Error::not_found(format!("index is {index}; it must be below the number of devices, {n}"))
     })?;
     let mut info = rz_device_info {
         struct_size: 0,
