@@ -2964,8 +2964,7 @@ typedef struct rz_conversation_params {
   const char *RZ_NULLABLE json;
   size_t json_len;
   const rz_cache_params *RZ_NULLABLE cache;  /* Parameters of the cache; NULL: the defaults. */
-  /* LoRA adapters of every reply, and their scales; `scales` NULL: 1 each. The conversation keeps the adapters
-   * alive. */
+  /* LoRA adapters of every reply, which the conversation keeps alive, and their scales; `scales` NULL: 1 each. */
   rz_adapter *const *RZ_NULLABLE adapters;
   const float *RZ_NULLABLE scales;
   size_t n_adapters;  /* Number of `adapters`. */
@@ -3037,8 +3036,7 @@ typedef struct rz_conversation_info {
   uint32_t first_in_prompt;
   /* State of the reply: RZ_STATE_...; 0 before the first reply, and after a reply was abandoned without a message. */
   uint32_t state;
-  /* Why the reply has ended: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 if the reply
-   * has not ended. */
+  /* Why the reply has ended: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED, _CANCELLED; 0: not ended. */
   uint32_t end_reason;
   int32_t stopped;            /* RZ_ERR_CANCELLED or RZ_ERR_DEADLINE while steps fail with this status; else 0. */
   uint32_t prompt_tokens;     /* Number of tokens of the reply's prompt. */

@@ -105,8 +105,7 @@ pub struct rz_conversation_params {
     pub json_len: usize,
     /// Parameters of the cache; NULL: the defaults.
     pub cache: *const rz_cache_params,
-    /// LoRA adapters of every reply, and their scales; `scales` NULL: 1 each. The conversation keeps the adapters
-    /// alive.
+    /// LoRA adapters of every reply, which the conversation keeps alive, and their scales; `scales` NULL: 1 each.
     pub adapters: *const *mut rz_adapter,
     pub scales: *const f32,
     /// Number of `adapters`.
@@ -212,8 +211,7 @@ pub struct rz_conversation_info {
     pub first_in_prompt: u32,
     /// State of the reply: RZ_STATE_...; 0 before the first reply, and after a reply was abandoned without a message.
     pub state: u32,
-    /// Why the reply has ended: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 if the reply
-    /// has not ended.
+    /// Why the reply has ended: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED, _CANCELLED; 0: not ended.
     pub end_reason: u32,
     /// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE while steps fail with this status; else 0.
     pub stopped: i32,
