@@ -68,11 +68,16 @@ type counted struct {
 	all   *atomic.Int64
 	most  int64
 	bytes int64
+
+	content *excerpt // what is read; nil: it is not logged
 }
 
 func (c *counted) Read(data []byte) (n int, err error) {
 	n, err = c.ReadCloser.Read(data)
 	c.bytes += int64(n)
+	if c.content != nil {
+		c.content.add(data[:n])
+	}
 	if c.all.Add(int64(n)) > c.most {
 		err = &apiError{
 			status: http.StatusServiceUnavailable, code: "overloaded", retryAfter: time.Second,

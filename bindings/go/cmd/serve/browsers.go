@@ -3,7 +3,6 @@ package main
 
 import (
 	"fmt"
-	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,17 +11,18 @@ import (
 )
 
 // fromElsewhere rejects a browser's request for a page of another site, which may also use a name of this service (DNS
-// rebinding). Programs send neither of the two headers. With keys it rejects nothing.
+// rebinding). Programs send neither of the two headers. With keys, and for origins of
+// -cors, it rejects nothing.
 func (s *server) fromElsewhere(r *http.Request) *apiError {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
-	if s.keys != nil || origin == "" && site == "" {
+	if s.requiresKeys() || s.isAllowed(origin) || origin == "" && site == "" {
 		return nil
 	}
 	refusal := func(format string, arguments ...any) *apiError {
 		return &apiError{status: http.StatusForbidden, message: fmt.Sprintf(format, arguments...)}
 	}
 	if site == "cross-site" || site == "same-site" {
-		return refusal("pages of other sites are not answered without -keys")
+		return refusal("pages of other sites are not answered without -keys, unless -cors allows them")
 	}
 	if origin != "" {
 		u, err := url.Parse(origin)
@@ -30,7 +30,7 @@ func (s *server) fromElsewhere(r *http.Request) *apiError {
 			return nil // by whatever name a proxy reaches the service
 		}
 		if err != nil || u.Host == "" || withoutPort(u.Host) != withoutPort(r.Host) {
-			return refusal("pages of %.100q are not answered without -keys, unless -host names their host", origin)
+			return refusal("pages of %.100q are not answered without -keys, unless -cors allows them or -host names their host", origin)
 		}
 	}
 	if host := hostOf(r.Host); !s.isOwnName(host) {
@@ -64,9 +64,18 @@ func (s *server) isGivenName(host string) bool {
 	return slices.ContainsFunc(s.options.hosts, func(name string) bool { return hostOf(name) == host })
 }
 
-// warnIfOpen warns if other machines can reach a service that requires no key.
+// warnIfOpen warns if other machines can reach a service that requires no key, or has no TLS, and if any page can.
 func (s *server) warnIfOpen(address net.Addr) {
-	if tcp, ok := address.(*net.TCPAddr); ok && s.keys == nil && !tcp.IP.IsLoopback() {
-		log.Printf("warning: other machines can reach %s, and the service requires no API key (-keys)", address)
+	if slices.Contains(s.options.origins, "*") && !s.requiresKeys() {
+		warn("warning: every web page may use the service (-cors *), which requires no API key (-keys)")
+	}
+	if tcp, ok := address.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() {
+		return
+	}
+	if !s.requiresKeys() {
+		warn("warning: other machines can reach %s, and the service requires no API key (-keys)", address)
+	}
+	if s.tls == nil {
+		warn("warning: other machines can reach %s without TLS (-tls-cert, -tls-key): networks between can read keys and texts", address)
 	}
 }

@@ -10,6 +10,9 @@ const tcpUserTimeout = 18
 
 // giveUpSilent ends a connection whose client acknowledges nothing for writeTimeout, such as a container that is gone.
 func giveUpSilent(c net.Conn) {
+	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = secure.NetConn()
+	}
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return

@@ -110,6 +110,9 @@ func (l *lease) embed(ctx context.Context, tokens [][]uint32, pooling realizar.P
 		return nil, err
 	}
 	defer leave()
+	for _, text := range tokens {
+		recordOf(ctx).counts(len(text), 0, false)
+	}
 	return l.EmbedTokens(ctx, tokens, &realizar.EmbedOptions{Pooling: pooling})
 }
 

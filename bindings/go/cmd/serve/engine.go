@@ -518,10 +518,12 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 		for _, e := range events {
 			if first {
 				metrics.firstToken.Observe(time.Since(start).Seconds())
+				recordOf(ctx).begins()
 				first = false
 			}
 			if e.Outcome != nil {
 				metrics.count(e.Outcome)
+				recordOf(ctx).counts(e.Outcome.Prompt, e.Outcome.Completion, g.Transcript != nil)
 			}
 			if !tell(e) {
 				cancel() // the engine releases it within a step

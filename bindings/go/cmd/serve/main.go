@@ -8,7 +8,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -16,15 +18,23 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"realizar.dev/go"
 )
 
 // options are those of the command line.
 type options struct {
 	models, adapters, encoders, hosts    repeated
+	origins                              []string // of -cors
 	address, keys, store                 string
+	tlsCert, tlsKey, socket              string
+	logForm, logLevel                    string
+	logContent, version                  bool
+	socketMode                           fs.FileMode
 	threads, slots, queue, context, most int
 	demand                               bool
 	memory                               uint64
@@ -45,15 +55,35 @@ func (r *repeated) Set(text string) error {
 
 // parse reads the command line.
 func parse(arguments []string) (*options, error) {
-	o := &options{started: time.Now()}
+	o := &options{started: time.Now(), socketMode: 0o600}
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	flags.Var(&o.models, "m", "a model as `NAME=FILE`: a .gguf file, a folder, or hf:owner/name[:quantization] of the Hugging Face Hub; may be repeated")
 	flags.Var(&o.adapters, "lora", "a LoRA adapter as `NAME=MODEL,FILE[,SCALE]`: requests for NAME use the model MODEL with the adapter; may be repeated")
 	flags.Var(&o.encoders, "mmproj", "vision and audio encoders of a model as `NAME[=FILE]`: a .gguf file, a folder or hf:owner/name; without FILE, the encoders in the folder or repository of the model; may be repeated")
 	flags.Var(&o.hosts, "host", "host `name` at which browsers may use a service without keys, in addition to its addresses and localhost; may be repeated")
-	flags.StringVar(&o.address, "a", "127.0.0.1:8080", "`address` to listen on")
+	flags.StringVar(&o.address, "a", "127.0.0.1:8080", "`address` to listen on; with -socket only if it is given")
+	flags.StringVar(&o.socket, "socket", "", "unix socket `file` to listen on")
+	flags.Func("socket-mode", "`mode` of the unix socket (0600)", func(text string) error {
+		mode, err := strconv.ParseUint(text, 8, 32)
+		if err != nil || mode > 0o777 {
+			return errors.New("it must be an octal number up to 777")
+		}
+		o.socketMode = fs.FileMode(mode)
+		return nil
+	})
+	flags.StringVar(&o.tlsCert, "tls-cert", "", "`file` with the TLS certificate and its chain (PEM); SIGHUP reads it again")
+	flags.StringVar(&o.tlsKey, "tls-key", "", "`file` with the key of the certificate (PEM)")
+	flags.Func("cors", "`origin` whose pages may use the service, such as https://app.example or http://localhost:*; *: all; may be repeated", func(text string) error {
+		origin, err := checkOrigin(text)
+		o.origins = append(o.origins, origin)
+		return err
+	})
+	flags.StringVar(&o.logForm, "log", "text", "`form` of the log: text or json")
+	flags.StringVar(&o.logLevel, "log-level", "info", "least `level` of the log: debug, info, warn or error; info has a line per request")
+	flags.BoolVar(&o.logContent, "log-content", false, "log the beginnings of requests and responses (64 KiB), with the texts of clients")
+	flags.BoolVar(&o.version, "version", false, "print the version")
 	flags.StringVar(&o.store, "store", "", "`folder` for the prefix cache and packed weights, which are used again after a restart")
-	flags.StringVar(&o.keys, "keys", "", "`file` with API keys, one per line; without it, requests need no key")
+	flags.StringVar(&o.keys, "keys", "", "`file` with a line "+keyForm+" per API key; SIGHUP reads it again; without it, requests need no key")
 	flags.IntVar(&o.threads, "threads", 0, "number of compute threads; 0: one per processor, or one per fast core if cores differ")
 	flags.IntVar(&o.slots, "slots", 8, "maximum number of concurrent replies per model")
 	flags.IntVar(&o.queue, "queue", 64, "maximum number of requests per model that wait for a slot")
@@ -73,6 +103,14 @@ func parse(arguments []string) (*options, error) {
 	}
 	if o.slots < 1 || o.slots > 1024 || o.queue < 0 || o.context < 0 || o.threads < 0 || o.most < 1 || o.body < 1 || o.deadline <= 0 {
 		return nil, errors.New("-slots must be from 1 to 1024, -queue, -context and -threads at least 0, -n and -body at least 1, and -deadline more than 0")
+	}
+	if (o.tlsCert == "") != (o.tlsKey == "") {
+		return nil, errors.New("-tls-cert and -tls-key must be given together")
+	}
+	hasAddress := false
+	flags.Visit(func(f *flag.Flag) { hasAddress = hasAddress || f.Name == "a" })
+	if o.socket != "" && !hasAddress {
+		o.address = ""
 	}
 	return o, nil
 }
@@ -103,20 +141,31 @@ func main() {
 		fmt.Fprintln(os.Stderr, "serve:", err)
 		os.Exit(2)
 	}
+	if o.version {
+		fmt.Println("serve", realizar.Version())
+		return
+	}
+	if err := setLog(o.logForm, o.logLevel); err != nil {
+		fmt.Fprintln(os.Stderr, "serve:", err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	accepts, err := net.Listen("tcp", o.address)
+	accepts, err := listen(o)
 	if err == nil {
-		err = run(ctx, o, accepts)
+		err = run(ctx, o, accepts...)
 	}
 	if err != nil {
-		log.Fatal("serve: ", err)
+		slog.Error(fmt.Sprint("serve: ", err))
+		os.Exit(1)
 	}
 }
 
 // run serves until the context ends; what runs then has a while to finish.
-func run(ctx context.Context, o *options, accepts net.Listener) error {
-	defer accepts.Close()
+func run(ctx context.Context, o *options, accepts ...net.Listener) error {
+	for _, one := range accepts {
+		defer one.Close()
+	}
 	s, err := newServer(o)
 	if err != nil {
 		return err
@@ -129,10 +178,35 @@ func run(ctx context.Context, o *options, accepts net.Listener) error {
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return requests },
 		ConnContext: withConnection,
 	}
-	failed := make(chan error, 2)
-	go func() { failed <- server.Serve(listener{accepts}) }()
-	log.Printf("listening at http://%s", accepts.Addr())
-	s.warnIfOpen(accepts.Addr())
+	failed := make(chan error, len(accepts)+1)
+	for _, one := range accepts {
+		scheme := "http"
+		if _, isSocket := one.(*socketListener); isSocket {
+			scheme = "unix"
+		} else if s.tls != nil {
+			scheme, one = "https", s.tls.secure(one)
+		}
+		go func() { failed <- server.Serve(listener{one}) }()
+		log.Printf("listening at %s://%s", scheme, one.Addr())
+		s.warnIfOpen(one.Addr())
+	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				if err := s.readAgain(ctx); err != nil {
+					slog.Error(fmt.Sprint("SIGHUP: ", err))
+				} else {
+					log.Print("SIGHUP: keys, certificate and models are read again")
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	go func() {
 		if !o.demand {
 			if err := s.models.loadAll(ctx); err != nil {

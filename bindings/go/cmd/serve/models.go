@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -178,6 +179,7 @@ func (m *models) lease(ctx context.Context, name string) (*lease, error) {
 	if name == "" {
 		return nil, refuse("model", "the request names no model")
 	}
+	recordOf(ctx).names(name)
 	named := m.byName[name]
 	if named == nil {
 		return nil, &apiError{
@@ -332,7 +334,7 @@ func (m *models) load(file *model) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
-		log.Printf("the model %s cannot be loaded: %v", file.name, err)
+		slog.Error(fmt.Sprintf("the model %s cannot be loaded: %v", file.name, err))
 		err = asLoadError(file.name, err)
 	} else {
 		log.Printf("the model %s was loaded in %.1f s; it takes %.1f GB in total", file.name, time.Since(start).Seconds(), float64(in.size)/1e9)

@@ -2,14 +2,10 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
-	"log"
+	"log/slog"
 	"net/http"
 	"os"
 	"runtime/debug"
@@ -19,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"realizar.dev/go"
 )
 
 const (
@@ -60,7 +57,8 @@ type server struct {
 	stored  keeper[*storedResponse]
 	items   keeper[*storedItem] // of stored responses, by their ids
 	threads keeper[*thread]
-	keys    [][sha256.Size]byte // digests; nil: no key is required
+	keys    atomic.Pointer[[]*key]
+	tls     *certificate // nil: no TLS
 	state   atomic.Int32
 	bodies  atomic.Int64 // bytes of the bodies of running requests
 }
@@ -80,8 +78,12 @@ func newServer(o *options) (*server, error) {
 			return nil, err
 		}
 	}
-	if o.keys != "" {
-		if s.keys, err = readKeys(o.keys); err != nil {
+	if err = s.readKeys(); err != nil {
+		return nil, err
+	}
+	if o.tlsCert != "" {
+		s.tls = &certificate{file: o.tlsCert, keyFile: o.tlsKey}
+		if err = s.tls.read(); err != nil {
 			return nil, err
 		}
 	}
@@ -89,39 +91,13 @@ func newServer(o *options) (*server, error) {
 	return s, err
 }
 
-// readKeys reads a file with a key per line; empty lines and lines that begin with "#" are ignored.
-func readKeys(path string) (keys [][sha256.Size]byte, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
+// open are the paths that need no key: they tell about the service, not about its clients.
+func (s *server) open() map[string]http.Handler {
+	return map[string]http.Handler{
+		"GET /health": http.HandlerFunc(s.health), "GET /ready": http.HandlerFunc(s.health), "GET /live": http.HandlerFunc(s.live),
+		"GET /version": http.HandlerFunc(s.version),
+		"GET /metrics": promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}),
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		if key := bytes.TrimSpace(lines.Bytes()); len(key) > 0 && key[0] != '#' {
-			keys = append(keys, sha256.Sum256(key))
-		}
-	}
-	if lines.Err() == nil && len(keys) == 0 {
-		return nil, fmt.Errorf("the file %s contains no key (-keys); it must have at least one", path)
-	}
-	return keys, lines.Err()
-}
-
-// authorized reports whether a request has one of the keys, in constant time.
-func (s *server) authorized(r *http.Request) bool {
-	if s.keys == nil {
-		return true
-	}
-	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		given = r.Header.Get("X-Api-Key")
-	}
-	digest, found := sha256.Sum256([]byte(given)), 0
-	for _, key := range s.keys {
-		found |= subtle.ConstantTimeCompare(digest[:], key[:])
-	}
-	return found == 1
 }
 
 // ServeHTTP of the result answers every path.
@@ -133,35 +109,45 @@ func (s *server) handler() http.Handler {
 	for path, file := range pageFiles {
 		mux.Handle("GET "+path, file)
 	}
-	mux.HandleFunc("GET /health", s.health)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	for pattern, handler := range s.open() {
+		mux.Handle(pattern, handler)
+	}
+	return s.logged(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := mux.Handler(r)
 		if _, isPage := pageFiles[strings.TrimPrefix(pattern, "GET ")]; isPage { // which has no data
 			mux.ServeHTTP(w, r)
 			return
 		}
-		if err := s.fromElsewhere(r); err != nil {
-			s.count(strings.TrimPrefix(pattern, r.Method+" "), err.status, time.Now())
-			writeError(w, formOf(r, openAI), err)
+		methods := func() (all []string) {
+			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+				other := *r
+				other.Method = method
+				if _, pattern := mux.Handler(&other); pattern != "" {
+					all = append(all, method)
+				}
+			}
+			return all
+		}
+		if s.cross(w, r, methods) {
+			s.count("", http.StatusNoContent, time.Now())
 			return
 		}
-		if pattern != "" {
+		e := s.fromElsewhere(r)
+		if e == nil && pattern != "" {
 			mux.ServeHTTP(w, r)
 			return
 		}
-		e := &apiError{status: http.StatusNotFound, message: cut(fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path))}
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-			other := *r
-			other.Method = method
-			if _, pattern := mux.Handler(&other); pattern != "" {
-				w.Header().Add("Allow", method)
+		if e == nil {
+			e = &apiError{status: http.StatusNotFound, message: cut(fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path))}
+			if all := methods(); len(all) > 0 {
+				w.Header().Set("Allow", strings.Join(all, ", "))
 				e.status = http.StatusMethodNotAllowed
 			}
 		}
-		s.count("", e.status, time.Now())
+		s.count(strings.TrimPrefix(pattern, r.Method+" "), e.status, time.Now())
+		recordOf(r.Context()).fails(e.message)
 		writeError(w, formOf(r, openAI), e)
-	})
+	}))
 }
 
 // formOf returns the form of a response: Anthropic's for its clients, otherwise the form of the path.
@@ -189,17 +175,21 @@ func (s *server) serve(route route) http.Handler {
 		case err == nil:
 		case errors.As(err, &told):
 			answer.status = told.status
+			recordOf(ctx).fails(told.message)
 			logError(path, told.apiError)
 		case answer.status == 0 && (errors.As(err, &refused) || !gone):
 			e := asAPIError(err)
+			recordOf(ctx).fails(e.message)
 			logError(path, e)
 			writeError(answer, formOf(r, route.form), e)
 		default: // the client has disconnected, or the response is truncated, which its end must show
 			if gone {
 				answer.status = hungUp
 			} else {
-				log.Printf("%s: %v", path, err)
+				recordOf(ctx).fails("the response is cut off")
+				slog.Error(fmt.Sprintf("%s: %v", path, err))
 			}
+			recordOf(ctx).status(answer.status)
 			s.count(path, answer.status, start)
 			panic(http.ErrAbortHandler)
 		}
@@ -211,14 +201,16 @@ func (s *server) serve(route route) http.Handler {
 func (s *server) checked(route route, w http.ResponseWriter, r *http.Request) (err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
-			log.Printf("%s: %v\n%s", route.pattern, caught, debug.Stack())
+			slog.Error(fmt.Sprintf("%s: %v\n%s", route.pattern, caught, debug.Stack()))
 			err = errors.New("a panic")
 		}
 	}()
-	switch {
-	case !s.authorized(r):
-		return &apiError{status: http.StatusUnauthorized, code: "invalid_api_key", message: "the key is missing or unknown"}
-	case s.state.Load() == stopping:
+	leave, err := s.enter(w, r)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if s.state.Load() == stopping {
 		w.Header().Set("Connection", "close")
 		return &apiError{status: http.StatusServiceUnavailable, code: "stopping", message: "the service is being stopped", retryAfter: time.Second}
 	}
@@ -226,7 +218,7 @@ func (s *server) checked(route route, w http.ResponseWriter, r *http.Request) (e
 	if err := unpack(w, r, s.options.body); err != nil {
 		return err
 	}
-	body := &counted{ReadCloser: r.Body, all: &s.bodies, most: s.options.maxBodies()}
+	body := &counted{ReadCloser: r.Body, content: recordOf(r.Context()).request, all: &s.bodies, most: s.options.maxBodies()}
 	defer body.release()
 	r.Body = body
 	return route.handler(s, w, r)
@@ -234,7 +226,7 @@ func (s *server) checked(route route, w http.ResponseWriter, r *http.Request) (e
 
 func logError(path string, e *apiError) {
 	if e.logged != nil {
-		log.Printf("%s: %v", path, e.logged)
+		slog.Error(fmt.Sprintf("%s: %v", path, e.logged))
 	}
 }
 
@@ -246,7 +238,8 @@ func (s *server) count(path string, status int, start time.Time) {
 // answer records the status of a response; 0: it has not begun.
 type answer struct {
 	http.ResponseWriter
-	status int
+	status  int
+	content *excerpt // what is written; nil: it is not logged
 }
 
 func (a *answer) WriteHeader(status int) {
@@ -260,12 +253,15 @@ func (a *answer) Write(data []byte) (int, error) {
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}
+	if a.content != nil {
+		a.content.add(data)
+	}
 	return a.ResponseWriter.Write(data)
 }
 
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// health serves /health: 200 once the models that are loaded at the start are there.
+// health serves /health and /ready: 200 once the models that are loaded at the start are there, until the end begins.
 func (s *server) health(w http.ResponseWriter, r *http.Request) {
 	status, text := http.StatusServiceUnavailable, "loading"
 	switch s.state.Load() {
@@ -275,4 +271,23 @@ func (s *server) health(w http.ResponseWriter, r *http.Request) {
 		text = "stopping"
 	}
 	_ = writeStatus(w, status, map[string]any{"status": text})
+}
+
+// live serves /live: 200 as long as the process answers.
+func (s *server) live(w http.ResponseWriter, r *http.Request) {
+	_ = writeStatus(w, http.StatusOK, map[string]any{"status": "live"})
+}
+
+// version serves /version.
+func (s *server) version(w http.ResponseWriter, r *http.Request) {
+	_ = writeStatus(w, http.StatusOK, map[string]any{"version": realizar.Version()})
+}
+
+// readAgain reads the keys and the certificate again. What cannot be read stays as it is.
+func (s *server) readAgain(ctx context.Context) error {
+	errs := []error{s.readKeys()}
+	if s.tls != nil {
+		errs = append(errs, s.tls.read())
+	}
+	return errors.Join(errs...)
 }
