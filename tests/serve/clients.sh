@@ -21,7 +21,7 @@ python3 tests/encoder.py sound/ultravox "$out/mmproj.gguf"
 server=$!
 for _ in $(seq 100); do
     url=$(sed -n 's/.*listening at //p' "$out/log")
-    if [ "$url" ] && grep -q 'is loaded' "$out/log"; then break; fi
+    if [ "$url" ] && grep -q 'was loaded' "$out/log"; then break; fi
     sleep 0.1
 done
 ${PYTHON:-python3} tests/serve/clients.py "$url" chat --key key --flood 40 --hears || { cat "$out/log"; exit 1; }
