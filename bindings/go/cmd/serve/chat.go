@@ -38,6 +38,8 @@ type chatRequest struct {
 	Stream              bool            `json:"stream"`
 	StreamOptions       streamOptions   `json:"stream_options"`
 	Modalities          []string        `json:"modalities"`
+	GenerationPrompt    *bool           `json:"add_generation_prompt"`
+	ContinueFinal       *bool           `json:"continue_final_message"`
 
 	tools toolbox // what its tools stand for
 }
@@ -275,6 +277,9 @@ func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
 	if err := q.reason(&g); err != nil {
 		return nil, err
 	}
+	if err := q.continueLast(&g); err != nil {
+		return nil, err
+	}
 	all := make([]*generation, n)
 	for i := range all {
 		one := g
@@ -284,6 +289,22 @@ func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
 		all[i] = &one
 	}
 	return all, nil
+}
+
+// continueLast makes the reply continue a last message of the assistant, unless the request asks for a new one.
+func (q *chatRequest) continueLast(g *generation) error {
+	last := len(q.Messages) - 1
+	anew := q.GenerationPrompt != nil && *q.GenerationPrompt || q.ContinueFinal != nil && !*q.ContinueFinal
+	isSet := q.ContinueFinal != nil && *q.ContinueFinal
+	switch {
+	case isSet && anew:
+		return refuse("continue_final_message", "continue_final_message and add_generation_prompt are both true; set one")
+	case isSet && q.Messages[last].Role != "assistant":
+		return refuse("continue_final_message", "the role of messages[%d] is %q; it must be \"assistant\" with continue_final_message", last, q.Messages[last].Role)
+	case anew:
+		return nil
+	}
+	return g.continueLast(fmt.Sprintf("messages[%d]", last))
 }
 
 // positive is a number of a request, which is not below 1; missing where there is none.
@@ -319,14 +340,14 @@ func (f *responseFormat) bind(g *generation) error {
 	case f == nil || f.Type == "text":
 		return nil
 	case f.Type == "json_object":
-		g.bind(jsonObject, true)
+		g.bind("response_format", jsonObject, true)
 		return nil
 	case f.Type != "json_schema":
 		return refuse("response_format.type", "the form %q is none of text, json_object, json_schema", f.Type)
 	case f.JSONSchema == nil || len(f.JSONSchema.Schema) == 0:
 		return refuse("response_format.json_schema", "the schema is missing")
 	}
-	g.bind(string(f.JSONSchema.Schema), f.JSONSchema.Strict != nil && *f.JSONSchema.Strict)
+	g.bind("response_format", string(f.JSONSchema.Schema), f.JSONSchema.Strict != nil && *f.JSONSchema.Strict)
 	return nil
 }
 

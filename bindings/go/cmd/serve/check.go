@@ -92,7 +92,14 @@ func (l *lease) promptSize(ctx context.Context, g *generation) (int, error) {
 		return len(g.Prompt), nil
 	}
 	l.adapt(g)
-	return inBounds(ctx, l, func(l *lease) (int, error) { return l.count(ctx, g) })
+	return inBounds(ctx, l, func(l *lease) (int, error) {
+		size, err := l.count(ctx, g)
+		if err != nil || g.Opening == nil {
+			return size, err
+		}
+		begun, err := l.openingTokens(g)
+		return size + len(begun), err
+	})
 }
 
 // inBounds runs work that reads texts while the model generates replies, for at most as many requests at once as it has
@@ -166,7 +173,7 @@ func (l *lease) check(ctx context.Context, g *generation) error {
 	if capacity := l.engine.capacity; size > capacity {
 		return tooLong(g.field(), size, capacity)
 	}
-	if t := g.Transcript; t != nil && len(t.Tools) > 0 && t.ToolChoice != "none" {
+	if t := g.Transcript; t != nil && g.Opening == nil && len(t.Tools) > 0 && t.ToolChoice != "none" {
 		transcript, _ := g.templated()
 		whole, err := json.Marshal(transcript)
 		if err != nil {

@@ -25,6 +25,11 @@ type generation struct {
 	Reply      realizar.ReplyOptions // options; a text ignores Reasoning, ReasoningTokens, Keep and Continue
 	Quiet      bool                  // no reasoning, if the template can disable it
 	Lenient    bool                  // the template's default reasoning, if it cannot switch as requested
+	Constraint string                // field of the request that has the grammar of Reply; "": none
+	Opening    *opening              // text with which the reply to Transcript begins; nil: none
+	Parsed     *realizar.Transcript  // transcript whose reply a text is parsed as; nil: plain text
+
+	openingParam string // path of the message that Opening is
 }
 
 // message is a message of a transcript, as the library takes it.
@@ -113,6 +118,9 @@ type task struct {
 	ctx    context.Context
 	cache  *cache
 	job    *realizar.Job // text completion; nil: a chat
+	parsed bool          // the text is parsed as the reply to a chat
+	before int           // tokens of the prompt of a text that precede the prompt of the job
+	cached int           // tokens of the prompt of a text that the session had before
 	scored bool          // log probabilities are requested
 	called bool
 	tokens int // tokens generated so far
@@ -258,6 +266,18 @@ func (t *task) collect() (events []event, over bool, err error) {
 	if t.scored {
 		rows, err = c.Logprobs()
 	}
+	events, over = t.pieces(parts)
+	events = withLogprobs(events, rows)
+	if over {
+		events = append(events, event{Outcome: &outcome{
+			End: info.End, Called: t.called, Prompt: info.Prompt, Cached: info.Reused, Completion: info.Tokens, Reasoning: info.ReasoningTokens,
+		}})
+	}
+	return events, over, err
+}
+
+// pieces are the events of parts; over is true if they have the end.
+func (t *task) pieces(parts []realizar.Part) (events []event, over bool) {
 	for _, part := range parts {
 		over = over || part.Kind == realizar.PartEnd
 		t.called = t.called || part.Kind == realizar.PartToolName
@@ -268,13 +288,7 @@ func (t *task) collect() (events []event, over bool, err error) {
 			events = append(events, event{Part: part})
 		}
 	}
-	events = withLogprobs(events, rows)
-	if over {
-		events = append(events, event{Outcome: &outcome{
-			End: info.End, Called: t.called, Prompt: info.Prompt, Cached: info.Reused, Completion: info.Tokens, Reasoning: info.ReasoningTokens,
-		}})
-	}
-	return events, over, err
+	return events, over
 }
 
 // collectText is collect for a text completion.
@@ -287,21 +301,25 @@ func (t *task) collectText() (events []event, over bool, err error) {
 		return nil, true, t.job.Err()
 	}
 	t.tokens = max(t.tokens, info.Tokens)
-	text, err := t.job.Text()
+	parts := []realizar.Part{{Kind: realizar.PartContent}}
+	if t.parsed {
+		parts, err = t.job.Parts()
+	} else {
+		parts[0].Text, err = t.job.Text()
+	}
 	if err != nil {
 		return nil, true, err
 	}
+	events, _ = t.pieces(parts)
 	var rows []realizar.TokenLogprobs
 	if t.scored {
 		rows, err = t.job.Logprobs()
 	}
-	if text != "" {
-		events = append(events, event{Part: realizar.Part{Kind: realizar.PartContent, Text: text}})
-	}
 	events = withLogprobs(events, rows)
 	if over = info.End != realizar.EndNone; over {
-		prompt := len(t.cache.trace)
-		events = append(events, event{Outcome: &outcome{End: info.End, Prompt: prompt, Cached: prompt - info.Prompt, Completion: info.Tokens}})
+		events = append(events, event{Outcome: &outcome{
+			End: info.End, Called: t.called, Prompt: t.before + info.Prompt, Cached: t.cached, Completion: info.Tokens,
+		}})
 	}
 	return events, over, err
 }
@@ -340,7 +358,7 @@ func (l *lease) admit(ctx context.Context, all []*generation, later bool) (place
 		for _, g := range all {
 			err = cmp.Or(err, l.check(ctx, g))
 		}
-	} else if last := places[min(len(places), atOnce)-1]; !last.hasSlot() || len(all[0].Transcript.Tools) > manyTools {
+	} else if last := places[min(len(places), atOnce)-1]; all[0].Opening != nil || !last.hasSlot() || len(all[0].Transcript.Tools) > manyTools {
 		err = l.check(ctx, all[0]) // all choices of a chat are one request
 	}
 	if err != nil {
@@ -480,7 +498,9 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 	if g.Transcript != nil {
 		one := *g.Transcript // a copy, because other replies to it number its media too
 		one.Messages = slices.Clone(one.Messages)
-		g = &generation{Transcript: &one, Reply: g.Reply, Quiet: g.Quiet, Lenient: g.Lenient}
+		g = &generation{
+			Transcript: &one, Reply: g.Reply, Quiet: g.Quiet, Lenient: g.Lenient, Opening: g.Opening, openingParam: g.openingParam,
+		}
 		all, release, err := l.media(ctx, numbered(&one))
 		if err != nil {
 			return err
@@ -488,21 +508,39 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 		defer release()
 		media = all
 	}
+	var shown *realizar.Prompt
+	asked := g
+	if g.Opening != nil {
+		var err error
+		g, shown, err = l.opened(g, media)
+		if shown != nil {
+			defer shown.Close()
+		}
+		if err != nil {
+			return l.asReplyError(ctx, asked, err)
+		}
+	}
 	setup, trace, err := l.setupOf(g)
 	if err != nil {
 		return refuse("", "%v", err)
 	}
 	c, err := l.recall(g, setup, trace)
 	if err != nil {
-		return l.asReplyError(ctx, g, err)
+		return l.asReplyError(ctx, asked, err)
 	}
 	useless := len(c.trace) == 0 // unless it gets tokens
 	defer func() { l.engine.rest(c, useless) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t := &task{ctx: ctx, cache: c, ready: make(chan struct{}, 1)}
+	t := &task{ctx: ctx, cache: c, parsed: g.Parsed != nil, ready: make(chan struct{}, 1)}
+	if shown != nil {
+		trace, t.before = nil, shown.Len()
+		if t.cached, err = c.show(ctx, shown); err != nil {
+			return l.asReplyError(ctx, asked, err)
+		}
+	}
 	if err := l.begin(t, g, media); err != nil {
-		return l.asReplyError(ctx, g, err)
+		return l.asReplyError(ctx, asked, err)
 	}
 	if t.job != nil {
 		defer t.job.Close()
@@ -530,9 +568,9 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 			}
 		}
 		if over {
-			useless = err != nil && ctx.Err() == nil
+			useless = shown != nil || err != nil && ctx.Err() == nil
 			if err != nil && first {
-				err = l.asReplyError(ctx, g, err)
+				err = l.asReplyError(ctx, asked, err)
 			}
 			return err
 		}
@@ -552,16 +590,19 @@ func (l *lease) begin(t *task, g *generation, media []*realizar.Media) error {
 		return l.beginReply(t.ctx, c, g)
 	}
 	s, r := t.cache.session, g.Reply
-	held, err := s.Match(g.Prompt)
-	if err != nil {
-		return err
-	}
-	held = max(0, min(held, len(g.Prompt)-1)) // the last token must be computed for its logits
-	if err := s.Truncate(held); err != nil {
-		return err
+	held, err := 0, error(nil)
+	if t.before == 0 {
+		if held, err = s.Match(g.Prompt); err != nil {
+			return err
+		}
+		held = max(0, min(held, len(g.Prompt)-1)) // the last token must be computed for its logits
+		if err := s.Truncate(held); err != nil {
+			return err
+		}
+		t.before, t.cached = held, held
 	}
 	options := realizar.JobOptions{
-		MaxTokens: r.MaxTokens, Stops: r.Stops, Logprobs: r.Logprobs, Draft: r.Draft, DraftMax: r.DraftMax, DraftModel: r.DraftModel,
+		Chat: g.Parsed, MaxTokens: r.MaxTokens, Stops: r.Stops, Logprobs: r.Logprobs, Draft: r.Draft, DraftMax: r.DraftMax, DraftModel: r.DraftModel,
 	}
 	if r.Sampling != nil {
 		if options.Sampler, err = realizar.NewSampler(*r.Sampling); err != nil {

@@ -370,9 +370,20 @@ func (m *messagesRequest) generation() (*generation, error) {
 		if format.Type != "json_schema" || len(format.Schema) == 0 {
 			return nil, refuse("output_config", "output_config.format: only the type \"json_schema\" with a schema is supported")
 		}
-		g.bind(string(format.Schema), true)
+		g.bind("output_config.format", string(format.Schema), true)
 	}
-	return g, nil
+	return g, m.continueLast(g)
+}
+
+// continueLast makes the reply continue a last message of the assistant.
+func (m *messagesRequest) continueLast(g *generation) error {
+	all, param := g.Transcript.Messages, fmt.Sprintf("messages.%d", len(m.Messages)-1)
+	last, _ := all[len(all)-1].(message)
+	text, _ := last.Content.(string)
+	if last.Role == "assistant" && len(last.ToolCalls) == 0 && strings.TrimRight(text, " \t\r\n") != text {
+		return refuse("messages", "%s: final assistant content cannot end with trailing whitespace", param)
+	}
+	return g.continueLast(param)
 }
 
 // prompt is a generation of the transcript and what is wished of reasoning.
@@ -407,10 +418,10 @@ func (m *messagesRequest) think(g *generation) error {
 	return g.setEffort("output_config.effort", m.OutputConfig.Effort)
 }
 
-// bind makes the content of a reply follow a schema; without strict, as far as the schema compiles. With tools the
+// bind makes the content of a reply follow the schema of a field; without strict, as far as the schema compiles. With tools the
 // reply is either tool calls or such content.
-func (g *generation) bind(schema string, strict bool) {
-	g.Reply.GrammarKind, g.Reply.Grammar = realizar.GrammarJSONSchema, schema
+func (g *generation) bind(field, schema string, strict bool) {
+	g.Reply.GrammarKind, g.Reply.Grammar, g.Constraint = realizar.GrammarJSONSchema, schema, field
 	if !strict {
 		g.Reply.GrammarFlags = realizar.GrammarBestEffort
 	}
@@ -449,9 +460,6 @@ func (m *messagesRequest) transcript() (*realizar.Transcript, error) {
 	turns := m.Messages
 	if len(m.System) > 0 {
 		turns = append([]turn{{"system", m.System}}, turns...)
-	}
-	if turns[len(turns)-1].Role == "assistant" {
-		return nil, refuse("messages", "messages: the last one is of the assistant, and to go on with it is not supported")
 	}
 	names := map[string]string{} // of tools by the ids of calls
 	for i := 0; i < len(turns); {

@@ -148,9 +148,9 @@ func (r *responseRequest) generation(messages []message) (*generation, error) {
 	switch format := r.Text.Format; {
 	case format == nil || format.Type == "text":
 	case format.Type == "json_object":
-		asked.bind(jsonObject, true)
+		asked.bind("text.format", jsonObject, true)
 	case format.Type == "json_schema" && len(format.Schema) > 0:
-		asked.bind(string(format.Schema), format.Strict != nil && *format.Strict)
+		asked.bind("text.format", string(format.Schema), format.Strict != nil && *format.Strict)
 	default:
 		return nil, refuse("text.format", "\"text.format\" is none of text, json_object, and json_schema with a schema")
 	}
