@@ -37,7 +37,7 @@ const KINDS: [(&str, &str); 13] = [
     ("rz_cache", "session"),
     ("rz_job", "job"),
     ("rz_encoder", "encoder"),
-    ("rz_media", "medium"),
+    ("rz_media", "media item"),
     ("rz_prompt", "prompt"),
     ("rz_runtime", "runtime"),
     ("rz_grammar", "grammar"),

@@ -115,7 +115,7 @@ const DOCS: [(&str, &str); 26] = [
     ("embedding_dim", "Number of floats in the embedding of a text; 0: the model computes none."),
     ("pooling", "Pooling of embeddings; RZ_POOLING_MODEL: the file declares none, so that the caller must choose."),
     ("NDevices", "Number of GPUs that have layers."),
-    ("kind", "The kind of the medium."),
+    ("kind", "The kind of the media item."),
     ("kinds", "The kinds of media that the encoder accepts."),
     ("row_dim", "Number of floats per row."),
     ("state", "The state of the reply."),

@@ -2035,12 +2035,12 @@ enum rz_media_kind {
  * once. */
 typedef struct rz_media rz_media;
 
-/* Description of a medium. Since 0.1.0. */
+/* Description of a media item. Since 0.1.0. */
 typedef struct rz_media_info {
   uint32_t struct_size;  /* sizeof(rz_media_info), set by the caller. */
   uint32_t kind;         /* RZ_MEDIA_... */
   uint32_t n_rows;       /* Number of rows, each of which takes the place of a token in a cache. */
-  /* Number of prompt tokens that the medium takes: its rows, and the model's tokens around and between the rows. */
+  /* Number of prompt tokens that the media item takes: its rows, and the model's tokens around and between the rows. */
   uint32_t n_tokens;
   uint32_t row_dim;  /* Number of floats per row. */
   /* Rows per line of a tile. An image without tiles counts as one tile, and so does a pair of video frames. */
@@ -2049,10 +2049,10 @@ typedef struct rz_media_info {
   uint32_t tile_columns;  /* Number of tiles horizontally; 0 if the image is one tile. */
   uint32_t tile_lines;    /* Number of tiles vertically; 0 if the image is one tile. */
   uint32_t has_overview;  /* 1 if an additional tile shows the whole image. */
-  /* Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a medium that was
-   * created from rows. */
+  /* Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a media item that
+   * was created from rows. */
   uint32_t width;
-  uint32_t height;  /* Height in pixels; 0 for audio and for a medium that was created from rows. */
+  uint32_t height;  /* Height in pixels; 0 for audio and for a media item that was created from rows. */
   /* Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
    * model's output to pixels of the image. For audio the number of samples at the rate of the encoder. */
   uint32_t seen_width;
@@ -2067,8 +2067,8 @@ typedef struct rz_media_info {
   uint32_t reserved;  /* 0. */
 } rz_media_info;
 
-/* Creates a medium from the output of the caller's own encoder: `n_rows` rows of `row_dim` floats, which are copied.
- * The rows are one image or one audio clip, according to `kind` (RZ_MEDIA_...).
+/* Creates a media item from the output of the caller's own encoder: `n_rows` rows of `row_dim` floats, which are
+ * copied. The rows are one image or one audio clip, according to `kind` (RZ_MEDIA_...).
  *
  * `columns` times `lines` is `n_rows`, for models with two-dimensional positions; 0 for both: one line. `row_dim` is
  * rz_model_info.hidden_dim, or a multiple of it for a model that also adds rows to deeper layers (DeepStack): one more
@@ -2087,16 +2087,16 @@ rz_media_from_rows(const rz_model *model,
                    rz_media **out,
                    rz_error *RZ_NULLABLE err);
 
-/* Creates a medium from a source text: `n` tokens for an encoder-decoder model (T5, Flan-T5, mT5;
+/* Creates a media item from a source text: `n` tokens for an encoder-decoder model (T5, Flan-T5, mT5;
  * rz_model_info.reads_source), which generates another text from it, such as a translation.
  *
  * The encoder processes all tokens in one step, unchanged: let rz_tokenize_into add the end token
- * (RZ_TOKENIZE_ADD_SPECIAL). The medium consists of the encoder's output rows and the start token of the decoder, so a
- * job or rz_prefill_prompt needs only a prompt with this one part (rz_prompt_new). A cache of such a model begins with
- * one source text, whose rows count as tokens of the cache's capacity. The cache keeps this source until it is rewound
- * to 0; prompts of another form fail with RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before
- * or after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder model),
- * RZ_ERR_INVALID_ARGUMENT (no tokens, more than the model's context_length, a token outside the vocabulary),
+ * (RZ_TOKENIZE_ADD_SPECIAL). The media item consists of the encoder's output rows and the start token of the decoder,
+ * so a job or rz_prefill_prompt needs only a prompt with this one part (rz_prompt_new). A cache of such a model begins
+ * with one source text, whose rows count as tokens of the cache's capacity. The cache keeps this source until it is
+ * rewound to 0; prompts of another form fail with RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free,
+ * before or after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder
+ * model), RZ_ERR_INVALID_ARGUMENT (no tokens, more than the model's context_length, a token outside the vocabulary),
  * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_tokens(const rz_model *model,
@@ -2106,13 +2106,13 @@ rz_media_from_tokens(const rz_model *model,
                      rz_media **out,
                      rz_error *RZ_NULLABLE err);
 
-/* Describes a medium. The caller sets `out->struct_size`. Before rz_media_step is done, encode_ns covers the steps so
- * far, and the hash is zero until pixels or samples are prepared for the encoder. Any thread, also during a step.
+/* Describes a media item. The caller sets `out->struct_size`. Before rz_media_step is done, encode_ns covers the steps
+ * so far, and the hash is zero until pixels or samples are prepared for the encoder. Any thread, also during a step.
  * Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *RZ_NULLABLE err);
 
-/* Copies the rows of a medium, `[n_rows][row_dim]`.
+/* Copies the rows of a media item, `[n_rows][row_dim]`.
  *
  * `*n` receives the number of floats. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any
  * thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done). Since 0.1.0. */
@@ -2123,7 +2123,7 @@ rz_media_rows_into(const rz_media *media,
                    size_t *n,
                    rz_error *RZ_NULLABLE err);
 
-/* Saves a medium through `write`, like rz_cache_save; `cancel` may be NULL. Any thread. Errors: RZ_ERR_IO (`write`
+/* Saves a media item through `write`, like rz_cache_save; `cancel` may be NULL. Any thread. Errors: RZ_ERR_IO (`write`
  * returned an errno), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done), RZ_ERR_CANCELLED,
  * RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
@@ -2133,10 +2133,11 @@ rz_media_save(const rz_media *media,
               const rz_cancel *RZ_NULLABLE cancel,
               rz_error *RZ_NULLABLE err);
 
-/* Creates a medium from the state that rz_media_save has written, like rz_cache_load; no encoder is needed. `cancel`
- * may be NULL. The caller frees `*out` with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno),
- * RZ_ERR_FORMAT (not a saved medium, or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model),
- * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+/* Creates a media item from the state that rz_media_save has written, like rz_cache_load; no encoder is needed.
+ * `cancel` may be NULL. The caller frees `*out` with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an
+ * errno), RZ_ERR_FORMAT (not a saved media item, or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another
+ * model), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since
+ * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_load(const rz_model *model,
               rz_read_callback read,
@@ -2145,7 +2146,7 @@ rz_media_load(const rz_model *model,
               rz_media **out,
               rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. Prompts and caches that use the medium keep it. Any thread. Since 0.1.0. */
+/* Frees the handle; NULL is fine. Prompts and caches that use the media item keep it. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_media_free(rz_media *RZ_NULLABLE media);
 
@@ -2167,7 +2168,7 @@ enum rz_pixel_format {
 };
 
 enum rz_encode_flag {
-  RZ_ENCODE_STEPS = 1,  /* Flag of a medium: only prepare it; rz_media_step encodes it in time slices. */
+  RZ_ENCODE_STEPS = 1,  /* Flag of a media item: only prepare it; rz_media_step encodes it in time slices. */
 };
 
 /* Vision or audio encoder of a multimodal model, with the projector (mmproj) that maps its output to the width of the
@@ -2220,7 +2221,7 @@ typedef struct rz_encoder_plan {
   uint32_t max_rows;      /* Number of rows of the largest image, or of the longest audio clip. */
   uint64_t weights_host;  /* Weights, as they are packed. */
   uint64_t scratch_host;  /* Maximum scratch memory of a call that encodes an image or an audio clip. */
-  uint64_t row;           /* One row of a medium. */
+  uint64_t row;           /* One row of a media item. */
 } rz_encoder_plan;
 
 /* Image in memory, top row first. Since 0.1.0. */
@@ -2248,8 +2249,8 @@ typedef struct rz_media_params {
    * rz_media_step calls it. */
   rz_progress_callback RZ_NULLABLE progress;
   void *RZ_NULLABLE progress_user;  /* Passed to `progress`. */
-  /* Cancels the call when fired; may be NULL. With RZ_ENCODE_STEPS it cancels the steps of the medium, which keeps
-   * it alive. */
+  /* Cancels the call when fired; may be NULL. With RZ_ENCODE_STEPS it cancels the steps of the media item, which
+   * keeps it alive. */
   const rz_cancel *RZ_NULLABLE cancel;
   uint32_t background;  /* Background color of transparent pixels, 0xffRRGGBB; 0: white. */
   uint32_t reserved;    /* 0. */
@@ -2418,16 +2419,16 @@ rz_media_from_frames(const rz_encoder *encoder,
  * Media in time slices
  * ------------------------------------------------------------------------------------------------ */
 
-/* Works for about `budget_us` microseconds on a medium that was created with RZ_ENCODE_STEPS: with 0 for one chunk of
- * work, with RZ_NO_LIMIT until the medium is done. RZ_AGAIN: more work remains; RZ_DONE: the medium is ready, like
- * media created without the flag. Before that, prompts reject the medium.
+/* Works for about `budget_us` microseconds on a media item that was created with RZ_ENCODE_STEPS: with 0 for one chunk
+ * of work, with RZ_NO_LIMIT until the media item is done. RZ_AGAIN: more work remains; RZ_DONE: the media item is
+ * ready, like media created without the flag. Before that, prompts reject the media item.
  *
  * A step pauses between two chunks of work; the pauses do not change the rows. A fired rz_cancel, a passed deadline or
  * a non-zero result of `progress` also pauses the step. The next rz_media_step continues the work; after a fired
  * rz_cancel or a passed deadline, only once rz_cancel_reset was called. Any thread, one call at a time. Errors:
  * RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_FORMAT
  * (weights have made a row NaN or infinite), RZ_ERR_INVALID_ARGUMENT. After an error other than the first four the
- * medium is unusable. Since 0.1.0. */
+ * media item is unusable. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_step(rz_media *media, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
@@ -2443,21 +2444,21 @@ enum rz_prompt_flag {
 /* Sequence of tokens and media. Immutable: any number of calls may use it at once. */
 typedef struct rz_prompt rz_prompt;
 
-/* Part of a prompt: either tokens or a medium; the other is NULL. The layout of this struct never changes. Since
+/* Part of a prompt: either tokens or a media item; the other is NULL. The layout of this struct never changes. Since
  * 0.1.0. */
 typedef struct rz_part {
-  const uint32_t *RZ_NULLABLE tokens;  /* Tokens, which are copied; NULL for a medium. */
+  const uint32_t *RZ_NULLABLE tokens;  /* Tokens, which are copied; NULL for a media item. */
   size_t n_tokens;                     /* Number of `tokens`. */
-  /* A medium, which the prompt keeps alive; NULL for tokens. It may occur several times. */
+  /* A media item, which the prompt keeps alive; NULL for tokens. It may occur several times. */
   const rz_media *RZ_NULLABLE media;
 } rz_part;
 
 /* Creates a prompt of `n` parts. The caller frees `*out` with rz_prompt_free, before or after the model and its media.
  *
- * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
- * vocabulary; the message has the number of the part), RZ_ERR_NOT_READY (a medium whose rz_media_step is not done),
- * RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_UNSUPPORTED (a medium of the kind RZ_MEDIA_VECTOR),
- * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a media item, or neither, a token outside
+ * the vocabulary; the message has the number of the part), RZ_ERR_NOT_READY (a media item whose rz_media_step is not
+ * done), RZ_ERR_MISMATCH (a media item of another model), RZ_ERR_UNSUPPORTED (a media item of the kind
+ * RZ_MEDIA_VECTOR), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_new(const rz_model *model,
               const rz_part *RZ_NULLABLE parts,
@@ -2472,15 +2473,15 @@ rz_prompt_new(const rz_model *model,
  * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
  *
  * "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; other members of such a part
- * are ignored. Each medium must occur in at least one part. The medium replaces the placeholder that the template
- * writes. The call adds the model's tokens around media unless the template writes them itself. For a template without
- * support for parts the content is a text, and the medium takes the place of its part. Placeholders that messages
- * spell are plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the flags of
- * rz_chat_tokenize_into, and the prompt begins with the same tokens. `cancel` stops the call and may be NULL. The
- * caller frees `*out` with rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new;
- * RZ_ERR_INVALID_ARGUMENT (a part without a medium or with a medium of another kind, a medium without a part),
- * RZ_ERR_NOT_READY (a medium whose rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a medium out).
- * Since 0.1.0. */
+ * are ignored. Each media item must occur in at least one part. The media item replaces the placeholder that the
+ * template writes. The call adds the model's tokens around media unless the template writes them itself. For a
+ * template without support for parts the content is a text, and the media item takes the place of its part.
+ * Placeholders that messages spell are plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the
+ * flags of rz_chat_tokenize_into, and the prompt begins with the same tokens. `cancel` stops the call and may be NULL.
+ * The caller frees `*out` with rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new;
+ * RZ_ERR_INVALID_ARGUMENT (a part without a media item or with a media item of another kind, a media item without a
+ * part), RZ_ERR_NOT_READY (a media item whose rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a
+ * media item out). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_from_chat(const rz_model *model,
                     const char *RZ_NULLABLE json,
@@ -2496,12 +2497,12 @@ rz_prompt_from_chat(const rz_model *model,
 RZ_API void RZ_CALL
 rz_prompt_free(rz_prompt *RZ_NULLABLE prompt);
 
-/* Returns the number of tokens of the prompt, where each row of a medium counts as one. 0 for NULL. Any thread. Since
- * 0.1.0. */
+/* Returns the number of tokens of the prompt, where each row of a media item counts as one. 0 for NULL. Any thread.
+ * Since 0.1.0. */
 RZ_API size_t RZ_CALL
 rz_prompt_len(const rz_prompt *RZ_NULLABLE prompt);
 
-/* Copies the tokens of the prompt, with RZ_TOKEN_MEDIA for each row of a medium.
+/* Copies the tokens of the prompt, with RZ_TOKEN_MEDIA for each row of a media item.
  *
  * `*n` receives their number. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread.
  * Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
@@ -3072,15 +3073,15 @@ rz_conversation_new(const rz_model *model,
  * an earlier message. An unfinished reply is abandoned first (rz_conversation_reply).
  *
  * A content may have media parts, as in rz_prompt_from_chat: each part has the number of one of the `n_media` media,
- * and each medium must be in at least one part. Without media, `media` may be NULL and `n_media` is 0. The
+ * and each media item must be in at least one part. Without media, `media` may be NULL and `n_media` is 0. The
  * conversation keeps the media alive until rz_conversation_rewind removes their messages; it keeps only one copy of
- * media with equal hashes. In rz_conversation_json_into a part has the number of its medium in the conversation
+ * media with equal hashes. In rz_conversation_json_into a part has the number of its media item in the conversation
  * (rz_conversation_media). Media rows that are in the cache already are not computed again.
  *
  * The call computes nothing. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (JSON of another form,
- * an unknown "tool_call_id", a part without a medium or with a medium of another kind, a medium without a part),
- * RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_NOT_READY (a medium whose rz_media_step is not done),
- * RZ_ERR_UNSUPPORTED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template runs later, in
+ * an unknown "tool_call_id", a part without a media item or with a media item of another kind, a media item without a
+ * part), RZ_ERR_MISMATCH (a media item of another model), RZ_ERR_NOT_READY (a media item whose rz_media_step is not
+ * done), RZ_ERR_UNSUPPORTED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template runs later, in
  * rz_conversation_reply, which fails with RZ_ERR_UNSUPPORTED if the template leaves an image out, for instance. Since
  * 0.1.0. */
 RZ_API rz_status RZ_CALL
@@ -3382,8 +3383,9 @@ rz_conversation_load(const rz_model *model,
  * Media of conversations
  * ------------------------------------------------------------------------------------------------ */
 
-/* Returns a new handle of medium `number` (0 to rz_conversation_info.n_media - 1) of a conversation; the caller frees
- * it with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (no such medium), RZ_ERR_POISONED. Since 0.1.0. */
+/* Returns a new handle of media item `number` (0 to rz_conversation_info.n_media - 1) of a conversation; the caller
+ * frees it with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (no such media item), RZ_ERR_POISONED. Since
+ * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_media(const rz_conversation *conversation, uint32_t number, rz_media **out, rz_error *RZ_NULLABLE err);
 
@@ -3522,8 +3524,8 @@ typedef struct rz_metrics {
   rz_phase_metrics gpu_experts;    /* Routing, and experts. */
   rz_phase_metrics gpu_head;       /* Logits and the most likely token. */
   rz_phase_metrics gpu_other;      /* Embeddings, and separate norms, sums and gates. */
-  /* Encoding of images, from their pixels to the rows of a medium. A medium created with RZ_ENCODE_STEPS counts once
-   * its encoding is done. */
+  /* Encoding of images, from their pixels to the rows of a media item. A media item created with RZ_ENCODE_STEPS
+   * counts once its encoding is done. */
   rz_phase_metrics encode;
 } rz_metrics;
 

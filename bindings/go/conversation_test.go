@@ -607,7 +607,7 @@ func TestWrongConversationsAreNamed(t *testing.T) {
 			t.Error(word, err)
 		}
 	}
-	if err := c.AddMessages(part); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "no number of a medium") {
+	if err := c.AddMessages(part); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "content[0].media is no") {
 		t.Error(err)
 	}
 	if now := messages(t, c); !reflect.DeepEqual(now, before) {

@@ -275,7 +275,7 @@ type EncoderPlan struct {
 	WeightsHost uint64
 	// Maximum scratch memory of a call that encodes an image or an audio clip.
 	ScratchHost uint64
-	// One row of a medium.
+	// One row of a media item.
 	Row uint64
 }
 
@@ -293,7 +293,8 @@ type MediaInfo struct {
 	Kind MediaKind
 	// Number of rows, each of which takes the place of a token in a cache.
 	Rows int
-	// Number of prompt tokens that the medium takes: its rows, and the model's tokens around and between the rows.
+	// Number of prompt tokens that the media item takes: its rows, and the model's tokens around and between the
+	// rows.
 	Tokens int
 	// Number of floats per row.
 	RowDim int
@@ -307,10 +308,10 @@ type MediaInfo struct {
 	TileLines int
 	// True if an additional tile shows the whole image.
 	Overview bool
-	// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a medium that was
-	// created from rows.
+	// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a media item that
+	// was created from rows.
 	Width int
-	// Height in pixels; 0 for audio and for a medium that was created from rows.
+	// Height in pixels; 0 for audio and for a media item that was created from rows.
 	Height int
 	// Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
 	// model's output to pixels of the image. For audio the number of samples at the rate of the encoder.
@@ -504,7 +505,7 @@ type Metrics struct {
 	Sample Phase
 	// Detokenization.
 	Detokenize Phase
-	// Encoding of images, from their pixels to the rows of a medium.
+	// Encoding of images, from their pixels to the rows of a media item.
 	Encode Phase
 }
 

@@ -264,7 +264,7 @@ export class Prompt extends Handle {
   ): Prompt;
   /** Number of tokens. */
   readonly length: number;
-  /** The tokens, with MEDIA_TOKEN for each row of a medium. */
+  /** The tokens, with MEDIA_TOKEN for each row of a media item. */
   readonly tokens: Uint32Array;
 }
 
@@ -448,7 +448,7 @@ export class Session extends Handle {
   readonly length: number;
   /** Context length in tokens. */
   readonly capacity: number;
-  /** The tokens, with MEDIA_TOKEN for each row of a medium. */
+  /** The tokens, with MEDIA_TOKEN for each row of a media item. */
   readonly tokens: Uint32Array;
   /** Keeps the first `length` tokens and removes the others. */
   truncate(length: number): void;

@@ -160,7 +160,7 @@ export interface EncoderPlan {
   weightsHost: number;
   /** Maximum scratch memory of a call that encodes an image or an audio clip. */
   scratchHost: number;
-  /** One row of a medium. */
+  /** One row of a media item. */
   row: number;
 }
 
@@ -170,7 +170,8 @@ export interface MediaInfo {
   kind: "image" | "audio" | "text" | "vector" | "video";
   /** Number of rows, each of which takes the place of a token in a cache. */
   nRows: number;
-  /** Number of prompt tokens that the medium takes: its rows, and the model's tokens around and between the rows. */
+  /** Number of prompt tokens that the media item takes: its rows, and the model's tokens around and between the
+   * rows. */
   nTokens: number;
   /** Number of floats per row. */
   rowDim: number;
@@ -184,10 +185,10 @@ export interface MediaInfo {
   tileLines: number;
   /** True if there is a tile of the whole image too. */
   hasOverview: boolean;
-  /** Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a medium that was
-   * created from rows. */
+  /** Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a media item that
+   * was created from rows. */
   width: number;
-  /** Height in pixels; 0 for audio and for a medium that was created from rows. */
+  /** Height in pixels; 0 for audio and for a media item that was created from rows. */
   height: number;
   /** Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
    * model's output to pixels of the image. For audio the number of samples at the rate of the encoder. */

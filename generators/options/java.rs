@@ -35,7 +35,7 @@ const CLASSES: [Class; 6] = [
         writes: &["Encoder"],
         doc: "Options of a load of an encoder.",
     },
-    Class { group: "Media", name: "MediaOptions", parent: None, writes: &["Media"], doc: "Options of a medium." },
+    Class { group: "Media", name: "MediaOptions", parent: None, writes: &["Media"], doc: "Options of a media item." },
     Class { group: "Store", name: "StoreOptions", parent: None, writes: &["Store"], doc: "Options of a store." },
 ];
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::cancel::Cancel;
-use super::media::medium::{Media, MediaKind, MediaPart};
+use super::media::item::{Media, MediaKind, MediaPart};
 use super::model::Model;
 use super::runs::{MediaRuns, Run, Text};
 use crate::error::{Error, Result, secured, try_vec};
@@ -51,7 +51,7 @@ pub(super) struct Rendered {
     pub text: MarkedText,
     /// Placeholders of the media in the text.
     pub places: Vec<Range<usize>>,
-    /// Index of the medium at each placeholder.
+    /// Index of the media item at each placeholder.
     pub media: Vec<usize>,
 }
 
@@ -163,22 +163,22 @@ impl Prompt {
     }
 }
 
-/// Rejects media of another model, media that no part uses, and parts with a medium of another kind. `parts`: from
+/// Rejects media of another model, media that no part uses, and parts with a media item of another kind. `parts`: from
 /// `Chat::media_of`.
 pub(super) fn check_media(model: &Model, parts: &[(usize, PartKind)], media: &[Arc<Media>]) -> Result<()> {
-    for (i, medium) in media.iter().enumerate() {
+    for (i, item) in media.iter().enumerate() {
         let mut kinds = parts.iter().filter(|(number, _)| *number == i).map(|(_, kind)| *kind).peekable();
         if kinds.peek().is_none() {
-            return Err(Error::invalid("no part of a message has this medium").of_entry(i));
+            return Err(Error::invalid("no part of a message uses this media item").of_entry(i));
         }
-        check_model(model, medium).map_err(|e| e.of_entry(i))?;
-        let own = match medium.kind {
+        check_model(model, item).map_err(|e| e.of_entry(i))?;
+        let own = match item.kind {
             MediaKind::Audio => PartKind::Sound,
             MediaKind::Video => PartKind::Video,
             MediaKind::Image | MediaKind::Text | MediaKind::Vector => PartKind::Picture,
         };
         if let Some(kind) = kinds.find(|kind| *kind != own) {
-            let what = format!("a part that is a {kind:?} has a medium of another kind").to_lowercase();
+            let what = format!("a part that is a {kind:?} has a media item of another kind").to_lowercase();
             return Err(Error::invalid(what).of_entry(i));
         }
     }
@@ -193,7 +193,7 @@ fn check_model(model: &Model, media: &Media) -> Result<()> {
     }
     match Arc::ptr_eq(&media.program, &model.network()?.program) {
         true => Ok(()),
-        false => Err(Error::Mismatch("the medium is one of another model".to_owned())),
+        false => Err(Error::Mismatch("the media item belongs to another model".to_owned())),
     }
 }
 
@@ -204,7 +204,7 @@ struct List {
 }
 
 impl List {
-    /// Appends parts of a medium, including all its rows.
+    /// Appends parts of a media item, including all its rows.
     fn push<'p>(&mut self, media: &Arc<Media>, parts: impl IntoIterator<Item = &'p MediaPart>) {
         let mut first = 0;
         for part in parts {

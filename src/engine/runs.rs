@@ -4,19 +4,19 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::media::medium::{Media, MediaKind};
+use super::media::item::{Media, MediaKind};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::MEDIA_ROW;
 
-/// Minimum number of tokens of a step that ends after a medium, unless no other medium ends in the step: shorter steps
-/// cost more than their checkpoints save.
+/// Minimum number of tokens of a step that ends after a media item, unless no other media item ends in the step:
+/// shorter steps cost more than their checkpoints save.
 const LEAST: usize = 64;
 
-/// Consecutive rows of a medium.
+/// Consecutive rows of a media item.
 #[derive(Clone)]
 pub struct Run {
     pub media: Arc<Media>,
-    /// Index of the run's first row in the medium.
+    /// Index of the run's first row in the media item.
     pub first: usize,
     pub place: usize,
     pub len: usize,
@@ -96,7 +96,7 @@ impl MediaRuns {
         self.0.last().map_or(0, Run::end)
     }
 
-    /// Returns the places after each medium that ends before `place`, in order.
+    /// Returns the places after each media item that ends before `place`, in order.
     fn ends_before(&self, place: usize) -> impl DoubleEndedIterator<Item = usize> {
         let is_last = |i: usize| self.0.get(i + 1).is_none_or(|next| next.first == 0);
         let runs = &self.0[..self.0.partition_point(|run| run.place < place)];
@@ -104,12 +104,12 @@ impl MediaRuns {
         ends.filter(move |end| *end < place)
     }
 
-    /// Returns the place after the last medium that ends before `place`.
+    /// Returns the place after the last media item that ends before `place`.
     pub fn last_end(&self, place: usize) -> Option<usize> {
         self.ends_before(place).next_back()
     }
 
-    /// Returns the number of tokens, at most `n`, from `place` up to the end of a medium if one ends among them.
+    /// Returns the number of tokens, at most `n`, from `place` up to the end of a media item if one ends among them.
     pub fn up_to_media(&self, place: usize, n: usize) -> usize {
         let mut ends = self.ends_before(place + n).filter(|end| *end > place).map(|end| end - place).peekable();
         while let Some(len) = ends.next() {

@@ -204,8 +204,8 @@ impl Session {
     }
 
     /// Returns how many of the next `n` tokens a step of at most `room` tokens computes: as many as `MediaRuns::fit`,
-    /// or fewer with recurrent layers, whose steps end after a medium. The checkpoint there serves other texts with the
-    /// same prefix.
+    /// or fewer with recurrent layers, whose steps end after a media item. The checkpoint there serves other texts with
+    /// the same prefix.
     pub(super) fn fit(&self, place: usize, n: usize, room: usize) -> usize {
         let fitting = self.runs.fit(place, n, room);
         match self.sequence.spec().recurrent.is_empty() {
@@ -442,7 +442,7 @@ impl Session {
         let (runs, from) = if self.is_empty() { (text.runs, text.from) } else { (&self.runs, 0) };
         let is_whole = |run: &&Run| (run.place, run.first, run.len) == (from, 0, run.media.layout.n_rows());
         let Some(source) = runs.source().filter(is_whole) else {
-            let what = "the model needs a source text first: append a prompt that begins with a medium of it";
+            let what = "the model needs a source text first: append a prompt that begins with its media item";
             return Err(Error::invalid(format!("{what} (rz_media_from_tokens)")));
         };
         let rows = if self.is_empty() { source.len } else { 0 };

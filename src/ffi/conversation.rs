@@ -284,15 +284,15 @@ pub unsafe extern "C" fn rz_conversation_new(
 /// an earlier message. An unfinished reply is abandoned first (rz_conversation_reply).
 ///
 /// A content may have media parts, as in rz_prompt_from_chat: each part has the number of one of the `n_media` media,
-/// and each medium must be in at least one part. Without media, `media` may be NULL and `n_media` is 0. The
+/// and each media item must be in at least one part. Without media, `media` may be NULL and `n_media` is 0. The
 /// conversation keeps the media alive until rz_conversation_rewind removes their messages; it keeps only one copy of
-/// media with equal hashes. In rz_conversation_json_into a part has the number of its medium in the conversation
+/// media with equal hashes. In rz_conversation_json_into a part has the number of its media item in the conversation
 /// (rz_conversation_media). Media rows that are in the cache already are not computed again.
 ///
 /// The call computes nothing. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (JSON of another form,
-/// an unknown "tool_call_id", a part without a medium or with a medium of another kind, a medium without a part),
-/// RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_NOT_READY (a medium whose rz_media_step is not done),
-/// RZ_ERR_UNSUPPORTED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template runs later, in
+/// an unknown "tool_call_id", a part without a media item or with a media item of another kind, a media item without a
+/// part), RZ_ERR_MISMATCH (a media item of another model), RZ_ERR_NOT_READY (a media item whose rz_media_step is not
+/// done), RZ_ERR_UNSUPPORTED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template runs later, in
 /// rz_conversation_reply, which fails with RZ_ERR_UNSUPPORTED if the template leaves an image out, for instance. Since
 /// 0.1.0.
 #[unsafe(no_mangle)]

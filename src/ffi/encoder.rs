@@ -256,7 +256,7 @@ pub struct rz_encoder_plan {
     pub weights_host: u64,
     /// Maximum scratch memory of a call that encodes an image or an audio clip.
     pub scratch_host: u64,
-    /// One row of a medium.
+    /// One row of a media item.
     pub row: u64,
 }
 
@@ -324,7 +324,7 @@ pub struct rz_pixels {
     pub data: *const c_void,
 }
 
-/// Flag of a medium: only prepare it; rz_media_step encodes it in time slices.
+/// Flag of a media item: only prepare it; rz_media_step encodes it in time slices.
 pub const RZ_ENCODE_STEPS: u32 = 1;
 
 /// Parameters for encoding media. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
@@ -348,8 +348,8 @@ pub struct rz_media_params {
     pub progress: rz_progress_callback,
     /// Passed to `progress`.
     pub progress_user: *mut c_void,
-    /// Cancels the call when fired; may be NULL. With RZ_ENCODE_STEPS it cancels the steps of the medium, which keeps
-    /// it alive.
+    /// Cancels the call when fired; may be NULL. With RZ_ENCODE_STEPS it cancels the steps of the media item, which
+    /// keeps it alive.
     pub cancel: *const rz_cancel,
     /// Background color of transparent pixels, 0xffRRGGBB; 0: white.
     pub background: u32,

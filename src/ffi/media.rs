@@ -75,7 +75,7 @@ impl rz_media {
     pub(super) fn info_so_far(&self) -> Result<rz_media_info> {
         self.work.sound(Self::NAME)?;
         let so_far = *self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
-        so_far.ok_or_else(|| Error::invalid("the medium is none: its work has failed"))
+        so_far.ok_or_else(|| Error::invalid("the encoding of the media item failed; create it again"))
     }
 
     /// Publishes the description after a step; `None` after a failed step.
@@ -84,13 +84,13 @@ impl rz_media {
     }
 
     pub(super) fn done(&self) -> Result<&Arc<Media>> {
-        self.media
-            .get()
-            .ok_or_else(|| Error::not_ready("the medium is not done; it must be stepped to its end by rz_media_step"))
+        self.media.get().ok_or_else(|| {
+            Error::not_ready("the media item is not done; it must be stepped to its end by rz_media_step")
+        })
     }
 }
 
-/// Returns the description of a medium known before its rows.
+/// Returns the description of a media item known before its rows.
 fn so_far(work: &MediaWork) -> rz_media_info {
     rz_media_info {
         encode_ns: ns(work.busy()),
@@ -99,7 +99,7 @@ fn so_far(work: &MediaWork) -> rz_media_info {
     }
 }
 
-/// Description of a medium. Since 0.1.0.
+/// Description of a media item. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_media_info {
@@ -109,7 +109,7 @@ pub struct rz_media_info {
     pub kind: u32,
     /// Number of rows, each of which takes the place of a token in a cache.
     pub n_rows: u32,
-    /// Number of prompt tokens that the medium takes: its rows, and the model's tokens around and between the rows.
+    /// Number of prompt tokens that the media item takes: its rows, and the model's tokens around and between the rows.
     pub n_tokens: u32,
     /// Number of floats per row.
     pub row_dim: u32,
@@ -123,10 +123,10 @@ pub struct rz_media_info {
     pub tile_lines: u32,
     /// 1 if an additional tile shows the whole image.
     pub has_overview: u32,
-    /// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a medium that was
-    /// created from rows.
+    /// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a media item that
+    /// was created from rows.
     pub width: u32,
-    /// Height in pixels; 0 for audio and for a medium that was created from rows.
+    /// Height in pixels; 0 for audio and for a media item that was created from rows.
     pub height: u32,
     /// Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in the
     /// model's output to pixels of the image. For audio the number of samples at the rate of the encoder.
@@ -157,7 +157,7 @@ pub(super) fn kind_of(kind: MediaKind) -> u32 {
 }
 
 impl rz_media_info {
-    /// The description of a medium of some layout.
+    /// The description of a media item of some layout.
     pub(super) fn of(kind: MediaKind, layout: &MediaLayout, row_dim: usize) -> rz_media_info {
         let ([width, height], [seen_width, seen_height]) = (layout.size.map(count), layout.seen.map(count));
         rz_media_info {
@@ -184,8 +184,8 @@ impl rz_media_info {
     }
 }
 
-/// Creates a medium from the output of the caller's own encoder: `n_rows` rows of `row_dim` floats, which are copied.
-/// The rows are one image or one audio clip, according to `kind` (RZ_MEDIA_...).
+/// Creates a media item from the output of the caller's own encoder: `n_rows` rows of `row_dim` floats, which are
+/// copied. The rows are one image or one audio clip, according to `kind` (RZ_MEDIA_...).
 ///
 /// `columns` times `lines` is `n_rows`, for models with two-dimensional positions; 0 for both: one line. `row_dim` is
 /// rz_model_info.hidden_dim, or a multiple of it for a model that also adds rows to deeper layers (DeepStack): one more
@@ -222,16 +222,16 @@ pub unsafe extern "C" fn rz_media_from_rows(
     })
 }
 
-/// Creates a medium from a source text: `n` tokens for an encoder-decoder model (T5, Flan-T5, mT5;
+/// Creates a media item from a source text: `n` tokens for an encoder-decoder model (T5, Flan-T5, mT5;
 /// rz_model_info.reads_source), which generates another text from it, such as a translation.
 ///
 /// The encoder processes all tokens in one step, unchanged: let rz_tokenize_into add the end token
-/// (RZ_TOKENIZE_ADD_SPECIAL). The medium consists of the encoder's output rows and the start token of the decoder, so a
-/// job or rz_prefill_prompt needs only a prompt with this one part (rz_prompt_new). A cache of such a model begins with
-/// one source text, whose rows count as tokens of the cache's capacity. The cache keeps this source until it is rewound
-/// to 0; prompts of another form fail with RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before
-/// or after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder model),
-/// RZ_ERR_INVALID_ARGUMENT (no tokens, more than the model's context_length, a token outside the vocabulary),
+/// (RZ_TOKENIZE_ADD_SPECIAL). The media item consists of the encoder's output rows and the start token of the decoder,
+/// so a job or rz_prefill_prompt needs only a prompt with this one part (rz_prompt_new). A cache of such a model begins
+/// with one source text, whose rows count as tokens of the cache's capacity. The cache keeps this source until it is
+/// rewound to 0; prompts of another form fail with RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free,
+/// before or after the model. `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder
+/// model), RZ_ERR_INVALID_ARGUMENT (no tokens, more than the model's context_length, a token outside the vocabulary),
 /// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_tokens(
@@ -253,8 +253,8 @@ pub unsafe extern "C" fn rz_media_from_tokens(
     })
 }
 
-/// Describes a medium. The caller sets `out->struct_size`. Before rz_media_step is done, encode_ns covers the steps so
-/// far, and the hash is zero until pixels or samples are prepared for the encoder. Any thread, also during a step.
+/// Describes a media item. The caller sets `out->struct_size`. Before rz_media_step is done, encode_ns covers the steps
+/// so far, and the hash is zero until pixels or samples are prepared for the encoder. Any thread, also during a step.
 /// Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_info_get(
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn rz_media_info_get(
     })
 }
 
-/// Copies the rows of a medium, `[n_rows][row_dim]`.
+/// Copies the rows of a media item, `[n_rows][row_dim]`.
 ///
 /// `*n` receives the number of floats. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any
 /// thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done). Since 0.1.0.
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn rz_media_rows_into(
     })
 }
 
-/// Saves a medium through `write`, like rz_cache_save; `cancel` may be NULL. Any thread. Errors: RZ_ERR_IO (`write`
+/// Saves a media item through `write`, like rz_cache_save; `cancel` may be NULL. Any thread. Errors: RZ_ERR_IO (`write`
 /// returned an errno), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done), RZ_ERR_CANCELLED,
 /// RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -318,10 +318,10 @@ pub unsafe extern "C" fn rz_media_save(
     })
 }
 
-/// Creates a medium from the state that rz_media_save has written, like rz_cache_load; no encoder is needed. `cancel`
-/// may be NULL. The caller frees `*out` with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno),
-/// RZ_ERR_FORMAT (not a saved medium, or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model),
-/// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+/// Creates a media item from the state that rz_media_save has written, like rz_cache_load; no encoder is needed.
+/// `cancel` may be NULL. The caller frees `*out` with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an
+/// errno), RZ_ERR_FORMAT (not a saved media item, or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another
+/// model), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_load(
     model: *const rz_model,
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn rz_media_load(
     })
 }
 
-/// Frees the handle; NULL is fine. Prompts and caches that use the medium keep it. Any thread. Since 0.1.0.
+/// Frees the handle; NULL is fine. Prompts and caches that use the media item keep it. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_free(media: *mut rz_media) {
     guarded_or!((), |call| call.release(media))

@@ -1,4 +1,4 @@
-//! Work on a medium, with the caller's cancel and progress callback.
+//! Work on a media item, with the caller's cancel and progress callback.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct MediaSteps {
 }
 
 impl MediaSteps {
-    /// Works for about `time`; returns the medium when it is done.
+    /// Works for about `time`; returns the media item when it is done.
     pub(super) fn advance(&mut self, time: Option<Duration>) -> Result<Option<Arc<Media>>> {
         let mut progress = progress_function(self.progress, self.user.get());
         let progress = progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool);

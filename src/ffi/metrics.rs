@@ -79,8 +79,8 @@ pub struct rz_metrics {
     pub gpu_head: rz_phase_metrics,
     /// Embeddings, and separate norms, sums and gates.
     pub gpu_other: rz_phase_metrics,
-    /// Encoding of images, from their pixels to the rows of a medium. A medium created with RZ_ENCODE_STEPS counts once
-    /// its encoding is done.
+    /// Encoding of images, from their pixels to the rows of a media item. A media item created with RZ_ENCODE_STEPS
+    /// counts once its encoding is done.
     pub encode: rz_phase_metrics,
 }
 

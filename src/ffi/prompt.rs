@@ -17,16 +17,16 @@ use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::count;
 
-/// Part of a prompt: either tokens or a medium; the other is NULL. The layout of this struct never changes. Since
+/// Part of a prompt: either tokens or a media item; the other is NULL. The layout of this struct never changes. Since
 /// 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_part {
-    /// Tokens, which are copied; NULL for a medium.
+    /// Tokens, which are copied; NULL for a media item.
     pub tokens: *const u32,
     /// Number of `tokens`.
     pub n_tokens: usize,
-    /// A medium, which the prompt keeps alive; NULL for tokens. It may occur several times.
+    /// A media item, which the prompt keeps alive; NULL for tokens. It may occur several times.
     pub media: *const rz_media,
 }
 
@@ -49,10 +49,10 @@ impl Handle for rz_prompt {
 
 /// Creates a prompt of `n` parts. The caller frees `*out` with rz_prompt_free, before or after the model and its media.
 ///
-/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
-/// vocabulary; the message has the number of the part), RZ_ERR_NOT_READY (a medium whose rz_media_step is not done),
-/// RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_UNSUPPORTED (a medium of the kind RZ_MEDIA_VECTOR),
-/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0.
+/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a media item, or neither, a token outside
+/// the vocabulary; the message has the number of the part), RZ_ERR_NOT_READY (a media item whose rz_media_step is not
+/// done), RZ_ERR_MISMATCH (a media item of another model), RZ_ERR_UNSUPPORTED (a media item of the kind
+/// RZ_MEDIA_VECTOR), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_new(
     model: *const rz_model,
@@ -93,15 +93,15 @@ pub unsafe extern "C" fn rz_prompt_new(
 /// {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
 ///
 /// "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; other members of such a part
-/// are ignored. Each medium must occur in at least one part. The medium replaces the placeholder that the template
-/// writes. The call adds the model's tokens around media unless the template writes them itself. For a template without
-/// support for parts the content is a text, and the medium takes the place of its part. Placeholders that messages
-/// spell are plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the flags of
-/// rz_chat_tokenize_into, and the prompt begins with the same tokens. `cancel` stops the call and may be NULL. The
-/// caller frees `*out` with rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new;
-/// RZ_ERR_INVALID_ARGUMENT (a part without a medium or with a medium of another kind, a medium without a part),
-/// RZ_ERR_NOT_READY (a medium whose rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a medium out).
-/// Since 0.1.0.
+/// are ignored. Each media item must occur in at least one part. The media item replaces the placeholder that the
+/// template writes. The call adds the model's tokens around media unless the template writes them itself. For a
+/// template without support for parts the content is a text, and the media item takes the place of its part.
+/// Placeholders that messages spell are plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the
+/// flags of rz_chat_tokenize_into, and the prompt begins with the same tokens. `cancel` stops the call and may be NULL.
+/// The caller frees `*out` with rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new;
+/// RZ_ERR_INVALID_ARGUMENT (a part without a media item or with a media item of another kind, a media item without a
+/// part), RZ_ERR_NOT_READY (a media item whose rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a
+/// media item out). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_from_chat(
     model: *const rz_model,
@@ -156,14 +156,14 @@ pub unsafe extern "C" fn rz_prompt_free(prompt: *mut rz_prompt) {
     guarded_or!((), |call| call.release(prompt))
 }
 
-/// Returns the number of tokens of the prompt, where each row of a medium counts as one. 0 for NULL. Any thread. Since
-/// 0.1.0.
+/// Returns the number of tokens of the prompt, where each row of a media item counts as one. 0 for NULL. Any thread.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_len(prompt: *const rz_prompt) -> usize {
     guarded_or!(0, |call| Ok(call.handle(prompt)?.0.tokens().len()))
 }
 
-/// Copies the tokens of the prompt, with RZ_TOKEN_MEDIA for each row of a medium.
+/// Copies the tokens of the prompt, with RZ_TOKEN_MEDIA for each row of a media item.
 ///
 /// `*n` receives their number. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread.
 /// Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.

@@ -175,7 +175,7 @@ impl Chat {
         check_members(self.messages(), reads)
     }
 
-    /// Appends parsed messages, in which medium `i` becomes medium `numbers[i]`.
+    /// Appends parsed messages, in which media item `i` becomes media item `numbers[i]`.
     pub fn extend(&mut self, mut list: Vec<Json>, numbers: &[usize]) {
         for part in list.iter_mut().filter_map(|m| m["content"].as_array_mut()).flatten() {
             if let Some(number) = part["media"].as_u64().and_then(|i| numbers.get(i as usize)) {
@@ -286,7 +286,7 @@ impl Chat {
         parts.filter_map(of).collect()
     }
 
-    /// Returns the conversation for templates that support parts; each medium is reduced to its type.
+    /// Returns the conversation for templates that support parts; each media item is reduced to its type.
     pub fn with_bare_media(&self) -> Chat {
         let mut chat = self.clone();
         chat.each_parts(|content| {
@@ -297,7 +297,7 @@ impl Chat {
         chat
     }
 
-    /// Returns the conversation with texts only: each medium replaced by a marker that does not occur otherwise.
+    /// Returns the conversation with texts only: each media item replaced by a marker that does not occur otherwise.
     pub fn with_markers(&self) -> (Chat, String) {
         let mut chat = self.clone();
         let marker = self.free_characters().next().unwrap_or('\u{e000}').to_string();

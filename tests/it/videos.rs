@@ -170,7 +170,7 @@ fn videos_stand_in_conversations() {
             }
         }
         let e = chat(json!({"type": "image", "media": 0})).err().unwrap().to_string();
-        assert!(e.contains("a part that is a picture has a medium of another kind"), "{e}");
+        assert!(e.contains("a part that is a picture has a media item of another kind"), "{e}");
     }
 }
 

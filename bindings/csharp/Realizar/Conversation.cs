@@ -164,7 +164,7 @@ namespace Realizar
             }
         }
 
-        /// <summary>Returns a medium by its number in the parts of Messages. Info.Media is the number of
+        /// <summary>Returns a media item by its number in the parts of Messages. Info.Media is the number of
         /// media.</summary>
         public unsafe Media Media(int number) =>
             new Media(Native.Made((media, err) => Native.rz_conversation_media(Handle, Native.Whole(number, nameof(number)), media, err)));

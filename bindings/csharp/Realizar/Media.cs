@@ -217,10 +217,10 @@ namespace Realizar
     }
 
     /// <summary>The encoded rows of an image, a video or a sound, which take the place of tokens in any number of
-    /// prompts. Any number of threads may use a medium at once.</summary>
+    /// prompts. Any number of threads may use a media item at once.</summary>
     public sealed partial class Media
     {
-        /// <summary>Description of the medium.</summary>
+        /// <summary>Description of the media item.</summary>
         public MediaInfo Info { get; private set; }
         /// <summary>The hash of Info.</summary>
         public byte[] Hash => Info.Hash;
@@ -231,7 +231,7 @@ namespace Realizar
             Info = MediaInfo.Get(Handle);
         }
 
-        /// <summary>Computes for about this time on a medium of MediaOptions.InSteps; null: to its end. True if there
+        /// <summary>Computes for about this time on a media item of MediaOptions.InSteps; null: to its end. True if there
         /// is more to compute.</summary>
         public unsafe bool Step(TimeSpan? budget = null)
         {
@@ -242,7 +242,7 @@ namespace Realizar
             return status == Native.RZ_AGAIN;
         }
 
-        /// <summary>A medium of rows that the caller has encoded, one after the other.</summary>
+        /// <summary>A media item of rows that the caller has encoded, one after the other.</summary>
         /// <param name="columns">Columns of the grid of rows, for models with two-dimensional positions (M-RoPE):
         /// <paramref name="columns"/> times <paramref name="lines"/> is the number of rows. 0 for both: one
         /// line.</param>
@@ -260,7 +260,7 @@ namespace Realizar
             return new Media(pointer);
         }
 
-        /// <summary>Reads the medium that Save has written. No encoder is needed.</summary>
+        /// <summary>Reads the media item that Save has written. No encoder is needed.</summary>
         public static unsafe Media Load(Model model, System.IO.Stream stream)
         {
             Native.Given(model, nameof(model));
@@ -268,7 +268,7 @@ namespace Realizar
                 Native.rz_media_load(model.Handle, read, user, CancelHandle.None, pointer, err)));
         }
 
-        /// <summary>Writes the medium, for Load.</summary>
+        /// <summary>Writes the media item, for Load.</summary>
         public unsafe void Save(System.IO.Stream stream) =>
             Transfer.Save(stream, (write, user, err) => Native.rz_media_save(Handle, write, user, CancelHandle.None, err));
 
@@ -277,7 +277,7 @@ namespace Realizar
             Native.rz_media_rows_into(Handle, (float*)rows, capacity, n, err));
     }
 
-    /// <summary>A part of a prompt: tokens, or a medium.</summary>
+    /// <summary>A part of a prompt: tokens, or a media item.</summary>
     public struct PromptPart
     {
         internal readonly uint[] Tokens;
@@ -285,19 +285,19 @@ namespace Realizar
 
         /// <summary>A part of tokens.</summary>
         public PromptPart(uint[] tokens) { Tokens = Native.Given(tokens, nameof(tokens)); Media = null; }
-        /// <summary>A part that is a medium.</summary>
+        /// <summary>A part that is a media item.</summary>
         public PromptPart(Media media) { Tokens = null; Media = Native.Given(media, nameof(media)); }
 
         /// <summary>A part of tokens.</summary>
         public static implicit operator PromptPart(uint[] tokens) => new PromptPart(tokens);
-        /// <summary>A part that is a medium.</summary>
+        /// <summary>A part that is a media item.</summary>
         public static implicit operator PromptPart(Media media) => new PromptPart(media);
     }
 
     /// <summary>A sequence of tokens and media. Any number of threads may use it at once.</summary>
     public sealed partial class Prompt
     {
-        /// <summary>Stands for a row of a medium in the tokens of sessions and prompts.</summary>
+        /// <summary>Stands for a row of a media item in the tokens of sessions and prompts.</summary>
         public const uint MediaToken = Native.RZ_TOKEN_MEDIA;
 
         /// <summary>A prompt of parts, which keeps their media alive.</summary>
@@ -345,10 +345,10 @@ namespace Realizar
                     (UIntPtr)prompts.Count, (float*)vectors, capacity, n, cancel, err));
         }
 
-        /// <summary>Number of tokens, each row of a medium counted as one.</summary>
+        /// <summary>Number of tokens, each row of a media item counted as one.</summary>
         public int Length => (int)Native.rz_prompt_len(Handle);
 
-        /// <summary>The tokens, with MediaToken for each row of a medium.</summary>
+        /// <summary>The tokens, with MediaToken for each row of a media item.</summary>
         public unsafe uint[] Tokens() =>
             Native.Sized<uint>(Length, (tokens, capacity, n, err) => Native.rz_prompt_tokens_into(Handle, (uint*)tokens, capacity, n, err));
     }

@@ -326,7 +326,7 @@ namespace Realizar
         public ulong WeightsHost { get; internal set; }
         /// <summary>Maximum scratch memory of a call that encodes an image or an audio clip.</summary>
         public ulong ScratchHost { get; internal set; }
-        /// <summary>One row of a medium.</summary>
+        /// <summary>One row of a media item.</summary>
         public ulong Row { get; internal set; }
 
         internal static unsafe EncoderPlan Of(rz_encoder_plan* c) => new EncoderPlan {
@@ -337,14 +337,14 @@ namespace Realizar
         };
     }
 
-    /// <summary>Description of a medium.</summary>
+    /// <summary>Description of a media item.</summary>
     public sealed partial class MediaInfo
     {
-        /// <summary>The kind of the medium.</summary>
+        /// <summary>The kind of the media item.</summary>
         public MediaKind Kind { get; internal set; }
         /// <summary>Number of rows, each of which takes the place of a token in a cache.</summary>
         public int Rows { get; internal set; }
-        /// <summary>Number of prompt tokens that the medium takes: its rows, and the model's tokens around and
+        /// <summary>Number of prompt tokens that the media item takes: its rows, and the model's tokens around and
         /// between the rows.</summary>
         public int Tokens { get; internal set; }
         /// <summary>Number of floats per row.</summary>
@@ -361,9 +361,9 @@ namespace Realizar
         /// <summary>True if an additional tile shows the whole image.</summary>
         public bool HasOverview { get; internal set; }
         /// <summary>Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a
-        /// medium that was created from rows.</summary>
+        /// media item that was created from rows.</summary>
         public int Width { get; internal set; }
-        /// <summary>Height in pixels; 0 for audio and for a medium that was created from rows.</summary>
+        /// <summary>Height in pixels; 0 for audio and for a media item that was created from rows.</summary>
         public int Height { get; internal set; }
         /// <summary>Width in pixels of all tiles together, as the model sees them. Programs need it to convert
         /// coordinates in the model's output to pixels of the image. For audio the number of samples at the rate
@@ -570,7 +570,7 @@ namespace Realizar
         public Phase GpuHead { get; internal set; }
         /// <summary>Embeddings, and separate norms, sums and gates.</summary>
         public Phase GpuOther { get; internal set; }
-        /// <summary>Encoding of images, from their pixels to the rows of a medium.</summary>
+        /// <summary>Encoding of images, from their pixels to the rows of a media item.</summary>
         public Phase Encode { get; internal set; }
 
         internal static unsafe Metrics Of(rz_metrics* c) => new Metrics {

@@ -300,7 +300,7 @@ internal static partial class Tests
         using (var session = model.NewSession())
         using (var seeing = model.NewSession())
         {
-            Check(media.Info.Kind == MediaKind.Image && media.Info.Rows == 3 && media.Info.RowDim == 64 && media.Info.Columns == 3, "a medium");
+            Check(media.Info.Kind == MediaKind.Image && media.Info.Rows == 3 && media.Info.RowDim == 64 && media.Info.Columns == 3, "a media item");
             Check(media.Rows().SequenceEqual(rows), "its rows");
             var ids = tokens.Select((token, i) => i >= 1 && i <= 3 ? Realizar.Prompt.MediaToken : token).ToArray();
             using (var prompt = new Prompt(model, new PromptPart[] { tokens.Take(1).ToArray(), media, tokens.Skip(4).ToArray() }, true))
@@ -330,14 +330,14 @@ internal static partial class Tests
                             taken.Prefill(prompt, taken.Length);
                             store.Put(taken);
                         }
-                Check(!media.Step(), "a medium that is done");
+                Check(!media.Step(), "a media item that is done");
                 Check(Throws<RealizarException>(() => seeing.Prefill(prompt, ids.Length), "no tokens").Status == Status.InvalidArgument, "no tokens");
             }
             var stream = new MemoryStream();
             media.Save(stream);
             stream.Position = 0;
-            using (var again = Media.Load(model, stream)) Check(again.Hash.SequenceEqual(media.Hash) && media.Hash.Length == 32, "a saved medium");
-            using (var other = Media.FromRows(model, new float[192], 64)) Check(!other.Hash.SequenceEqual(media.Hash), "another medium");
+            using (var again = Media.Load(model, stream)) Check(again.Hash.SequenceEqual(media.Hash) && media.Hash.Length == 32, "a saved media item");
+            using (var other = Media.FromRows(model, new float[192], 64)) Check(!other.Hash.SequenceEqual(media.Hash), "another media item");
             var e = Throws<RealizarException>(() => new Prompt(model, new uint[] { 512 }), "a token that there is not");
             Check(e.Status == Status.InvalidArgument, "a token that there is not");
         }
@@ -354,18 +354,18 @@ internal static partial class Tests
         using (var prompt = Realizar.Prompt.OfChat(model, json, media))
         {
             var tokens = prompt.Tokens();
-            Check(tokens.Count(token => token == Realizar.Prompt.MediaToken) == 3 && tokens[1] == Realizar.Prompt.MediaToken, "a medium in a message");
-            var e = Throws<RealizarException>(() => Realizar.Prompt.OfChat(model, json, media, media), "a medium without a part");
-            Check(e.Status == Status.InvalidArgument, "a medium without a part");
+            Check(tokens.Count(token => token == Realizar.Prompt.MediaToken) == 3 && tokens[1] == Realizar.Prompt.MediaToken, "a media item in a message");
+            var e = Throws<RealizarException>(() => Realizar.Prompt.OfChat(model, json, media, media), "a media item without a part");
+            Check(e.Status == Status.InvalidArgument, "a media item without a part");
             var messages = "[{\"role\": \"user\", \"content\": [{\"type\": \"image\", \"media\": 0}, {\"type\": \"text\", \"text\": \"Once\"}]}]";
             using (var talk = new Conversation(model))
             {
                 talk.AddJson(messages, media);
                 talk.Begin(new ReplyOptions { MaxTokens = 5 });
                 while (talk.Step()) { }
-                Check(talk.Info.PromptTokens == prompt.Length && talk.Info.Media == 1, "a conversation with a medium");
-                using (var again = talk.Media(0)) Check(again.Hash.SequenceEqual(media.Hash), "its medium");
-                Check(Throws<RealizarException>(() => talk.Media(1), "no medium").Status == Status.NotFound, "no medium");
+                Check(talk.Info.PromptTokens == prompt.Length && talk.Info.Media == 1, "a conversation with a media item");
+                using (var again = talk.Media(0)) Check(again.Hash.SequenceEqual(media.Hash), "its media item");
+                Check(Throws<RealizarException>(() => talk.Media(1), "no media item").Status == Status.NotFound, "no media item");
             }
         }
     }

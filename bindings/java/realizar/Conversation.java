@@ -222,7 +222,7 @@ public final class Conversation extends Handle {
         });
     }
 
-    /** A medium by its number in the parts of {@link #messages}, of which there are {@link Info#media}. */
+    /** A media item by its number in the parts of {@link #messages}, of which there are {@link Info#media}. */
     public Media media(int number) {
         Native.whole(number, "number");
         return call((arena, conversation) -> new Media(Native.made(arena, out -> e ->

@@ -6,9 +6,9 @@ import java.io.OutputStream;
 import java.util.List;
 
 /** The encoded rows of an image, a video or a sound, which take the place of tokens in any number of prompts. Any
- * number of threads may use a medium at once. */
+ * number of threads may use a media item at once. */
 public final class Media extends Handle {
-    /** The kind of a medium. */
+    /** The kind of a media item. */
     public enum Kind {
         /** An image. */
         IMAGE(Header.RZ_MEDIA_IMAGE),
@@ -31,13 +31,13 @@ public final class Media extends Handle {
         }
     }
 
-    /** Description of a medium. {@code rows}: number of rows, each of which takes the place of a token. {@code tokens}:
-     * number of prompt tokens, which are the rows and the model's tokens around and between them. {@code columns},
-     * {@code lines}: the grid of rows of the image, of a tile if there are several, or of one of the {@code pairs} of
-     * frames of a video. {@code tileColumns}, {@code tileLines}: the grid of tiles; 0 if the image is one tile. {@code
-     * width}, {@code height}: size of the upright image in pixels. {@code seenWidth}, {@code seenHeight}: size in
-     * pixels after resizing, to which coordinates in the model's output refer. {@code hash}: 32 bytes, the same for the
-     * same pixels, choices and encoder. */
+    /** Description of a media item. {@code rows}: number of rows, each of which takes the place of a token.
+     * {@code tokens}: number of prompt tokens, which are the rows and the model's tokens around and between them.
+     * {@code columns}, {@code lines}: the grid of rows of the image, of a tile if there are several, or of one of the
+     * {@code pairs} of frames of a video. {@code tileColumns}, {@code tileLines}: the grid of tiles; 0 if the image is
+     * one tile. {@code width}, {@code height}: size of the upright image in pixels. {@code seenWidth},
+     * {@code seenHeight}: size in pixels after resizing, to which coordinates in the model's output refer.
+     * {@code hash}: 32 bytes, the same for the same pixels, choices and encoder. */
     public record Info(Kind kind, int rows, int tokens, int rowDim, int columns, int lines, int tileColumns, int tileLines, boolean hasOverview,
         int width, int height, int seenWidth, int seenHeight, long bytes, long encodeNanoseconds, byte[] hash, int pairs) {}
 
@@ -48,13 +48,12 @@ public final class Media extends Handle {
         info = call(Results::mediaInfo);
     }
 
-    /** Computes a medium of {@link Encoder.Choices#inSteps} to its end. Prompts reject the medium before that. Returns
-     * false. */
+    /** Encodes a media item of {@link Encoder.Choices#inSteps} to its end. Prompts reject it before that. Returns false. */
     public boolean step() {
         return advance(Header.RZ_NO_LIMIT);
     }
 
-    /** Computes for about so many microseconds; a negative number counts as 0. True if there is more to compute. */
+    /** Encodes for about {@code microseconds}; a negative number counts as 0. Returns true if work remains. */
     public boolean step(long microseconds) {
         return advance(Math.max(microseconds, 0));
     }
@@ -66,8 +65,8 @@ public final class Media extends Handle {
         return more;
     }
 
-    /** A medium of rows that the caller has encoded, one after the other. {@code columns} times {@code lines} is their
-     * number, for models with two-dimensional positions (M-RoPE); 0 for both: one line. */
+    /** Returns a media item from rows that the caller has encoded, one after the other. {@code columns} times
+     * {@code lines} is their number, for models with two-dimensional positions (M-RoPE); 0 for both: one line. */
     public static Media ofRows(Model model, Kind kind, float[] rows, int rowDim, int columns, int lines) {
         Native.given(model, "model");
         Native.given(kind, "kind");
@@ -84,7 +83,7 @@ public final class Media extends Handle {
         });
     }
 
-    /** Reads the medium that {@link #save} has written. No encoder is needed. */
+    /** Reads the media item that {@link #save} has written. No encoder is needed. */
     public static Media load(Model model, InputStream in) throws IOException {
         Native.given(model, "model");
         Native.given(in, "in");
@@ -92,12 +91,12 @@ public final class Media extends Handle {
             Header.rz_media_load(pointer, read, user, Memory.NULL, out, e)), Media::new);
     }
 
-    /** Writes the medium, for {@link #load}. */
+    /** Writes the media item, for {@link #load}. */
     public void save(OutputStream out) throws IOException {
         Transfer.save(this, out, Header::rz_media_save);
     }
 
-    /** The description of the medium. */
+    /** The description of the media item. */
     public Info info() {
         return info;
     }

@@ -7,7 +7,7 @@ import org.jspecify.annotations.Nullable;
 
 /** A sequence of tokens and media. Any number of threads may use it at once. */
 public final class Prompt extends Handle {
-    /** Stands for a row of a medium in the tokens of sessions and prompts. */
+    /** Stands for a row of a media item in the tokens of sessions and prompts. */
     public static final int MEDIA_TOKEN = Header.RZ_TOKEN_MEDIA;
 
     /** Parts of a prompt, in their order. Methods append one and return the object. */
@@ -26,7 +26,7 @@ public final class Prompt extends Handle {
             return this;
         }
 
-        /** A medium, which the prompt keeps alive. */
+        /** A media item, which the prompt keeps alive. */
         public Parts media(Media media) {
             all.add(new One(new int[0], Native.given(media, "media")));
             return this;
@@ -80,12 +80,12 @@ public final class Prompt extends Handle {
         }));
     }
 
-    /** Number of tokens, each row of a medium counted as one. */
+    /** Number of tokens, each row of a media item counted as one. */
     public int length() {
         return Math.toIntExact(use(Header::rz_prompt_len));
     }
 
-    /** The tokens, with {@link #MEDIA_TOKEN} for each row of a medium. */
+    /** The tokens, with {@link #MEDIA_TOKEN} for each row of a media item. */
     public int[] tokens() {
         return call((arena, prompt) -> Native.filled(arena, 4, length(), (out, capacity, written, e) ->
             Header.rz_prompt_tokens_into(prompt, out, capacity, written, e)).ints());

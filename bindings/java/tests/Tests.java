@@ -110,7 +110,7 @@ class Tests {
         try (var media = Media.ofRows(model, Media.Kind.IMAGE, rows, 64, 0, 0);
             var prompt = Prompt.of(model, new Prompt.Parts().tokens(tokens[0]).media(media).tokens(Arrays.copyOfRange(tokens, 4, tokens.length)).bare());
             var session = model.newSession(200); var seeing = model.newSession(200)) {
-            check(media.info().rows() == 3 && media.info().rowDim() == 64 && media.info().columns() == 3, "a medium");
+            check(media.info().rows() == 3 && media.info().rowDim() == 64 && media.info().columns() == 3, "a media item");
             check(media.info().kind() == Media.Kind.IMAGE && Arrays.equals(media.rows(), rows), "its rows");
             check(prompt.length() == tokens.length && Arrays.equals(prompt.tokens(), ids), "tokens of a prompt");
             String text;
@@ -132,14 +132,14 @@ class Tests {
             media.save(saved);
             try (var again = Media.load(model, new ByteArrayInputStream(saved.toByteArray()));
                 var other = Media.ofRows(model, Media.Kind.IMAGE, new float[192], 64, 3, 1)) {
-                check(Arrays.equals(again.hash(), media.hash()) && media.hash().length == 32, "a saved medium");
-                check(!Arrays.equals(other.hash(), media.hash()), "another medium");
+                check(Arrays.equals(again.hash(), media.hash()) && media.hash().length == 32, "a saved media item");
+                check(!Arrays.equals(other.hash(), media.hash()), "another media item");
             }
         }
         thrown(IllegalArgumentException.class, () -> Media.ofRows(model, Media.Kind.IMAGE, new float[63], 64, 0, 0));
         for (Runnable wrong : List.<Runnable>of(() -> Media.ofRows(model, Media.Kind.IMAGE, new float[63], 63, 0, 0),
             () -> Media.ofRows(model, Media.Kind.AUDIO, new float[256], 64, 3, 1), () -> Prompt.of(model, new Prompt.Parts().tokens(512)))) {
-            check(thrown(RealizarException.class, wrong).status() == Status.INVALID_ARGUMENT, "a wrong medium or token");
+            check(thrown(RealizarException.class, wrong).status() == Status.INVALID_ARGUMENT, "a wrong media item or token");
         }
         check(thrown(RealizarException.class, () -> Encoder.load(model, path)).status() == Status.UNSUPPORTED, "no encoder");
         check(thrown(RealizarException.class, () -> Encoder.plan(model, Path.of("/none.gguf"), new Encoder.Load())).status() == Status.IO, "no file");
@@ -196,7 +196,7 @@ class Tests {
                 }
             }
         }
-        check(!media.step(1), "a medium that is done");
+        check(!media.step(1), "a media item that is done");
     }
 
     private static void seeing(Model model) {
@@ -204,20 +204,20 @@ class Tests {
         var transcript = new Transcript().add(Map.of("role", "user", "content", parts));
         try (var media = Media.ofRows(model, Media.Kind.IMAGE, new float[192], 64, 0, 0); var prompt = Prompt.of(model, transcript, media)) {
             int[] tokens = prompt.tokens();
-            check(tokens[1] == Prompt.MEDIA_TOKEN && Arrays.stream(tokens).filter(token -> token == Prompt.MEDIA_TOKEN).count() == 3, "a medium in a message");
-            check(thrown(RealizarException.class, () -> Prompt.of(model, transcript, media, media)).status() == Status.INVALID_ARGUMENT, "a medium without a part");
+            check(tokens[1] == Prompt.MEDIA_TOKEN && Arrays.stream(tokens).filter(token -> token == Prompt.MEDIA_TOKEN).count() == 3, "a media item in a message");
+            check(thrown(RealizarException.class, () -> Prompt.of(model, transcript, media, media)).status() == Status.INVALID_ARGUMENT, "a media item without a part");
             var messages = List.of(Map.of("role", "user", "content", parts));
             try (var talk = new Conversation(model)) {
                 talk.add(messages, List.of(media));
                 try (var reply = talk.reply(new Options().maxTokens(5))) {
                     reply.forEach(part -> {});
                 }
-                check(talk.info().promptTokens() == prompt.length() && talk.info().media() == 1, "a conversation with a medium: " + talk.info());
+                check(talk.info().promptTokens() == prompt.length() && talk.info().media() == 1, "a conversation with a media item: " + talk.info());
                 try (var again = talk.media(0)) {
-                    check(Arrays.equals(again.hash(), media.hash()), "its medium");
+                    check(Arrays.equals(again.hash(), media.hash()), "its media item");
                 }
-                check(thrown(RealizarException.class, () -> talk.media(1)).status() == Status.NOT_FOUND, "no medium");
-                check(thrown(RealizarException.class, () -> talk.add(messages, List.of())).status() == Status.INVALID_ARGUMENT, "a part without a medium");
+                check(thrown(RealizarException.class, () -> talk.media(1)).status() == Status.NOT_FOUND, "no media item");
+                check(thrown(RealizarException.class, () -> talk.add(messages, List.of())).status() == Status.INVALID_ARGUMENT, "a part without a media item");
             }
         }
     }

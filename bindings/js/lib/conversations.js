@@ -6,7 +6,7 @@ const { CONVERSATION, GENERATE, READ, REPLY, check, idsOf } = require("./argumen
 const { failed, located, native, wrong } = require("./errors.js");
 const { Handle, bytesOf, handleOf, isA, nativeOf, newFlag, own, reasonOf, whileOpen } = require("./handles.js");
 const { adaptersOf, bytesOfCache, opened } = require("./loading.js");
-const { MEDIA_TOKEN, medium } = require("./media.js");
+const { MEDIA_TOKEN, mediaOf } = require("./media.js");
 const { grammarOf, membersOf, messagesOf, numbered } = require("./messages.js");
 
 /** Microseconds of a slice of a prompt. Decode steps generate one token each. */
@@ -217,7 +217,7 @@ class Conversation extends Handle {
 
   /** The media of the messages, by the numbers in their parts. */
   get media() {
-    return Array.from({ length: this.info.nMedia }, (_, i) => medium(native.conversationMedia(nativeOf(this), i)));
+    return Array.from({ length: this.info.nMedia }, (_, i) => mediaOf(native.conversationMedia(nativeOf(this), i)));
   }
 
   /** The messages from number `first` on. An unfinished reply is not among them. */
@@ -431,7 +431,7 @@ class Session extends Handle {
       const tokens = media ? prompt.tokens : idsOf(prompt);
       let kept = media ? native.cacheMatchPrompt(handle, media) : native.cacheMatch(handle, tokens);
       // The last token of a prompt is always computed, because the answer starts from its logits; if it ends with rows
-      // of a medium, all of these rows are computed, because they may attend to each other.
+      // of a media item, all of these rows are computed, because they may attend to each other.
       if (kept === tokens.length) {
         kept = Math.max(kept - 1, 0);
         while (kept && tokens[kept] === MEDIA_TOKEN) kept--;

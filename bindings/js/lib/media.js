@@ -97,31 +97,31 @@ class Encoder extends Handle {
   }
 }
 
-/** A medium of a native handle. */
-const medium = (handle) => made(Media, "media", handle, undefined, native.mediaInfo(handle).bytes);
+/** A media item of a native handle. */
+const mediaOf = (handle) => made(Media, "media", handle, undefined, native.mediaInfo(handle).bytes);
 
-/** Makes a medium. With `inSteps` the cancel is not used, because the steps that encode come later. */
+/** Makes a media item. With `inSteps` the cancel is not used, because the steps that encode come later. */
 function encoded(encoder, watch, options, make) {
-  return watched(watch, encoder, async (cancel) => medium(await make({ ...options, cancel: options.inSteps ? undefined : cancel })));
+  return watched(watch, encoder, async (cancel) => mediaOf(await make({ ...options, cancel: options.inSteps ? undefined : cancel })));
 }
 
 /** The encoded rows of an image, a video or a sound, which take the place of tokens in any number of prompts. */
 class Media extends Handle {
   constructor() {
-    throw new TypeError("a medium is made by encoder.encode, Media.fromRows or Media.load");
+    throw new TypeError("a media item is made by encoder.encode, Media.fromRows or Media.load");
   }
 
-  /** A medium of rows that the caller has encoded, one after the other in a Float32Array. */
+  /** A media item of rows that the caller has encoded, one after the other in a Float32Array. */
   static fromRows(model, rows, options) {
     const { rowDim, kind = "image", columns = 0, lines = 0 } = check(options, ["rowDim", "kind", "columns", "lines"]);
     if (!(rows instanceof Float32Array)) throw wrong(rows, "rows", "a Float32Array");
     if (!Number.isInteger(rowDim) || rowDim < 1 || rowDim > 0xffffffff) throw wrong(rowDim, "rowDim", "a whole number from 1 to 4294967295");
-    return medium(native.mediaFromRows(handleOf(model, "model"), kind, rows, rowDim, columns, lines));
+    return mediaOf(native.mediaFromRows(handleOf(model, "model"), kind, rows, rowDim, columns, lines));
   }
 
-  /** Reads the medium that `save` has written. No encoder is needed. */
+  /** Reads the media item that `save` has written. No encoder is needed. */
   static async load(model, bytes) {
-    return medium(await native.mediaLoad(handleOf(model, "model"), bytes));
+    return mediaOf(await native.mediaLoad(handleOf(model, "model"), bytes));
   }
 
   async save() {
@@ -137,7 +137,7 @@ class Media extends Handle {
     return this.info.hash;
   }
 
-  /** Encodes for about `milliseconds` on a medium that was made with `inSteps`. True if work is left. */
+  /** Encodes for about `milliseconds` on a media item that was made with `inSteps`. True if work is left. */
   async step(milliseconds = Infinity) {
     if (typeof milliseconds !== "number" || Number.isNaN(milliseconds)) throw wrong(milliseconds, "milliseconds", "a number");
     const whole = Math.min(Math.ceil(milliseconds * 1000), Number.MAX_SAFE_INTEGER);
@@ -150,7 +150,7 @@ class Media extends Handle {
   }
 }
 
-/** Stands for a row of a medium in the tokens of sessions and prompts. */
+/** Stands for a row of a media item in the tokens of sessions and prompts. */
 const MEDIA_TOKEN = 0xfffffffe;
 
 /** A sequence of tokens and media. */
@@ -179,10 +179,10 @@ class Prompt extends Handle {
     return this.tokens.length;
   }
 
-  /** The tokens, with MEDIA_TOKEN for each row of a medium. */
+  /** The tokens, with MEDIA_TOKEN for each row of a media item. */
   get tokens() {
     return native.promptTokens(nativeOf(this));
   }
 }
 
-module.exports = { Encoder, MEDIA_TOKEN, Media, Prompt, medium };
+module.exports = { Encoder, MEDIA_TOKEN, Media, Prompt, mediaOf };

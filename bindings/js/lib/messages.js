@@ -5,7 +5,7 @@ const { GRAMMAR, arrayOf, check } = require("./arguments.js");
 const { RealizarError, invalid, wrong } = require("./errors.js");
 const { isA, nativeOf } = require("./handles.js");
 
-/** A value as JSON, with a number in place of each medium, and the list of these media. Throws for values that
+/** A value as JSON, with a number in place of each media item, and the list of these media. Throws for values that
  * JSON.stringify would omit or write as null or {}, except undefined. */
 function numbered(value) {
   const media = [];

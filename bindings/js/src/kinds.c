@@ -4,7 +4,7 @@
 
 const char *kind_name(kind k) {
     static const char *const names[] = {"model", "cancel", "store", "adapter", "conversation", "session",
-        "job", "encoder", "medium", "prompt", "runtime", "grammar", "sampler"};
+        "job", "encoder", "media item", "prompt", "runtime", "grammar", "sampler"};
     return names[k];
 }
 

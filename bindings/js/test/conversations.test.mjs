@@ -132,7 +132,7 @@ test("a failure leaves the messages as they were, and the object fit for use", a
   assert.throws(() => conversation.rewind(9), fails("RZ_ERR_INVALID_ARGUMENT"));
   assert.throws(
     () => conversation.add({ role: "user", content: [{ type: "image_url" }] }),
-    fails("RZ_ERR_INVALID_ARGUMENT", /no number of a medium/),
+    fails("RZ_ERR_INVALID_ARGUMENT", /content\[0\].media is no/),
   );
   assert.throws(() => new Conversation({}), fails("RZ_ERR_INVALID_ARGUMENT"));
   assert.throws(() => new Conversation(model, { overflow: "x" }), fails("RZ_ERR_INVALID_ARGUMENT"));

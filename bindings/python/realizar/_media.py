@@ -334,8 +334,8 @@ class Prompt(Handle):
             taken.append((None, part) if isinstance(part, Media) else (token_ids(part), None))
         array = (_c.rz_part * len(taken))()
         with use(model, "Model") as pointer, use_all((media for _, media in taken), "Media", "parts") as media:
-            for part, (ids, _), medium in zip(array, taken, media):
-                part.media = medium
+            for part, (ids, _), item in zip(array, taken, media):
+                part.media = item
                 if ids is not None:
                     part.tokens, part.n_tokens = pointer_to(ids), len(ids)
             made = new("rz_prompt_new", pointer, array, len(taken), flag_of(bare, "bare", _c.RZ_PROMPT_BARE))

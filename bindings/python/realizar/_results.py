@@ -236,7 +236,7 @@ class EncoderPlan(NamedTuple):
     scratch_host: int
     """Maximum scratch memory of a call that encodes an image or an audio clip."""
     row: int
-    """One row of a medium."""
+    """One row of a media item."""
 
 
 class MediaInfo(NamedTuple):
@@ -247,7 +247,7 @@ class MediaInfo(NamedTuple):
     n_rows: int
     """Number of rows, each of which takes the place of a token in a cache."""
     n_tokens: int
-    """Number of prompt tokens that the medium takes: its rows, and the model's tokens around and between the
+    """Number of prompt tokens that the media item takes: its rows, and the model's tokens around and between the
     rows."""
     row_dim: int
     """Number of floats per row."""
@@ -262,10 +262,10 @@ class MediaInfo(NamedTuple):
     has_overview: bool
     """True if an additional tile shows the whole image."""
     width: int
-    """Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a medium that
-    was created from rows."""
+    """Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a media item
+    that was created from rows."""
     height: int
-    """Height in pixels; 0 for audio and for a medium that was created from rows."""
+    """Height in pixels; 0 for audio and for a media item that was created from rows."""
     seen_width: int
     """Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in
     the model's output to pixels of the image. For audio the number of samples at the rate of the encoder."""

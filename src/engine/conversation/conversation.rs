@@ -2,7 +2,7 @@
 //!
 //! Invariants: the prompt of a reply is the rendering of all messages; the common prefix with the session is always
 //! compared, never assumed. The session belongs to the conversation or to the job of an unfinished reply. A reply
-//! becomes a message when it ends. Message parts refer to media by index; the conversation has each medium once.
+//! becomes a message when it ends. Message parts refer to media by index; the conversation has each media item once.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::engine::cancel::Cancel;
 use crate::engine::job::progress::End;
 use crate::engine::job::schedule::step_jobs;
 use crate::engine::job::{Job, Request};
-use crate::engine::media::medium::Media;
+use crate::engine::media::item::Media;
 use crate::engine::model::Model;
 use crate::engine::prompt::check_media;
 use crate::engine::session::Logits;
@@ -177,11 +177,11 @@ impl Conversation {
         self.give_up()?;
         if !list.is_empty() {
             let past = &mut *self.view.change();
-            for medium in media {
-                let known = past.media.iter().position(|known| known.hash() == medium.hash());
+            for item in media {
+                let known = past.media.iter().position(|known| known.hash() == item.hash());
                 numbers.push(known.unwrap_or(past.media.len()));
                 if known.is_none() {
-                    past.media.push(medium.clone());
+                    past.media.push(item.clone());
                 }
             }
             past.chat.extend(list, &numbers);

@@ -8,7 +8,7 @@ use crate::engine::cancel::Cancel;
 use crate::engine::chooser::Chooser;
 use crate::engine::draft::source::DraftParams;
 use crate::engine::job::{JobParams, ReasoningBound};
-use crate::engine::media::medium::Media;
+use crate::engine::media::item::Media;
 use crate::engine::model::Model;
 use crate::engine::prompt::{self, Prompt};
 use crate::error::{Error, Result};

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::engine::job::progress::{JobInfo, JobProgress};
-use crate::engine::media::medium::Media;
+use crate::engine::media::item::Media;
 use crate::text::Chat;
 
 /// The messages of a conversation.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::convolutions::Convolving;
+use super::item::MediaKind;
 use super::make::row_dim;
-use super::medium::MediaKind;
 use super::stage::{Stage, StageExecutor, StageInputs, StageState};
 use crate::cpu::kv::CpuKv;
 use crate::cpu::nan::all_finite;
@@ -355,7 +355,7 @@ impl Encoding {
             ],
             sequence: encoder.backend.new_sequence(&encoder.kv_spec(n))?,
             states: try_filled("hidden states", each, 0f32)?,
-            rows: try_vec("the rows of a medium", rows.saturating_mul(facts.row_dim))?,
+            rows: try_vec("the rows of a media item", rows.saturating_mul(facts.row_dim))?,
             tiles,
             layout: None,
             done: 0,

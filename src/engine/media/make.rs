@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use super::medium::{Media, MediaHash, MediaKind, MediaLayout, MediaPart};
+use super::item::{Media, MediaHash, MediaKind, MediaLayout, MediaPart};
 use crate::engine::cancel::Cancel;
 use crate::engine::embed::EmbedParams;
 use crate::engine::metrics::Phase;
@@ -14,7 +14,7 @@ use crate::engine::saved::parts::bytes_of;
 use crate::error::{Error, Result, try_vec};
 use crate::model::pooling::Pooling;
 
-/// Rows that become a medium.
+/// Rows that become a media item.
 pub(in crate::engine) struct MediaRows {
     pub kind: MediaKind,
     pub layout: MediaLayout,
@@ -25,7 +25,7 @@ pub(in crate::engine) struct MediaRows {
     pub encoding: Duration,
 }
 
-/// Creates a medium for a model.
+/// Creates a media item for a model.
 pub(in crate::engine) fn make(model: &Model, made: MediaRows) -> Result<Arc<Media>> {
     let MediaRows { kind, layout, rows, hash, encoding } = made;
     let network = model.network()?;
@@ -67,7 +67,7 @@ pub(in crate::engine) fn make(model: &Model, made: MediaRows) -> Result<Arc<Medi
         hash,
         encoding,
         program: network.program.clone(),
-        _memory: model.runtime().reserve("a medium", bytes)?,
+        _memory: model.runtime().reserve("a media item", bytes)?,
         rows,
     }))
 }
@@ -81,7 +81,7 @@ pub(in crate::engine) fn row_dim(model: &Model, kind: MediaKind) -> Result<usize
     })
 }
 
-/// Returns a medium of rows from another encoder. `columns` and `lines`: as in `MediaLayout`; both 0: one line.
+/// Returns a media item of rows from another encoder. `columns` and `lines`: as in `MediaLayout`; both 0: one line.
 pub fn media_from_rows(
     model: &Model,
     kind: MediaKind,
@@ -107,7 +107,7 @@ pub fn media_from_rows(
         hash.update(bytes);
         Ok(())
     })?;
-    let mut copy = try_vec("a medium", rows.len())?;
+    let mut copy = try_vec("a media item", rows.len())?;
     copy.extend_from_slice(rows);
     let layout = MediaLayout { columns, lines, parts: vec![MediaPart::Rows(n_rows)], ..MediaLayout::default() };
     make(model, MediaRows { kind, layout, rows: copy, hash: hash.finalize().into(), encoding: Duration::ZERO })

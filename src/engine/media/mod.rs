@@ -2,8 +2,8 @@
 
 pub(super) mod convolutions;
 pub(super) mod encoder;
+pub(super) mod item;
 pub(super) mod make;
-pub(super) mod medium;
 pub(super) mod picture;
 pub(super) mod preparing;
 pub(super) mod sound;

@@ -1,7 +1,7 @@
 //! Image input: tiles within the caller's bounds, their rows, and the tokens around and between them.
 
 use super::encoder::{Encoder, Run};
-use super::medium::{MediaLayout, MediaPart};
+use super::item::{MediaLayout, MediaPart};
 use crate::error::{Error, Result};
 use crate::media::{Layout, MAX_SIDE, Sizing};
 

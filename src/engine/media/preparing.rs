@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::encoder::{Encoder, Encoding};
-use super::medium::MediaHash;
+use super::item::MediaHash;
 use super::picture::{PictureBounds, fitted, made_by};
 use super::sound;
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! Audio input: its parts, their rows and the tokens around them.
 
 use super::encoder::Encoder;
-use super::medium::MediaLayout;
+use super::item::MediaLayout;
 use super::picture::{MOST_ROWS, media_parts};
 use crate::error::{Error, Result};
 use crate::media::Sound;

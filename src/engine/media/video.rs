@@ -4,7 +4,7 @@
 use sha2::{Digest, Sha256};
 
 use super::encoder::Encoder;
-use super::medium::{MediaHash, MediaLayout};
+use super::item::{MediaHash, MediaLayout};
 use super::picture::{MOST_ROWS, PictureBounds, made_by, media_parts};
 use crate::engine::cancel::Cancel;
 use crate::error::{Error, Result, try_vec};

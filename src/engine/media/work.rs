@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::encoder::{Encoder, Encoding};
+use super::item::{Media, MediaHash, MediaKind, MediaLayout};
 use super::make::{self, MediaRows};
-use super::medium::{Media, MediaHash, MediaKind, MediaLayout};
 use super::picture::{PictureBounds, media_layout};
 use super::preparing::Preparing;
 use super::sound;
@@ -22,7 +22,7 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Maximum time of one chunk of preprocessing.
 const SHARE: Duration = Duration::from_micros(200);
 
-/// The encoding of a medium, which may be paused.
+/// The encoding of a media item, which may be paused.
 pub struct MediaWork {
     encoder: Arc<Encoder>,
     stage: Stage,
@@ -114,7 +114,7 @@ impl MediaWork {
         self.busy
     }
 
-    /// Works for about `time` or until the medium is complete, and then returns it. `progress` gets the number of
+    /// Works for about `time` or until the media item is complete, and then returns it. `progress` gets the number of
     /// finished tiles or audio parts and the total; false ends the call. The work can continue after `Cancelled` and
     /// `Deadline`.
     pub fn advance(
@@ -170,7 +170,9 @@ impl MediaWork {
         }
         match &mut self.stage {
             Stage::Encoding(encoding) => encoding.advance(&self.encoder, budget),
-            Stage::Preparing(_) | Stage::Failed => Err(Error::invalid("the medium is none: its work has failed")),
+            Stage::Preparing(_) | Stage::Failed => {
+                Err(Error::invalid("the encoding of the media item failed; create it again"))
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::device::{Batch, Executor, Sequence, StepBudget};
-use crate::engine::media::medium::Media;
+use crate::engine::media::item::Media;
 use crate::engine::runs::MediaRuns;
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::StepInputs;

@@ -8,7 +8,7 @@ use twox_hash::XxHash64;
 use super::cache::{self, PIECE, Read, RestoreParams, Write, damaged};
 use super::media;
 use crate::engine::conversation::Conversation;
-use crate::engine::media::medium::{Media, MediaHash};
+use crate::engine::media::item::{Media, MediaHash};
 use crate::engine::model::Model;
 use crate::engine::session::Session;
 use crate::error::{Error, Result, check_memory, secured, try_vec};
@@ -39,7 +39,7 @@ pub fn save(conversation: &Conversation, write: Write) -> Result<()> {
     others.into_iter().try_for_each(|media| media::save(conversation.model(), media, write))
 }
 
-/// Finds a medium of the session by hash.
+/// Finds a media item of the session by hash.
 fn held<'s>(session: &'s Session, hash: &MediaHash) -> Option<&'s Arc<Media>> {
     session.runs().iter().map(|run| &run.media).find(|media| media.hash() == hash)
 }
@@ -80,14 +80,14 @@ pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Co
     let session = cache::load(model, params, read)?;
     let mut media = try_vec("media", hashes.len())?;
     for hash in &hashes {
-        let medium = match held(&session, hash) {
-            Some(medium) => medium.clone(),
+        let item = match held(&session, hash) {
+            Some(item) => item.clone(),
             None => media::load(model, read)?,
         };
-        if medium.hash() != hash {
-            return Err(damaged("the conversation has another medium than its messages"));
+        if item.hash() != hash {
+            return Err(damaged("the conversation and its messages have different media items"));
         }
-        media.push(medium);
+        media.push(item);
     }
     let state = secured("the conversation", 128 * state.len(), || Conversation::with_state(session, media, &state))?;
     state.ok_or_else(|| damaged("the conversation has another form"))

@@ -8,8 +8,8 @@ use std::time::Duration;
 use twox_hash::XxHash64;
 
 use super::parts::{PIECE, Read, Write, bytes_of, damaged, read_floats, read_words};
+use crate::engine::media::item::{Media, MediaHash, MediaKind, MediaLayout, MediaPart};
 use crate::engine::media::make::{self, MediaRows};
-use crate::engine::media::medium::{Media, MediaHash, MediaKind, MediaLayout, MediaPart};
 use crate::engine::model::Model;
 use crate::engine::runs::{MediaRuns, Run};
 use crate::error::{Error, Result, try_vec};
@@ -23,7 +23,7 @@ const ROWS: u64 = 1 << 32;
 /// Number of values read and allocated at once.
 const NUMBERS: usize = 1 << 16;
 
-/// Writes a medium.
+/// Writes a media item.
 pub fn save(model: &Model, media: &Media, write: Write) -> Result<()> {
     bytes_of(&[MAGIC, VERSION, model.fingerprint()?], u64::to_ne_bytes, write)?;
     let mut hash = XxHash64::with_seed(0);
@@ -34,17 +34,17 @@ pub fn save(model: &Model, media: &Media, write: Write) -> Result<()> {
     write(&hash.finish().to_ne_bytes())
 }
 
-/// Restores a medium.
+/// Restores a media item.
 pub fn load(model: &Model, read: Read) -> Result<Arc<Media>> {
     let [magic, version, fingerprint] = read_words(read)?;
     if magic != MAGIC {
-        return Err(damaged("it does not begin like a medium"));
+        return Err(damaged("it does not begin like a saved media item"));
     }
     if version != VERSION {
-        return Err(Error::Version(format!("the medium has version {version}, this library reads {VERSION}")));
+        return Err(Error::Version(format!("the media item has version {version}, this library reads {VERSION}")));
     }
     if fingerprint != model.fingerprint()? {
-        return Err(Error::Mismatch("the medium was saved for another model".to_owned()));
+        return Err(Error::Mismatch("the media item was saved for another model".to_owned()));
     }
     let mut hash = XxHash64::with_seed(0);
     let media = read_media(model, &mut |bytes| {
@@ -85,7 +85,7 @@ fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
     let [seen_height, row_dim, pairs, n_times, n_parts] = rest;
     let kinds = [MediaKind::Image, MediaKind::Audio, MediaKind::Text, MediaKind::Vector, MediaKind::Video];
     let kind = kinds.into_iter().find(|known| *known as u64 == kind);
-    let kind = kind.ok_or_else(|| damaged("a medium has an unknown kind"))?;
+    let kind = kind.ok_or_else(|| damaged("a media item has an unknown kind"))?;
     let expected = make::row_dim(model, kind)?;
     if row_dim != expected as u64 {
         return Err(damaged(format!("rows of {row_dim} numbers, the model takes {expected}")));
@@ -96,14 +96,14 @@ fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
     for _ in 0..n_times {
         let mut time = [0; 4];
         read(&mut time)?;
-        times.try_reserve(1).map_err(|_| Error::OutOfMemory { what: "a medium", bytes: n_times })?;
+        times.try_reserve(1).map_err(|_| Error::OutOfMemory { what: "a media item", bytes: n_times })?;
         times.push(u32::from_ne_bytes(time));
     }
     let vocab = model.network()?.program.vocab as u64;
     let mut parts = Vec::new();
     for _ in 0..n_parts {
         let [part] = read_words(read)?;
-        parts.try_reserve(1).map_err(|_| Error::OutOfMemory { what: "a medium", bytes: n_parts })?;
+        parts.try_reserve(1).map_err(|_| Error::OutOfMemory { what: "a media item", bytes: n_parts })?;
         parts.push(match part.checked_sub(ROWS) {
             Some(n) => MediaPart::Rows(n as usize),
             None if part < vocab => MediaPart::Token(part as u32),
@@ -127,7 +127,7 @@ fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
     let mut rows = Vec::new();
     while rows.len() < n {
         let (before, more) = (rows.len(), (n - rows.len()).min(NUMBERS));
-        rows.try_reserve(more).map_err(|_| Error::OutOfMemory { what: "a medium", bytes: 4 * n as u64 })?;
+        rows.try_reserve(more).map_err(|_| Error::OutOfMemory { what: "a media item", bytes: 4 * n as u64 })?;
         rows.resize(before + more, 0.0);
         read_floats(&mut rows[before..], read)?;
     }
@@ -174,10 +174,10 @@ pub(super) fn read_runs(model: &Model, tokens: &[u32], read: Read) -> Result<Med
         let [place, first, len, number] = read_words(read)?.map(|n: u64| usize::try_from(n).unwrap_or(usize::MAX));
         let end = place.saturating_add(len);
         let is_rows = tokens.get(place..end).is_some_and(|tokens| tokens.iter().all(|id| *id == MEDIA_ROW));
-        let medium = media.get(number).filter(|media| media.kind() != MediaKind::Vector);
-        let medium = medium.filter(|media| first.saturating_add(len) <= media.layout().n_rows());
-        let Some(media) = medium.filter(|_| place >= next && len > 0 && is_rows) else {
-            return Err(damaged(format!("rows {first} of medium {number} at places {place} to {end}")));
+        let item = media.get(number).filter(|media| media.kind() != MediaKind::Vector);
+        let item = item.filter(|media| first.saturating_add(len) <= media.layout().n_rows());
+        let Some(media) = item.filter(|_| place >= next && len > 0 && is_rows) else {
+            return Err(damaged(format!("rows {first} of media item {number} at places {place} to {end}")));
         };
         runs.push(Run { media: media.clone(), first, place, len });
         (next, found) = (end, found + len);

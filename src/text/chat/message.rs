@@ -61,7 +61,7 @@ fn media_part(place: &str, part: &Json, kind: &str, n_media: usize) -> Result<Js
     match part["media"].as_u64() {
         Some(number) if number < n_media as u64 => Ok(json!({"type": kind, "media": number})),
         Some(number) => Err(Error::invalid(format!("{place}.media is {number}, there are {n_media} media"))),
-        None => Err(Error::invalid(format!("{place}.media is no number of a medium"))),
+        None => Err(Error::invalid(format!("{place}.media is not the number of a media item"))),
     }
 }
 

@@ -733,7 +733,11 @@ fn what_is_wrong_is_named_and_changes_nothing() {
     add("", "EOF", RZ_ERR_INVALID_ARGUMENT);
     add("[1]", "messages[0]", RZ_ERR_INVALID_ARGUMENT);
     add(r#"[{"role": "user", "content": "a"}, {"content": "b"}]"#, "messages[1].role", RZ_ERR_INVALID_ARGUMENT);
-    add(r#"{"role": "user", "content": [{"type": "image_url"}]}"#, "no number of a medium", RZ_ERR_INVALID_ARGUMENT);
+    add(
+        r#"{"role": "user", "content": [{"type": "image_url"}]}"#,
+        "content[0].media is not the number of a media item",
+        RZ_ERR_INVALID_ARGUMENT,
+    );
     add(r#"{"role": "user", "content": [{"type": "file"}]}"#, "\"file\"; only text", RZ_ERR_UNSUPPORTED);
     add(&"[".repeat(100_000), "nested", RZ_ERR_LIMIT);
     let reply = |params: rz_reply_params, word: &str, status| {

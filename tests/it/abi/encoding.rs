@@ -85,12 +85,12 @@ fn pictures_are_encoded_in_slices() {
         expect(RZ_ERR_NOT_READY, |e| unsafe { rz_media_rows_into(medium.0, null_mut(), 0, &mut 0, e) });
         refused("NULL", |e| unsafe { rz_media_step(null_mut(), 0, e) });
         let parts = [text(&[5]), medium.part()];
-        fails(RZ_ERR_NOT_READY, "entry 1: the medium is not done", |e| unsafe {
+        fails(RZ_ERR_NOT_READY, "entry 1: the media item is not done", |e| unsafe {
             rz_prompt_new(seer.model, parts.as_ptr(), 2, 0, &mut null_mut(), e)
         });
         let json = r#"{"messages": [{"role": "user", "content": [{"type": "image", "media": 0}]}]}"#;
         let (status, _, message) = chat(seer.model, json, &[medium.0]);
-        assert!(status == RZ_ERR_NOT_READY && message.contains("entry 0: the medium is not done"), "{message}");
+        assert!(status == RZ_ERR_NOT_READY && message.contains("entry 0: the media item is not done"), "{message}");
 
         let mut pauses = 0;
         // Without time it goes on by a share of its work.

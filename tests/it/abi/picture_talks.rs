@@ -173,7 +173,7 @@ fn pictures_that_do_not_belong_into_a_conversation_are_refused() {
         assert_eq!((first.info().n_messages, first.info().n_media), (1, 0));
     };
     let bad = RZ_ERR_INVALID_ARGUMENT;
-    says(RZ_ERR_MISMATCH, &one, &[&other], "entry 0: the medium is one of another model");
+    says(RZ_ERR_MISMATCH, &one, &[&other], "entry 0: the media item belongs to another model");
     says(bad, &one, &[], "messages[0].content[1].media is 0, there are 0");
     says(bad, &one, &[&own, &own], "entry 1: no part of a message");
     says(bad, &shown("user", &[], &[1]), &[&own], "media is 1, there are 1");

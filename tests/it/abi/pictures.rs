@@ -455,7 +455,7 @@ fn a_template_that_knows_no_pictures_has_them_where_their_parts_stood() {
     let image =
         |member: &str| format!(r#"{{"messages": [{{"role": "user", "content": [{{"type": "image"{member}}}]}}]}}"#);
     let invalid = RZ_ERR_INVALID_ARGUMENT;
-    says(&image(""), &[medium.0], invalid, "messages[0].content[0].media is no number");
+    says(&image(""), &[medium.0], invalid, "messages[0].content[0].media is not the number");
     says(&image(r#", "media": 1"#), &[medium.0], invalid, "media is 1, there are 1");
     says(&image(r#", "media": -1"#), &[medium.0], invalid, "no number");
     says(&image(r#", "media": 0"#), &[medium.0, medium.0], invalid, "entry 1: no part");

@@ -215,9 +215,9 @@ func (b blocks) content() (any, error) {
 		case block.Type != "image" || block.Source == nil:
 			return nil, fmt.Errorf("content.%d.type: %.100q is not supported, or has no source", i, block.Type)
 		}
-		read := func() (*medium, error) { return readBase64("image", block.Source.Data) }
+		read := func() (*mediaItem, error) { return readBase64("image", block.Source.Data) }
 		if block.Source.Type == "url" {
-			read = func() (*medium, error) { return readPicture(block.Source.URL) }
+			read = func() (*mediaItem, error) { return readPicture(block.Source.URL) }
 		} else if block.Source.Type != "base64" {
 			return nil, fmt.Errorf("content.%d.source.type: %.100q is neither \"base64\" nor \"url\"", i, block.Source.Type)
 		}

@@ -167,7 +167,7 @@ type chatPart struct {
 	} `json:"input_audio"`
 }
 
-// read converts content to the library's form: a text, nil, or a list of textPart and *medium.
+// read converts content to the library's form: a text, nil, or a list of textPart and *mediaItem.
 func (c chatContent) read(param string) (any, error) {
 	if len(c.RawMessage) == 0 || string(c.RawMessage) == "null" {
 		return nil, nil
@@ -185,7 +185,7 @@ func (c chatContent) read(param string) (any, error) {
 	}
 	all := make([]any, 0, len(parts))
 	for i, part := range parts {
-		read := func() (*medium, error) { return readPicture(part.File.Data) }
+		read := func() (*mediaItem, error) { return readPicture(part.File.Data) }
 		switch part.Type {
 		case "text":
 			all = append(all, textPart{"text", part.Text})
@@ -194,9 +194,9 @@ func (c chatContent) read(param string) (any, error) {
 			all = append(all, textPart{"text", part.Refusal})
 			continue
 		case "image_url":
-			read = func() (*medium, error) { return readPicture(part.ImageURL.URL) }
+			read = func() (*mediaItem, error) { return readPicture(part.ImageURL.URL) }
 		case "input_audio":
-			read = func() (*medium, error) { return readSound(part.Audio.Data, part.Audio.Format) }
+			read = func() (*mediaItem, error) { return readSound(part.Audio.Data, part.Audio.Format) }
 		case "file":
 			if text, is, err := readText(part.File.Name, part.File.Data); is && err == nil {
 				all = append(all, textPart{"text", text})

@@ -74,7 +74,7 @@ func templateOf(model *realizar.Model) (t template) {
 }
 
 // templated is the transcript of a generation with the variables that its options set, and its images and audio.
-func (g *generation) templated() (*realizar.Transcript, []*medium) {
+func (g *generation) templated() (*realizar.Transcript, []*mediaItem) {
 	transcript := *g.Transcript
 	transcript.Messages = slices.Clone(transcript.Messages)
 	files := numbered(&transcript)

@@ -35,7 +35,7 @@ type generation struct {
 // message is a message of a transcript, as the library takes it.
 type message struct {
 	Role             string     `json:"role"`
-	Content          any        `json:"content"` // a text, nil, or a list of textPart and *medium
+	Content          any        `json:"content"` // a text, nil, or a list of textPart and *mediaItem
 	Name             string     `json:"name,omitempty"`
 	ReasoningContent string     `json:"reasoning_content,omitempty"`
 	ToolCalls        []toolCall `json:"tool_calls,omitempty"`

@@ -596,7 +596,7 @@ func TestPicturesAreFreed(t *testing.T) {
 	e := l.encoders["image"]
 	file, err := readPicture(pictureURL(t, "rgb.png"))
 	must(t, err)
-	media, release, err := l.media(t.Context(), []*medium{file, file})
+	media, release, err := l.media(t.Context(), []*mediaItem{file, file})
 	must(t, err)
 	one, _ := e.kept.get(file.Sum)
 	if n := one.owners.Load(); n != 3 || media[0] != media[1] {

@@ -18,8 +18,8 @@ import (
 	"realizar.dev/go"
 )
 
-// medium is an image or audio in content, as the library takes it.
-type medium struct {
+// mediaItem is an image or audio in content, as the library takes it.
+type mediaItem struct {
 	Type  string `json:"type"`  // "image" or "audio"
 	Media int    `json:"media"` // index among the media of the transcript
 	Sum   string `json:"sum"`   // SHA-256 of the file, the key of caches and media
@@ -27,7 +27,7 @@ type medium struct {
 }
 
 // readPicture reads a data: URL of an image. The server fetches nothing for a client.
-func readPicture(url string) (*medium, error) {
+func readPicture(url string) (*mediaItem, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch strings.ToLower(scheme) {
 	case "data":
@@ -74,7 +74,7 @@ func readText(name, url string) (text string, is bool, err error) {
 }
 
 // readSound reads audio of a given format.
-func readSound(text, format string) (*medium, error) {
+func readSound(text, format string) (*mediaItem, error) {
 	if !slices.Contains([]string{"wav", "mp3", "flac", "ogg"}, format) {
 		return nil, fmt.Errorf("a sound of the format %.100q is not taken: \"wav\", \"mp3\", \"flac\" and \"ogg\" are", format)
 	}
@@ -85,7 +85,7 @@ func readSound(text, format string) (*medium, error) {
 var nouns = map[string]string{"image": "picture", "audio": "sound"}
 
 // readBase64 reads the bytes of a file in base64.
-func readBase64(kind, text string) (*medium, error) {
+func readBase64(kind, text string) (*mediaItem, error) {
 	file, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		return nil, fmt.Errorf("the base64 of a %s is damaged: %v", nouns[kind], err)
@@ -94,7 +94,7 @@ func readBase64(kind, text string) (*medium, error) {
 		return nil, fmt.Errorf("a %s has no bytes", nouns[kind])
 	}
 	sum := sha256.Sum256(file)
-	return &medium{Type: kind, Sum: hex.EncodeToString(sum[:]), file: file}, nil
+	return &mediaItem{Type: kind, Sum: hex.EncodeToString(sum[:]), file: file}, nil
 }
 
 // urlOrObject is a URL, as text or in an object, which may have a level of detail.
@@ -111,7 +111,7 @@ func (u *urlOrObject) UnmarshalJSON(data []byte) error {
 }
 
 // numbered assigns indices to the images and audio of a transcript, and returns them.
-func numbered(t *realizar.Transcript) (all []*medium) {
+func numbered(t *realizar.Transcript) (all []*mediaItem) {
 	for i, m := range t.Messages {
 		m, ok := m.(message)
 		parts, has := m.Content.([]any)
@@ -120,7 +120,7 @@ func numbered(t *realizar.Transcript) (all []*medium) {
 		}
 		own := make([]any, len(parts)) // because other requests may share the message
 		for j, part := range parts {
-			if p, ok := part.(*medium); ok {
+			if p, ok := part.(*mediaItem); ok {
 				one := *p
 				one.Media, part = len(all), &one
 				all = append(all, &one)
@@ -133,17 +133,17 @@ func numbered(t *realizar.Transcript) (all []*medium) {
 	return all
 }
 
-// sharedMedium is reference-counted media, cached for requests with the same file. The last owner frees it, because the
+// sharedMedia is reference-counted media, cached for requests with the same file. The last owner frees it, because the
 // garbage collector does not manage the memory of its rows.
-type sharedMedium struct {
+type sharedMedia struct {
 	*realizar.Media
 	tokens, bytes int
 	owners        atomic.Int32
 }
 
-func (m *sharedMedium) size() int { return m.bytes }
+func (m *sharedMedia) size() int { return m.bytes }
 
-func (m *sharedMedium) release() {
+func (m *sharedMedia) release() {
 	if m.owners.Add(-1) == 0 {
 		m.Close()
 	}
@@ -151,7 +151,7 @@ func (m *sharedMedium) release() {
 
 // media returns media of images and audio, from the cache, or encoded one at a time per encoder. The caller must
 // release them.
-func (l *lease) media(ctx context.Context, files []*medium) (all []*realizar.Media, release func(), err error) {
+func (l *lease) media(ctx context.Context, files []*mediaItem) (all []*realizar.Media, release func(), err error) {
 	for kind, e := range l.encoders { // media of the last conversation stay
 		last := map[string]bool{}
 		for _, file := range files {
@@ -161,7 +161,7 @@ func (l *lease) media(ctx context.Context, files []*medium) (all []*realizar.Med
 			e.kept.hold(last)
 		}
 	}
-	var shared []*sharedMedium
+	var shared []*sharedMedia
 	release = func() {
 		for _, one := range shared {
 			one.release()
@@ -174,7 +174,7 @@ func (l *lease) media(ctx context.Context, files []*medium) (all []*realizar.Med
 			err = refuse("", "the model %q takes no %ss", l.name, nouns[file.Type])
 			break
 		}
-		var one *sharedMedium
+		var one *sharedMedia
 		if one, err = e.media(ctx, file); err != nil {
 			err = asMediaError(nouns[file.Type], i, err)
 			break
@@ -194,7 +194,7 @@ func (l *lease) media(ctx context.Context, files []*medium) (all []*realizar.Med
 }
 
 // media returns the media of a file; the caller becomes an owner.
-func (e *encoder) media(ctx context.Context, file *medium) (*sharedMedium, error) {
+func (e *encoder) media(ctx context.Context, file *mediaItem) (*sharedMedia, error) {
 	select {
 	case e.turn <- struct{}{}:
 		defer func() { <-e.turn }()
@@ -218,7 +218,7 @@ func (e *encoder) media(ctx context.Context, file *medium) (*sharedMedium, error
 		media.Close()
 		return nil, err
 	}
-	one := &sharedMedium{Media: media, tokens: info.Tokens, bytes: int(info.Bytes)}
+	one := &sharedMedia{Media: media, tokens: info.Tokens, bytes: int(info.Bytes)}
 	one.owners.Store(2) // the caller and the keeper
 	for _, forgotten := range e.kept.put(file.Sum, one) {
 		forgotten.release()
@@ -240,7 +240,7 @@ func asMediaError(noun string, i int, err error) error {
 type encoder struct {
 	*realizar.Encoder
 	turn chan struct{} // semaphore: one encodes at a time
-	kept keeper[*sharedMedium]
+	kept keeper[*sharedMedia]
 }
 
 // close frees the encoder and its cached media.

@@ -51,7 +51,7 @@ func shown(path, model, url, text string) string {
 		{"type": "image_url", "image_url": {"url": %q, "detail": "auto"}}, {"type": "text", "text": %q}]}]}`, model, url, text)
 }
 
-// The answer that the library makes of a medium and a word, and the length of the prompt.
+// The answer that the library makes of a media item and a word, and the length of the prompt.
 func byHand(t *testing.T, l *lease, kind string, media *realizar.Media) (string, int) {
 	prompt, err := l.NewChatPrompt(&realizar.Transcript{Messages: []any{map[string]any{
 		"role": "user", "content": []any{map[string]any{"type": kind, "media": 0}, map[string]any{"type": "text", "text": "Once"}},

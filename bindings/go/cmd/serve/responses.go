@@ -221,7 +221,7 @@ func (s *storedResponse) size() int {
 			switch part := part.(type) {
 			case textPart:
 				bytes += each + len(part.Text)
-			case *medium:
+			case *mediaItem:
 				bytes += each + len(part.file)
 			}
 		}

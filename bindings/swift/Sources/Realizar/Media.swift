@@ -278,9 +278,9 @@ public final class Prompt: Sendable {
         handle = try useAll(media) { media in
             try lists.flatMap { $0 }.withUnsafeBufferPointer { tokens in
                 var next = tokens.baseAddress
-                let raw = zip(lists, media).map { list, medium in
+                let raw = zip(lists, media).map { list, item in
                     defer { next = next.map { $0 + list.count } }
-                    return rz_part(tokens: list.isEmpty ? nil : next, n_tokens: list.count, media: medium)
+                    return rz_part(tokens: list.isEmpty ? nil : next, n_tokens: list.count, media: item)
                 }
                 return try Handle(of: model.handle, free: { rz_prompt_free($0) }) { rz_prompt_new($0, raw, raw.count, flags, $1, $2) }
             }

@@ -198,7 +198,7 @@ public struct EncoderPlan: Sendable, Hashable {
     public let weightsHost: UInt64
     /// Maximum scratch memory of a call that encodes an image or an audio clip.
     public let scratchHost: UInt64
-    /// One row of a medium.
+    /// One row of a media item.
     public let row: UInt64
 
     init(_ c: rz_encoder_plan) {
@@ -215,7 +215,7 @@ public struct MediaInfo: Sendable, Hashable {
     public let kind: MediaKind
     /// Number of rows, each of which takes the place of a token in a cache.
     public let rows: Int
-    /// Number of prompt tokens that the medium takes: its rows, and the model's tokens around and between the
+    /// Number of prompt tokens that the media item takes: its rows, and the model's tokens around and between the
     /// rows.
     public let tokens: Int
     /// Number of floats per row.
@@ -230,10 +230,10 @@ public struct MediaInfo: Sendable, Hashable {
     public let tileLines: Int
     /// True if an additional tile shows the whole image.
     public let hasOverview: Bool
-    /// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a medium that
-    /// was created from rows.
+    /// Width in pixels of the upright image, or of a frame; for audio the number of samples; 0 for a media item
+    /// that was created from rows.
     public let width: Int
-    /// Height in pixels; 0 for audio and for a medium that was created from rows.
+    /// Height in pixels; 0 for audio and for a media item that was created from rows.
     public let height: Int
     /// Width in pixels of all tiles together, as the model sees them. Programs need it to convert coordinates in
     /// the model's output to pixels of the image. For audio the number of samples at the rate of the encoder.
@@ -402,7 +402,7 @@ public struct Metrics: Sendable, Hashable {
     public let gpuHead: Phase
     /// Embeddings, and separate norms, sums and gates.
     public let gpuOther: Phase
-    /// Encoding of images, from their pixels to the rows of a medium.
+    /// Encoding of images, from their pixels to the rows of a media item.
     public let encode: Phase
 
     init(_ c: rz_metrics) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::engine::runtime::Reservation;
 use crate::graph::program::Program;
 
-/// SHA-256 of everything that a medium was made of.
+/// SHA-256 of everything that a media item was made of.
 pub type MediaHash = [u8; 32];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ pub enum MediaKind {
     Video,
 }
 
-/// A part of a medium in a prompt.
+/// A part of a media item in a prompt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MediaPart {
     /// A token of the model around or between rows.
