@@ -166,6 +166,14 @@ func writeStatus(w http.ResponseWriter, status int, value any) error {
 	return err
 }
 
+// writeText answers with a plain text.
+func writeText(w http.ResponseWriter, text string) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := io.WriteString(w, text)
+	return err
+}
+
 // marshal returns the JSON of a value, without escaping "<".
 func marshal(value any) ([]byte, error) {
 	var out bytes.Buffer

@@ -89,8 +89,17 @@ func (c *counted) Read(data []byte) (n int, err error) {
 
 func (c *counted) release() { c.all.Add(-c.bytes) }
 
-// readBody reads the body of a request, whose size and time the server bounds.
+// readBody reads the JSON of a request, whose depth, size and time the server bounds.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := readAll(w, r)
+	if err == nil && depth(body) > maxDepth {
+		return nil, refuse("", "the JSON is nested deeper than %d levels", maxDepth)
+	}
+	return body, err
+}
+
+// readAll reads the body of a request, whose size and time the server bounds.
+func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
 		// A deadline that remained set would count as the end of the connection while the answer is generated.
@@ -116,8 +125,6 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, refuse("", "the body is cut off")
 	case err != nil: // such as of chunks
 		return nil, refuse("", "cannot read the body: %v", err)
-	case depth(body) > maxDepth:
-		return nil, refuse("", "the JSON is nested deeper than %d levels", maxDepth)
 	}
 	return body, nil
 }

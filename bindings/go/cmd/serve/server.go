@@ -41,6 +41,7 @@ var routes = []route{
 	{"POST /v1/embeddings", openAI, (*server).embeddings},
 	{"POST /v1/rerank", openAI, (*server).rerank},
 	{"POST /rerank", openAI, (*server).rerank},
+	{"POST /v1/audio/transcriptions", openAI, (*server).transcriptions},
 	{"POST /v1/responses", openAI, (*server).responses},
 	{"POST /v1/responses/input_tokens", openAI, (*server).countInput},
 	{"GET /v1/responses/{id}", openAI, (*server).getResponse},
