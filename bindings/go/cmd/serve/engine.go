@@ -93,7 +93,7 @@ func newEngine(model *realizar.Model, store *realizar.Store, session realizar.Se
 		counting: make(chan struct{}, slots),
 		started:  make(chan *task), ended: make(chan struct{}),
 	}
-	metrics.slots.Set(float64(slots))
+	metrics.slots.Add(float64(slots))
 	go e.run()
 	return e
 }
@@ -110,7 +110,7 @@ func (e *engine) close() {
 	if e.store != nil {
 		e.store.Close()
 	}
-	e.metrics.slots.Set(0)
+	e.metrics.slots.Sub(float64(e.slots))
 }
 
 // task is a running reply.

@@ -213,7 +213,7 @@ func TestPagesAreAnsweredAtNamesOfTheService(t *testing.T) {
 
 func TestAContextThatHasNoRoomIsRefusedAtTheStart(t *testing.T) {
 	s := serve(t, "-context", "1000000", "-memory", "500000000")
-	if err := s.models.loadAll(t.Context()); err == nil || !strings.Contains(err.Error(), "memory") {
+	if err := s.models.loadFirst(t.Context()); err == nil || !strings.Contains(err.Error(), "memory") {
 		t.Error(err)
 	}
 	// Loaded on demand, the error is not temporary.
@@ -364,7 +364,7 @@ func TestCompressedBodies(t *testing.T) {
 
 // Bodies that come at the same time take no more memory together than requests that can run or wait.
 func TestBodiesHaveABoundTogether(t *testing.T) {
-	if most := (&options{slots: 8, queue: 64, body: 1 << 62, models: repeated{"a=b"}}).maxBodies(); most != math.MaxInt64 {
+	if most := (&options{slots: 8, queue: 64, body: 1 << 62, models: repeated{"a=b"}}).maxBodies(1); most != math.MaxInt64 {
 		t.Error(most)
 	}
 	s := serve(t, "-slots", "1", "-queue", "0", "-body", "500000") // two models, so 1,000,000 bytes

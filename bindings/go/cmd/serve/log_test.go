@@ -136,3 +136,5 @@ func TestContentIsLoggedOnRequest(t *testing.T) {
 		}
 	}
 }
+
+func jsonOf(text string, value any) error { return json.Unmarshal([]byte(text), value) }

@@ -29,6 +29,8 @@ import (
 // options are those of the command line.
 type options struct {
 	models, adapters, encoders, hosts    repeated
+	aliases, preloads                    repeated
+	folder                               string   // of models
 	origins                              []string // of -cors
 	address, keys, store                 string
 	tlsCert, tlsKey, socket              string
@@ -60,6 +62,9 @@ func parse(arguments []string) (*options, error) {
 	flags.Var(&o.models, "m", "a model as `NAME=FILE`: a .gguf file, a folder, or hf:owner/name[:quantization] of the Hugging Face Hub; may be repeated")
 	flags.Var(&o.adapters, "lora", "a LoRA adapter as `NAME=MODEL,FILE[,SCALE]`: requests for NAME use the model MODEL with the adapter; may be repeated")
 	flags.Var(&o.encoders, "mmproj", "vision and audio encoders of a model as `NAME[=FILE]`: a .gguf file, a folder or hf:owner/name; without FILE, the encoders in the folder or repository of the model; may be repeated")
+	flags.StringVar(&o.folder, "models", "", "`folder` whose GGUF files and folders are models by their names, each loaded at its first request; SIGHUP reads the folder again")
+	flags.Var(&o.preloads, "preload", "`name` of a model of -models that is loaded at the start; may be repeated")
+	flags.Var(&o.aliases, "alias", "another name of a model as `NAME=MODEL`; may be repeated")
 	flags.Var(&o.hosts, "host", "host `name` at which browsers may use a service without keys, in addition to its addresses and localhost; may be repeated")
 	flags.StringVar(&o.address, "a", "127.0.0.1:8080", "`address` to listen on; with -socket only if it is given")
 	flags.StringVar(&o.socket, "socket", "", "unix socket `file` to listen on")
@@ -115,9 +120,9 @@ func parse(arguments []string) (*options, error) {
 	return o, nil
 }
 
-// maxBodies is how many bytes the bodies of all requests have at most that can run or wait.
-func (o *options) maxBodies() int64 {
-	requests := int64(o.slots+o.queue) * int64(len(o.models))
+// maxBodies is how many bytes the bodies of all requests have at most that can run or wait, for a number of models.
+func (o *options) maxBodies(models int) int64 {
+	requests := int64(o.slots+o.queue) * int64(max(1, models))
 	if o.body > math.MaxInt64/requests {
 		return math.MaxInt64
 	}
@@ -197,7 +202,7 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 		for {
 			select {
 			case <-hangups:
-				if err := s.readAgain(ctx); err != nil {
+				if err := s.readAgain(); err != nil {
 					slog.Error(fmt.Sprint("SIGHUP: ", err))
 				} else {
 					log.Print("SIGHUP: keys, certificate and models are read again")
@@ -208,11 +213,9 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 		}
 	}()
 	go func() {
-		if !o.demand {
-			if err := s.models.loadAll(ctx); err != nil {
-				failed <- err
-				return
-			}
+		if err := s.models.loadFirst(ctx); err != nil {
+			failed <- err
+			return
 		}
 		s.state.CompareAndSwap(loadingModels, ready)
 		for o.idle > 0 && ctx.Err() == nil {

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,11 +35,17 @@ type models struct {
 	metrics *metrics
 	runtime *realizar.Runtime
 
-	mu     sync.Mutex
-	names  []string // names in the order of the command line
-	byName map[string]*model
-	memory uint64 // maximum bytes of loaded models; 0: no limit
-	taken  uint64 // expected bytes of loaded models
+	ctx    context.Context // of models that are gone
+	end    context.CancelFunc
+	drains sync.WaitGroup // of models that are gone
+
+	mu      sync.Mutex
+	names   []string // names in the order of the command line
+	byName  map[string]*model
+	aliases map[string]string // names of models by their other names
+	retired []*model          // models that are gone and not unloaded
+	memory  uint64            // maximum bytes of loaded models; 0: no limit
+	taken   uint64            // expected bytes of loaded models
 }
 
 // model is a name. The fields below base belong to models that are not adapters; models.mu guards them.
@@ -46,6 +54,7 @@ type model struct {
 	encoder    string  // file of the vision and audio encoders; "": none
 	scale      float32 // scale of an adapter
 	base       *model  // base model of an adapter; nil: not an adapter
+	stamp      string  // version of a file of the folder of models; "": it is not of the folder
 	models     *models
 
 	loaded   *loaded
@@ -53,6 +62,9 @@ type model struct {
 	failure  error         // error of the last loading
 	users    int           // leases
 	lastUsed time.Time
+	draining chan struct{} // closed when it is unloaded, which waits for its users; nil: it is not being unloaded
+	unused   chan struct{} // closed when the last user leaves; nil: nobody waits
+	gone     bool          // its file is gone or has changed, so that it is not loaded again
 }
 
 // loaded is a model in memory.
@@ -82,7 +94,8 @@ type lease struct {
 }
 
 func newModels(o *options, metrics *metrics) (*models, error) {
-	m := &models{options: o, metrics: metrics, byName: map[string]*model{}, memory: o.memory}
+	m := &models{options: o, metrics: metrics, byName: map[string]*model{}, aliases: map[string]string{}, memory: o.memory}
+	m.ctx, m.end = context.WithCancel(context.Background())
 	for _, text := range o.models {
 		name, path, ok := strings.Cut(text, "=")
 		if err := m.add(&model{name: name, path: path}); err != nil || !ok || path == "" {
@@ -112,8 +125,23 @@ func newModels(o *options, metrics *metrics) (*models, error) {
 			return nil, cmp.Or(err, fmt.Errorf("-lora is %s; it must be NAME=MODEL,FILE or NAME=MODEL,FILE,SCALE, with the name of a model given by -m", text))
 		}
 	}
-	if len(m.names) == 0 {
-		return nil, fmt.Errorf("there is no model; give one with -m NAME=FILE")
+	if len(m.names) == 0 && o.folder == "" {
+		return nil, fmt.Errorf("there is no model; give one with -m NAME=FILE, or a folder of models with -models")
+	}
+	if err := m.rescan(); err != nil {
+		return nil, err
+	}
+	for _, name := range o.preloads {
+		if m.byName[name] == nil {
+			return nil, fmt.Errorf("-preload is %s; it must be the name of a model", name)
+		}
+	}
+	for _, text := range o.aliases {
+		name, target, _ := strings.Cut(text, "=")
+		if m.byName[target] == nil || name == "" || m.byName[name] != nil || m.aliases[name] != "" {
+			return nil, fmt.Errorf("-alias is %s; it must be NAME=MODEL, with a new name and the name of a model", text)
+		}
+		m.aliases[name] = target
 	}
 	if m.memory == 0 {
 		m.memory = freeMemory("/sys/fs/cgroup")
@@ -171,8 +199,41 @@ func (f *model) leave() func() {
 		defer f.models.mu.Unlock()
 		f.users--
 		f.lastUsed = time.Now()
+		if f.users == 0 && f.unused != nil {
+			close(f.unused)
+			f.unused = nil
+		}
 	})
 }
+
+// find returns the model or adapter of a name or an alias; nil: there is none.
+func (m *models) find(name string) *model {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.byName[cmp.Or(m.aliases[name], name)]
+}
+
+// count returns the number of models without adapters.
+func (m *models) count() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, file := range m.byName {
+		if file.base == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// noModel is the error of a request for a model that does not exist.
+func noModel(name string) *apiError {
+	return &apiError{
+		status: http.StatusNotFound, param: "model", code: "model_not_found", message: fmt.Sprintf("the model %.100q does not exist", name),
+	}
+}
+
+// errGone reports a model that was found but is not loaded any more, because its file is gone or has changed.
+var errGone = errors.New("the model is gone")
 
 // lease finds a model by name and loads it if necessary. An unknown name is an apiError with the status 404.
 func (m *models) lease(ctx context.Context, name string) (*lease, error) {
@@ -180,19 +241,19 @@ func (m *models) lease(ctx context.Context, name string) (*lease, error) {
 		return nil, refuse("model", "the request names no model")
 	}
 	recordOf(ctx).names(name)
-	named := m.byName[name]
-	if named == nil {
-		return nil, &apiError{
-			status: http.StatusNotFound, param: "model", code: "model_not_found", message: fmt.Sprintf("the model %.100q does not exist", name),
+	var named, file *model
+	var in *loaded
+	for err := errGone; err == errGone; {
+		if named = m.find(name); named == nil {
+			return nil, noModel(name)
 		}
-	}
-	file := named
-	if named.base != nil {
-		file = named.base
-	}
-	in, err := m.use(ctx, file)
-	if err != nil {
-		return nil, err
+		file = named
+		if named.base != nil {
+			file = named.base
+		}
+		if in, err = m.use(ctx, file); err != nil && err != errGone {
+			return nil, err
+		}
 	}
 	l := &lease{Model: in.model, name: name, info: in.info, template: in.template, encoders: in.encoders, engine: in.engine, file: file, release: file.leave()}
 	if named != file {
@@ -235,25 +296,30 @@ func (in *loaded) adapter(named *model) (*realizar.Adapter, error) {
 
 // use counts a user of a model and loads it if necessary. Loading continues if the caller's context ends.
 func (m *models) use(ctx context.Context, file *model) (*loaded, error) {
-	for waited := false; ; waited = true {
+	for waited := false; ; {
 		m.mu.Lock()
-		if file.loaded != nil {
-			file.users++
-			m.mu.Unlock()
-			return file.loaded, nil
+		wait := file.draining
+		if wait == nil {
+			switch {
+			case file.loaded != nil:
+				defer m.mu.Unlock()
+				file.users++
+				return file.loaded, nil
+			case file.gone:
+				defer m.mu.Unlock()
+				return nil, errGone
+			case waited && file.failure != nil:
+				defer m.mu.Unlock()
+				return nil, file.failure
+			case file.loading == nil:
+				file.loading, file.failure = make(chan struct{}), nil
+				go m.load(file)
+			}
+			wait, waited = file.loading, true
 		}
-		if waited && file.failure != nil {
-			defer m.mu.Unlock()
-			return nil, file.failure
-		}
-		if file.loading == nil {
-			file.loading, file.failure = make(chan struct{}), nil
-			go m.load(file)
-		}
-		loading := file.loading
 		m.mu.Unlock()
 		select {
-		case <-loading:
+		case <-wait:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -326,7 +392,7 @@ func (m *models) load(file *model) {
 			log.Printf("the prefix cache is disabled: %v", err) // such as for a model without a KV cache
 		}
 		metrics := m.metrics.of(file.name)
-		metrics.memory.Set(float64(in.size))
+		metrics.memory.Add(float64(in.size))
 		in.engine = newEngine(in.model, store, session, capacityOf(in.model, session), m.options.slots, m.options.queue, metrics)
 		in.engine.outlasts = m.options.store != ""
 		return in, nil
@@ -445,7 +511,7 @@ func (m *models) unload(file *model) {
 	in := file.loaded
 	file.loaded = nil
 	m.taken -= in.size
-	in.engine.metrics.memory.Set(0)
+	in.engine.metrics.memory.Sub(float64(in.size))
 	in.engine.close()
 	for _, adapter := range in.adapters {
 		adapter.Close()
@@ -458,16 +524,25 @@ func (m *models) unload(file *model) {
 func (m *models) unloadIdle(unused time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, file := range m.byName {
+	for _, file := range m.all() {
 		if file.loaded != nil && file.users == 0 && time.Since(file.lastUsed) >= unused {
 			m.unload(file)
 		}
 	}
 }
 
-// loadAll loads all models in turn.
-func (m *models) loadAll(ctx context.Context) error {
-	for _, name := range m.names {
+// all are the models by their names and those that are gone; mu must be held.
+func (m *models) all() []*model {
+	return append(slices.Collect(maps.Values(m.byName)), m.retired...)
+}
+
+// loadFirst loads the models that are loaded at the start, in turn.
+func (m *models) loadFirst(ctx context.Context) error {
+	names := slices.Clone([]string(m.options.preloads))
+	if !m.options.demand {
+		names = append(names, m.given()...)
+	}
+	for _, name := range names {
 		l, err := m.lease(ctx, name)
 		if err != nil {
 			return fmt.Errorf("the model %s: %w", name, err)
@@ -477,9 +552,23 @@ func (m *models) loadAll(ctx context.Context) error {
 	return nil
 }
 
+// given are the names of the models and adapters of the command line.
+func (m *models) given() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(m.names), func(name string) bool { return m.byName[name].stamp != "" })
+}
+
+// listed are all names, those of the command line first, then the folder's and the aliases.
+func (m *models) listed() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append(slices.Clone(m.names), slices.Sorted(maps.Keys(m.aliases))...)
+}
+
 // describe returns a model as OpenAI and Anthropic list it; nil if there is no such name.
 func (m *models) describe(name string) map[string]any {
-	named := m.byName[name]
+	named := m.find(name)
 	if named == nil {
 		return nil
 	}
@@ -490,7 +579,11 @@ func (m *models) describe(name string) map[string]any {
 	if named.base != nil {
 		description["parent"] = named.base.name
 	}
-	description["realizar"] = m.details(named)
+	details := m.details(named)
+	if named.name != name {
+		details["alias_of"] = named.name
+	}
+	description["realizar"] = details
 	return description
 }
 
@@ -521,13 +614,14 @@ func (m *models) details(file *model) map[string]any {
 
 // list serves /v1/models.
 func (s *server) list(w http.ResponseWriter, r *http.Request) error {
-	data, names := []any{}, s.models.names
-	for _, name := range names {
-		data = append(data, s.models.describe(name))
+	data, first, last := []any{}, any(nil), any(nil)
+	for _, name := range s.models.listed() {
+		if description := s.models.describe(name); description != nil {
+			data, last = append(data, description), name
+			first = cmp.Or(first, last)
+		}
 	}
-	return writeJSON(w, map[string]any{
-		"object": "list", "data": data, "has_more": false, "first_id": names[0], "last_id": names[len(names)-1],
-	})
+	return writeJSON(w, map[string]any{"object": "list", "data": data, "has_more": false, "first_id": first, "last_id": last})
 }
 
 // retrieve serves /v1/models/NAME.
@@ -541,6 +635,8 @@ func (s *server) retrieve(w http.ResponseWriter, r *http.Request) error {
 
 // close unloads all models; all must be unused.
 func (m *models) close() {
+	m.end()
+	m.drains.Wait()
 	m.unloadIdle(0)
 	m.runtime.Close()
 }

@@ -89,14 +89,14 @@ func TestKeysHaveLimits(t *testing.T) {
 	}
 	// Keys that are read again keep what they have counted, and what cannot be read changes nothing.
 	must(t, os.WriteFile(file, []byte("slow name=slow rpm=2\nnew\n"), 0o600))
-	must(t, s.readAgain(t.Context()))
+	must(t, s.readAgain())
 	for key, want := range map[string]int{"slow": 429, "new": 200, "free": 401} {
 		if status, _, _ := ask(key); status != want {
 			t.Error(key, status)
 		}
 	}
 	must(t, os.WriteFile(file, []byte("new rpm=0\n"), 0o600))
-	if err := s.readAgain(t.Context()); err == nil {
+	if err := s.readAgain(); err == nil {
 		t.Error("the limit is zero")
 	}
 	if status, _, _ := ask("slow"); status != http.StatusTooManyRequests {

@@ -503,7 +503,7 @@ func TestAModelThatCannotBeLoaded(t *testing.T) {
 	if message := at(answer, "error", "message").(string); status != http.StatusInternalServerError || strings.Contains(message, "/no/such") {
 		t.Error(status, answer)
 	}
-	if err := s.models.loadAll(t.Context()); err == nil {
+	if err := s.models.loadFirst(t.Context()); err == nil {
 		t.Error("it is loaded")
 	}
 }

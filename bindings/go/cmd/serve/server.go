@@ -36,6 +36,9 @@ type route struct {
 var routes = []route{
 	{"GET /v1/models", openAI, (*server).list},
 	{"GET /v1/models/{name...}", openAI, (*server).retrieve},
+	{"POST /models/load", openAI, (*server).load},
+	{"POST /models/unload", openAI, (*server).unload},
+	{"POST /models/reload", openAI, (*server).reload},
 	{"POST /v1/chat/completions", openAI, (*server).chat},
 	{"POST /v1/completions", openAI, (*server).completions},
 	{"POST /v1/embeddings", openAI, (*server).embeddings},
@@ -219,7 +222,7 @@ func (s *server) checked(route route, w http.ResponseWriter, r *http.Request) (e
 	if err := unpack(w, r, s.options.body); err != nil {
 		return err
 	}
-	body := &counted{ReadCloser: r.Body, content: recordOf(r.Context()).request, all: &s.bodies, most: s.options.maxBodies()}
+	body := &counted{ReadCloser: r.Body, content: recordOf(r.Context()).request, all: &s.bodies, most: s.options.maxBodies(s.models.count())}
 	defer body.release()
 	r.Body = body
 	return route.handler(s, w, r)
@@ -282,13 +285,4 @@ func (s *server) live(w http.ResponseWriter, r *http.Request) {
 // version serves /version.
 func (s *server) version(w http.ResponseWriter, r *http.Request) {
 	_ = writeStatus(w, http.StatusOK, map[string]any{"version": realizar.Version()})
-}
-
-// readAgain reads the keys and the certificate again. What cannot be read stays as it is.
-func (s *server) readAgain(ctx context.Context) error {
-	errs := []error{s.readKeys()}
-	if s.tls != nil {
-		errs = append(errs, s.tls.read())
-	}
-	return errors.Join(errs...)
 }
