@@ -102,7 +102,7 @@ func (l *lease) spoken(g *generation) *realizar.Transcript {
 		texts := make([]any, len(parts))
 		for j, part := range parts {
 			texts[j] = part
-			if _, is := part.(*medium); is {
+			if _, is := part.(*mediaItem); is {
 				texts[j] = textPart{"text", " "}
 			}
 		}

@@ -30,7 +30,7 @@ type transcription struct {
 	language              language // code is "" if the request names none
 	stream                bool
 	maxTokens             *int
-	file                  *medium
+	file                  *mediaItem
 }
 
 // language is a language of speech.
@@ -65,8 +65,8 @@ func (s *server) transcriptions(w http.ResponseWriter, r *http.Request) error {
 }
 
 // describeSound encodes audio, which stays in the cache for the reply.
-func (l *lease) describeSound(ctx context.Context, file *medium) (*realizar.MediaInfo, error) {
-	media, release, err := l.media(ctx, []*medium{file})
+func (l *lease) describeSound(ctx context.Context, file *mediaItem) (*realizar.MediaInfo, error) {
+	media, release, err := l.media(ctx, []*mediaItem{file})
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (t *transcription) set(part *multipart.Part) error {
 			return refuse("file", "file is given twice; it must be one audio file")
 		}
 		sum := sha256.Sum256(file)
-		t.file = &medium{Type: "audio", Sum: hex.EncodeToString(sum[:]), file: file}
+		t.file = &mediaItem{Type: "audio", Sum: hex.EncodeToString(sum[:]), file: file}
 		return nil
 	}
 	bytes, err := io.ReadAll(io.LimitReader(part, maxFormField+1))

@@ -137,7 +137,7 @@ func TestWhatIsNoSpeechIsRefused(t *testing.T) {
 }
 
 func TestModelsAreAskedInTheirForm(t *testing.T) {
-	file := &medium{Type: "audio"}
+	file := &mediaItem{Type: "audio"}
 	r := transcription{prompt: "Lily", language: languageOf("pt-BR"), file: file}
 	if r.language != (language{"pt", "Portuguese"}) || languageOf("german").code != "de" || languageOf("x").code != "" {
 		t.Error(r.language)
