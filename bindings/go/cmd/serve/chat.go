@@ -301,6 +301,8 @@ func (q *chatRequest) continueLast(g *generation) error {
 		return refuse("continue_final_message", "continue_final_message and add_generation_prompt are both true; set one")
 	case isSet && q.Messages[last].Role != "assistant":
 		return refuse("continue_final_message", "the role of messages[%d] is %q; it must be \"assistant\" with continue_final_message", last, q.Messages[last].Role)
+	case q.GenerationPrompt != nil && !*q.GenerationPrompt && q.Messages[last].Role != "assistant":
+		return refuse("add_generation_prompt", "add_generation_prompt is false; it must be true unless the last message is of the assistant")
 	case anew:
 		return nil
 	}
@@ -542,11 +544,7 @@ func (l *lease) logprobs(rows []realizar.TokenLogprobs, likeliest *int) (all []a
 	entry := func(of realizar.Logprob) map[string]any {
 		text, e := l.TokenBytes(of.Token)
 		err = errors.Join(err, e)
-		numbers := make([]int, len(text)) // because bytes would become base64
-		for i, b := range text {
-			numbers[i] = int(b)
-		}
-		return map[string]any{"token": string(text), "bytes": numbers, "logprob": max(of.Logprob, -9999)}
+		return map[string]any{"token": string(text), "bytes": numbersOf(text), "logprob": max(of.Logprob, -9999)}
 	}
 	all = []any{}
 	for _, row := range rows {

@@ -23,7 +23,9 @@ var leftOut = map[reflect.Type]map[string]bool{
 		"verbosity web_search_options"),
 	reflect.TypeFor[completionRequest](): names("cache_prompt metadata prompt_cache_key session_id user"),
 	reflect.TypeFor[embeddingRequest]():  names("input_type metadata truncate user"),
-	reflect.TypeFor[rerankRequest]():     names("metadata user"),
+	reflect.TypeFor[rerankRequest]():     names("metadata priority user"),
+	reflect.TypeFor[templateRequest](): names("max_completion_tokens max_tokens parallel_tool_calls response_format stream temperature " +
+		"tool_choice top_k top_p"),
 	reflect.TypeFor[responseRequest](): names("access_programs background_options client_metadata context_management image max_tool_calls " +
 		"moderation personality prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier session_id " +
 		"stream_options user"),

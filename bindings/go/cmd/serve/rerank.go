@@ -19,7 +19,8 @@ type rerankRequest struct {
 	Query           *string    `json:"query"`
 	Documents       []document `json:"documents"`
 	TopN            *int       `json:"top_n"`
-	ReturnDocuments *bool      `json:"return_documents"`
+	ReturnDocuments *bool      `json:"return_documents"` // default: true; in the second version of Cohere's API false
+	MaxTokens       *int       `json:"max_tokens_per_doc"`
 }
 
 // document is a text, which may come as an object.
@@ -61,21 +62,34 @@ func (s *server) rerank(w http.ResponseWriter, r *http.Request) error {
 	case len(request.Documents) > maxInputs:
 		return refuse("documents", "\"documents\" has %d entries; it must have at most %d", len(request.Documents), maxInputs)
 	case request.TopN != nil && *request.TopN < 1:
-		return refuse("top_n", "\"top_n\" is %d, and at least 1 is needed", *request.TopN)
+		return refuse("top_n", "top_n is %d; it must be at least 1", *request.TopN)
+	case request.MaxTokens != nil && *request.MaxTokens < 1:
+		return refuse("max_tokens_per_doc", "max_tokens_per_doc is %d; it must be at least 1", *request.MaxTokens)
 	}
 	model, err := s.models.lease(r.Context(), request.Model)
 	if err != nil {
 		return err
 	}
 	defer model.release()
-	scores, total, err := model.relevance(r.Context(), *request.Query, request.Documents)
+	documents, err := inBounds(r.Context(), model, func(l *lease) ([]document, error) { return l.cutDocuments(request.Documents, request.MaxTokens) })
 	if err != nil {
 		return err
+	}
+	scores, total, err := model.relevance(r.Context(), *request.Query, documents)
+	if err != nil {
+		return err
+	}
+	version, returns := "1", true
+	if strings.HasPrefix(r.URL.Path, "/v2/") {
+		version, returns = "2", false
+	}
+	if request.ReturnDocuments != nil {
+		returns = *request.ReturnDocuments
 	}
 	results := make([]ranked, len(scores))
 	for i, score := range scores {
 		results[i] = ranked{Index: i, Score: score}
-		if request.ReturnDocuments == nil || *request.ReturnDocuments {
+		if returns {
 			results[i].Document = &request.Documents[i]
 		}
 	}
@@ -86,7 +100,30 @@ func (s *server) rerank(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, map[string]any{
 		"id": newID("rerank-"), "object": "list", "model": request.Model, "results": results,
 		"usage": map[string]any{"prompt_tokens": total, "total_tokens": total},
+		"meta": map[string]any{
+			"api_version": map[string]any{"version": version}, "billed_units": map[string]any{"search_units": 1},
+			"tokens": map[string]any{"input_tokens": total},
+		},
 	})
+}
+
+// cutDocuments shortens documents to a number of tokens; nil: none.
+func (l *lease) cutDocuments(all []document, most *int) ([]document, error) {
+	if most == nil {
+		return all, nil
+	}
+	cut := make([]document, len(all))
+	for i, document := range all {
+		cut[i] = document
+		tokens, err := l.Tokenize(document.Text, false, false)
+		if err == nil && len(tokens) > *most {
+			cut[i].Text, err = l.Detokenize(tokens[:*most], false)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return cut, nil
 }
 
 // relevance returns the relevance of each document to a query: a score of the model's classifier, or the cosine of

@@ -89,6 +89,12 @@ func serve(t *testing.T, flags ...string) *service {
 	o, err := parse(append([]string{"-threads", "2", "-context", "512", "-m", "plain=" + chatModel(t, plainTemplate),
 		"-m", "thinking=" + chatModel(t, thinkingTemplate)}, flags...))
 	must(t, err)
+	return listening(t, o)
+}
+
+// listening starts a server with options.
+func listening(t *testing.T, o *options) *service {
+	t.Helper()
 	s, err := newServer(o)
 	must(t, err)
 	s.state.Store(ready)
