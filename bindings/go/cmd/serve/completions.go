@@ -100,7 +100,7 @@ type completionChoice struct {
 // completionLogprobs are those of tokens of a text.
 type completionLogprobs struct {
 	Tokens        []string             `json:"tokens"`
-	TokenLogprobs []float32            `json:"token_logprobs"`
+	TokenLogprobs []*float32           `json:"token_logprobs"` // nil: the first token of a text
 	TopLogprobs   []map[string]float32 `json:"top_logprobs"`
 	TextOffset    []int                `json:"text_offset"` // numbers of characters from the start of the choice's text
 }
@@ -153,12 +153,23 @@ func (s *server) completions(w http.ResponseWriter, r *http.Request) error {
 		}
 		i := event.Choice
 		piece := completionChoice{Index: i, Text: echoes[i] + event.Text}
-		echoes[i] = ""
 		if request.Logprobs != nil {
-			if piece.Logprobs, err = model.completionLogprobs(event.Logprobs, *request.Logprobs, &offsets[i]); err != nil {
+			rows := logprobRows{lease: model, top: *request.Logprobs, offset: offsets[i], ends: request.Echo}
+			if event.Prompt != nil {
+				rows.ahead, err = model.unechoed(event.Prompt, echoes[i])
+			}
+			if err == nil {
+				err = rows.add(event.Prompt, true)
+			}
+			if err == nil {
+				err = rows.add(event.Logprobs, false)
+			}
+			if err != nil {
 				return out.fail(openAI, err)
 			}
+			piece.Logprobs, offsets[i] = &rows.completionLogprobs, rows.offset
 		}
+		echoes[i] = ""
 		if event.Outcome != nil {
 			reason := event.Outcome.finish()
 			piece.FinishReason = &reason
@@ -192,8 +203,11 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 		return nil, nil, cmp.Or[error](err, refuse("n", "\"n\" is more than %d", most))
 	}
 	reply := realizar.ReplyOptions{}
-	if reply.MaxTokens, err = positive("max_tokens", q.MaxTokens, completionTokens); err != nil {
-		return nil, nil, err
+	empty := q.Echo && q.MaxTokens != nil && *q.MaxTokens == 0
+	if !empty {
+		if reply.MaxTokens, err = positive("max_tokens", q.MaxTokens, completionTokens); err != nil {
+			return nil, nil, err
+		}
 	}
 	if reply.Stops, err = checkStops("stop", q.Stop); err != nil {
 		return nil, nil, err
@@ -207,11 +221,11 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 		return nil, nil, refuse("best_of", "\"best_of\" other than \"n\" is not supported")
 	case q.Logprobs != nil && (*q.Logprobs < 0 || *q.Logprobs > maxLogprobs):
 		return nil, nil, refuse("logprobs", "\"logprobs\" is from 0 to %d", maxLogprobs)
-	case q.Logprobs != nil && q.Echo:
-		return nil, nil, refuse("echo", "\"echo\" with \"logprobs\" is not supported")
 	case q.Logprobs != nil:
 		reply.Logprobs = likeliest(*q.Logprobs)
 	}
+	scored := q.Echo && q.Logprobs != nil
+	entries := 0
 	for i, prompt := range q.Prompt {
 		tokens, err := l.promptTokens(prompt)
 		if err != nil {
@@ -219,6 +233,14 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 		}
 		if len(tokens) == 0 {
 			return nil, nil, refuse("prompt", "prompt %d has no tokens", i)
+		}
+		if scored {
+			if entries += n * len(tokens) * (1 + *q.Logprobs); entries > maxScored {
+				return nil, nil, refuse("logprobs", "echo asks for more than %d log probabilities; send fewer prompts or a smaller logprobs", maxScored)
+			}
+			if err := l.checkTokens("prompt", tokens); err != nil {
+				return nil, nil, err
+			}
 		}
 		echo := ""
 		if q.Echo {
@@ -229,7 +251,7 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 			}
 		}
 		for choice := range n {
-			one := &generation{Prompt: tokens, Reply: reply}
+			one := &generation{Prompt: tokens, Reply: reply, Scored: scored, Empty: empty}
 			if one.Reply.Sampling, err = l.sampling(q.wish, choice); err != nil {
 				return nil, nil, err
 			}
@@ -252,36 +274,69 @@ func (c *completionChoice) add(piece *completionChoice) {
 	}
 }
 
-// completionLogprobs are rows as OpenAI's completions have them, with so many of the likeliest tokens; offset is where
-// the next token begins.
-func (l *lease) completionLogprobs(rows []realizar.TokenLogprobs, top int, offset *int) (*completionLogprobs, error) {
-	all := &completionLogprobs{Tokens: []string{}, TokenLogprobs: []float32{}, TopLogprobs: []map[string]float32{}, TextOffset: []int{}}
-	for _, row := range rows {
-		if l.IsEnd(row.Token) { // which has no text
+// logprobRows puts rows into the form of OpenAI's completions, with so many of the likeliest tokens.
+type logprobRows struct {
+	completionLogprobs
+	lease  *lease
+	top    int
+	offset int  // where the next token begins
+	ahead  int  // characters of the next tokens that are not in the text
+	ends   bool // tokens that end a text are included, so that there is a row for each token
+}
+
+// add adds rows; the first row of a prompt has no log probability.
+func (r *logprobRows) add(rows []realizar.TokenLogprobs, isPrompt bool) error {
+	if r.Tokens == nil {
+		r.completionLogprobs = completionLogprobs{[]string{}, []*float32{}, []map[string]float32{}, []int{}}
+	}
+	for i, row := range rows {
+		isEnd := r.lease.IsEnd(row.Token)
+		if isEnd && !isPrompt && !r.ends { // which has no text
 			continue
 		}
-		text, err := l.tokenText(row.Token)
+		text, err := r.lease.tokenText(row.Token)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		likeliest := map[string]float32{}
-		for _, entry := range row.Likeliest[:min(top, len(row.Likeliest))] {
-			name, err := l.tokenText(entry.Token)
+		r.Tokens, r.TextOffset = append(r.Tokens, text), append(r.TextOffset, r.offset)
+		length := utf8.RuneCountInString(text)
+		outside := min(r.ahead, length)
+		if r.ahead -= outside; !isEnd || isPrompt {
+			r.offset += length - outside
+		}
+		if isPrompt && i == 0 {
+			r.TokenLogprobs, r.TopLogprobs = append(r.TokenLogprobs, nil), append(r.TopLogprobs, nil)
+			continue
+		}
+		own, likeliest := max(row.Logprob.Logprob, -9999), map[string]float32{}
+		for _, entry := range row.Likeliest[:min(r.top, len(row.Likeliest))] {
+			name, err := r.lease.tokenText(entry.Token)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			likeliest[name] = max(entry.Logprob, -9999)
+			if _, known := likeliest[name]; !known { // of two tokens with one text the likelier
+				likeliest[name] = max(entry.Logprob, -9999)
+			}
 		}
-		if top > 0 {
-			likeliest[text] = max(row.Logprob.Logprob, -9999)
+		if _, known := likeliest[text]; r.top > 0 && !known {
+			likeliest[text] = own
 		}
-		all.Tokens = append(all.Tokens, text)
-		all.TokenLogprobs = append(all.TokenLogprobs, max(row.Logprob.Logprob, -9999))
-		all.TopLogprobs = append(all.TopLogprobs, likeliest)
-		all.TextOffset = append(all.TextOffset, *offset)
-		*offset += utf8.RuneCountInString(text)
+		r.TokenLogprobs, r.TopLogprobs = append(r.TokenLogprobs, &own), append(r.TopLogprobs, likeliest)
 	}
-	return all, nil
+	return nil
+}
+
+// unechoed returns the number of characters of the first tokens of a prompt that its text lacks, such as those of the
+// token that begins a text.
+func (l *lease) unechoed(rows []realizar.TokenLogprobs, text string) (n int, err error) {
+	for _, row := range rows {
+		name, err := l.tokenText(row.Token)
+		if err != nil {
+			return 0, err
+		}
+		n += utf8.RuneCountInString(name)
+	}
+	return max(0, n-utf8.RuneCountInString(text)), nil
 }
 
 // tokenText is the text of a token, of which bytes that are no characters are written as OpenAI does.

@@ -28,6 +28,8 @@ type generation struct {
 	Constraint string                // field of the request that has the grammar of Reply; "": none
 	Opening    *opening              // text with which the reply to Transcript begins; nil: none
 	Parsed     *realizar.Transcript  // transcript whose reply a text is parsed as; nil: plain text
+	Scored     bool                  // the log probabilities of the prompt of a text come first
+	Empty      bool                  // no token of a text is generated
 
 	openingParam string // path of the message that Opening is
 }
@@ -539,6 +541,23 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 			return l.asReplyError(ctx, asked, err)
 		}
 	}
+	if g.Scored {
+		rows, err := score(ctx, c.session, g.Prompt, max(g.Reply.Logprobs, 0))
+		if err != nil {
+			return l.asReplyError(ctx, asked, err)
+		}
+		useless = false
+		accept()
+		tell(event{Prompt: rows})
+	}
+	if g.Empty {
+		accept()
+		end := &outcome{End: realizar.EndLength, Prompt: len(g.Prompt)}
+		l.engine.metrics.count(end)
+		recordOf(ctx).counts(end.Prompt, 0, false)
+		tell(event{Outcome: end})
+		return nil
+	}
 	if err := l.begin(t, g, media); err != nil {
 		return l.asReplyError(ctx, asked, err)
 	}
@@ -561,7 +580,7 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 			}
 			if e.Outcome != nil {
 				metrics.count(e.Outcome)
-				recordOf(ctx).counts(e.Outcome.Prompt, e.Outcome.Completion, g.Transcript != nil)
+				recordOf(ctx).counts(e.Outcome.Prompt, e.Outcome.Completion, asked.Transcript != nil)
 			}
 			if !tell(e) {
 				cancel() // the engine releases it within a step
@@ -599,7 +618,10 @@ func (l *lease) begin(t *task, g *generation, media []*realizar.Media) error {
 		if err := s.Truncate(held); err != nil {
 			return err
 		}
-		t.before, t.cached = held, held
+		t.before = held
+		if !g.Scored { // otherwise the session has them from the scores
+			t.cached = held
+		}
 	}
 	options := realizar.JobOptions{
 		Chat: g.Parsed, MaxTokens: r.MaxTokens, Stops: r.Stops, Logprobs: r.Logprobs, Draft: r.Draft, DraftMax: r.DraftMax, DraftModel: r.DraftModel,

@@ -15,6 +15,7 @@ type event struct {
 	Sign          sign                     // 0: it is a piece
 	realizar.Part                          // Kind is 0 where there is none; of a text all parts are PartContent
 	Logprobs      []realizar.TokenLogprobs // rows of new tokens of content
+	Prompt        []realizar.TokenLogprobs // rows of the tokens of the prompt of a text, before all others
 	Outcome       *outcome
 }
 

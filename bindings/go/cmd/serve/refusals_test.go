@@ -190,7 +190,6 @@ func TestWhatIsNotSupportedIsNamed(t *testing.T) {
 	}{
 		{"/v1/completions", `"prompt": "x", "suffix": "y"`, "suffix", 400},
 		{"/v1/completions", `"prompt": "x", "best_of": 3`, "best_of", 400},
-		{"/v1/completions", `"prompt": "x", "echo": true, "logprobs": 1`, "echo", 400},
 		{"/v1/completions", `"prompt": "x", "logprobs": 21`, "logprobs", 400},
 		{"/v1/completions", `"prompt": "x", "n": 1000`, "n", 400},
 		{"/v1/completions", `"prompt": "x", "max_tokens": 0`, "max_tokens", 400},
