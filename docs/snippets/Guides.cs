@@ -1,4 +1,4 @@
-// The C# blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
+// The C# code of docs/guides, a section per guide, as a program that tests/docs.sh runs:
 // Guides MODEL ADAPTER FOLDER
 using System;
 using System.Collections.Generic;
@@ -11,7 +11,7 @@ static class Guides
     // --8<-- [start:chat]
     static void Chat(Model model)
     {
-        using (var chat = new Conversation(model, "")) // a message of the system
+        using (var chat = new Conversation(model, "")) // a system message
             foreach (var piece in chat.Say("Once upon a time"))
                 Console.Write(piece);
     }
@@ -49,7 +49,7 @@ static class Guides
         using (var chat = new Conversation(model))
         {
             chat.Add("Once upon a time");
-            chat.Begin(new ReplyOptions { Keep = true }); // a CancellationToken may be given too
+            chat.Begin(new ReplyOptions { Keep = true }); // also takes a CancellationToken
             chat.SetDeadline(TimeSpan.FromMilliseconds(20));
             try
             {
@@ -57,7 +57,7 @@ static class Guides
             }
             catch (RealizarException e) when (e.Status == Status.Deadline)
             {
-                chat.Resume(); // it was paused and nothing is lost: it goes on
+                chat.Resume(); // the paused reply continues
                 while (chat.Step()) { }
             }
         }
@@ -88,7 +88,7 @@ static class Guides
             chat.Add("Is it warm in Paris?");
             var parts = chat.Reply(new ReplyOptions { MaxTokens = 100 }).ToList();
             Func<PartKind, string> of = kind => string.Concat(parts.Where(part => part.Kind == kind).Select(part => part.Text));
-            var call = of(PartKind.ToolName) + of(PartKind.ToolArguments); // of several calls, part.Call is the number
+            var call = of(PartKind.ToolName) + of(PartKind.ToolArguments); // part.Call is the index of the call
             chat.AddJson("{\"role\": \"tool\", \"tool_call_id\": \"" + of(PartKind.ToolId) + "\", \"content\": \"21 C\"}");
             return call; // the next chat.Reply() answers with the result
         }
@@ -99,7 +99,7 @@ static class Guides
     static double Embeddings(Model model)
     {
         var vectors = model.Embed(new[] { "a small girl", "a little girl" }, Pooling.Mean); // Pooling.Model: the model's own
-        return vectors[0].Zip(vectors[1], (a, b) => a * b).Sum(); // of length 1, so this is the cosine
+        return vectors[0].Zip(vectors[1], (a, b) => a * b).Sum(); // normalized, so this is the cosine
     }
     // --8<-- [end:embeddings]
 
@@ -139,17 +139,17 @@ static class Guides
         }
         file.Position = 0;
         using (var later = Conversation.Load(model, file))
-            return later.Messages(); // goes on to the same bits
+            return later.Messages(); // continues bit-identically
     }
     // --8<-- [end:saving]
 
     // --8<-- [start:store]
     static StoreInfo Prefixes(Model model, string folder)
     {
-        // Without a folder prefixes live as long as the store.
+        // Without a folder the prefixes are freed with the store.
         using (var store = new Store(model, new StoreOptions { MinTokens = 4, Path = folder }))
         {
-            for (var i = 0; i < 2; i++) // the second one does not compute the prompt again
+            for (var i = 0; i < 2; i++) // the second conversation reuses the prompt
                 using (var chat = new Conversation(model, new ConversationOptions { Store = store }))
                     foreach (var piece in chat.Say("Once upon a time there was a long instruction")) { }
             return store.Info;
@@ -168,15 +168,15 @@ static class Guides
             chat.Begin(new ReplyOptions { MaxTokens = 40 });
             chats.Add(chat);
         }
-        // Each pass reads the weights once, for all of them.
-        while (Conversation.StepAll(chats)) { } // here chat.Parts() of each
+        // Each step decodes a token of every conversation.
+        while (Conversation.StepAll(chats)) { } // take parts here: chat.Parts()
         foreach (var chat in chats) chat.Dispose();
     }
     // --8<-- [end:batches]
 
     // --8<-- [start:frames]
-    /// <summary>Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is
-    /// more.</summary>
+    /// <summary>Runs once per frame: steps the reply for 2 ms, then prints new text. Returns false at the
+    /// end of the reply.</summary>
     static bool Frame(Conversation chat)
     {
         var more = chat.Step(2000);
@@ -188,7 +188,7 @@ static class Guides
     // --8<-- [start:hub]
     static Model Fetched(string name)
     {
-        // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+        // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
         // Model.Load(name) does it all.
         var path = Model.Fetch(name, (done, total) => Console.Error.Write($"\r{done >> 20} of {total >> 20} MB"));
         return Model.Load(path);
@@ -198,7 +198,7 @@ static class Guides
     // --8<-- [start:plan]
     static void ShowPlan(string path)
     {
-        // One model and four conversations of 4,096 tokens each, before a weight is read.
+        // The memory of one model and four conversations of 4,096 tokens each; no weight is read.
         var plan = Model.Plan(path, sessions: 4, capacity: 4096);
         Console.WriteLine($"weights {plan.WeightsHost >> 20} MB, each conversation {plan.CacheHost >> 20} MB, all {plan.TotalHost >> 20} MB");
     }
@@ -208,7 +208,7 @@ static class Guides
     static void Memory(string path)
     {
         var small = new ConversationOptions { Capacity = 2048, Keys = CacheType.Q8_0, Values = CacheType.Q8_0 };
-        using (var runtime = new Runtime(threads: 2, memoryLimit: 512ul << 20)) // beyond it: Status.Limit
+        using (var runtime = new Runtime(threads: 2, memoryLimit: 512ul << 20)) // beyond the limit: Status.Limit
         using (var model = Model.Load(path, new LoadOptions { Runtime = runtime }))
         using (var chat = new Conversation(model, small))
             Console.WriteLine(chat.Info.CacheCapacity);
@@ -220,14 +220,14 @@ static class Guides
     {
         foreach (var device in Device.All())
             Console.WriteLine($"{device.Index}: {device.Name} {device.InstructionSet} {device.Unavailable}");
-        // 0: the library chooses; the index of a device, or several in Devices, names it.
+        // 0: the library chooses. Or set the index of a device, or Devices for several.
         using (var model = Model.Load(path, new LoadOptions { Device = 0 }))
             Console.WriteLine($"on device {model.Info.Device}, GPUs {string.Join(", ", model.Info.Devices)}");
     }
     // --8<-- [end:gpus]
 
     // --8<-- [start:determinism]
-    /// <summary>Returns what is said, the same with any number of threads: for a test of one's own.</summary>
+    /// <summary>For tests: returns a reply, which is the same for every number of threads.</summary>
     static string Said(string path, int threads)
     {
         using (var runtime = new Runtime(threads))

@@ -1,4 +1,4 @@
-// The Java blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
+// The Java code of docs/guides, a section per guide, as a program that tests/docs.sh runs:
 // Guides MODEL ADAPTER FOLDER
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
@@ -27,7 +27,7 @@ import realizar.Transcript;
 class Guides {
     // --8<-- [start:chat]
     static void chat(Model model) {
-        try (var chat = new Conversation(model, "")) { // a message of the system
+        try (var chat = new Conversation(model, "")) { // a system message
             chat.say("Once upon a time", System.out::print);
         }
     }
@@ -59,13 +59,13 @@ class Guides {
     static void stopping(Model model) {
         try (var chat = new Conversation(model)) {
             chat.add("user", "Once upon a time");
-            Reply reply = chat.reply(new Options().keep()); // what was said of one that is given up stays
-            reply.deadline(Duration.ofMillis(20)); // reply.cancel() from any thread stops at once
+            Reply reply = chat.reply(new Options().keep()); // a discarded reply keeps its text
+            reply.deadline(Duration.ofMillis(20)); // or reply.cancel() from any thread
             try {
                 System.out.print(reply.readText());
             } catch (RealizarException e) {
                 if (e.status() != RealizarException.Status.DEADLINE) throw e;
-                reply.resume(); // it was paused and nothing is lost: it goes on
+                reply.resume(); // the paused reply continues
                 System.out.print(reply.readText());
             }
         }
@@ -109,7 +109,7 @@ class Guides {
     static double embeddings(Model model) {
         var texts = List.of("a small girl", "a little girl");
         float[][] vectors = model.embed(texts, Model.Pooling.MEAN, true, null); // MODEL: the model's own
-        double similarity = 0; // of length 1, so their product is the cosine
+        double similarity = 0; // normalized, so the dot product is the cosine
         for (int i = 0; i < vectors[0].length; i++) similarity += vectors[0][i] * vectors[1][i];
         return similarity;
     }
@@ -147,16 +147,16 @@ class Guides {
             chat.save(file);
         }
         try (var later = Conversation.load(model, new ByteArrayInputStream(file.toByteArray()))) {
-            return later.messages().size(); // goes on to the same bits
+            return later.messages().size(); // continues bit-identically
         }
     }
     // --8<-- [end:saving]
 
     // --8<-- [start:store]
     static Store.Info prefixes(Model model, String folder) {
-        // Without a folder prefixes live as long as the store.
+        // Without a folder the prefixes are freed with the store.
         try (var store = new Store(model, new Store.Setup().minTokens(4).path(Path.of(folder)))) {
-            for (int i = 0; i < 2; i++) { // the second one does not compute the prompt again
+            for (int i = 0; i < 2; i++) { // the second conversation reuses the prompt
                 try (var chat = new Conversation(model, new Transcript(), new Conversation.Setup().store(store))) {
                     chat.say("Once upon a time there was a long instruction");
                 }
@@ -174,13 +174,13 @@ class Guides {
             chat.add("user", question);
             replies.add(chat.reply(new Options().maxTokens(40)));
         }
-        // Each pass reads the weights once, for all of them.
+        // Each step decodes a token of every conversation.
         while (Reply.stepAll(replies)) replies.forEach(reply -> reply.parts());
     }
     // --8<-- [end:batches]
 
     // --8<-- [start:frames]
-    /** Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more to come. */
+    /** Runs once per frame: steps the reply for 2 ms, then prints new text. Returns false at the end of the reply. */
     static boolean frame(Reply reply) {
         boolean more = reply.step(2000);
         for (Part part : reply.parts()) System.out.print(part.text());
@@ -190,7 +190,7 @@ class Guides {
 
     // --8<-- [start:hub]
     static Model fetched(String name) {
-        // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+        // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
         // Model.load(name, new Model.Load()) does it all.
         Path path = Model.fetch(name, (done, total) -> {
             System.err.printf("\r%d of %d MB", done >> 20, total >> 20);
@@ -202,7 +202,7 @@ class Guides {
 
     // --8<-- [start:plan]
     static void plan(String path) {
-        // One model and four conversations of 4,096 tokens each, before a weight is read.
+        // The memory of one model and four conversations of 4,096 tokens each; no weight is read.
         Plan plan = Model.plan(Path.of(path), new Model.Load(), 4, 4096, CacheType.F16, CacheType.F16);
         System.out.printf("weights %d MB, each conversation %d MB, all %d MB%n", plan.weightsHost() >> 20,
                 plan.cacheHost() >> 20, plan.totalHost() >> 20);
@@ -212,7 +212,7 @@ class Guides {
     // --8<-- [start:memory]
     static void memory(String path) {
         var small = new Conversation.Setup().capacity(2048).types(CacheType.Q8_0, CacheType.Q8_0);
-        try (var runtime = new realizar.RealizarRuntime(2, 512L << 20, null); // beyond it: the status LIMIT
+        try (var runtime = new realizar.RealizarRuntime(2, 512L << 20, null); // beyond the limit: the status LIMIT
                 var model = Model.load(Path.of(path), new Model.Load().runtime(runtime));
                 var chat = new Conversation(model, new Transcript(), small)) {
             chat.say("Once upon a time");
@@ -225,7 +225,7 @@ class Guides {
         for (Device device : Device.all()) {
             System.out.println(device.index() + ": " + device.name() + " " + device.isa() + " " + device.unavailable());
         }
-        // 0: the library chooses; the index of a device, or several in Load.devices, names it.
+        // 0: the library chooses. Or set the index of a device, or Load.devices for several.
         try (var model = Model.load(Path.of(path), new Model.Load().device(0))) {
             System.out.println("on device " + model.info().device() + ", GPUs " + model.info().devices());
         }
@@ -233,7 +233,7 @@ class Guides {
     // --8<-- [end:gpus]
 
     // --8<-- [start:determinism]
-    /** Returns what is said, the same with any number of threads: for a test of one's own. */
+    /** For tests: returns a reply, which is the same for every number of threads. */
     static String said(String path, int threads) {
         try (var model = Model.load(Path.of(path), new Model.Load().threads(threads)); var chat = new Conversation(model)) {
             return chat.say("Once upon a time");

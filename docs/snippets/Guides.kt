@@ -1,4 +1,4 @@
-// The Kotlin blocks of docs/guides, between the marks of their sections, as one program that tests/kotlin.sh runs:
+// The Kotlin code of docs/guides, a section per guide, as a program that tests/kotlin.sh runs:
 // Guides MODEL ADAPTER FOLDER
 import java.io.ByteArrayInputStream
 import java.io.ByteArrayOutputStream
@@ -54,9 +54,9 @@ suspend fun streaming(model: Model) = model.conversation().use { chat ->
 
 // --8<-- [start:stopping]
 suspend fun stopping(model: Model) = model.conversation().use { chat ->
-    // A coroutine that is cancelled, or a flow that is left, stops at once; what was said stays.
+    // Cancelling the coroutine, or leaving the flow, ends the reply and keeps its text.
     val whole = withTimeoutOrNull(20.milliseconds) { chat.sayFlow("Once upon a time").collect(::print) }
-    if (whole == null && chat.info().messages() == 2) { // it was cut, and goes on
+    if (whole == null && chat.info().messages() == 2) { // the reply was cut: continue it
         chat.replyFlow(options(continuing = true)).collect { print(it.text()) }
     }
 }
@@ -94,7 +94,7 @@ suspend fun tools(model: Model): String {
 suspend fun embeddings(model: Model): Double {
     val texts = listOf("a small girl", "a little girl")
     val (small, little) = model.embeddings(texts, Model.Pooling.MEAN) // MODEL: the model's own
-    return small.indices.sumOf { small[it] * little[it].toDouble() } // of length 1, so their product is the cosine
+    return small.indices.sumOf { small[it] * little[it].toDouble() } // normalized, so the dot product is the cosine
 }
 // --8<-- [end:embeddings]
 
@@ -112,15 +112,15 @@ suspend fun saving(model: Model): Int {
         chat.save(file)
     }
     return Conversation.load(model, ByteArrayInputStream(file.toByteArray())).use { later ->
-        later.messages().size // goes on to the same bits
+        later.messages().size // continues bit-identically
     }
 }
 // --8<-- [end:saving]
 
 // --8<-- [start:store]
-// Without a folder prefixes live as long as the store.
+// Without a folder the prefixes are freed with the store.
 suspend fun prefixes(model: Model, folder: String) = Store(model, Store.Setup().minTokens(4).path(Path.of(folder))).use { store ->
-    repeat(2) { // the second one does not compute the prompt again
+    repeat(2) { // the second conversation reuses the prompt
         model.conversation(store = store).use { it.answer("Once upon a time there was a long instruction") }
     }
     store.info()
@@ -133,14 +133,14 @@ fun batches(model: Model): List<String> {
         model.conversation().apply { add("user", question) }
     }
     val replies = chats.map { it.reply(options(maxTokens = 40)) }
-    // Each pass reads the weights once, for all of them.
+    // Each step decodes a token of every conversation.
     while (Reply.stepAll(replies)) replies.forEach { it.parts() }
     return chats.map { it.messages().last()["content"].toString() }
 }
 // --8<-- [end:batches]
 
 // --8<-- [start:frames]
-/** Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more to come. */
+/** Runs once per frame: steps the reply for 2 ms, then prints new text. Returns false at the end of the reply. */
 fun frame(reply: Reply): Boolean {
     val more = reply.step(2000)
     reply.parts().forEach { print(it.text()) }
@@ -150,7 +150,7 @@ fun frame(reply: Reply): Boolean {
 
 // --8<-- [start:hub]
 suspend fun fetched(name: String): Model {
-    // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+    // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
     val path = fetchModel(name) { done, total -> System.err.print("\r${done shr 20} of ${total shr 20} MB") }
     return loadModel(path)
 }
@@ -158,7 +158,7 @@ suspend fun fetched(name: String): Model {
 
 // --8<-- [start:plan]
 fun plan(path: String) {
-    // One model and four conversations of 4,096 tokens each, before a weight is read.
+    // The memory of one model and four conversations of 4,096 tokens each; no weight is read.
     val plan = Model.plan(Path.of(path), Model.Load(), 4, 4096, CacheType.F16, CacheType.F16)
     println("weights ${plan.weightsHost() shr 20} MB, each conversation ${plan.cacheHost() shr 20} MB, all ${plan.totalHost() shr 20} MB")
 }
@@ -166,7 +166,7 @@ fun plan(path: String) {
 
 // --8<-- [start:memory]
 suspend fun memory(path: String) {
-    val runtime = RealizarRuntime(2, 512L shl 20, null) // beyond it: the status LIMIT
+    val runtime = RealizarRuntime(2, 512L shl 20, null) // beyond the limit: the status LIMIT
     loadModel(Path.of(path), runtime = runtime).use { model ->
         model.conversation(capacity = 2048, keys = CacheType.Q8_0, values = CacheType.Q8_0).use { it.answer("Once upon a time") }
     }
@@ -176,13 +176,13 @@ suspend fun memory(path: String) {
 // --8<-- [start:gpus]
 suspend fun gpus(path: String) {
     for (device in Device.all()) println("${device.index()}: ${device.name()} ${device.isa()} ${device.unavailable()}")
-    // 0: the library chooses; the index of a device, or several in Load.devices, names it.
+    // 0: the library chooses. Or set the index of a device, or Load.devices for several.
     loadModel(Path.of(path), device = 0).use { println("on device ${it.info().device()}, GPUs ${it.info().devices()}") }
 }
 // --8<-- [end:gpus]
 
 // --8<-- [start:determinism]
-/** Returns what is said, the same with any number of threads: for a test of one's own. */
+/** For tests: returns a reply, which is the same for every number of threads. */
 suspend fun said(path: String, threads: Int): String = loadModel(Path.of(path), threads = threads).use { model ->
     model.conversation().use { it.answer("Once upon a time") }
 }

@@ -1,4 +1,4 @@
-/* The C blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
+/* The C code of docs/guides, a section per guide, as a program that tests/docs.sh runs:
  * guides MODEL ADAPTER FOLDER */
 #include <realizar.h>
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* --8<-- [start:failed] */
-/* Tells why a call failed, and returns its status. */
+/* Prints why a call failed, and returns its status. */
 static rz_status failed(const rz_error *err) {
     fprintf(stderr, "%s: %s\n", rz_status_name(err->code), err->message);
     return err->code;
@@ -18,7 +18,7 @@ static rz_status failed(const rz_error *err) {
 /* --8<-- [start:chat] */
 static int32_t print(const char *text, size_t len, void *user) {
     fwrite(text, 1, len, user);
-    return 0; /* another number ends the reply */
+    return 0; /* another value ends the reply */
 }
 
 static rz_status chat(const rz_model *model) {
@@ -57,7 +57,7 @@ static rz_status streaming(const rz_model *model) {
     const rz_reply_params params = {.struct_size = sizeof params, .max_tokens = 60};
     rz_status status;
     uint32_t kind, flags, call;
-    char text[4096]; /* a part is a token's text or a few; RZ_ERR_BUFFER_TOO_SMALL would tell how much it needs */
+    char text[4096]; /* one or a few tokens; if too small: RZ_ERR_BUFFER_TOO_SMALL */
     size_t len;
     if (rz_conversation_new(model, NULL, &chat, &err) < 0 ||
         rz_conversation_add_text(chat, "user", "Once upon a time", 16, &err) < 0 ||
@@ -87,17 +87,17 @@ static rz_status stopping(const rz_model *model) {
     rz_status status = RZ_OK;
     if (rz_cancel_new(&cancel, &err) < 0)
         return failed(&err);
-    /* What was said of a reply that is given up stays. */
+    /* RZ_REPLY_KEEP: a discarded reply keeps its text. */
     const rz_reply_params params = {.struct_size = sizeof params, .flags = RZ_REPLY_KEEP, .cancel = cancel};
     if (rz_conversation_new(model, NULL, &chat, &err) < 0 ||
         rz_conversation_add_text(chat, "user", "Once upon a time", 16, &err) < 0 ||
         rz_conversation_reply(chat, &params, &err) < 0 ||
-        rz_cancel_deadline(cancel, 20 * 1000, &err) < 0) /* rz_cancel_fire from any thread stops at once */
+        rz_cancel_deadline(cancel, 20 * 1000, &err) < 0) /* or rz_cancel_fire from any thread */
         status = failed(&err);
     while (status >= 0 && (status = rz_conversation_step(chat, RZ_NO_LIMIT, &err)) == RZ_AGAIN)
         ;
     if (status == RZ_ERR_DEADLINE || status == RZ_ERR_CANCELLED) {
-        /* The reply is paused, nothing is lost: take the deadline back and step to go on. */
+        /* The reply is paused: reset the cancel, then step to resume. */
         rz_cancel_reset(cancel);
         while ((status = rz_conversation_step(chat, RZ_NO_LIMIT, &err)) == RZ_AGAIN)
             ;
@@ -168,13 +168,13 @@ static rz_status tools(const rz_model *model) {
     while (err.code >= 0 && rz_conversation_next_into(chat, &kind, &flags, &call, text, sizeof text, &len, &err) == RZ_OK)
         if (kind == RZ_CHAT_EVENT_TOOL_NAME || kind == RZ_CHAT_EVENT_TOOL_ARGUMENTS)
             printf("%.*s", (int)len, text); /* weather{"city":"Paris"} */
-    /* The call is a message now, with an id that its result names. */
+    /* The tool call is a message with an id, to which the result refers. */
     if (err.code >= 0 && rz_conversation_json_into(chat, 1, messages, sizeof messages - 1, &len, &err) >= 0) {
         messages[len] = '\0';
         const char *id = strstr(messages, "\"id\":\"");
         int n = snprintf(result, sizeof result, "{\"role\": \"tool\", \"tool_call_id\": \"%.*s\", \"content\": \"21 C\"}",
                          id ? (int)strcspn(id + 6, "\"") : 0, id ? id + 6 : "");
-        rz_conversation_add(chat, result, (size_t)n, NULL, 0, &err); /* for the next rz_conversation_reply */
+        rz_conversation_add(chat, result, (size_t)n, NULL, 0, &err); /* read by the next rz_conversation_reply */
     }
     rz_conversation_free(chat);
     return err.code;
@@ -195,7 +195,7 @@ static rz_status embeddings(const rz_model *model) {
             return failed(&err);
     if (rz_embed_into(model, &params, lists, lengths, 2, vectors, 8192, &n, NULL, &err) < 0)
         return failed(&err);
-    double similarity = 0; /* vectors have length 1, so their product is the cosine */
+    double similarity = 0; /* vectors are normalized, so the dot product is the cosine */
     for (size_t i = 0; i < n / 2; i++)
         similarity += (double)vectors[i] * vectors[n / 2 + i];
     printf("%.2f\n", similarity);
@@ -204,7 +204,7 @@ static rz_status embeddings(const rz_model *model) {
 /* --8<-- [end:embeddings] */
 
 /* --8<-- [start:sources] */
-/* Flan-T5 and others that write a text of another one. */
+/* Flan-T5 and other encoder-decoder models. */
 static rz_status sources(const rz_model *model, const char *text) {
     rz_error err;
     uint32_t tokens[512];
@@ -216,11 +216,11 @@ static rz_status sources(const rz_model *model, const char *text) {
     rz_job_params params = {.struct_size = sizeof params, .max_tokens = 200};
     rz_status status = rz_tokenize_into(model, text, strlen(text), RZ_TOKENIZE_ADD_SPECIAL, tokens, 512, &n, NULL, &err);
     if (status >= 0)
-        status = rz_media_from_tokens(model, tokens, n, NULL, &source, &err); /* the encoder reads it */
+        status = rz_media_from_tokens(model, tokens, n, NULL, &source, &err); /* runs the encoder */
     const rz_part part = {.media = source};
     if (status >= 0)
         status = rz_prompt_new(model, &part, 1, 0, &prompt, &err);
-    params.prompt = prompt; /* the source, and the token that the decoder starts from */
+    params.prompt = prompt; /* the source, and the decoder's start token */
     if (status >= 0)
         status = rz_cache_new(model, NULL, &cache, &err);
     if (status >= 0)
@@ -289,14 +289,14 @@ static rz_status pictures(const rz_model *model, const char *projector, const vo
 /* CLIP and SigLIP. `folder` has both towers; `file`: the bytes of a PNG, JPEG, WebP, GIF or BMP file. */
 static rz_status towers(const char *folder, const void *file, size_t size, const char *text) {
     rz_error err;
-    rz_model *model = NULL;     /* the tower of texts */
-    rz_encoder *encoder = NULL; /* the tower of pictures */
+    rz_model *model = NULL;     /* the text tower */
+    rz_encoder *encoder = NULL; /* the image tower */
     rz_media *media = NULL;
     uint32_t tokens[77];
     const uint32_t *const list = tokens;
     float picture[2048], vector[2048];
     size_t length, n_picture, n_vector = 0;
-    double similarity = 0; /* both vectors have length 1, so their product is the cosine */
+    double similarity = 0; /* both vectors are normalized, so the dot product is the cosine */
     rz_status status = rz_model_load(folder, NULL, &model, &err);
     if (status >= 0)
         status = rz_encoder_load(model, folder, NULL, &encoder, &err);
@@ -308,7 +308,7 @@ static rz_status towers(const char *folder, const void *file, size_t size, const
         status = rz_tokenize_into(model, text, strlen(text), RZ_TOKENIZE_ADD_SPECIAL, tokens, 77, &length, NULL, &err);
     if (status >= 0)
         status = rz_embed_into(model, NULL, &list, &length, 1, vector, 2048, &n_vector, NULL, &err);
-    for (size_t i = 0; i < n_vector; i++) /* as many as n_picture */
+    for (size_t i = 0; i < n_vector; i++) /* n_vector equals n_picture */
         similarity += (double)picture[i] * vector[i];
     if (status >= 0)
         printf("%.2f\n", similarity);
@@ -365,7 +365,7 @@ static rz_status saving(const rz_model *model) {
                    rz_conversation_say(chat, "Once upon a time", NULL, NULL, NULL, &err) >= 0 &&
                    rz_conversation_save(chat, to_file, file, NULL, &err) >= 0;
     rewind(file);
-    /* The loaded conversation goes on to the same bits. */
+    /* The loaded conversation continues bit-identically. */
     if (!is_saved || rz_conversation_load(model, NULL, from_file, file, &later, &err) < 0)
         failed(&err);
     fclose(file);
@@ -380,12 +380,12 @@ static rz_status prefixes(const rz_model *model, const char *folder) {
     rz_error err;
     rz_store *store = NULL;
     rz_store_info info = {.struct_size = sizeof info};
-    /* Without a folder prefixes live as long as the store. */
+    /* Without a folder the prefixes are freed with the store. */
     const rz_store_params kept = {.struct_size = sizeof kept, .min_tokens = 4, .path = folder};
     if (rz_store_new(model, &kept, &store, &err) < 0)
         return failed(&err);
     const rz_conversation_params params = {.struct_size = sizeof params, .store = store};
-    for (int i = 0; i < 2 && err.code >= 0; i++) { /* the second one does not compute the prompt again */
+    for (int i = 0; i < 2 && err.code >= 0; i++) { /* the second conversation reuses the prompt */
         rz_conversation *chat = NULL;
         if (rz_conversation_new(model, &params, &chat, &err) < 0 ||
             rz_conversation_say(chat, "Once upon a time there was a long instruction", NULL, NULL, NULL, &err) < 0)
@@ -410,9 +410,9 @@ static rz_status batches(const rz_model *model) {
             rz_conversation_add_text(chats[i], "user", questions[i], strlen(questions[i]), &err) < 0 ||
             rz_conversation_reply(chats[i], &params, &err) < 0)
             failed(&err);
-    /* Each pass reads the weights once, for all of them. Conversations join and leave between any two calls. */
+    /* Each step decodes a token of every conversation. They join and leave between any two calls. */
     while (err.code >= 0 && rz_conversations_step(chats, 3, RZ_NO_LIMIT, &err) == RZ_AGAIN)
-        ; /* here rz_conversation_next_into of each */
+        ; /* take parts here: rz_conversation_next_into */
     for (int i = 0; i < 3; i++)
         rz_conversation_free(chats[i]);
     return err.code;
@@ -420,7 +420,7 @@ static rz_status batches(const rz_model *model) {
 /* --8<-- [end:batches] */
 
 /* --8<-- [start:frames] */
-/* Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more to come. */
+/* Runs once per frame: steps the reply for 2 ms, then prints new text. Returns false at the end of the reply. */
 static int frame(rz_conversation *chat) {
     rz_error err;
     uint32_t kind, flags, call;
@@ -457,7 +457,7 @@ static rz_status plan(const char *path) {
     rz_error err;
     rz_model_plan plan = {.struct_size = sizeof plan};
     const rz_cache_params room = {.struct_size = sizeof room, .capacity = 4096};
-    /* One model and four conversations of 4,096 tokens each, before a weight is read. */
+    /* The memory of one model and four conversations of 4,096 tokens each; no weight is read. */
     if (rz_model_plan_get(path, NULL, 0, NULL, &room, 4, &plan, NULL, 0, NULL, &err) < 0)
         return failed(&err);
     printf("weights %" PRIu64 " MB, each conversation %" PRIu64 " MB, all %" PRIu64 " MB\n", plan.weights_host >> 20,
@@ -472,7 +472,7 @@ static rz_status memory(const char *path) {
     rz_runtime *runtime = NULL;
     rz_model *model = NULL;
     rz_conversation *chat = NULL;
-    /* Weights and caches beyond 512 MB are RZ_ERR_LIMIT, and so is what a call needs beyond it. */
+    /* A call that would exceed 512 MB (weights, caches, scratch memory) fails with RZ_ERR_LIMIT. */
     const rz_runtime_params limits = {.struct_size = sizeof limits, .threads = 2, .memory_limit = UINT64_C(512) << 20};
     const rz_cache_params small = {
         .struct_size = sizeof small, .capacity = 2048, .k_type = RZ_TYPE_Q8_0, .v_type = RZ_TYPE_Q8_0};
@@ -495,7 +495,7 @@ static rz_status memory(const char *path) {
 static rz_status packed(const char *path, const char *file) {
     rz_error err;
     rz_model *model = NULL;
-    /* The first load writes the file; those after it map it, and processes share one copy. */
+    /* The first load writes the file. Later loads map it, and processes share one copy. */
     const rz_model_params params = {.struct_size = sizeof params, .packed_path = file};
     if (rz_model_load(path, &params, &model, &err) < 0)
         return failed(&err);
@@ -515,7 +515,7 @@ static rz_status gpus(const char *path) {
             return failed(&err);
         printf("%u: %s, %s\n", i, device.name, device.available ? device.isa : device.unavailable);
     }
-    /* 0: the library chooses; the index of a device, or several in rz_model_params.devices, names it. */
+    /* 0: the library chooses. Or set the index of a device, or rz_model_params.devices for several. */
     const rz_model_params params = {.struct_size = sizeof params, .device = 0};
     if (rz_model_load(path, &params, &model, &err) < 0 || rz_model_info_get(model, &info, &err) < 0)
         return failed(&err);
@@ -526,7 +526,7 @@ static rz_status gpus(const char *path) {
 /* --8<-- [end:gpus] */
 
 /* --8<-- [start:determinism] */
-/* A test of one's own: what is said is the same, whatever the number of threads. */
+/* For tests: returns a reply, which is the same for every number of threads. */
 static rz_status said(const char *path, uint32_t threads, char *text, size_t capacity, size_t *len) {
     rz_error err;
     rz_runtime *runtime = NULL;
@@ -564,8 +564,8 @@ static void load_or_explain(const char *path) {
     case RZ_ERR_IO: /* missing or unreadable; system_code is the errno */
         fprintf(stderr, "fetch the model first: %s\n", err.message);
         break;
-    case RZ_ERR_UNSUPPORTED: /* a sound file that this release does not know; the message names what */
-    case RZ_ERR_FORMAT:      /* a damaged file; the message names the place */
+    case RZ_ERR_UNSUPPORTED: /* unknown to this release; the message names the feature */
+    case RZ_ERR_FORMAT:      /* damaged file; the message names the position */
         fprintf(stderr, "another file is needed: %s\n", err.message);
         break;
     default:

@@ -1,4 +1,4 @@
-// The C++ blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
+// The C++ code of docs/guides, a section per guide, as a program that tests/docs.sh runs:
 // guides MODEL ADAPTER FOLDER
 #include <realizar.hpp>
 
@@ -43,16 +43,16 @@ static void streaming(const realizar::Model &model) {
 // --8<-- [start:stopping]
 static void stopping(const realizar::Model &model) {
     realizar::Cancel cancel;
-    auto options = realizar::ReplyOptions().keep(); // what was said of a reply that is given up stays
+    auto options = realizar::ReplyOptions().keep(); // a discarded reply keeps its text
     options->cancel = cancel.get();
     realizar::Conversation chat(model);
     chat.add({"user", "Once upon a time"});
     chat.reply(options);
-    cancel.deadline(20ms); // cancel.fire() from any thread stops at once
+    cancel.deadline(20ms); // or cancel.fire() from any thread
     try {
         while (chat.step()) continue;
-    } catch (const realizar::DeadlineError &) { // after cancel.fire() a CancelledError
-        cancel.reset(); // the reply was paused and nothing is lost: it goes on
+    } catch (const realizar::DeadlineError &) { // after cancel.fire(): CancelledError
+        cancel.reset(); // resumes the paused reply
         while (chat.step()) continue;
     }
 }
@@ -86,7 +86,7 @@ static std::string tools(const realizar::Model &model) {
         if (kind == RZ_CHAT_EVENT_TOOL_NAME) name = text;
         if (kind == RZ_CHAT_EVENT_TOOL_ARGUMENTS) arguments += text;
     });
-    // The call is a message now, with an id that its result names.
+    // The tool call is a message with an id, to which the result refers.
     chat.add_json(R"({"role": "tool", "tool_call_id": ")" + id + R"(", "content": "21 C"})");
     return name + arguments; // the next chat.reply() answers with the result
 }
@@ -94,10 +94,10 @@ static std::string tools(const realizar::Model &model) {
 
 // --8<-- [start:embeddings]
 static double embeddings(const realizar::Model &model) {
-    const auto options = realizar::EmbedOptions().pooling(RZ_POOLING_MEAN); // without them: the model's own pooling
+    const auto options = realizar::EmbedOptions().pooling(RZ_POOLING_MEAN); // default: the model's own pooling
     const std::vector<float> vectors = model.embed_texts({"a small girl", "a little girl"}, options);
     const auto second = vectors.begin() + static_cast<std::ptrdiff_t>(vectors.size() / 2);
-    return std::inner_product(vectors.begin(), second, second, 0.0); // of length 1, so this is the cosine
+    return std::inner_product(vectors.begin(), second, second, 0.0); // normalized, so this is the cosine
 }
 // --8<-- [end:embeddings]
 
@@ -135,17 +135,17 @@ static void saving(const realizar::Model &model) {
     });
     realizar::Conversation later = realizar::Conversation::load(model, [&](void *out, size_t n) {
         return file.read(static_cast<char *>(out), static_cast<std::streamsize>(n)) ? 0 : file.eof() ? RZ_ERR_FORMAT : EIO;
-    }).value(); // goes on to the same bits
+    }).value(); // continues bit-identically
 }
 // --8<-- [end:saving]
 
 // --8<-- [start:store]
 static uint64_t prefixes(const realizar::Model &model, const char *folder) {
-    // Without a folder prefixes live as long as the store.
+    // Without a folder the prefixes are freed with the store.
     realizar::Store store(model, realizar::StoreOptions().min_tokens(4).path(folder));
     realizar::ConversationOptions options;
     options->store = store.get();
-    for (int i = 0; i < 2; i++) { // the second one does not compute the prompt again
+    for (int i = 0; i < 2; i++) { // the second conversation reuses the prompt
         realizar::Conversation chat(model, options);
         chat.say("Once upon a time there was a long instruction", [](std::string_view) {});
     }
@@ -162,14 +162,14 @@ static void batches(const realizar::Model &model) {
         chats.back().add({"user", question});
         chats.back().reply(options);
     }
-    // Each pass reads the weights once, for all of them.
-    while (realizar::Conversation::step(chats)) continue; // here chat.parts(each) of each
-    for (realizar::Conversation &chat : chats) chat.check(); // throws the error of this one alone
+    // Each step decodes a token of every conversation.
+    while (realizar::Conversation::step(chats)) continue; // take parts here: chat.parts(each)
+    for (realizar::Conversation &chat : chats) chat.check(); // throws the error of this conversation only
 }
 // --8<-- [end:batches]
 
 // --8<-- [start:frames]
-// Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more to come.
+// Runs once per frame: steps the reply for 2 ms, then prints new text. Returns false at the end of the reply.
 static bool frame(realizar::Conversation &chat) {
     const bool more = chat.step(2ms);
     chat.parts([](uint32_t kind, uint32_t, uint32_t, std::string_view text) {
@@ -182,7 +182,7 @@ static bool frame(realizar::Conversation &chat) {
 // --8<-- [start:plan]
 static void plan(const char *path) {
     const auto room = realizar::CacheOptions().capacity(4096);
-    // One model and four conversations of 4,096 tokens each, before a weight is read.
+    // The memory of one model and four conversations of 4,096 tokens each; no weight is read.
     const rz_model_plan plan = realizar::Model::plan(path, realizar::LoadOptions(), room, 4);
     std::cout << "weights " << (plan.weights_host >> 20) << " MB, each conversation " << (plan.cache_host >> 20)
               << " MB, all " << (plan.total_host >> 20) << " MB\n";
@@ -191,7 +191,7 @@ static void plan(const char *path) {
 
 // --8<-- [start:memory]
 static void memory(const char *path) {
-    realizar::Runtime runtime(realizar::RuntimeOptions().threads(2).memory_limit(512 << 20)); // beyond it: a LimitError
+    realizar::Runtime runtime(realizar::RuntimeOptions().threads(2).memory_limit(512 << 20)); // above it: LimitError
     realizar::LoadOptions load;
     load->runtime = runtime.get();
     realizar::Model model(path, load);
@@ -204,14 +204,14 @@ static void memory(const char *path) {
 static void gpus(const char *path) {
     for (const rz_device_info &device : realizar::devices())
         std::cout << device.index << ": " << device.name << ", " << (device.available ? device.isa : device.unavailable) << '\n';
-    // 0: the library chooses; the index of a device names one, LoadOptions()->devices several.
+    // 0: the library chooses. Or set the index of a device, or LoadOptions()->devices for several.
     realizar::Model model(path, realizar::LoadOptions().device(0));
     std::cout << "on device " << model.info().device << ", " << model.info().gpu_layers << " layers on GPUs\n";
 }
 // --8<-- [end:gpus]
 
 // --8<-- [start:determinism]
-// A test of one's own: what is said is the same, whatever the number of threads.
+// For tests: returns a reply, which is the same for every number of threads.
 static std::string said(const char *path, uint32_t threads) {
     realizar::Runtime runtime(realizar::RuntimeOptions().threads(threads));
     realizar::LoadOptions load;

@@ -1,4 +1,4 @@
-// The Go blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
+// The Go code of docs/guides, a section per guide, as a program that tests/docs.sh runs:
 // guides MODEL ADAPTER FOLDER
 package main
 
@@ -94,12 +94,12 @@ func stopping(ctx context.Context, model *realizar.Model) error {
 	defer cancel()
 	for part, err := range chat.Reply(short, &realizar.ReplyOptions{Keep: true}) {
 		if errors.Is(err, context.DeadlineExceeded) {
-			break // what was said stays, and ReplyOptions.Continue goes on with it
+			break // the text is kept; ReplyOptions.Continue continues it
 		}
 		if err != nil {
 			return err
 		}
-		fmt.Print(part.Text) // leaving the loop ends a reply as well
+		fmt.Print(part.Text) // leaving the loop ends the reply
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func embeddings(ctx context.Context, model *realizar.Model) (similarity float32,
 		return 0, err
 	}
 	for i := range vectors[0] {
-		similarity += vectors[0][i] * vectors[1][i] // of length 1, so this is the cosine
+		similarity += vectors[0][i] * vectors[1][i] // normalized, so this is the cosine
 	}
 	return similarity, nil
 }
@@ -271,7 +271,7 @@ func saving(ctx context.Context, model *realizar.Model) error {
 	if err := chat.Save(&file); err != nil {
 		return err
 	}
-	later, err := model.LoadConversation(&file, nil) // goes on to the same bits
+	later, err := model.LoadConversation(&file, nil) // continues bit-identically
 	if err != nil {
 		return err
 	}
@@ -282,13 +282,13 @@ func saving(ctx context.Context, model *realizar.Model) error {
 
 // --8<-- [start:store]
 func prefixes(ctx context.Context, model *realizar.Model, folder string) (realizar.StoreInfo, error) {
-	// Without a folder prefixes live as long as the store.
+	// Without a folder the prefixes are freed with the store.
 	store, err := model.NewStore(&realizar.StoreOptions{MinTokens: 4, Path: folder})
 	if err != nil {
 		return realizar.StoreInfo{}, err
 	}
 	defer store.Close()
-	for range 2 { // the second one does not compute the prompt again
+	for range 2 { // the second conversation reuses the prompt
 		chat, err := model.NewConversation(&realizar.ConversationOptions{Store: store})
 		if err != nil {
 			return realizar.StoreInfo{}, err
@@ -320,7 +320,7 @@ func batches(ctx context.Context, model *realizar.Model) error {
 		}
 		chats = append(chats, chat)
 	}
-	// Each pass reads the weights once, for all of them.
+	// Each step decodes a token of every conversation.
 	for more := true; more; {
 		var err error
 		if more, err = realizar.StepConversations(chats, realizar.NoLimit); err != nil {
@@ -333,7 +333,7 @@ func batches(ctx context.Context, model *realizar.Model) error {
 		}
 	}
 	for _, chat := range chats {
-		if err := chat.Err(); err != nil { // of this one alone
+		if err := chat.Err(); err != nil { // the error of this conversation only
 			return err
 		}
 	}
@@ -343,7 +343,7 @@ func batches(ctx context.Context, model *realizar.Model) error {
 // --8<-- [end:batches]
 
 // --8<-- [start:frames]
-// frame is called once a frame: 2 ms for the model, then the text that has come. It tells whether there is more.
+// frame runs once per frame: it steps the reply for 2 ms, then prints new text, and returns false at the end.
 func frame(chat *realizar.Conversation) (more bool, err error) {
 	if more, err = chat.Step(2 * time.Millisecond); err != nil {
 		return false, err
@@ -373,7 +373,7 @@ func frames(ctx context.Context, model *realizar.Model) error {
 
 // --8<-- [start:hub]
 func fetched(ctx context.Context, name string) (*realizar.Model, error) {
-	// "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0". Load does it all.
+	// "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0". Load does it all.
 	path, err := realizar.Fetch(ctx, name, func(done, total uint64) error {
 		fmt.Fprintf(os.Stderr, "\r%d of %d MB", done>>20, total>>20)
 		return nil
@@ -388,7 +388,7 @@ func fetched(ctx context.Context, name string) (*realizar.Model, error) {
 
 // --8<-- [start:plan]
 func plan(ctx context.Context, path string) error {
-	// One model and four conversations of 4,096 tokens each, before a weight is read.
+	// The memory of one model and four conversations of 4,096 tokens each; no weight is read.
 	plan, err := realizar.PlanLoad(ctx, path, nil, &realizar.SessionOptions{Capacity: 4096}, 4)
 	if err != nil {
 		return err
@@ -401,7 +401,7 @@ func plan(ctx context.Context, path string) error {
 
 // --8<-- [start:memory]
 func memory(ctx context.Context, path string) error {
-	runtime, err := realizar.NewRuntime(&realizar.RuntimeOptions{Threads: 2, MemoryLimit: 512 << 20}) // beyond it: ErrLimit
+	runtime, err := realizar.NewRuntime(&realizar.RuntimeOptions{Threads: 2, MemoryLimit: 512 << 20}) // above it: ErrLimit
 	if err != nil {
 		return err
 	}
@@ -421,7 +421,7 @@ func gpus(ctx context.Context, path string) error {
 	for i, device := range realizar.Devices() {
 		fmt.Println(i+1, device.Name, device.ISA, device.Unavailable)
 	}
-	// 0: the library chooses; the index of a device, or several in Devices, names it.
+	// 0: the library chooses. Or set the index of a device, or Devices for several.
 	model, err := realizar.Load(ctx, path, &realizar.LoadOptions{Device: 0})
 	if err != nil {
 		return err
@@ -434,7 +434,7 @@ func gpus(ctx context.Context, path string) error {
 // --8<-- [end:gpus]
 
 // --8<-- [start:determinism]
-// said is for a test of one's own: it is the same, whatever the number of threads.
+// said returns a reply, for tests: it is the same for every number of threads.
 func said(ctx context.Context, path string, threads int) (text string, err error) {
 	model, err := realizar.Load(ctx, path, &realizar.LoadOptions{Threads: threads})
 	if err != nil {
@@ -460,7 +460,7 @@ func loadOrExplain(ctx context.Context, path string) {
 	_, err := realizar.Load(ctx, path, nil)
 	var failure *realizar.Error
 	switch {
-	case errors.Is(err, os.ErrNotExist): // the errno behind it is one of the errors that it is
+	case errors.Is(err, os.ErrNotExist): // it also wraps the errno
 		fmt.Fprintln(os.Stderr, "fetch the model first:", err)
 	case errors.Is(err, realizar.ErrUnsupported), errors.Is(err, realizar.ErrFormat):
 		fmt.Fprintln(os.Stderr, "another file is needed:", err)

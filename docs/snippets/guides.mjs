@@ -1,4 +1,4 @@
-// The JavaScript blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
+// The JavaScript code of docs/guides, a section per guide, as a program that tests/docs.sh runs:
 // guides.mjs MODEL ADAPTER FOLDER
 import assert from "node:assert";
 import fs from "node:fs";
@@ -8,7 +8,7 @@ import { Conversation, Encoder, Model, Prompt, RealizarError, Session, Store, de
 async function chat(model) {
   const chat = new Conversation(model, { system: "" });
   for await (const text of chat.say("Once upon a time")) process.stdout.write(text);
-  chat.close(); // or it is freed when it is forgotten
+  chat.close(); // otherwise the garbage collector frees it
 }
 // --8<-- [end:chat]
 
@@ -35,16 +35,16 @@ async function streaming(model) {
 async function stopping(model) {
   const chat = new Conversation(model);
   chat.add("Once upon a time");
-  const signal = AbortSignal.timeout(20); // the abort() of an AbortController stops at once
+  const signal = AbortSignal.timeout(20); // or the signal of an AbortController
   try {
     for await (const part of chat.reply({ keep: true, signal })) process.stdout.write(part.text);
   } catch (error) {
     if (error !== signal.reason) throw error;
   }
-  // What was said stays, and a reply that was cut goes on.
+  // The text is kept, and a later reply continues it.
   if (chat.messages().at(-1).finish_reason !== "cancelled") return;
   for await (const part of chat.reply({ keep: true, continue: true })) {
-    if (part.kind === "content") break; // leaving the loop ends a reply as well; so does chat.stop()
+    if (part.kind === "content") break; // leaving the loop ends the reply; so does chat.stop()
   }
 }
 // --8<-- [end:stopping]
@@ -97,7 +97,7 @@ async function tools(model) {
 async function embeddings(model) {
   const texts = ["a small girl", "a little girl"];
   const [small, little] = await model.embed(texts, { pooling: "mean" }); // "model": the model's own
-  return small.reduce((sum, x, i) => sum + x * little[i], 0); // of length 1, so their product is the cosine
+  return small.reduce((sum, x, i) => sum + x * little[i], 0); // normalized, so the dot product is the cosine
 }
 // --8<-- [end:embeddings]
 
@@ -116,7 +116,7 @@ async function pictures(model, projector, picture) {
 
 // --8<-- [start:rerank]
 function rerank(reranker, pairs) {
-  return reranker.embed(pairs, { pooling: "rank" }); // the scores of each list of tokens
+  return reranker.embed(pairs, { pooling: "rank" }); // the scores of each pair
 }
 // --8<-- [end:rerank]
 
@@ -132,15 +132,15 @@ async function saving(model) {
   const chat = new Conversation(model);
   for await (const text of chat.say("Once upon a time")) process.stdout.write(text);
   const bytes = await chat.save(); // a Uint8Array, for a file
-  return Conversation.load(model, bytes); // goes on to the same bits
+  return Conversation.load(model, bytes); // continues bit-identically
 }
 // --8<-- [end:saving]
 
 // --8<-- [start:store]
 async function prefixes(model, folder) {
-  const store = await Store.open(model, { path: folder, minTokens: 4 }); // without a folder they live as long as it
+  const store = await Store.open(model, { path: folder, minTokens: 4 }); // without `path`: in memory only
   for (let i = 0; i < 2; i++) {
-    const chat = new Conversation(model, { store }); // the second one does not compute the prompt again
+    const chat = new Conversation(model, { store }); // the second conversation reuses the prompt
     for await (const text of chat.say("Once upon a time there was a long instruction")) process.stdout.write(text);
   }
   return store.info;
@@ -150,7 +150,7 @@ async function prefixes(model, folder) {
 // --8<-- [start:batches]
 async function batches(model) {
   const questions = ["Once upon a time", "The little dog", "One day"];
-  // Replies that are made at the same time read the weights together, once a pass.
+  // Concurrent replies are batched: each step decodes a token of every reply.
   return Promise.all(
     questions.map(async (question) => {
       let answer = "";
@@ -163,7 +163,7 @@ async function batches(model) {
 
 // --8<-- [start:hub]
 async function fetched(name) {
-  // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+  // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
   // Model.load(name) does it all.
   const progress = (done, total) => process.stderr.write(`\r${Math.floor(done / 1e6)} of ${Math.floor(total / 1e6)} MB`);
   return Model.load(await fetchModel(name, { progress }));
@@ -172,7 +172,7 @@ async function fetched(name) {
 
 // --8<-- [start:plan]
 async function planned(path) {
-  // One model and four conversations of 4,096 tokens each, before a weight is read.
+  // The memory of one model and four conversations of 4,096 tokens each; no weight is read.
   const { weightsHost, cacheHost, totalHost } = await plan(path, { sessions: 4, cache: { capacity: 4096 } });
   const megabytes = (bytes) => `${Math.round(bytes / 2 ** 20)} MB`;
   console.log(`weights ${megabytes(weightsHost)}, each conversation ${megabytes(cacheHost)}, all ${megabytes(totalHost)}`);
@@ -181,7 +181,7 @@ async function planned(path) {
 
 // --8<-- [start:memory]
 async function memory(path) {
-  const model = await Model.load(path, { threads: 2, memoryLimit: 512 * 2 ** 20 }); // beyond it: RZ_ERR_LIMIT
+  const model = await Model.load(path, { threads: 2, memoryLimit: 512 * 2 ** 20 }); // beyond the limit: RZ_ERR_LIMIT
   return new Conversation(model, { cache: { capacity: 2048, kType: "q8_0", vType: "q8_0" } });
 }
 // --8<-- [end:memory]
@@ -189,7 +189,7 @@ async function memory(path) {
 // --8<-- [start:gpus]
 async function gpus(path) {
   for (const { index, name, isa, unavailable } of devices()) console.log(index, name, unavailable || isa);
-  const model = await Model.load(path, { device: 0 }); // 0: the library chooses; an index, or devices: [2, 3], names it
+  const model = await Model.load(path, { device: 0 }); // 0: the library chooses; or an index, or devices: [2, 3]
   console.log("on device", model.info.device, "with", model.info.gpuLayers, "layers on GPUs");
 }
 // --8<-- [end:gpus]

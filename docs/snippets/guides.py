@@ -1,4 +1,4 @@
-"""The Python blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
+"""The Python code of docs/guides, a section per guide, as a program that tests/docs.sh runs:
 guides.py MODEL ADAPTER FOLDER"""
 
 import io
@@ -10,7 +10,7 @@ import realizar
 
 # --8<-- [start:chat]
 def chat(model):
-    with realizar.Conversation(model, "") as chat:  # a message of the system
+    with realizar.Conversation(model, "") as chat:  # a system message
         for piece in chat.say("Once upon a time"):
             print(piece, end="", flush=True)
 # --8<-- [end:chat]
@@ -41,18 +41,18 @@ def streaming(model):
 def stopping(model):
     chat = realizar.Conversation(model)
     chat.add("Once upon a time")
-    cancel = realizar.Cancel()  # cancel.fire() from any thread stops at once, and so does Ctrl-C
+    cancel = realizar.Cancel()  # cancel.fire() from any thread, or Ctrl-C, cancels the call
     chat.begin(max_tokens=100, keep=True, cancel=cancel)
     cancel.deadline(0.02)
     try:
         while chat.step():
             pass
     except realizar.DeadlineExceeded:
-        cancel.reset()  # the reply was paused and nothing is lost: it goes on
+        cancel.reset()  # resumes the paused reply
         while chat.step():
             pass
     for piece in chat.say("One day"):
-        break  # leaving the loop ends a reply as well; what was said stays
+        break  # leaving the loop ends the reply and keeps its text
 # --8<-- [end:stopping]
 
 
@@ -112,14 +112,14 @@ def tools(model):
 # --8<-- [start:embeddings]
 def embeddings(model):
     small, little = model.embed(["a small girl", "a little girl"], pooling="mean")  # "model": the model's own
-    return float(small @ little)  # vectors have length 1, so their product is the cosine
+    return float(small @ little)  # vectors are normalized, so the dot product is the cosine
 # --8<-- [end:embeddings]
 
 
 # --8<-- [start:sources]
-def sources(model, text):  # Flan-T5 and others that write a text of another one
-    source = realizar.Media.from_tokens(model, model.tokenize(text))  # the encoder reads it
-    prompt = realizar.Prompt(model, [source])  # and the token that the decoder starts from
+def sources(model, text):  # Flan-T5 and other encoder-decoder models
+    source = realizar.Media.from_tokens(model, model.tokenize(text))  # runs the encoder
+    prompt = realizar.Prompt(model, [source])  # with the decoder's start token
     for piece in model.session().generate(prompt, max_tokens=200):
         print(piece, end="", flush=True)
 # --8<-- [end:sources]
@@ -129,7 +129,7 @@ def sources(model, text):  # Flan-T5 and others that write a text of another one
 def pictures(model, projector, picture):
     encoder = realizar.Encoder(model, projector)  # "mmproj-....gguf", or the folder of the model
     with open(picture, "rb") as file:
-        media = encoder.encode(file)  # or an array of pixels, or a picture of Pillow
+        media = encoder.encode(file)  # or an array of pixels, or a Pillow image
     question = [{"type": "image", "media": media}, {"type": "text", "text": "What is this?"}]
     prompt = realizar.Prompt.of_chat(model, [{"role": "user", "content": question}])
     for piece in model.session().generate(prompt, max_tokens=200):
@@ -139,7 +139,7 @@ def pictures(model, projector, picture):
 
 # --8<-- [start:rerank]
 def rerank(reranker, pairs):
-    return reranker.embed(pairs, pooling="rank")  # a row of scores for each list of tokens
+    return reranker.embed(pairs, pooling="rank")  # a row of scores per pair
 # --8<-- [end:rerank]
 
 
@@ -157,14 +157,14 @@ def saving(model):
     file = io.BytesIO()  # or open(path, "wb")
     chat.save(file)
     file.seek(0)
-    return realizar.Conversation.load(model, file)  # goes on to the same bits
+    return realizar.Conversation.load(model, file)  # continues bit-identically
 # --8<-- [end:saving]
 
 
 # --8<-- [start:store]
 def prefixes(model, folder):
-    store = realizar.Store(model, folder, min_tokens=4)  # without a folder prefixes live as long as the store
-    for _ in range(2):  # the second one does not compute the prompt again
+    store = realizar.Store(model, folder, min_tokens=4)  # without a folder the prefixes are freed with the store
+    for _ in range(2):  # the second conversation reuses the prompt
         chat = realizar.Conversation(model, store=store)
         "".join(chat.say("Once upon a time there was a long instruction"))
     return store.info
@@ -177,16 +177,16 @@ def batches(model):
     for chat, question in zip(chats, ["Once upon a time", "The little dog", "One day"]):
         chat.add(question)
         chat.begin(max_tokens=40)
-    # Each pass reads the weights once, for all of them.
+    # Each step decodes a token of every conversation.
     while realizar.step_conversations(chats):
-        pass  # here chat.parts() of each
+        pass  # take parts here: chat.parts()
     return [chat.messages()[-1]["content"] for chat in chats]
 # --8<-- [end:batches]
 
 
 # --8<-- [start:frames]
 def frame(chat):
-    """Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more to come."""
+    """Runs once per frame: steps the reply for 2 ms, then prints new text. Returns false at the end of the reply."""
     more = chat.step(0.002)
     for part in chat.parts():
         print(part.text, end="")
@@ -196,7 +196,7 @@ def frame(chat):
 
 # --8<-- [start:hub]
 def fetched(name):
-    # "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+    # "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
     # realizar.Model(name) does it all.
     path = realizar.fetch(name, progress=lambda done, total: print(f"\r{done >> 20} of {total >> 20} MB", end="", file=sys.stderr))
     return realizar.Model(path)
@@ -205,7 +205,7 @@ def fetched(name):
 
 # --8<-- [start:plan]
 def plan(path):
-    # One model and four conversations of 4,096 tokens each, before a weight is read.
+    # The memory of one model and four conversations of 4,096 tokens each; no weight is read.
     plan = realizar.plan(path, sessions=4, capacity=4096)
     print(f"weights {plan.weights_host >> 20} MB, each conversation {plan.cache_host >> 20} MB, all {plan.total_host >> 20} MB")
 # --8<-- [end:plan]
@@ -213,7 +213,7 @@ def plan(path):
 
 # --8<-- [start:memory]
 def memory(path):
-    runtime = realizar.Runtime(threads=2, memory_limit=512 << 20)  # beyond it: realizar.Limit
+    runtime = realizar.Runtime(threads=2, memory_limit=512 << 20)  # beyond the limit: realizar.Limit
     model = realizar.Model(path, runtime=runtime)
     return realizar.Conversation(model, capacity=2048, k_type="q8_0", v_type="q8_0")
 # --8<-- [end:memory]
@@ -223,7 +223,7 @@ def memory(path):
 def gpus(path):
     for device in realizar.devices():
         print(device.index, device.name, device.unavailable or device.isa)
-    model = realizar.Model(path, device=0)  # the library chooses; the index of a device, or devices=[2, 3], names it
+    model = realizar.Model(path, device=0)  # 0: the library chooses; or the index of a device, or devices=[2, 3]
     print("on device", model.info.device, "with", model.info.gpu_layers, "layers on GPUs")
 # --8<-- [end:gpus]
 
@@ -243,7 +243,7 @@ def test_the_number_of_threads_changes_nothing(path):
 def load_or_explain(path):
     try:
         return realizar.Model(path)
-    except realizar.FileError as error:  # an OSError too
+    except realizar.FileError as error:  # it is also an OSError
         print("fetch the model first:", error, file=sys.stderr)
     except (realizar.Unsupported, realizar.FormatError) as error:
         print("another file is needed:", error, file=sys.stderr)

@@ -1,4 +1,4 @@
-// The Swift blocks of docs/guides, between the marks of their sections, as one program that tests/docs.sh runs:
+// The Swift code of docs/guides, a section per guide, as a program that tests/docs.sh runs:
 // guides MODEL ADAPTER FOLDER
 import Foundation
 import Realizar
@@ -25,7 +25,7 @@ func streaming(_ model: Model) async throws {
     for try await part in try chat.reply(Options(maxTokens: 60)) {
         switch part.kind {
         case .content: print(part.text, terminator: "")
-        case .reasoning: print(part.text, terminator: "") // what it thinks ahead of its answer
+        case .reasoning: print(part.text, terminator: "") // the reasoning before the answer
         default: break
         }
     }
@@ -37,13 +37,13 @@ func stopping(_ model: Model) async throws {
     let chat = try Conversation(model)
     try chat.add("user", "Once upon a time")
     var options = Options()
-    options.keeps = true // what was said of a reply that is given up stays
+    options.keeps = true // a discarded reply keeps its text
     let reply = try chat.reply(options)
-    try reply.deadline(microseconds: 20_000) // the task's cancel() and reply.cancel() stop at once
+    try reply.deadline(microseconds: 20_000) // or cancel the task, or call reply.cancel()
     do {
         while try reply.step() {}
     } catch let error as RealizarError where error.code == .deadline {
-        reply.resume() // it was paused and nothing is lost: it goes on
+        reply.resume() // the paused reply continues
         while try reply.step() {}
     }
 }
@@ -80,7 +80,7 @@ func tools(_ model: Model) async throws -> String {
     ]
     let chat = try Conversation(model, ["tools": [weather], "parallel_tool_calls": false, "tool_choice": "required"]) // or "auto"
     try chat.add("user", "Is it warm in Paris?")
-    var call = "", id = "" // of several calls, part.call is the number
+    var call = "", id = "" // part.call is the index of the call
     for try await part in try chat.reply(Options(maxTokens: 100)) {
         switch part.kind {
         case .toolID: id = part.text
@@ -96,7 +96,7 @@ func tools(_ model: Model) async throws -> String {
 // --8<-- [start:embeddings]
 func embeddings(_ model: Model) throws -> Float {
     let vectors = try model.embed(["a small girl", "a little girl"], pooling: .mean) // .model: the model's own
-    return zip(vectors[0], vectors[1]).reduce(0) { $0 + $1.0 * $1.1 } // of length 1, so this is the cosine
+    return zip(vectors[0], vectors[1]).reduce(0) { $0 + $1.0 * $1.1 } // normalized, so this is the cosine
 }
 // --8<-- [end:embeddings]
 
@@ -134,17 +134,17 @@ func saving(_ model: Model) async throws -> Int {
         buffer.copyBytes(from: file[at..<(at + buffer.count)])
         at += buffer.count
     }
-    return try later.messages().count // goes on to the same bits
+    return try later.messages().count // continues bit-identically
 }
 // --8<-- [end:saving]
 
 // --8<-- [start:store]
 func prefixes(_ model: Model, _ folder: String) async throws -> StoreInfo {
-    // Without a folder prefixes live as long as the store.
+    // Without a folder the prefixes are freed with the store.
     let store = try Store(model, options: StoreOptions(minTokens: 4, path: folder))
     var options = ConversationOptions()
     options.store = store
-    for _ in 0..<2 { // the second one does not compute the prompt again
+    for _ in 0..<2 { // the second conversation reuses the prompt
         let chat = try Conversation(model, options: options)
         for try await _ in try chat.say("Once upon a time there was a long instruction") {}
     }
@@ -159,13 +159,13 @@ func batches(_ model: Model) throws {
         try chat.add("user", question)
         return try chat.reply(Options(maxTokens: 40))
     }
-    // Each pass reads the weights once, for all of them.
-    while try Reply.step(replies) {} // here reply.parts() of each
+    // Each step decodes a token of every conversation.
+    while try Reply.step(replies) {} // take parts here: reply.parts()
 }
 // --8<-- [end:batches]
 
 // --8<-- [start:frames]
-/// Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more to come.
+/// Runs once per frame: steps the reply for 2 ms, then prints new text. Returns false at the end of the reply.
 func frame(_ reply: Reply) throws -> Bool {
     let more = try reply.step(microseconds: 2000)
     for part in try reply.parts() { print(part.text, terminator: "") }
@@ -175,7 +175,7 @@ func frame(_ reply: Reply) throws -> Bool {
 
 // --8<-- [start:plan]
 func plan(_ path: String) throws {
-    // One model and four conversations of 4,096 tokens each, before a weight is read.
+    // The memory of one model and four conversations of 4,096 tokens each; no weight is read.
     let plan = try Model.plan(path, sessions: 4, capacity: 4096)
     print("weights \(plan.weightsHost >> 20) MB, each conversation \(plan.cacheHost >> 20) MB, all \(plan.totalHost >> 20) MB")
 }
@@ -183,7 +183,7 @@ func plan(_ path: String) throws {
 
 // --8<-- [start:memory]
 func memory(_ path: String) throws {
-    let runtime = try Runtime(threads: 2, memoryLimit: 512 << 20) // beyond it: .limit
+    let runtime = try Runtime(threads: 2, memoryLimit: 512 << 20) // beyond the limit: .limit
     let model = try Model(path, options: LoadOptions(runtime: runtime))
     var options = ConversationOptions(capacity: 2048)
     options.keys = .q8_0
@@ -195,14 +195,14 @@ func memory(_ path: String) throws {
 // --8<-- [start:gpus]
 func gpus(_ path: String) throws {
     var options = LoadOptions()
-    options.device = 0 // the library chooses; the index of a device, or several in options.devices, names it
+    options.device = 0 // 0: the library chooses; or the index of a device, or options.devices
     let model = try Model(path, options: options)
     print("on device \(model.info.device), GPUs \(model.info.devices)")
 }
 // --8<-- [end:gpus]
 
 // --8<-- [start:determinism]
-/// Returns what is said, the same with any number of threads: for a test of one's own.
+/// For tests: returns a reply, which is the same for every number of threads.
 func said(_ path: String, threads: Int) async throws -> String {
     let model = try Model(path, options: LoadOptions(runtime: try Runtime(threads: threads)))
     var text = ""

@@ -1,4 +1,4 @@
-"""The Python blocks of docs/guides/asyncio.md, between the marks of their sections, as one program that tests/docs.sh
+"""The Python code of docs/guides/asyncio.md, a section per guide, as a program that tests/docs.sh
 runs: web.py MODEL"""
 
 import asyncio
