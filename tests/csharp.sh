@@ -67,7 +67,7 @@ device 1: .*, [0-9.]+ of [0-9.]+ GB of memory free
 (device .*
 )*takes [0-9.]+ MB of memory, [0-9.]+ MB of GPUs, with one conversation
 loaded in [0-9]+ ms: llama on device 1, no chat template
-[0-9.]+ tokens a second$'
+[0-9.]+ tokens per second$'
     said=$(HF_HOME=$out/cache HF_ENDPOINT=$address/ok LD_LIBRARY_PATH=$tls "$dotnet/dotnet" $out/Chat.dll doctor hf:tests/story)
     [[ $said =~ $form ]] || { echo "FAILED: the doctor: $said"; exit 1; }
     [[ $path == $out/cache/hub/*/many-Q4_K_M.gguf ]] || { echo "FAILED: a proxy of the environment: $path"; exit 1; }

@@ -22,7 +22,7 @@ if pkg-config --version >/dev/null 2>&1; then
         [[ $said == *"the interface of librealizar 9.9 is 99; it must be 1"* ]] || { echo "FAILED: a library of another interface: $said"; exit 1; }
     fi
     said=$($go run ./cmd/chat -doctor ../../tests/data/stories260K-f32.gguf)
-    [[ $said == *"loaded in "*"tokens a second" ]] || { echo "FAILED: the doctor: $said"; exit 1; }
+    [[ $said == *"loaded in "*"tokens per second" ]] || { echo "FAILED: the doctor: $said"; exit 1; }
     if (cd cmd/serve && $go mod download 2>/dev/null); then
         (cd cmd/serve && $go vet ./... && $go test -race ./...)
         GO=$go ../../tests/serve/clients.sh "$stage"

@@ -59,7 +59,7 @@ device 1: .*, [0-9.]+ of [0-9.]+ GB of memory free
 (device .*
 )*takes [0-9.]+ MB of memory, [0-9.]+ MB of GPUs, with one conversation
 loaded in [0-9]+ ms: llama on device 1, no chat template
-[0-9.]+ tokens a second$'
+[0-9.]+ tokens per second$'
     [[ $said =~ $form ]] || { echo "FAILED: the doctor: $said"; exit 1; }
     said=$(run -Drealizar.library="$library" realizar.Main chat hf:tests/absent 2>&1 </dev/null) && exit 1
     [[ $said == "RZ_ERR_IO: there is no tests/absent at $address/ok: check the name" ]] || { echo "FAILED: an error: $said"; exit 1; }

@@ -65,7 +65,7 @@ internal static class Chat
             Console.WriteLine($"loaded in {time.ElapsedMilliseconds} ms: {model.Info.Architecture} on device {model.Info.Device}, {template}");
             foreach (var _ in session.Generate("Once upon a time", maxTokens: 32)) { }
             var decode = model.GetMetrics().Decode;
-            if (decode.Count > 0) Console.WriteLine($"{decode.Count * 1e9 / decode.Nanoseconds:F1} tokens a second");
+            if (decode.Count > 0) Console.WriteLine($"{decode.Count * 1e9 / decode.Nanoseconds:F1} tokens per second");
         }
     }
 

@@ -72,7 +72,7 @@ final class Main {
                 while (text.hasNext()) text.next();
             }
             var decode = model.metrics().get("decode");
-            if (decode.count() > 0) print("%.1f tokens a second", decode.count() * 1e9 / decode.nanoseconds());
+            if (decode.count() > 0) print("%.1f tokens per second", decode.count() * 1e9 / decode.nanoseconds());
         }
     }
 

@@ -81,7 +81,7 @@ async function doctor(name) {
     first ??= { time: last, length: session.length };
   }
   const tokens = session.length - first?.length;
-  if (tokens > 0) console.log(`${(tokens / ((last - first.time) / 1000)).toFixed(1)} tokens a second`);
+  if (tokens > 0) console.log(`${(tokens / ((last - first.time) / 1000)).toFixed(1)} tokens per second`);
 }
 
 async function main([command, ...operands]) {

@@ -212,7 +212,7 @@ test("the program chats and tells what there is", () => {
     execFileSync(process.execPath, [program, ...words], { input: `${PROMPT}\n`, stdio: "pipe" }).toString();
   assert.match(run("chat", chat), /a little girl named Lily/);
   assert.match(run("doctor"), /device 1: /);
-  assert.match(run("doctor", chat), /a chat template[^]*tokens a second/);
+  assert.match(run("doctor", chat), /a chat template[^]*tokens per second/);
   assert.throws(
     () => run("chat", "/none.gguf"),
     (error) => error.status === 1 && /RZ_ERR_IO/.test(error.stderr),

@@ -74,7 +74,7 @@ def doctor(name: Optional[str] = None) -> None:
     "".join(model.session().generate("Once upon a time", max_tokens=32))
     decode = model.metrics()["decode"]
     if decode.count:
-        print(f"{decode.count / decode.sum_ns * 1e9:.1f} tokens a second")
+        print(f"{decode.count / decode.sum_ns * 1e9:.1f} tokens per second")
 
 
 def main(command: str = "", *operands: str) -> None:

@@ -205,7 +205,7 @@ class Hub(unittest.TestCase):
         said = self.run_main("doctor", "hf:tests/story").stdout.decode().splitlines()
         self.assertRegex(said[0], r"^realizar \S+ of \S*realizar\S*, Python 3\.")
         self.assertRegex(said[1], r"^device 1: .+ \S+, [0-9.]+ of [0-9.]+ GB of memory free$")
-        for line, form in zip(said[-3:], [r"takes [\d.]+ MB of memory", r"loaded in \d+ ms: llama on device 1, no chat template", r"[\d.]+ tokens a second"]):
+        for line, form in zip(said[-3:], [r"takes [\d.]+ MB of memory", r"loaded in \d+ ms: llama on device 1, no chat template", r"[\d.]+ tokens per second"]):
             self.assertRegex(line, form)
         self.assertIn(b"chat template", self.run_main("chat", "hf:tests/story", input=b"hi\n", code=1).stderr)
         refused = self.run_main("chat", "hf:tests/absent", code=1).stderr.decode()

@@ -172,7 +172,7 @@ func measure(ctx context.Context, model *realizar.Model) error {
 	}
 	metrics, err := model.Metrics()
 	if err == nil && metrics.Decode.Count > 0 {
-		fmt.Printf("%.1f tokens a second\n", float64(metrics.Decode.Count)/metrics.Decode.Time.Seconds())
+		fmt.Printf("%.1f tokens per second\n", float64(metrics.Decode.Count)/metrics.Decode.Time.Seconds())
 	}
 	return err
 }

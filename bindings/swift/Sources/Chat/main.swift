@@ -22,7 +22,7 @@ func doctor(_ path: String?) async throws {
     let session = try model.session()
     for try await _ in try session.generate("Once upon a time", Options(maxTokens: 32)) {}
     let decode = try model.metrics().decode
-    if decode.count > 0 { print("\(number(Double(decode.count) * 1e9 / Double(decode.nanoseconds))) tokens a second") }
+    if decode.count > 0 { print("\(number(Double(decode.count) * 1e9 / Double(decode.nanoseconds))) tokens per second") }
 }
 
 let arguments = CommandLine.arguments.dropFirst()
