@@ -8,7 +8,7 @@ import (
 
 // modelRequest is the body of a request that administers a model.
 type modelRequest struct {
-	Model string `json:"model"`
+	Model *string `json:"model"`
 }
 
 // administered reads a request of an administrator, and finds its model; nil: it names none.
@@ -17,17 +17,18 @@ func (s *server) administered(w http.ResponseWriter, r *http.Request) (name stri
 		return "", nil, err
 	}
 	var request modelRequest
-	if err := readKnown(w, r, &request); err != nil || request.Model == "" {
+	if err := readKnown(w, r, &request); err != nil || request.Model == nil {
 		return "", nil, err
 	}
-	recordOf(r.Context()).names(request.Model)
-	if file = s.models.find(request.Model); file == nil {
-		return "", nil, noModel(request.Model)
+	name = *request.Model
+	recordOf(r.Context()).names(name)
+	if file = s.models.find(name); file == nil {
+		return "", nil, noModel(name)
 	}
 	if file.base != nil {
 		file = file.base
 	}
-	return request.Model, file, nil
+	return name, file, nil
 }
 
 // load serves POST /models/load.

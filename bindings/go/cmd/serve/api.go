@@ -193,6 +193,9 @@ func readKnown(w http.ResponseWriter, r *http.Request, value any) error {
 	if err := refusal(json.Unmarshal(body, value)); err != nil {
 		return err
 	}
+	if string(bytes.TrimSpace(body)) == "null" {
+		return refuse("", "the body is null; it must be an object")
+	}
 	return checkNames(body, reflect.TypeOf(value))
 }
 

@@ -50,12 +50,13 @@ func (s *blockSource) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(s))
 }
 
-// blocks are a list, or a text that means one text block. An object, such as the content of an ignored result,
-// becomes an empty list.
+// blocks are a list, or a text that means one text block. An object, such as the content of an ignored result, becomes a
+// block of the type "object", which is rejected like other unknown types.
 type blocks []block
 
 func (b *blocks) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '{' {
+		*b = blocks{{Type: "object"}}
 		return nil
 	}
 	return listOrText(data, (*[]block)(b), func(text string) block { return block{Type: "text", Text: text} })

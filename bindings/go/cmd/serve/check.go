@@ -16,12 +16,15 @@ import (
 )
 
 // promptSize counts the tokens of the prompt of a chat.
-func (s *server) promptSize(ctx context.Context, model string, g *generation) (int, error) {
+func (s *server) promptSize(ctx context.Context, model string, wished wish, g *generation) (int, error) {
 	l, err := s.models.lease(ctx, model)
 	if err != nil {
 		return 0, err
 	}
 	defer l.release()
+	if _, err := l.sampling(wished, 0); err != nil {
+		return 0, err
+	}
 	return l.promptSize(ctx, g)
 }
 

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -53,6 +54,8 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 	case string(data) == "null":
 	case json.Unmarshal(data, &one) == nil:
 		*p = prompts{{text: one}}
+	case hasNull(data): // which would be an empty text or the token 0
+		return refuse("", "a list of prompts or inputs has a null; it must have texts, tokens or lists of tokens")
 	case json.Unmarshal(data, &many) == nil:
 		for _, one := range many {
 			*p = append(*p, prompt{text: one})
@@ -67,6 +70,18 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 		return refuse("", "a prompt or an input is neither a text, nor texts, nor tokens, nor lists of tokens")
 	}
 	return nil
+}
+
+// hasNull reports whether there is a null in valid JSON.
+func hasNull(data []byte) bool {
+	in := json.NewDecoder(bytes.NewReader(data))
+	in.UseNumber()
+	for {
+		token, err := in.Token()
+		if err != nil || token == nil {
+			return err == nil
+		}
+	}
 }
 
 // promptTokens are the tokens of a prompt: those that it spells are special ones, and it begins as the model wants it

@@ -145,6 +145,9 @@ func (c *nameCheck) value(t reflect.Type) error {
 		}
 	}
 	token, err := c.in.Token()
+	if last := len(c.hops) - 1; err == nil && token == nil && last >= 0 && c.hops[last].name == "" && t != nil && isScalar[t.Kind()] {
+		return refuse(c.path(), "%q is null; it must be a %s", c.path(), t.Kind())
+	}
 	if token != json.Delim('{') && token != json.Delim('[') {
 		return err
 	}
@@ -180,6 +183,9 @@ func (c *nameCheck) value(t reflect.Type) error {
 	}
 	return err
 }
+
+// isScalar has the kinds of entries of lists that encoding/json would take a null for.
+var isScalar = map[reflect.Kind]bool{reflect.String: true, reflect.Uint32: true, reflect.Float32: true, reflect.Int: true}
 
 // name checks the name of a field of an object of a type.
 func (c *nameCheck) name(t reflect.Type, fields map[string]reflect.Type, name string) error {

@@ -65,7 +65,8 @@ type itemPart struct {
 }
 
 func (p *itemParts) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] == '{' { // in items that are left out
+	if len(data) > 0 && data[0] == '{' { // in items that are left out; others with it are rejected
+		*p = itemParts{{Type: "object"}}
 		return nil
 	}
 	return listOrText(data, (*[]itemPart)(p), func(text string) itemPart { return itemPart{Type: "input_text", Text: text} })

@@ -91,7 +91,10 @@ func (s *server) countTokens(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	size, err := s.promptSize(r.Context(), request.Model, asked)
+	if _, err := positive("max_tokens", request.MaxTokens, 0); err != nil {
+		return err
+	}
+	size, err := s.promptSize(r.Context(), request.Model, request.wish, asked)
 	if err != nil {
 		return err
 	}

@@ -213,6 +213,16 @@ func (m *models) find(name string) *model {
 	return m.byName[cmp.Or(m.aliases[name], name)]
 }
 
+// sole returns the name of the only model; "" if there are several.
+func (m *models) sole() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.names) != 1 {
+		return ""
+	}
+	return m.names[0]
+}
+
 // count returns the number of models without adapters.
 func (m *models) count() (n int) {
 	m.mu.Lock()

@@ -167,7 +167,7 @@ func (s *server) countInput(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	size, err := s.promptSize(r.Context(), request.Model, asked)
+	size, err := s.promptSize(r.Context(), request.Model, request.wish, asked)
 	if err != nil {
 		return err
 	}

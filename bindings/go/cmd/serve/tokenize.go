@@ -40,8 +40,8 @@ type detokenizeRequest struct {
 
 // leaseSole leases a model; without a name, the only model of the service, because llama-server has one.
 func (s *server) leaseSole(r *http.Request, name string) (*lease, error) {
-	if name == "" && len(s.models.names) == 1 {
-		name = s.models.names[0]
+	if name == "" {
+		name = s.models.sole()
 	}
 	return s.models.lease(r.Context(), name)
 }
