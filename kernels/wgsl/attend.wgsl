@@ -1,6 +1,6 @@
-// Attention of tokens of one sequence, over one share of the positions. A row is a query head of a token; a workgroup
-// has 8 rows that read the same key-value head, and takes 32 positions a turn. Turns begin at multiples of 32, and
-// shares take turns by their numbers, so that a row's bits do not depend on the other rows.
+// Attention of tokens of one sequence over one of `splits` parts of the positions. A row is a query head of a token. A
+// workgroup computes 8 rows that read the same KV head, 32 positions per iteration. Blocks of 32 positions begin at
+// multiples of 32 and are assigned to parts by index, so that a row's bits do not depend on other rows.
 struct P {
     q: u32, q_row: u32, heads: u32, kv_heads: u32, n: u32, ranges: u32, positions: u32,
     k_rows: u32, k_words: u32, k_scales: u32, k_blocks: u32, v_rows: u32, v_words: u32, v_scales: u32, v_blocks: u32,
@@ -8,8 +8,8 @@ struct P {
 }
 var<immediate> p: P;
 
-// KEY: width of a key, and of a row in `queries`, a multiple of 8. VALUE: width of a value. LANES: threads across the
-// values, two each; the other threads have other rows.
+// KEY: width of a key. KEY_WIDTH: width of a row in `queries`, a multiple of 8. VALUE: width of a value. LANES: number
+// of threads per row of sums, with two values each; OWN: rows per thread.
 const ROWS = 8u;
 const THREADS = 128u;
 const OWN = ROWS * LANES / THREADS;
@@ -25,7 +25,7 @@ var<workgroup> ranges: array<vec2u, 8>;
 @compute @workgroup_size(128) fn main(
     @builtin(local_invocation_index) l: u32, @builtin(workgroup_id) wg: vec3u
 ) {
-    // Query heads of the key-value head wg.x.
+    // The query heads that read KV head wg.x.
     let first_head = (wg.x * p.heads + p.kv_heads - 1u) / p.kv_heads;
     let end_head = ((wg.x + 1u) * p.heads + p.kv_heads - 1u) / p.kv_heads;
     let group = (p.heads + p.kv_heads - 1u) / p.kv_heads;
@@ -61,10 +61,10 @@ var<workgroup> ranges: array<vec2u, 8>;
     var total = 0.0;
     let at = l % 32u;
     let two_rows = l / 32u * 2u;
-    for (var turn = wg.z; low < high && 32u * turn < high; turn += p.splits) {
-        let start = 32u * turn;
+    for (var iteration = wg.z; low < high && 32u * iteration < high; iteration += p.splits) {
+        let start = 32u * iteration;
         if (start + 32u <= low) { continue; }
-        // Scores of position `start + at` for two rows.
+        // Scores of two rows at position `start + at`.
         let position = start + at;
         let row = wg.x * p.kept + position % p.kept;
         var scores = vec2f(0.0);

@@ -1,4 +1,4 @@
-// Sums the results of a token's picks, times their weights.
+// Sums the results of a token's picks, multiplied by their routing weights.
 struct P {
     width: u32, used: u32, x: u32, x_row: u32, weights: u32, out: u32, out_row: u32, adds: u32, scale: f32
 }

@@ -1,4 +1,4 @@
-// Dot products of heads of two activations. A workgroup has one head.
+// Dot products of the heads of two activations, one head per workgroup.
 struct P { x: u32, x_row: u32, y: u32, y_row: u32, out: u32, out_row: u32, heads: u32, width: u32 }
 var<immediate> p: P;
 var<workgroup> sums: array<f32, 64>;

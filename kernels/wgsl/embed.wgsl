@@ -1,5 +1,5 @@
-// Rows of a table of blocks, by tokens. Ids outside of the rows present belong to another launch. A thread has 32
-// columns.
+// Looks up rows of a quantized table by token id, 32 columns per thread. Ids outside the rows of this part belong to
+// another launch.
 struct P {
     rows: u32, cols: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, first_row: u32, width: u32,
     n: u32, ids: u32,

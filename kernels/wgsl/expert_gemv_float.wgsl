@@ -1,4 +1,4 @@
-// Products of the experts of picks with rows of floats: 4 rows of the expert's matrix a workgroup.
+// GEMV of each pick's expert with float activations, 4 rows of the expert's matrix per workgroup.
 struct P {
     rows: u32, cols: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, first_row: u32, part_rows: u32,
     picks: u32,
@@ -12,7 +12,7 @@ var<workgroup> parts: array<vec4f, 64>;
     let first = (wg.z * 32768u + wg.x) * ROWS;
     if (first >= p.rows) { return; }
     let expert = word(p.picks + wg.y);
-    // Rows of the matrix that are in this part; others wrap around to large numbers.
+    // Index of the first row within this part of the matrix. Rows of other parts wrap around to large numbers.
     let base = expert * p.rows + first - p.first_row;
     var sums = vec4f(0.0);
     for (var i = l; i < (p.width + 3u) / 4u; i += 64u) {

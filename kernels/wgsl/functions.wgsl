@@ -1,9 +1,9 @@
-// Functions that drivers compute in their own ways, or not for all arguments.
+// Functions that drivers round differently, or do not compute for all arguments.
 
 fn is_nan(v: f32) -> bool { return (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u; }
 fn nan() -> f32 { return bitcast<f32>(0x7fc00000u | scratch_zero()); }
 
-// 0 that a compiler does not know, because constant expressions must not be NaN.
+// A 0 that the compiler does not know, because constant expressions must not be NaN.
 fn scratch_zero() -> u32 { return p.zero; }
 
 // e^x for x <= 0.

@@ -1,5 +1,5 @@
-// Matrix times T rows of bytes. A thread takes every 64th 32 columns of 4 rows. A row's bits do not depend on the
-// others.
+// GEMV of a quantized matrix with T rows of quantized activations. A thread computes every 64th group of 32 columns of
+// 4 matrix rows. A row's bits do not depend on other rows.
 struct P {
     rows: u32, cols: u32, n: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, quants: u32, groups: u32, y: u32,
     y_row: u32, bias: u32

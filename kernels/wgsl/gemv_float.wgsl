@@ -1,4 +1,5 @@
-// Matrix times T rows of floats. A thread takes every 64th four columns of 4 rows.
+// GEMV of a float matrix with T rows of activations. A thread computes every 64th group of four columns of 4 matrix
+// rows.
 struct P {
     rows: u32, cols: u32, n: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, x: u32, x_row: u32, y: u32,
     y_row: u32, bias: u32, width: u32

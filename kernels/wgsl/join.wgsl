@@ -1,4 +1,4 @@
-// Joins the shares of each head in order. An attention sink is one more score without a value.
+// Merges the parts of each head in order. An attention sink is one more score without a value.
 struct P { parts: u32, splits: u32, out: u32, out_row: u32, heads: u32, width: u32, sinks: u32, zero: u32 }
 var<immediate> p: P;
 

@@ -1,4 +1,4 @@
-// Changes values of rows one by one. `y` is another activation, `vector` a vector of the model.
+// Element-wise operations on rows. `y` is another activation, `vector` a vector of the model.
 struct P {
     mode: u32, width: u32, x: u32, x_row: u32, y: u32, y_row: u32, vector: u32, each: u32,
     a: f32, b: f32, c: f32, d: f32, tokens: u32, activation: u32, length: u32, offset: u32, zero: u32
@@ -19,7 +19,7 @@ const SET_MEDIA = 10u;
 const ADD_MEDIA = 11u;
 const SOFTCAP = 12u;
 
-// The numbers of `activation_code` in src/wgpu/lower/mod.rs.
+// Codes as in `activation_code` of src/wgpu/lower/mod.rs.
 fn activate(kind: u32, x: f32) -> f32 {
     switch kind {
         case 1u: { return sigmoid(x); }
@@ -36,7 +36,7 @@ fn activate(kind: u32, x: f32) -> f32 {
     }
 }
 
-// An activation of `gate` times `up`; `up` is 1 (0 for the clamped one) without one.
+// activation(gate) * up. Without `up`, its value is 1, or 0 for the clamped activation.
 fn gated(gate: f32, up: f32, has_up: bool) -> f32 {
     switch p.activation {
         case 11u: {

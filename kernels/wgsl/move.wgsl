@@ -1,4 +1,4 @@
-// Copies values of rows to others.
+// Copies values between rows.
 struct P {
     mode: u32, width: u32, x: u32, x_row: u32, y: u32, y_row: u32, out: u32, out_row: u32, first: u32, each: u32,
     vector: u32, rows: u32, scale: f32
@@ -19,7 +19,7 @@ const MEAN = 4u;
     var v = 0.0;
     switch p.mode {
         case SLICE: { v = value(x + p.first + i); }
-        // A head has `first` values of x, and the same tail.
+        // Each head consists of `first` values of x, then the tail `y`.
         case JOIN_HEADS: {
             let head = i / p.each;
             let j = i % p.each;

@@ -1,4 +1,4 @@
-// RMS norm (kind 0) or layer norm (kind 1) of groups of a row. A workgroup has one group.
+// RMS norm (kind 0) or layer norm (kind 1) of the groups of a row, one group per workgroup.
 struct P {
     x: u32, x_row: u32, out: u32, out_row: u32, group: u32,
     weight: u32, weight_step: u32, bias: u32, bias_step: u32, kind: u32, eps: f32

@@ -1,5 +1,5 @@
-// Rounds rows to signed bytes, with a scale and a scaled sum for 32 columns. Eight threads have a group. A number that
-// is not finite makes the scale NaN.
+// Quantizes rows to signed bytes, with a scale and a scaled sum per group of 32 columns, which eight threads compute.
+// If a value is not finite, the scale is NaN.
 struct P { width: u32, cols: u32, x: u32, x_row: u32, quants: u32, groups: u32, zero: u32 }
 var<immediate> p: P;
 var<workgroup> peaks: array<f32, 64>;

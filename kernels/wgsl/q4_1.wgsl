@@ -1,4 +1,4 @@
-// Q4_1: nibbles, and a scale and a minimum for 32 columns.
+// Q4_1: nibbles, and a scale and a minimum per 32 columns.
 fn chunk_at(row: u32, c: u32) -> Chunk {
     let at = row * (p.cols / 32u) + c;
     let q = weights[p.plane0 / 4u + at];

@@ -1,4 +1,4 @@
-// Q5_0: nibbles with a fifth bit, minus 16, and a scale for 32 columns.
+// Q5_0: nibbles with a fifth bit, minus 16, and a scale per 32 columns.
 fn chunk_at(row: u32, c: u32) -> Chunk {
     let at = row * (p.cols / 32u) + c;
     let q = weights[p.plane0 / 4u + at];

@@ -1,4 +1,4 @@
-// Q6_K: nibbles with two more bits, minus 32, a scale for 256 columns and a byte for 16.
+// Q6_K: nibbles with two more bits, minus 32, a scale per 256 columns and a byte scale per 16.
 fn upper_bits(bits: u32) -> vec4u {
     return ((vec4u(bits) >> vec4u(0u, 2u, 4u, 6u)) & vec4u(0x03030303u)) << vec4u(4u);
 }

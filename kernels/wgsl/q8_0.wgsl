@@ -1,4 +1,4 @@
-// Q8_0: bytes, and a scale for 32 columns.
+// Q8_0: bytes, and a scale per 32 columns.
 fn chunk_at(row: u32, c: u32) -> Chunk {
     let chunks = p.cols / 32u;
     let q = (p.plane0 / 4u) + 2u * (row * chunks + c);

@@ -1,5 +1,5 @@
-// Chooses the experts of a token by its scores, and their weights: the formulas of `Routing` in src/graph/op.rs. A
-// workgroup has one token.
+// Chooses the experts of a token by their scores, and computes their weights, one token per workgroup. `Routing` in
+// src/graph/op.rs has the formulas.
 struct P {
     scores: u32, scores_row: u32, experts: u32, used: u32, picks: u32, weights: u32, score: u32, bias: u32, groups: u32,
     groups_used: u32, renormalize: u32, scale: f32, sharing: u32, zero: u32
@@ -12,14 +12,14 @@ const SIGMOID = 2u;
 const LOW = -3.4e38;
 
 var<workgroup> weight_of: array<f32, 512>;
-// What experts are chosen by; LOW for those that are not to be chosen.
+// The numbers by which experts are chosen; LOW for experts that must not be chosen.
 var<workgroup> rank_of: array<f32, 512>;
 var<workgroup> group_of: array<f32, 64>;
 var<workgroup> best: array<f32, 64>;
 var<workgroup> places: array<u32, 64>;
 var<workgroup> is_wrong: atomic<u32>;
 
-// The index of the largest number of `rank_of`, the lowest of equal ones.
+// The index of the largest number of `rank_of`; the lowest index among equal numbers.
 fn first_of(l: u32) -> u32 {
     var at = NONE;
     var most = LOW;
@@ -121,7 +121,7 @@ fn sum_all(l: u32, mine: f32) -> f32 {
         }
         workgroupBarrier();
         if (l < p.groups) {
-            // The number of groups ahead of this one.
+            // Number of groups that rank before this one.
             var ahead = 0u;
             for (var g = 0u; g < p.groups; g++) {
                 if (group_of[g] > group_of[l] || (group_of[g] == group_of[l] && g < l)) { ahead++; }
@@ -146,7 +146,7 @@ fn sum_all(l: u32, mine: f32) -> f32 {
         if (p.renormalize != 0u) {
             var total = 0.0;
             for (var i = 0u; i < p.used; i++) { total += value(weights_at + i); }
-            // At least the smallest normal binary16.
+            // The divisor is at least the smallest normal binary16 number.
             factor /= max(total, 6.1035156e-5);
         }
         for (var i = 0u; i < p.used; i++) {

@@ -1,4 +1,5 @@
-// Scale and minimum of sub-block c of Q4_K and Q5_K: a block has two binary16 and 12 bytes with 6 bits each.
+// Scale and minimum of sub-block c of Q4_K and Q5_K. A block has two binary16 numbers, and 12 bytes of packed 6-bit
+// numbers.
 fn scales_of_k(row: u32, c: u32) -> vec2f {
     let s = weights[p.plane1 / 4u + row * (p.cols / 256u) + c / 8u];
     let shift = 8u * (c & 3u);

@@ -1,11 +1,11 @@
-// Writes keys or values of tokens to a KV cache. A thread has 32 values of a head.
+// Writes keys or values of tokens to a KV cache, 32 values of a head per thread.
 struct P {
     x: u32, x_row: u32, n: u32, heads: u32, dim: u32, positions: u32, kept: u32, rows: u32, row_words: u32, scales: u32,
     blocks: u32, zero: u32
 }
 var<immediate> p: P;
 
-// The nearest binary16, ties to even.
+// The nearest binary16 number, ties to even.
 fn to_half(v: f32) -> u32 {
     let bits = bitcast<u32>(v);
     let sign = (bits >> 16u) & 0x8000u;
@@ -50,7 +50,7 @@ fn to_half(v: f32) -> u32 {
             let four = vec4f(values[4u * i], values[4u * i + 1u], values[4u * i + 2u], values[4u * i + 3u]);
             set_cache(to + 8u * block + i, pack4xI8Clamp(vec4i(round(four * factor))));
         }
-        // A binary16, as on the CPU.
+        // The scale is rounded to binary16, as on the CPU.
         let scale = half(to_half(peak / 127.0));
         set_cache(p.scales + row * p.blocks + block, select(bitcast<u32>(scale), 0x7fc00000u, is_wrong));
     }

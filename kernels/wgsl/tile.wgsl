@@ -1,11 +1,12 @@
-// Matrix times many rows of bytes: 64 rows by 64 tokens a workgroup, four by four a thread, 32 columns a turn. A
-// result's bits do not depend on the other rows or tokens.
+// GEMM of a quantized matrix with many rows of quantized activations: 64 rows by 64 tokens per workgroup, four by four
+// per thread, 32 columns per iteration. The bits of a result do not depend on other rows or tokens.
 struct P {
     rows: u32, cols: u32, n: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, quants: u32, groups: u32, y: u32,
     y_row: u32, bias: u32
 }
 var<immediate> p: P;
-// Two words of 16 bytes a row or token; a word further for each four, so that neighbors differ in banks.
+// Two words of 16 bytes per row or token, and an unused word after every four rows, so that neighbors are in different
+// banks.
 var<workgroup> w_quants: array<vec4u, 144>;
 var<workgroup> x_quants: array<vec4u, 144>;
 var<workgroup> w_scales: array<vec3f, 64>;
@@ -17,7 +18,7 @@ fn place(i: u32) -> u32 { return 2u * i + i / 4u; }
     let chunks = p.cols / 32u;
     let block = wg.z * 32768u + wg.x;
     let mine = l & 63u;
-    // Threads 0 to 63 bring a row of weights, the next 64 a token.
+    // Threads 0 to 63 load a row of weights each, the next 64 threads a token each.
     let row = min(block * 64u + mine, p.rows - 1u);
     let token = min(wg.y * 64u + mine, p.n - 1u) * chunks;
     let r0 = l / 16u;

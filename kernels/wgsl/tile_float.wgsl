@@ -1,10 +1,11 @@
-// Matrix times many rows of floats: 64 rows by 64 tokens a workgroup, four by four a thread, 16 columns a turn.
+// GEMM of a float matrix with many rows of activations: 64 rows by 64 tokens per workgroup, four by four per thread, 16
+// columns per iteration.
 struct P {
     rows: u32, cols: u32, n: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, x: u32, x_row: u32, y: u32,
     y_row: u32, bias: u32, width: u32
 }
 var<immediate> p: P;
-// [row][16 columns], a word of 16 bytes further a row.
+// [row][16 columns], with an unused word of 16 bytes after each row.
 var<workgroup> w_tile: array<vec4f, 320>;
 var<workgroup> x_tile: array<vec4f, 320>;
 
@@ -17,7 +18,7 @@ var<workgroup> x_tile: array<vec4f, 320>;
     let t0 = l % 16u;
     var sums: array<vec4f, 4>;
     for (var j = 0u; j < 4u; j++) { sums[j] = vec4f(0.0); }
-    // Columns are padded to a multiple of 32, where weights are 0.
+    // Columns are padded with zero weights to a multiple of 32.
     for (var c = 0u; c < p.cols / 16u; c++) {
         w_tile[5u * mine + (l & 3u)] = four_at(row, 4u * c + (l & 3u));
         x_tile[5u * mine + (l & 3u)] = four_of_x(token, 4u * c + (l & 3u));

@@ -12,7 +12,7 @@ use crate::wgpu::sequence::{KvArray, Place};
 
 /// Query rows per workgroup, and positions per iteration, of `attend.wgsl`.
 const ROWS: usize = 8;
-const TURN: usize = 32;
+const PER_ITERATION: usize = 32;
 
 /// Number of workgroups that is assumed to occupy a device fully.
 const BUSY: usize = 256;
@@ -73,10 +73,10 @@ impl Lowering<'_> {
             let (place, first) = self.place(i, op.layer)?;
             let (n, cache) = (tokens.len(), first + place.buffer);
             let tiles = (n * group).div_ceil(ROWS);
-            let turns = (place.kept as usize).div_ceil(TURN);
+            let iterations = (place.kept as usize).div_ceil(PER_ITERATION);
             let fits = self.scratch.part_words / (n * heads * (2 + value_dim)).max(1);
             let wanted =
-                if self.is_batch_invariant { FIXED_SPLITS } else { (BUSY / (tiles * kv_heads)).min(turns / 4) };
+                if self.is_batch_invariant { FIXED_SPLITS } else { (BUSY / (tiles * kv_heads)).min(iterations / 4) };
             let splits = wanted.min(fits).clamp(1, MAX_SPLITS);
             let at = |base: u32, each: usize| base + (tokens.start * each) as u32;
             let of = self.tokens();
