@@ -1,4 +1,4 @@
-//! A decoded token allocates nothing, on any thread. No test harness: its own threads allocate as they please.
+//! A decoded token allocates nothing, on any thread. No test harness, whose threads would allocate too.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

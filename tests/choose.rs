@@ -1,5 +1,5 @@
-//! Tokens that a GPU chooses: the same, for the same logits and to the last draw, as the sampler of the host. On the
-//! shim of `cuda_shim/`, or on a GPU where the shim cannot be had.
+//! Sampling on a GPU: for the same logits, the tokens and every draw equal the host sampler's. On the emulation of
+//! `cuda_shim/`, or on a GPU if the emulation is not available.
 #![cfg(cuda)]
 #![allow(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Models over several GPUs: on the host shim, which shows three, or on those there are, of which one may have several
-//! parts.
+//! Models on several GPUs: on the host emulation, which shows three, or on the machine's GPUs, each of which may get
+//! several parts.
 #![cfg(cuda)]
 
 mod gpu;

@@ -1,5 +1,5 @@
-//! The engine on a GPU: where layers go, and that sequences do not notice. On the host shim, so that it runs
-//! everywhere, or on a GPU where the shim cannot be had.
+//! The engine on a GPU: where layers go, and that results do not change. On the host emulation, so that it runs
+//! everywhere, or on a GPU if the emulation is not available.
 #![cfg(cuda)]
 
 mod gpu;

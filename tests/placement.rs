@@ -1,4 +1,5 @@
-//! Experts on the host whose layers are on GPUs: on the host shim, which shows three, or on those there are.
+//! Expert offload: experts on the host, layers on GPUs: on the host emulation, which shows three, or on the machine's
+//! GPUs.
 #![cfg(cuda)]
 
 mod gpu;

@@ -1,6 +1,6 @@
-//! Sixteen threads over four models: calls at random, handles freed in any order, jobs, forks and cancels. Every call
-//! ends with a status of its contract, and a cache that went through it computes what its tokens say, to the bit. The
-//! environment variable STRESS_SECONDS sets the time.
+//! Sixteen threads use four models: random calls, handles freed in any order, jobs, forks and cancels. Every call
+//! returns a status that its documentation allows, and a cache used in this way still computes bit-identical results
+//! for its tokens. The environment variable STRESS_SECONDS sets the duration.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
 #[expect(dead_code, reason = "few of them are needed here")]

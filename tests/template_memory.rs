@@ -1,6 +1,6 @@
-//! Chat templates that mean to exhaust memory, stack or patience end with an error, under a ceiling that the
-//! allocator keeps: an allocation beyond it ends this process, as it would a host's. No test harness, whose threads
-//! would be counted too.
+//! Chat templates that try to exhaust memory, stack or time end with an error. The allocator enforces a limit: an
+//! allocation beyond it ends this process, as it would end a host's. No test harness, whose threads would be counted
+//! too.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

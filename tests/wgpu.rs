@@ -1,5 +1,5 @@
-//! The portable GPU backend on a software Vulkan driver: every architecture against the CPU. Skipped aloud without a
-//! driver.
+//! The wgpu backend on a software Vulkan driver: every architecture compared with the CPU. Skipped with a message if
+//! there is no driver.
 #![cfg(feature = "wgpu")]
 
 #[expect(dead_code, reason = "few of them are needed here")]

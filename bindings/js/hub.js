@@ -184,24 +184,24 @@ class Hub {
     const { endpoint: where, repository } = this;
     const sentence = {
       401: this.token
-        ? `${where} does not take the token in HF_TOKEN for ${repository}: make a new one at ${where}/settings/tokens`
+        ? `${where} rejects the token in HF_TOKEN for ${repository}: create a new one at ${where}/settings/tokens`
         : `${repository} does not exist, or needs a token: check the name, or set HF_TOKEN to one of ${where}/settings/tokens`,
-      403: `the makers of ${repository} want their terms to be accepted: do so at ${where}/${repository}, and set HF_TOKEN`,
+      403: `${repository} is gated: accept its terms at ${where}/${repository}, and set HF_TOKEN`,
       404: `there is no ${repository} at ${where}: check the name`,
-      429: `${where} gets too many requests from here: wait some minutes, or set HF_TOKEN`,
+      429: `${where} receives too many requests from this address: wait some minutes, or set HF_TOKEN`,
     }[status];
     if (sentence) return new Failure(sentence);
     if (status) return new Failure(`${where} answers with status ${status}: try again later`);
     return new Failure(
       `${where} cannot be reached (${cause.message || cause.code}): check the network and HTTPS_PROXY; ` +
-        "what has come is kept for the next try",
+        "the next try resumes the download",
       { cause },
     );
   }
 
   strange() {
     return new Failure(
-      `${this.endpoint} does not answer as the Hub does: log in where the network asks for it, or check HTTPS_PROXY and HF_ENDPOINT`,
+      `${this.endpoint} does not answer like the Hugging Face Hub: log in to the network if it requires that, or check HTTPS_PROXY and HF_ENDPOINT`,
     );
   }
 }
@@ -346,7 +346,7 @@ class Fetch {
     if (needed <= bavail * bsize) return;
     throw new Failure(
       `${this.hub.repository} takes ${sizeOf(this.total)}, and the disk of ${this.cache.root} has ${sizeOf(bavail * bsize)} left: ` +
-        "make room, or set HF_HOME to a folder on another disk",
+        "free space, or set HF_HOME to a folder on another disk",
     );
   }
 
@@ -370,7 +370,7 @@ class Fetch {
       if (!isWhole) {
         await fs.rm(part);
         throw new Failure(
-          `${file} has arrived with another hash than ${this.hub.endpoint} lists, and is discarded: ` +
+          `${file} has another hash than ${this.hub.endpoint} lists, and was deleted: ` +
             "try again, without a proxy or mirror if that does not help",
         );
       }

@@ -407,7 +407,7 @@ int main(int argc, char **argv) {
     }
     EXPECT(failure([&] { realizar::Conversation(model, hello); }) == RZ_ERR_UNSUPPORTED);
     EXPECT(realizar::conversation({{"user", "x"}}) == hello);
-    // Several caches in one pass; what a model will take, and what its makers advise.
+    // Several caches in one pass; what a model will take, and what its authors advise.
     {
         realizar::Cache left(model, cache_params), right(model, cache_params);
         left.prefill(tokens), right.prefill(tokens);

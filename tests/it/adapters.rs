@@ -1,5 +1,5 @@
-//! Low-rank adapters: against a float64 reference whose weights have them merged in; and the promise that neither
-//! threads, nor instruction sets, nor pieces of a prompt, nor neighbors with other adapters change a bit.
+//! LoRA adapters compared with a float64 reference with merged weights. Threads, instruction sets, prefill chunks and
+//! sequences with other adapters must not change a bit.
 
 mod hostile;
 

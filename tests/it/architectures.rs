@@ -1,5 +1,5 @@
-//! GGUF files of architectures whose logits, or hidden states where there are none, an implementation in 64-bit floats
-//! computed (`data/README.md`). Weights follow from the names of tensors.
+//! GGUF files of architectures, compared with the logits (or hidden states) of an implementation in 64-bit floats
+//! (`data/README.md`). Weights are derived from tensor names.
 
 mod folders;
 mod variants;

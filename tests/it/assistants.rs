@@ -1,5 +1,5 @@
-//! Gemma 4's assistants, which look at the keys and values of a Gemma 4: their logits and drafts are those of the
-//! owner's code (`data/heads`), and change nothing.
+//! Gemma 4 assistants, which read the KV cache of a Gemma 4: logits and drafts are compared with the reference
+//! implementation (`data/heads`); drafts must not change the output.
 
 use std::fs;
 use std::path::PathBuf;

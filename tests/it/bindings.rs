@@ -1,6 +1,6 @@
-//! What the language bindings offer of the C interface: each function is called, each flag and kind can be passed and
-//! each parameter set by every binding, or `tests/data/bindings.txt` has a reason why not. The components for game
-//! engines (`bindings/godot`, `bindings/unreal`) offer a chat only and are left out.
+//! Coverage of the C interface by the bindings: every binding must call each function, accept each flag and kind and
+//! set each parameter, or `tests/data/bindings.txt` has the reason why not. The components for game engines
+//! (`bindings/godot`, `bindings/unreal`) only offer a chat and are left out.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Pictures in conversations: the tokens that the makers' processors make of them, by the templates that are published
+//! Images in conversations: tokens compared with the reference processors, with the published templates
 //! (`data/README.md`).
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! Chat templates: the language against Python's jinja2 (`tests/data/text/jinja.json` holds templates and what
-//! jinja2 3.1 makes of them, set up as `transformers` does), and templates that mean harm.
+//! Chat templates: the language compared with Python's jinja2 (`tests/data/text/jinja.json` has templates and the
+//! results of jinja2 3.1, set up as in `transformers`), and malicious templates.
 
 use proptest::prelude::*;
 use realizar::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Conversations straight to tokens: special tokens come from the template alone, whatever the conversation says.
+//! Conversations as tokens: special tokens come only from the template, whatever the conversation contains.
 
 use realizar::engine::TokenKind;
 use realizar::text::{Chat, ChatTemplate};

@@ -1,5 +1,5 @@
-//! Every op of the CPU against a plain computation in float64, over odd sizes, and bit for bit over numbers of threads
-//! and over steps that stop after each op. Attention and products have larger tests of their own beside the code.
+//! Every op of the CPU compared with a plain float64 computation for odd sizes; bit-identical for every number of
+//! threads and for steps that pause after each op. Attention and products have more tests next to their code.
 
 mod media;
 mod recurrent;

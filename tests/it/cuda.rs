@@ -1,5 +1,5 @@
-//! The CUDA backend, on a GPU where there is one, and everywhere on a driver that runs the real kernels as C++, thread
-//! by thread: see `cuda_shim/`. What cannot be had is skipped aloud.
+//! The CUDA backend, on a GPU if there is one, and always on a driver that runs the kernels as C++, thread by thread
+//! (`cuda_shim/`). Skipped tests print a message.
 #![allow(unsafe_code)]
 
 mod chosen;

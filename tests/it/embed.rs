@@ -1,4 +1,4 @@
-//! Embeddings of tiny random encoders against float64, and the promise that an embedding depends on its own text alone.
+//! Embeddings of tiny random encoders compared with float64. An embedding must depend on its own text only.
 
 use std::fs;
 use std::path::Path;

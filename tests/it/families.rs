@@ -1,6 +1,6 @@
-//! Folders of the families whose checkpoints are named or laid out unlike those of `tests/it/folders.rs`: the same tiny
-//! networks, written as they are published, give the logits of the float64 reference. Names and layouts are those of
-//! the modeling files of `transformers` and of published checkpoints.
+//! Folders of the families whose tensor names or layouts differ from those of `tests/it/folders.rs`: the same tiny
+//! networks, written as published, must give the logits of the float64 reference. Names and layouts come from the
+//! modeling files of `transformers` and from published checkpoints.
 
 mod adapters;
 

@@ -1,5 +1,5 @@
-//! Folders of one model as people write them: other names of files and tensors, other types, keys that nobody knows.
-//! Each gives what the plain folder gives, whose logits `transformers` computed, or is refused by name.
+//! Variants of one folder: other names of files and tensors, other types, unknown keys. Each must give the results of
+//! the plain folder, whose logits `transformers` computed, or is rejected by name.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! The same weights as a GGUF file and as a Hugging Face folder are the same model. What a folder looks like is told
-//! here once more, from the modeling files of `transformers` and published checkpoints, and what their weights become
-//! in a GGUF file from the converter of llama.cpp.
+//! The same weights as a GGUF file and as a Hugging Face folder must be the same model. The expected layout of folders
+//! follows the modeling files of `transformers` and published checkpoints; the expected GGUF tensors follow llama.cpp's
+//! converter.
 
 mod adapters;
 

@@ -1,6 +1,5 @@
-//! The targets of `fuzz/`, compiled with the tests and run on their seeds: what changes under them shows here.
-//!
-//! `libfuzzer_sys` is this crate here (`main.rs`), with a macro that makes a function of a target.
+//! The targets of `fuzz/`, compiled with the tests and run on their seeds, so that interface changes fail here. This
+//! crate replaces `libfuzzer_sys` (`main.rs`) with a macro that turns a target into a function.
 #![allow(unsafe_code, unused_attributes, clippy::duplicate_mod, reason = "each is the root of a crate there")]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! GBNF means every text that can be derived, whatever the lexer of the parser prefers: grammars and texts are held
-//! against a matcher that tries all derivations, character by character.
+//! GBNF accepts every text that can be derived, whatever the parser's lexer prefers: grammars and texts are compared
+//! with a matcher that tries all derivations, character by character.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

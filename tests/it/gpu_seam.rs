@@ -1,5 +1,5 @@
-//! The seam between `device` and GPU backends: a model on a backend that refuses everything is refused by name, and a
-//! backend refuses what another one has made.
+//! The interface between `device` and GPU backends: a load on a backend that rejects everything fails by name, and a
+//! backend rejects objects of another backend.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Grammars: whatever logits say, what is chosen under a schema is valid by the crate `jsonschema`, and what is chosen
-//! under an expression matches by `regex-automata`. Hostile grammars end with an error.
+//! Grammars: for any logits, output under a schema is valid according to the crate `jsonschema`, and output under a
+//! regular expression matches according to `regex-automata`. Hostile grammars end with an error.
 
 use std::time::Instant;
 

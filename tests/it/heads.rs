@@ -1,5 +1,5 @@
-//! Heads in files of their own, which draft for another model: their logits and drafts are those of their makers'
-//! definitions (`data/heads`), and change nothing.
+//! Drafting heads in separate files: logits and drafts are compared with the reference implementations (`data/heads`);
+//! drafts must not change the output.
 
 use std::fs;
 #[cfg(cuda)]

@@ -1,5 +1,5 @@
-//! Damaged and malicious GGUF files: each is refused with a status that says what and where, without a panic,
-//! a hang, or memory out of proportion to the file.
+//! Damaged and malicious GGUF files: each is rejected with a status and a message that names problem and position,
+//! without a panic, a hang, or memory out of proportion to the file.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Damaged and malicious safetensors files and Hugging Face folders: each is refused with a status that says what
-//! and where.
+//! Damaged and malicious safetensors files and Hugging Face folders: each is rejected with a status and a message that
+//! names problem and position.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The translation of a Hugging Face folder: the keys, names and bytes that a GGUF file of the model would have.
-//! Expected names are those of the `gguf` Python package (`get_tensor_name_map`).
+//! Translation of a Hugging Face folder to the keys, names and bytes of a GGUF file of the same model. Expected names
+//! are from the `gguf` Python package (`get_tensor_name_map`).
 
 use std::fs;
 

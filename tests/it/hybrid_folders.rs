@@ -1,7 +1,6 @@
-//! Folders of networks with recurrences, with latent attention, and of Gemma 4, whose checkpoints hold other numbers
-//! than GGUF files, or the same in another order. The tensors of a GGUF file are written as they are published, the way
-//! back from what converters do; the folder has to give the logits of the float64 reference, or, where that lacks the
-//! network, of the file.
+//! Folders of networks with recurrences, with latent attention, and of Gemma 4, whose checkpoints have other numbers
+//! than GGUF files, or another order. The tensors of a GGUF file are written as published, the inverse of the
+//! converters. The folder must give the logits of the float64 reference or, if that lacks the network, of the file.
 
 pub mod checkpoints;
 pub mod networks;

@@ -1,5 +1,5 @@
-//! Media in prompts of networks with recurrent layers: another question about the same picture or sound is computed
-//! from a checkpoint behind it. The oracle is a session that computed the whole prompt by itself.
+//! Media in prompts of networks with recurrent layers: another question about the same image or audio continues from a
+//! checkpoint after it. The oracle is a session that computed the whole prompt.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A module uses only the layers below it: reads every `crate::` path in `src` and holds it against the table.
+//! A module uses only the layers below it: compares every `crate::` path in `src` with the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

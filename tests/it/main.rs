@@ -1,4 +1,4 @@
-//! The tests that need no process of their own. `cargo test --test it families::` runs those of a module.
+//! The tests that need no process of their own. `cargo test --test it families::` runs one module.
 
 // The targets of `fuzz` look for their macro in a crate of this name.
 extern crate self as libfuzzer_sys;

@@ -1,4 +1,4 @@
-//! Pictures: resizing, tiles and files against what Pillow and the makers' processors make of them
+//! Images: resizing, tiles and decoded files compared with Pillow and the reference processors
 //! (`tests/data/media/make.py`), and damaged files.
 
 use std::cell::Cell;

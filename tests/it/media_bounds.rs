@@ -1,5 +1,5 @@
-//! Numbers of files decide neither how long a call takes nor what it does: rules with the largest numbers that a file
-//! may have, against the searches as the authors of the models wrote them.
+//! Numbers in files determine neither the duration nor the behavior of a call: tiling rules with the largest numbers
+//! that a file may have, compared with the searches of the reference implementations.
 
 use std::cell::Cell;
 

@@ -1,5 +1,5 @@
-//! Multi-token prediction: the layer's logits against the float64 reference, and drafts by it, which are as often right
-//! as those of the reference and change nothing.
+//! Multi-token prediction: the layer's logits compared with the float64 reference, and drafts, which have the
+//! acceptance rate of the reference and do not change the output.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Weights that are NaN: every result that depends on them is an error that names the token, for all caches,
-//! instruction sets and architectures, and other results do not change. IEEE 754 defines the expected results.
+//! NaN weights: every result that depends on them is an error that names the token, for all caches, instruction sets
+//! and architectures; other results do not change. IEEE 754 defines the expected results.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Tiny random models of every architecture and tensor type against the float64 reference, and the promise that
-//! neither threads, nor the way a prompt was cut, nor neighbors in a batch change a bit.
+//! Tiny random models of every architecture and tensor type compared with the float64 reference. Threads, prefill
+//! chunks and other sequences of a batch must not change a bit.
 
 mod drafts;
 mod jobs;

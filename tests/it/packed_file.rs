@@ -1,6 +1,5 @@
-//! Packed weights in a file: the same bits as weights in memory, made once, made anew when the model changes, and
-//! nothing that is not the library's own is ever replaced. The oracle is the model whose weights are packed into
-//! memory.
+//! Packed weights files: bit-identical to weights packed in memory (the oracle), written once, rewritten if the model
+//! changes; files of other programs are never replaced.
 
 use std::fs;
 use std::path::{Path, PathBuf};

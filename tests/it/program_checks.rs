@@ -1,4 +1,4 @@
-//! Programs and batches that do not fit are refused by message, and the step after a refusal is clean.
+//! Programs and batches that do not fit are rejected with a message, and the next step works.
 
 use std::sync::Arc;
 

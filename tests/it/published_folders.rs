@@ -1,6 +1,6 @@
-//! Folders as models were published: the configurations of well-known models by their structure, with widths scaled
-//! down, as their makers wrote them and as transformers saves them again. Each gives the logits that transformers
-//! computed (`data/folders/make.py`), or is refused for the reason that stands here beside it.
+//! Folders with the configurations of well-known models, with widths scaled down, as their authors published them and
+//! as transformers saves them. Each model must give the logits that transformers computed (`data/folders/make.py`), or
+//! is rejected with the listed reason.
 
 use std::fs;
 use std::path::Path;

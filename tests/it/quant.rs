@@ -1,4 +1,4 @@
-//! The reference codecs against the `gguf` Python package: `data/make_quant_vectors.py` describes the vectors.
+//! The reference codecs compared with the `gguf` Python package: `data/make_quant_vectors.py` describes the vectors.
 
 use proptest::prelude::*;
 use realizar::quant::{self, FORMATS, Format};

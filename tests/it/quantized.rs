@@ -1,5 +1,5 @@
-//! Quantized folders: matrices in each format, whose values are those that the reader of the format's owner gives
-//! (`data/quantized/make.py`), and companions that do not fit.
+//! Quantized folders: the values of matrices in each format, compared with the format's reference reader
+//! (`data/quantized/make.py`), and scales and tables that do not fit.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! The delta rule and scans on the GPU, token by token and in chunks of tokens, held against their definitions in
-//! float64: widths that no tile divides, sequences that go on, steps of one token and of many. On the host shim for
-//! CUDA, and on a GPU where there is one.
+//! The delta rule and scans on the GPU, token by token and in chunks, compared with their definitions in float64:
+//! widths that no tile divides, continued sequences, steps of one and of many tokens. On the host emulation of CUDA,
+//! and on a GPU if there is one.
 
 use realizar::cuda;
 use realizar::device::{Backend, Batch, StepBudget};

@@ -1,5 +1,5 @@
-//! Replies with reasoning and calls of tools: what templates of each form write for an assistant's turn is read back,
-//! cut at every token and every byte, and is allowed by the grammar of the same form; what is no call stays text.
+//! Replies with reasoning and tool calls: the output of templates of each form for an assistant turn is parsed back,
+//! cut at every token and every byte, and the grammar of the same form accepts it; text that is no call stays text.
 
 use std::sync::Arc;
 

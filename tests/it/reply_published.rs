@@ -1,5 +1,5 @@
-//! Replies of published templates: what each of them writes for an assistant's turn is read back, however it comes, cut
-//! at every place, with other white space between its tags, and is allowed by the grammar of the same form.
+//! Replies of published templates: the output of each template for an assistant turn is parsed back, cut at every
+//! position, and with other white space between its tags; the grammar of the same form accepts it.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Replies as models write them, other than by their templates: as other servers' parsers read them, calls within
-//! reasoning and without tags, control tokens in texts, and calls that readers of JSON refuse.
+//! Replies that models write differently from their templates: compared with the parsers of other servers, with calls
+//! within reasoning and without tags, control tokens in texts, and calls that JSON readers reject.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Saved caches: what is loaded goes on to the same bits in every network, and what is damaged, cut off, or of another
-//! model is refused. The oracle is the cache that was never saved, shifted or released.
+//! Saved caches: a loaded cache continues bit-identically in every network; damaged, truncated and foreign state is
+//! rejected. The oracle is the cache that was never saved, shifted or released.
 
 use std::path::Path;
 use std::sync::Arc;

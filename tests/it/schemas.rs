@@ -1,6 +1,6 @@
-//! JSON schemas as libraries write them. `tests/data/schemas/published.json` has 287 schemas from zod,
-//! pydantic, typescript-json-schema, schemars and .NET, with values that Python's `jsonschema` calls valid or invalid;
-//! `patterns.json` has patterns, and texts that match or do not match them according to Node.js.
+//! JSON schemas written by libraries. `tests/data/schemas/published.json` has 287 schemas from zod, pydantic,
+//! typescript-json-schema, schemars and .NET, with values that Python's `jsonschema` accepts or rejects;
+//! `patterns.json` has patterns, and texts that match them or not according to Node.js.
 
 use realizar::engine::{Grammar, GrammarKind, GrammarText, on_new_thread};
 use realizar::error::Error;

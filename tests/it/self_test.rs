@@ -1,5 +1,5 @@
-//! The test that a device has to pass before a model is put on it, on the host shim: every architecture passes, a
-//! kernel that computes something else is found and named, and what was passed costs nothing again.
+//! The self-test of a device before a model is loaded on it, on the host emulation: every architecture passes, a wrong
+//! kernel is found and named, and passed tests are not repeated.
 
 use std::ffi::CStr;
 use std::mem::offset_of;

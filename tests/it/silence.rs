@@ -1,5 +1,5 @@
-//! Nothing in silence: what a file holds beyond what its network uses is either known to change no result, and then
-//! changes not a bit of it, or refused by name before a matrix is read.
+//! Nothing in a file is ignored silently: a key or tensor that the network does not use either is known to have no
+//! effect, and then changes no bit, or is rejected by name before a matrix is read.
 
 use std::cell::Cell;
 use std::collections::HashMap;

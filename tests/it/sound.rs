@@ -1,5 +1,5 @@
-//! Sounds: resampling, WAV files and spectrograms, and encoders from GGUF files and folders, against what transformers
-//! and libsndfile make of them (`data/sound/make.py`). Sounds follow from their lengths, weights from names and sizes.
+//! Audio: resampling, WAV files, spectrograms and encoders from GGUF files and folders, compared with transformers and
+//! libsndfile (`data/sound/make.py`). Samples are derived from lengths, weights from names and sizes.
 
 use std::cell::Cell;
 use std::f64::consts::PI;

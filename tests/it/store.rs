@@ -1,5 +1,5 @@
-//! Stores of prefixes: what is taken goes on to the same bits in every network, from memory and from files. The oracle
-//! is a session that computed all tokens by itself.
+//! Prefix caches: a session taken from a store continues bit-identically in every network, from memory and from files.
+//! The oracle is a session that computed all tokens.
 
 use std::collections::HashMap;
 use std::fs;

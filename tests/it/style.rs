@@ -1,4 +1,4 @@
-//! Rules of CONTRIBUTING.md that a text can be held against: parameters, and arms over ops.
+//! Rules of CONTRIBUTING.md that can be checked in the text: parameters, and match arms over ops.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Networks that read a source: jobs, stores and scores beside sessions that compute all at once, and what is refused
-//! by name. That their logits are right is shown by `architectures` and `published_folders`.
+//! Encoder-decoder networks: jobs, stores and scores compared with sessions that compute all at once, and rejected
+//! calls. `architectures` and `published_folders` test their logits.
 
 use std::fs;
 use std::path::Path;

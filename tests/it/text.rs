@@ -1,6 +1,6 @@
-//! Tokenizers against an independent reference. `tests/data/text` holds two small vocabularies (the first merges of
-//! SmolLM2's, and the one of stories260K, each with a few tokens of other kinds) and the ids of an implementation
-//! in Python that follows the definitions without any of the data structures used here.
+//! Tokenizers compared with an independent reference. `tests/data/text` has two small vocabularies (the first merges of
+//! SmolLM2's, and that of stories260K, each with a few tokens of other kinds) and the ids of a Python implementation
+//! that follows the definitions without the data structures used here.
 
 use proptest::prelude::*;
 use realizar::error::Error;

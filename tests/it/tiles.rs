@@ -1,6 +1,5 @@
-//! Products of many tokens on the GPU, in tiles: each type of weights, numbers of rows, columns and tokens that no tile
-//! divides, and every operation on the result, by each of the kernels for them. On the host shim for CUDA, and on a GPU
-//! where there is one.
+//! GEMM tiles on the GPU: each type of weights, numbers of rows, columns and tokens that no tile divides, and every
+//! epilogue, by each kernel. On the host emulation of CUDA, and on a GPU if there is one.
 
 use realizar::cuda::{self, WGMMA};
 use realizar::device::Batch;

@@ -1,5 +1,5 @@
-//! Tokenizers of folders as they are published, against the libraries of their owners: what files beside
-//! `tokenizer.json` add to it. `tests/data/text` holds the folders, what the libraries make of texts, and the scripts.
+//! Tokenizers of folders as published, compared with their reference libraries: what files next to `tokenizer.json`
+//! add. `tests/data/text` has the folders, the results of the libraries, and the scripts.
 
 use std::fs;
 use std::sync::{Arc, Mutex};

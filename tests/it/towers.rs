@@ -1,4 +1,4 @@
-//! CLIP and SigLIP: vectors of pictures and of texts, to be compared, against the makers' code (`data/README.md`).
+//! CLIP and SigLIP: embeddings of images and texts compared with the reference implementation (`data/README.md`).
 
 use std::sync::Arc;
 

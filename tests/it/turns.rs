@@ -1,6 +1,6 @@
-//! Conversations with tools over several turns: in every published template, the next prompt accepts the messages that
-//! the library makes of a reply. The oracle is the template, which writes names, arguments, ids and results, or rejects
-//! them.
+//! Conversations with tools over several turns: for every published template, the next prompt accepts the messages that
+//! the library makes from a reply. The oracle is the template, which writes names, arguments, ids and results, or
+//! rejects them.
 
 use std::sync::Arc;
 

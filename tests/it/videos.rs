@@ -1,4 +1,4 @@
-//! Videos: rows, tokens and logits against the makers' code (`data/README.md`).
+//! Video input: rows, tokens and logits compared with the reference implementation (`data/README.md`).
 
 use std::fs;
 use std::path::Path;

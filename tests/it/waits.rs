@@ -1,5 +1,5 @@
-//! Calls that wait for a thread on which templates are rendered and grammars compiled: a cancel or a deadline ends the
-//! wait, and the same call succeeds afterwards.
+//! Calls that wait for a thread that renders templates and compiles grammars: a cancel or a deadline ends the wait, and
+//! the same call succeeds afterwards.
 
 use std::sync::{Arc, Barrier};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The library as WebAssembly: a model that node reads from memory has the bits of this machine and the text of the
-//! trained model. `make test-wasm` builds the library and says where it is.
+//! The library as WebAssembly: a model that Node loads from memory gives the bits of this machine and the text of the
+//! trained model. `make test-wasm` builds the library and passes its path.
 
 use std::env;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! The words of sources and documents: the width of comments, phrases that they do without, names of files that exist.
+//! The text of sources and documents: width of comments, banned phrases, file names that must exist.
 
 use std::collections::BTreeSet;
 use std::fs;

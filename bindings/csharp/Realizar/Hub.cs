@@ -272,21 +272,21 @@ namespace Realizar
             switch (e.Answer)
             {
                 case 0:
-                    return Failed($"{endpoint} cannot be reached ({e.InnerException.Message}): check the network and HTTPS_PROXY; what has come is kept for the next try",
+                    return Failed($"{endpoint} cannot be reached ({e.InnerException.Message}): check the network and HTTPS_PROXY; the next try resumes the download",
                         e.InnerException);
                 case 401:
                     return Failed(token == ""
                         ? $"{repository} does not exist, or needs a token: check the name, or set HF_TOKEN to one of {endpoint}/settings/tokens"
-                        : $"{endpoint} does not take the token in HF_TOKEN for {repository}: make a new one at {endpoint}/settings/tokens");
-                case 403: return Failed($"the makers of {repository} want their terms to be accepted: do so at {endpoint}/{repository}, and set HF_TOKEN");
+                        : $"{endpoint} rejects the token in HF_TOKEN for {repository}: create a new one at {endpoint}/settings/tokens");
+                case 403: return Failed($"{repository} is gated: accept its terms at {endpoint}/{repository}, and set HF_TOKEN");
                 case 404: return Failed($"there is no {repository} at {endpoint}: check the name");
-                case 429: return Failed($"{endpoint} gets too many requests from here: wait some minutes, or set HF_TOKEN");
+                case 429: return Failed($"{endpoint} receives too many requests from this address: wait some minutes, or set HF_TOKEN");
                 default: return Failed($"{endpoint} answers with status {e.Answer}: try again later");
             }
         }
 
         private RealizarException Strange() =>
-            Failed($"{endpoint} does not answer as the Hub does: log in where the network asks for it, or check HTTPS_PROXY and HF_ENDPOINT");
+            Failed($"{endpoint} does not answer like the Hugging Face Hub: log in to the network if it requires that, or check HTTPS_PROXY and HF_ENDPOINT");
 
         private string Blob(Listed listed) => Path.Combine(folder, "blobs", listed.Digest);
 
@@ -309,7 +309,7 @@ namespace Realizar
         {
             var free = (ulong)new DriveInfo(Path.GetFullPath(root)).AvailableFreeSpace;
             if (needed > free)
-                throw Failed($"{repository} takes {SizeOf(total)}, and the disk of {root} has {SizeOf(free)} left: make room, or set HF_HOME to a folder on another disk");
+                throw Failed($"{repository} takes {SizeOf(total)}, and the disk of {root} has {SizeOf(free)} left: free space, or set HF_HOME to a folder on another disk");
         }
 
         /// <summary>Makes a file under another name, and renames it.</summary>
@@ -382,7 +382,7 @@ namespace Realizar
                     if (File.Exists(part) && (!isKept || new FileInfo(part).Length == 0 && listed.Size != 0)) File.Delete(part);
                 }
                 if (!isWhole)
-                    throw Failed($"{listed.Name} has arrived with another hash than {endpoint} lists, and is discarded: try again, without a proxy or mirror if that does not help");
+                    throw Failed($"{listed.Name} has another hash than {endpoint} lists, and was deleted: try again, without a proxy or mirror if that does not help");
                 Rename(part, blob);
             }
         }

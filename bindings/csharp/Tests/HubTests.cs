@@ -163,7 +163,7 @@ internal static class HubTests
     private static void Others(JsonElement facts)
     {
         var cache = Fresh("gone");
-        Fails(Many, "{*}what has come is kept for the next try", "", "");
+        Fails(Many, "{*}the next try resumes the download", "", "");
         Use("ok");
         Requests();
         // Two at a time fetch once, and go on with what was kept.
@@ -218,7 +218,7 @@ internal static class HubTests
             });
         }
         catch (RealizarException e) { message = e.Message; }
-        var form = $"^tests/story takes 1.1 MB, and the disk of {disk}/hub has 0.[0-9] MB left: make room, or set HF_HOME to a folder on another disk$";
+        var form = $"^tests/story takes 1.1 MB, and the disk of {disk}/hub has 0.[0-9] MB left: free space, or set HF_HOME to a folder on another disk$";
         Same(Regex.IsMatch(message, form), true, message);
         Same(Tree(Path.Combine(disk, "hub")), "", disk);
     }

@@ -237,15 +237,15 @@ func (s *server) refused(e *cut) error {
 	where, repository := s.endpoint, s.repository
 	switch {
 	case e.status == 401 && s.token != "":
-		return failed(nil, "%s does not take the token in HF_TOKEN for %s: make a new one at %s/settings/tokens", where, repository, where)
+		return failed(nil, "%s rejects the token in HF_TOKEN for %s: create a new one at %s/settings/tokens", where, repository, where)
 	case e.status == 401:
 		return failed(nil, "%s does not exist, or needs a token: check the name, or set HF_TOKEN to one of %s/settings/tokens", repository, where)
 	case e.status == 403:
-		return failed(nil, "the makers of %s want their terms to be accepted: do so at %s/%s, and set HF_TOKEN", repository, where, repository)
+		return failed(nil, "%s is gated: accept its terms at %s/%s, and set HF_TOKEN", repository, where, repository)
 	case e.status == 404:
 		return failed(nil, "there is no %s at %s: check the name", repository, where)
 	case e.status == 429:
-		return failed(nil, "%s gets too many requests from here: wait some minutes, or set HF_TOKEN", where)
+		return failed(nil, "%s receives too many requests from this address: wait some minutes, or set HF_TOKEN", where)
 	case e.status != 0:
 		return failed(nil, "%s answers with status %d: try again later", where, e.status)
 	}
@@ -253,11 +253,11 @@ func (s *server) refused(e *cut) error {
 	if inner := (*url.Error)(nil); errors.As(cause, &inner) {
 		cause = inner.Err
 	}
-	return failed(e.cause, "%s cannot be reached (%v): check the network and HTTPS_PROXY; what has come is kept for the next try", where, cause)
+	return failed(e.cause, "%s cannot be reached (%v): check the network and HTTPS_PROXY; the next try resumes the download", where, cause)
 }
 
 func (s *server) strange() error {
-	return failed(nil, "%s does not answer as the Hub does: log in where the network asks for it, or check HTTPS_PROXY and HF_ENDPOINT", s.endpoint)
+	return failed(nil, "%s does not answer like the Hugging Face Hub: log in to the network if it requires that, or check HTTPS_PROXY and HF_ENDPOINT", s.endpoint)
 }
 
 // cache is the folder of a repository in the cache.
@@ -453,7 +453,7 @@ func (f *fetch) checkRoom(needed uint64) error {
 	if err != nil || needed <= free {
 		return err
 	}
-	return failed(errFull, "%s takes %s, and the disk of %s has %s left: make room, or set HF_HOME to a folder on another disk",
+	return failed(errFull, "%s takes %s, and the disk of %s has %s left: free space, or set HF_HOME to a folder on another disk",
 		f.repository, sizeOf(f.total), f.root, sizeOf(free))
 }
 
@@ -489,7 +489,7 @@ func (f *fetch) one(ctx context.Context, listed file) error {
 	}
 	if !isWhole {
 		os.Remove(part)
-		return failed(nil, "%s has arrived with another hash than %s lists, and is discarded: try again, without a proxy or mirror if that does not help",
+		return failed(nil, "%s has another hash than %s lists, and was deleted: try again, without a proxy or mirror if that does not help",
 			listed.Name, f.endpoint)
 	}
 	return os.Rename(part, path)

@@ -330,23 +330,23 @@ final class Hub {
             return failed(switch (e.status) {
                 case 401 -> token.isEmpty()
                     ? repository + " does not exist, or needs a token: check the name, or set HF_TOKEN to one of " + endpoint + "/settings/tokens"
-                    : endpoint + " does not take the token in HF_TOKEN for " + repository + ": make a new one at " + endpoint + "/settings/tokens";
-                case 403 -> "the makers of " + repository + " want their terms to be accepted: do so at " + endpoint + "/" + repository
+                    : endpoint + " rejects the token in HF_TOKEN for " + repository + ": create a new one at " + endpoint + "/settings/tokens";
+                case 403 -> repository + " is gated: accept its terms at " + endpoint + "/" + repository
                     + ", and set HF_TOKEN";
                 case 404 -> "there is no " + repository + " at " + endpoint + ": check the name";
-                case 429 -> endpoint + " gets too many requests from here: wait some minutes, or set HF_TOKEN";
+                case 429 -> endpoint + " receives too many requests from this address: wait some minutes, or set HF_TOKEN";
                 default -> endpoint + " answers with status " + e.status + ": try again later";
             });
         }
         Throwable cause = e.getCause();
         String why = cause.getMessage() == null ? cause.getClass().getSimpleName() : cause.getMessage();
-        var failed = failed(endpoint + " cannot be reached (" + why + "): check the network and HTTPS_PROXY; what has come is kept for the next try");
+        var failed = failed(endpoint + " cannot be reached (" + why + "): check the network and HTTPS_PROXY; the next try resumes the download");
         failed.initCause(cause);
         return failed;
     }
 
     private RealizarException strange() {
-        return failed(endpoint + " does not answer as the Hub does: log in where the network asks for it, or check HTTPS_PROXY and HF_ENDPOINT");
+        return failed(endpoint + " does not answer like the Hugging Face Hub: log in to the network if it requires that, or check HTTPS_PROXY and HF_ENDPOINT");
     }
 
     private Path blob(Listed listed) {
@@ -384,7 +384,7 @@ final class Hub {
         long free = room();
         if (needed <= free) return;
         throw failed(repository + " takes " + sizeOf(total) + ", and the disk of " + root + " has " + sizeOf(free)
-            + " left: make room, or set HF_HOME to a folder on another disk");
+            + " left: free space, or set HF_HOME to a folder on another disk");
     }
 
     private interface Making {
@@ -441,8 +441,8 @@ final class Hub {
                 if (Files.exists(part) && (!isKept || Files.size(part) == 0 && listed.size != 0)) Files.delete(part);
             }
             if (!isWhole) {
-                throw failed(listed.name + " has arrived with another hash than " + endpoint
-                    + " lists, and is discarded: try again, without a proxy or mirror if that does not help");
+                throw failed(listed.name + " has another hash than " + endpoint
+                    + " lists, and was deleted: try again, without a proxy or mirror if that does not help");
             }
             Files.move(part, blob, StandardCopyOption.ATOMIC_MOVE);
         }

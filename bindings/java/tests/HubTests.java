@@ -151,7 +151,7 @@ class HubTests {
     private static void others(Map<String, Object> facts) throws Exception {
         String model = "hf:tests/many:Q4_K_M";
         var environment = environment("gone");
-        fails(model, "{*}what has come is kept for the next try", environment);
+        fails(model, "{*}the next try resumes the download", environment);
         environment.put("HF_ENDPOINT", endpoint("ok"));
         requests();
         // Two at a time fetch once, and go on with what was kept.

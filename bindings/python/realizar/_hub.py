@@ -201,23 +201,23 @@ class _Hub:
     def refused(self, e: _Cut) -> Error:
         where, repository = self.endpoint, self.repository
         if e.status == 401 and self.token:
-            return _failed(f"{where} does not take the token in HF_TOKEN for {repository}: make a new one at {where}/settings/tokens")
+            return _failed(f"{where} rejects the token in HF_TOKEN for {repository}: create a new one at {where}/settings/tokens")
         if e.status == 401:
             return _failed(f"{repository} does not exist, or needs a token: check the name, or set HF_TOKEN to one of {where}/settings/tokens")
         if e.status == 403:
-            return _failed(f"the makers of {repository} want their terms to be accepted: do so at {where}/{repository}, and set HF_TOKEN")
+            return _failed(f"{repository} is gated: accept its terms at {where}/{repository}, and set HF_TOKEN")
         if e.status == 404:
             return _failed(f"there is no {repository} at {where}: check the name")
         if e.status == 429:
-            return _failed(f"{where} gets too many requests from here: wait some minutes, or set HF_TOKEN")
+            return _failed(f"{where} receives too many requests from this address: wait some minutes, or set HF_TOKEN")
         if e.status:
             return _failed(f"{where} answers with status {e.status}: try again later")
         cause = getattr(e.cause, "reason", e.cause)
         why, number = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__, getattr(cause, "errno", None) or 0
-        return _failed(f"{where} cannot be reached ({why}): check the network and HTTPS_PROXY; what has come is kept for the next try", system_code=number)
+        return _failed(f"{where} cannot be reached ({why}): check the network and HTTPS_PROXY; the next try resumes the download", system_code=number)
 
     def strange(self) -> Error:
-        return _failed(f"{self.endpoint} does not answer as the Hub does: log in where the network asks for it, or check HTTPS_PROXY and HF_ENDPOINT")
+        return _failed(f"{self.endpoint} does not answer like the Hugging Face Hub: log in to the network if it requires that, or check HTTPS_PROXY and HF_ENDPOINT")
 
 
 class _Cache:
@@ -344,7 +344,7 @@ class _Fetch:
     def _check_room(self, needed: int) -> None:
         free = shutil.disk_usage(self.cache.root).free
         if needed > free:
-            raise _failed(f"{self.hub.repository} takes {_size(self.total)}, and the disk of {self.cache.root} has {_size(free)} left: make room, or "
+            raise _failed(f"{self.hub.repository} takes {_size(self.total)}, and the disk of {self.cache.root} has {_size(free)} left: free space, or "
                           "set HF_HOME to a folder on another disk", system_code=errno.ENOSPC)  # fmt: skip
 
     def _tell(self, n: int = 0) -> None:
@@ -365,7 +365,7 @@ class _Fetch:
                 raise
             if not whole:
                 os.remove(blob + ".part")
-                raise _failed(f"{file} has arrived with another hash than {self.hub.endpoint} lists, and is discarded: try again, without a proxy "
+                raise _failed(f"{file} has another hash than {self.hub.endpoint} lists, and was deleted: try again, without a proxy "
                               "or mirror if that does not help")  # fmt: skip
             os.replace(blob + ".part", blob)
 

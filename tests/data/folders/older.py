@@ -1,4 +1,4 @@
-"""Configurations of models for make.py, of the time before Llama, and of makers that share layers of other families."""
+"""Configurations of models for make.py, of the time before Llama, and of authors that share layers of other families."""
 
 from newer import DECODER, ENCODER, EXPERTS, LATENT, MODELS as NEWER, THEIRS as NEWER_THEIRS, WINDOWED
 

@@ -2,7 +2,7 @@
 """Writes the small heads beside it, which draft for one small Llama, with what they draft.
 
 The Llama is that of transformers, in 64-bit floats: its hidden states and its choices. The heads are written down after
-their makers' definitions: SafeAILab/EAGLE (eagle/model/cnets.py), SpecForge (specforge/modeling/draft/llama3_eagle.py)
+their authors' definitions: SafeAILab/EAGLE (eagle/model/cnets.py), SpecForge (specforge/modeling/draft/llama3_eagle.py)
 and speculators (src/speculators/models/eagle3). Weights follow from the names of tensors, as `weights` of
 `../folders/make.py` has them, those of the target behind "target.".
 
@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def weights_of_folders():
-    """The function `weights` of the maker of folders, without the models that it imports."""
+    """The function `weights` of the script that makes folders, without the models that it imports."""
     source = open(os.path.join(HERE, "../folders/make.py")).read()
     start = source.index("def weights")
     module = types.ModuleType("weights")

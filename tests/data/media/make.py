@@ -77,7 +77,7 @@ def split_longest(w, h, longest, tile):
 
 
 def minicpm_grid(w, h, side, most):
-    """Columns and lines of MiniCPM-V's slices, after its makers' processor, which transformers does not have."""
+    """Columns and lines of MiniCPM-V's slices, after its authors' processor, which transformers does not have."""
     n = min(math.ceil(w * h / (side * side)), most)
     grids = [(x, i // x) for i in (n - 1, n, n + 1) if 1 < i <= most for x in range(1, i + 1) if i % x == 0]
     return min(grids, key=lambda g: abs(math.log(w / h) - math.log(g[0] / g[1]))) if n > 1 else (1, 1)

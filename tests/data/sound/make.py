@@ -2,7 +2,7 @@
 """Writes the files of this folder: what transformers makes of sounds that follow from their lengths.
 
 spectrograms.json: values of WhisperFeatureExtractor. FAMILY.json: encoders of small models, as tests/data/vision has them; the rows
-are those of the makers' networks in floats of 64 bits. Ultravox is no part of transformers: its encoder is Whisper's with shorter inputs,
+are those of the authors' networks in floats of 64 bits. Ultravox is no part of transformers: its encoder is Whisper's with shorter inputs,
 its projector is written down here. *.wav: a few samples by libsndfile, in wav.json and adpcm.json as it reads them; compressed.json: the same
 of *.mp3, *.flac and *.ogg.
 

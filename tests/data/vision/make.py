@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes encoders of pictures of this folder: small models in the makers' code (transformers 5.24, torch 2.15, Pillow
+"""Writes encoders of pictures of this folder: small models in the authors' code (transformers 5.24, torch 2.15, Pillow
 12), computed in 64-bit floats, with weights that follow from names.
 
   make.py FAMILY...        writes FAMILY.json
@@ -155,7 +155,7 @@ class Family:
         return name
 
     def published(self, out):
-        """Puts what transformers saves in the form that the makers published."""
+        """Puts what transformers saves in the form that the authors published."""
 
     def case(self, i, size):
         rows, runs, logits = self.run(picture(*size), i == 0)
@@ -682,7 +682,7 @@ class Llama4(Plain):
 
 
 class MiniCpm(Plain):
-    """MiniCPM-V 2.6 to 4.5, which transformers does not have: the formulas of its makers' code in 64-bit floats."""
+    """MiniCPM-V 2.6 to 4.5, which transformers does not have: the formulas of its authors' code in 64-bit floats."""
     name, projector, epsilon, image_size = "minicpm", "resampler", 1e-6, 40
     sizes = [[90, 70], [30, 22], [70, 40], [44, 200], [61, 61]]
     encoder = {"hidden_size": 48, "image_size": 48, "intermediate_size": 80, "model_type": "siglip", "num_attention_heads": 2,
@@ -896,7 +896,7 @@ class KimiK25(Plain):
 
 
 class KimiVl(KimiK25):
-    """Kimi-VL, the network of Kimi K2.5 under other names, after its makers' code (modeling_kimi_vl.py)."""
+    """Kimi-VL, the network of Kimi K2.5 under other names, after its authors' code (modeling_kimi_vl.py)."""
     name, projector, start = "kimi_vl", "kimivl", "<|media_start|>"
     pixels = CLIP | {"auto_map": {}, "image_processor_type": "KimiVLImageProcessor", "in_token_limit": 64, "patch_size": 8, "num_pooled_tokens": 1024,
                      "pad_input": True, "merge_kernel_size": [2, 2]}
@@ -931,8 +931,8 @@ class KimiVl(KimiK25):
 
 
 class Dots(Plain):
-    """dots.ocr, which transformers does not have: the formulas of its makers' code (modeling_dots_vision.py) in 64-bit floats, and
-    the makers' Qwen 2 behind them."""
+    """dots.ocr, which transformers does not have: the formulas of its authors' code (modeling_dots_vision.py) in 64-bit floats, and
+    the authors' Qwen 2 behind them."""
     name, projector, epsilon, image_size, gelu = "dots", "dots_ocr", 1e-5, 0, False
     sizes = [[90, 70], [80, 64], [64, 48], [200, 9]]
     encoder = {"attn_implementation": "flash_attention_2", "embed_dim": 48, "gradient_checkpointing": False, "hidden_size": 64,

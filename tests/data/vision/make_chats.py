@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes chats.json: conversations with pictures, the templates of their models, and the tokens that the processors of
-transformers 5.24 make of them, -1 for each row. Of dots.ocr it has no processor: the makers' is that of Qwen2.5-VL with
-another token, by which pictures of Qwen2.5-Omni are replaced as well. Templates are those that the makers publish; of Kimi K2.5's the part without tools and reasoning.
+transformers 5.24 make of them, -1 for each row. Of dots.ocr it has no processor: the authors' is that of Qwen2.5-VL with
+another token, by which pictures of Qwen2.5-Omni are replaced as well. Templates are those that the authors publish; of Kimi K2.5's the part without tools and reasoning.
 """
 import json, os, warnings
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes clip.json, siglip.json, siglip2.json, clip_tokenizer.json and qwen3_embedding.json of this folder: vectors of pictures and
-of texts by small models of the makers' code (transformers 5.24, torch 2.15, Pillow 12), computed in 64-bit floats, with
+of texts by small models of the authors' code (transformers 5.24, torch 2.15, Pillow 12), computed in 64-bit floats, with
 weights that follow from names; and tokens of CLIP."""
 import json, os, tempfile
 import numpy as np

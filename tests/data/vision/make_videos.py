@@ -3,9 +3,9 @@
 qwen35.json, in 64-bit floats: rows, tokens and logits. Frames are resized by its video processors, with torchvision 0.29. `frames` are
 hashes of frames that torchvision resizes.
 
-Positions of Qwen2-VL and Qwen2.5-VL behind a video follow the last of its own in all three directions, as in the makers'
+Positions of Qwen2-VL and Qwen2.5-VL behind a video follow the last of its own in all three directions, as in the authors'
 code, the paper (arXiv 2409.12191, 2.1) and transformers' Qwen2.5-Omni; its Qwen2-VL goes on behind rows and columns alone.
-The tokens around pairs of Qwen3-VL replace those that templates write around a video, as in the makers' code.
+The tokens around pairs of Qwen3-VL replace those that templates write around a video, as in the authors' code.
 """
 import json, os, sys, tempfile, warnings
 
@@ -62,7 +62,7 @@ def model(data):
 
 
 def positions(model, tokens, kinds, start, n, grid, seconds):
-    """The positions that transformers gives, with the text behind the video where the makers have it."""
+    """The positions that transformers gives, with the text behind the video where the authors have it."""
     more = {} if seconds is None else {"second_per_grid_ts": torch.tensor([seconds])}
     places, _ = model.model.get_rope_index(tokens, mm_token_type_ids=kinds, video_grid_thw=grid, **more)
     if model.config.model_type not in ("qwen3_vl", "qwen3_5"):

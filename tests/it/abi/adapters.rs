@@ -1,4 +1,4 @@
-//! Adapters through the C interface. The expected text is that of merged weights in an independent float64
+//! LoRA adapters through the C interface. The expected text is that of merged weights in an independent float64
 //! implementation.
 
 use std::ffi::CString;

@@ -1,5 +1,5 @@
-//! Every way to call a function wrongly that a C program finds: each gets the right status, a message that names what
-//! and where, and nothing else has happened.
+//! Wrong calls of every function, as a C program may make them: each gets the right status and a message that names the
+//! argument and the problem, and changes nothing.
 
 use super::host::*;
 use std::ffi::{CStr, CString, c_char};

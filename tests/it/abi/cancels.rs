@@ -1,4 +1,4 @@
-//! Calls that only a cancel of their own ends: what they do once it is fired, and that they change nothing then.
+//! Calls with a separate cancel: what they return after it is fired, and that they change nothing then.
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};

@@ -1,4 +1,4 @@
-//! What a model says of itself, against what published templates are known to do, and what its calls then do.
+//! Capabilities that a model reports, compared with what is known of published templates, and with what its calls do.
 
 use super::host::*;
 use std::ptr::{null, null_mut};

@@ -1,5 +1,5 @@
-//! Conversations through the C interface. The oracle is what a host does by hand: render, tokenize, compute every token
-//! in an empty cache, choose, and take the reply apart.
+//! Conversations through the C interface. The oracle does the same by hand: renders, tokenizes, computes every token in
+//! an empty cache, samples, and parses the reply.
 
 use super::host::*;
 use std::ffi::{CString, c_char, c_void};

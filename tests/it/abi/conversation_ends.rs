@@ -1,5 +1,5 @@
-//! Replies that end before the model ends them: stopped, cancelled, failed, out of room; and what stays of them. The
-//! oracle is the same reply without an end.
+//! Replies that are ended early: stopped, cancelled, failed, or with a full context; and what remains of them. The
+//! oracle is the same reply without an early end.
 
 use super::conversation::{TEMPLATE, Talk, reply_params, size, text_of_kind};
 use super::host::*;

@@ -1,5 +1,5 @@
-//! A message and its whole reply in one call, with the parameters of a reply. The oracle is the same reply made by
-//! steps: rz_conversation_add_text, rz_conversation_reply, rz_conversation_step.
+//! A message and its whole reply in one call, with reply parameters. The oracle is the same reply made in steps:
+//! rz_conversation_add_text, rz_conversation_reply, rz_conversation_step.
 
 use super::conversation::*;
 use super::host::*;

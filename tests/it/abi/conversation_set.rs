@@ -1,5 +1,5 @@
-//! What changes a conversation between its replies: tools and variables of one reply, reading ahead, the parameters it
-//! was made with, and its memory. The oracle is a conversation that was made so from the start.
+//! Changes of a conversation between replies: tools and variables of one reply, prefill before a question, the
+//! parameters of its creation, and its memory. The oracle is a conversation that was created with the new settings.
 
 use super::conversation::{TEMPLATE, Talk, prompt, reply_params, size};
 use super::host::*;

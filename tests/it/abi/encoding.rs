@@ -1,5 +1,5 @@
-//! Encoders from bytes of the caller, and media that are encoded in slices. The oracle is what the same picture gives
-//! in one call with an encoder that was loaded by its path.
+//! Encoders from bytes of the caller, and media that are encoded in time slices. The oracle is one call for the same
+//! image, with an encoder that was loaded by its path.
 
 use super::host::*;
 use super::media::{Medium, text};

@@ -1,4 +1,4 @@
-//! `include/realizar.h` against its sources, compilers, its own rules and the symbols of the built library.
+//! `include/realizar.h` compared with its sources, compilers, its own rules and the symbols of the built library.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,5 @@
-//! The header against those of earlier releases, which lie in `packaging/abi`: whatever a program was compiled with
-//! stays as it was, and the rest is additions. A release adds its header there, and none is changed.
+//! The header compared with the headers of earlier releases in `packaging/abi`: everything that a program was compiled
+//! with stays, and the rest is additions. A release adds its header there, and none is changed.
 
 use std::collections::BTreeMap;
 use std::fs;

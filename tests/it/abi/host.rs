@@ -1,4 +1,4 @@
-//! A program that uses the library: a model, a cache, and what it does with them.
+//! A program that uses the library: a model, a cache, and calls on it.
 
 use std::ffi::CString;
 use std::ptr::{null, null_mut};

@@ -1,4 +1,4 @@
-//! Kernels on memory of the caller, called rightly and wrongly.
+//! Correct and wrong calls of kernels on memory of the caller.
 
 use super::header::{code, constants};
 use super::host::*;

@@ -1,5 +1,5 @@
 //! Callbacks that edit logits: in calls, in batches of jobs, with drafts and in conversations. The oracle of a sequence
-//! in a batch is the same sequence alone; the oracle of a ban is a bias.
+//! in a batch is the same sequence without others; the oracle of a ban is a bias.
 
 use super::conversation::{Talk, reply_params};
 use super::host::*;

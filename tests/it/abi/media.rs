@@ -1,5 +1,5 @@
-//! Rows of media and prompts through the C interface. The oracle needs no encoder: rows that are the embeddings of
-//! tokens give what these tokens give, bit for bit.
+//! Media rows and prompts through the C interface. The oracle needs no encoder: rows that equal the embeddings of
+//! tokens must give bit-identical results to these tokens.
 
 use super::host::*;
 use std::ffi::c_void;

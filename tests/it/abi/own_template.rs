@@ -1,4 +1,4 @@
-//! A chat template that the caller gives with a load. The oracle is a file with the same template.
+//! A chat template as a load parameter. The oracle is a file with the same template.
 
 use super::conversation::{TEMPLATE, Talk, reply_params, size};
 use super::host::*;

@@ -1,4 +1,4 @@
-//! Paths that systems treat differently, and files that others use meanwhile.
+//! Paths that systems treat differently, and files that other programs use at the same time.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Conversations, stores and embeddings with pictures through the C interface. The oracle is the same with the tokens
-//! whose embeddings the rows of a picture are.
+//! Conversations, stores and embeddings with images through the C interface. The oracle uses the tokens whose
+//! embeddings equal the rows of the image.
 
 use super::conversation::*;
 use super::host::*;

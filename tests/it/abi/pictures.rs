@@ -1,5 +1,5 @@
-//! Encoders of pictures and prompts of conversations through the C interface. The rows themselves are compared with
-//! another implementation in `vision.rs`; here they are those of the engine, whatever way a picture came.
+//! Vision encoders and prompts with images through the C interface. Rows must equal the engine's for every way to pass
+//! an image; `vision.rs` compares the engine's rows with another implementation.
 
 use super::host::*;
 use super::media::{Medium, Prompt, text};
@@ -400,7 +400,7 @@ fn refused_as_text(model: *const rz_model, json: &str) {
     }
 }
 
-/// The tokens around rows are those that the makers write, once.
+/// The tokens around rows appear once, as in the reference implementation.
 #[test]
 fn a_template_that_knows_pictures_has_them_where_it_writes_them() {
     let seer = Seer::new("qwen25");

@@ -1,5 +1,5 @@
-//! Queries of a size, NULL with a capacity of 0, of every function of the header that has an array, its capacity and
-//! the place of a count.
+//! Size queries (NULL with a capacity of 0) of every function of the header that has an array, its capacity and a
+//! count.
 
 use super::conversation::{Talk, reply_params, size};
 use super::host::*;
@@ -28,8 +28,8 @@ use serde_json::Value as Json;
 
 use crate::support::interface;
 
-/// Functions whose count is the number of values that they have made, of which a query makes none.
-const MAKERS: [&str; 1] = ["rz_generate_into"];
+/// Functions that return the number of generated values, which a query with a NULL buffer does not generate.
+const GENERATING: [&str; 1] = ["rz_generate_into"];
 
 /// A call with an array, its capacity and the place of its count.
 type Into<'a> = Box<dyn Fn(*mut c_void, usize, *mut usize, *mut rz_error) -> rz_status + 'a>;
@@ -166,10 +166,10 @@ fn a_query_writes_the_count_and_takes_nothing() {
         for count in &mut counts[..2] {
             expect(RZ_OK, |e| call(null_mut(), 0, count, e));
         }
-        let capacity = if MAKERS.contains(name) { 2 } else { counts[0] };
+        let capacity = if GENERATING.contains(name) { 2 } else { counts[0] };
         let mut values = vec![0u64; capacity.max(1)];
         expect(RZ_OK, |e| call(values.as_mut_ptr().cast(), capacity, &mut counts[2], e));
-        let made = if MAKERS.contains(name) { [0, 0, 2] } else { [counts[2]; 3] };
+        let made = if GENERATING.contains(name) { [0, 0, 2] } else { [counts[2]; 3] };
         assert_eq!(counts, made, "{name}");
         assert!(counts[2] > 0 || *name == "rz_chat_parser_next_into", "{name} had nothing to write");
         if counts[2] > 1 {

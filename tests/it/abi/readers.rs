@@ -1,7 +1,8 @@
-//! Readers of const handles: any number of threads, beside one another and beside a call that works on the handle.
+//! Readers of const handles: any number of threads, concurrently with each other and with a call that works on the
+//! handle.
 //!
-//! The oracle is the header: such calls succeed, what they read grows only, and what works on the handle goes on as if
-//! nobody read.
+//! The oracle is the header: such calls succeed, the values that they return only grow, and the working call is not
+//! disturbed.
 
 use super::conversation::{Talk, reply_params, size};
 use super::encoding::step;

@@ -1,4 +1,4 @@
-//! Replies taken apart, and grammars of calls, through the C interface.
+//! Parsing of replies, and grammars of tool calls, through the C interface.
 
 use super::host::*;
 use std::ffi::c_char;

@@ -1,4 +1,4 @@
-//! Runtimes and loads: progress, ceilings, log, metrics.
+//! Runtimes and loads: progress, memory limits, log, metrics.
 
 use super::host::*;
 use std::ffi::{CString, c_char, c_void};

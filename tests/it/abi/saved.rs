@@ -1,4 +1,5 @@
-//! Saved caches and probabilities through the C interface. The oracle of the latter is a softmax in double precision.
+//! Saved caches and log probabilities through the C interface. The oracle of log probabilities is a softmax in double
+//! precision.
 
 use super::conversation::{Talk, reply_params};
 use super::host::*;

@@ -1,4 +1,4 @@
-//! Rules of the header's first comment and of its status codes, held against all its declarations and by calls.
+//! Rules of the header's first comment and of its status codes, checked in all declarations and by calls.
 
 use super::host::*;
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! Encoders of sound and conversations with sounds through the C interface. The rows themselves are compared with the
-//! makers' in `sound.rs`; here they are those of the engine, whatever way a sound came.
+//! Audio encoders and conversations with audio through the C interface. Rows must equal the engine's for every way to
+//! pass audio; `sound.rs` compares the engine's rows with the reference implementation.
 
 use super::encoding::step;
 use super::host::*;

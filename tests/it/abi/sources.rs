@@ -1,4 +1,5 @@
-//! Models from memory, descriptors and readers: the same logits as from a path, and every lie a status.
+//! Models from memory, descriptors and read callbacks: the same logits as from a path, and a status for every
+//! inconsistency.
 
 use super::host::*;
 use std::ffi::{CString, c_void};

@@ -1,5 +1,5 @@
-//! The element types that options of bindings offer are the types that the library takes; the build reads them from the
-//! comments of the fields.
+//! The element types that options of bindings offer must be the types that the library accepts; the build reads them
+//! from the comments of the fields.
 
 use std::ffi::CString;
 use std::ptr::null_mut;

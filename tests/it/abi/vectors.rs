@@ -1,5 +1,5 @@
-//! Vectors of pictures through the C interface, against the makers' code: of encoders that make one of a picture, and
-//! of models that make one of a prompt with pictures.
+//! Image embeddings, and embeddings of prompts with images, through the C interface, compared with the reference
+//! implementation.
 
 use super::host::*;
 use super::media::{Medium, Prompt, text};

@@ -1,5 +1,5 @@
-//! Media of videos through the C interface. The rows themselves are compared with the makers' in `videos.rs`; here they
-//! are those of the engine, whatever way frames came.
+//! Video input through the C interface. Rows must equal the engine's for every way to pass frames; `videos.rs` compares
+//! the engine's rows with the reference implementation.
 
 use super::encoding::step;
 use super::host::*;

@@ -1,5 +1,4 @@
-//! Calls that wait for one another: what a waiting call heeds, who goes first, and calls that would wait for
-//! themselves.
+//! Calls that wait for one another: cancellation while waiting, order, and calls that would wait for themselves.
 
 use super::host::*;
 use std::ffi::c_void;

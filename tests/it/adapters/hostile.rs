@@ -1,4 +1,4 @@
-//! Files of adapters that are damaged, hostile, or of another model.
+//! Adapter files that are damaged, malicious, or trained for another model.
 
 use std::fs;
 use std::path::Path;

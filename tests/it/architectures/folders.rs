@@ -1,5 +1,5 @@
-//! Folders of architectures for which transformers has no code: the networks of `data/architectures` as their makers
-//! name and lay out tensors, which have to give the results of the same implementation in 64-bit floats.
+//! Folders of architectures that transformers does not have: the networks of `data/architectures`, with the tensor
+//! names and layouts of their authors. Their results must equal those of the same implementation in 64-bit floats.
 
 use std::path::Path;
 

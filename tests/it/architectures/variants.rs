@@ -1,4 +1,4 @@
-//! Files that tell a network in another way than those with the results of another implementation.
+//! Files that describe a network differently from the files with reference results.
 
 use std::collections::HashSet;
 use std::fs;

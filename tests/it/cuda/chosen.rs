@@ -1,4 +1,4 @@
-//! Attention to few of many positions, and what else follows from ids and positions of tokens alone.
+//! Attention to selected positions, and other ops that depend only on token ids and positions.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Steps with pictures and sources beside the CPU: rows of media, RoPE positions and spans.
+//! Steps with images and sources compared with the CPU: media rows, RoPE positions and spans.
 
 use realizar::device::partition::Division;
 use realizar::device::pipeline::Pipeline;

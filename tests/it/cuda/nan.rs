@@ -1,4 +1,4 @@
-//! NaN on a GPU: it reaches the results that depend on it, and no others.
+//! NaN on a GPU reaches all results that depend on it, and no others.
 
 use super::*;
 

@@ -1,6 +1,6 @@
-//! Adapters of PEFT for each family, from a folder and from a GGUF file: what a checkpoint fuses, or keeps in another
-//! order, its factors have fused and in that order too. Factors B are as wide as the weights, so that they are written
-//! as these are.
+//! PEFT adapters for each family, from a folder and from a GGUF file: projections that a checkpoint fuses or reorders
+//! are fused and reordered in the adapter's matrices too. B matrices have as many rows as the weights, so they are
+//! written like weights.
 
 use std::fs;
 use std::path::Path;

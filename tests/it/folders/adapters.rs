@@ -1,5 +1,5 @@
-//! One adapter as PEFT writes it and as a GGUF file, for one model from a folder and from a GGUF file: all four agree
-//! with merged weights. The names and orders of PEFT's tensors are those of the modules that checkpoints have.
+//! One adapter as written by PEFT and as a GGUF file, for one model from a folder and from a GGUF file: all four
+//! combinations agree with merged weights. Names and orders of PEFT's tensors are those of the checkpoint's modules.
 
 use std::fs;
 use std::path::Path;

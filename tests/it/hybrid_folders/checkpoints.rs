@@ -1,4 +1,4 @@
-//! The tensors of GGUF files as checkpoints have them: other names, other orders, other numbers.
+//! The tensors of GGUF files in the form of checkpoints: other names, other orders, other numbers.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Drafts: whatever is drafted, by whom and how well, tokens and logits are those of a job without drafts.
+//! Drafts: for every source and quality of drafts, tokens and logits equal those of a job without drafts.
 
 use std::fs;
 use std::path::Path;

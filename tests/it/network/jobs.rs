@@ -1,5 +1,5 @@
-//! Jobs: whatever the budgets, the neighbors and the moments at which somebody stops, the tokens are those of one
-//! uninterrupted call, and a cache that is given back goes on as if nothing had happened.
+//! Jobs: for all budgets, other jobs and cancels at any time, the tokens equal those of one uninterrupted call, and a
+//! cache that a job returns is unaffected.
 
 use std::collections::HashMap;
 use std::fs;

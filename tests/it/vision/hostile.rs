@@ -1,4 +1,4 @@
-//! Encoders whose files have the largest numbers, or weights that are NaN.
+//! Encoders whose files have the largest numbers, or NaN weights.
 
 use realizar::engine::{Encoder, PictureBounds, encoder_extent, measure_picture};
 use realizar::error::Error;
