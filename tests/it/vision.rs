@@ -440,8 +440,8 @@ fn models_read_rows_as_another_implementation_does() {
             [PromptPart::Tokens(&[5, 9, 3, 20]), PromptPart::Media(&medium), PromptPart::Tokens(&[7, 2, 11, 4])];
         let error = off_logits(&model, &parts, &case["logits"]);
         println!("{family:20} logits {error:.1e}");
-        // Attention scores of Gemma 4 are so large here that the reference in 32-bit floats differs by 5e-4; a wrong mask
-        // differs by more than 1e-2.
+        // Attention scores of Gemma 4 are so large here that the reference in 32-bit floats differs by 5e-4; a wrong
+        // mask differs by more than 1e-2.
         let most = if family.starts_with("gemma4") { 1e-3 } else { 1e-5 };
         assert!(error < most, "{family}: {error:.1e}");
     }
