@@ -94,7 +94,7 @@ const NONE: [(&str, &str); 3] = [
 const DOCS: [(&str, &str); 26] = [
     ("RZ_LOG_INFO", "Information."),
     ("RZ_END_LENGTH", "The maximum number of tokens."),
-    ("RZ_END_FAILED", "An error of this text alone: no token could be sampled, or its grammar exceeded a limit."),
+    ("RZ_END_FAILED", "An error of this text only: no token could be sampled, or its grammar exceeded a limit."),
     ("RZ_END_CANCELLED", "The caller stopped or abandoned the text."),
     ("RZ_GRAMMAR_GBNF", "GBNF, without tokens."),
     ("RZ_GRAMMAR_TOOLS", "Tool calls, given as the JSON of a conversation."),

@@ -22,7 +22,7 @@ const BEGIN: &str = "RZ_ERR_";
 
 /// Comments in place of the header's, whose terms are those of C.
 const DOCS: [(&str, &str); 4] = [
-    ("INVALID_ARGUMENT", "An argument is absent, out of range, not UTF-8, or otherwise never valid."),
+    ("INVALID_ARGUMENT", "An argument is missing, out of range, not UTF-8, or otherwise never valid."),
     ("BUFFER_TOO_SMALL", "The buffer is too small."),
     ("CANCELLED", "A cancel was fired, or a callback asked to stop."),
     (

@@ -93,7 +93,7 @@ const GO_DOCS: [(&str, &str); 17] = [
     ("RZ_OVERFLOW_FORGET", "Whole turns are left out of its prompt, the oldest first."),
     ("RZ_DRAFT_MTP", "The model's multi-token prediction (MTP) head, loaded with LoadOptions.MTP."),
     ("RZ_END_LENGTH", "The maximum number of tokens."),
-    ("RZ_END_CANCELLED", "Conversation.Stop, or given up with ReplyOptions.Keep."),
+    ("RZ_END_CANCELLED", "Conversation.Stop, or discarded with ReplyOptions.Keep."),
     ("RZ_OVERFLOW_FAIL", "The reply fails with ErrContextFull."),
 ];
 

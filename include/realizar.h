@@ -670,7 +670,7 @@ enum rz_model_flag {
    * ignored items. Results are only correct if the ignored items do not matter. A known key with an unsupported value
    * is still rejected. */
   RZ_MODEL_ALLOW_UNKNOWN = 32,
-  /* Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
+  /* Load flag: computes matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
    * AMX-BF16. The first load with the flag in a process times a matrix product; the flag takes effect only if BF16 is
    * faster than the default arithmetic with exact integer sums. In this case rz_model_info.isa is "amx-bf16";
    * otherwise, and for layers on GPUs, the flag has no effect.
@@ -1457,9 +1457,9 @@ typedef int32_t (RZ_CALL *rz_logits_callback)(float *logits,
 typedef struct rz_sampler_params {
   uint32_t struct_size;     /* sizeof(rz_sampler_params). */
   float temperature;        /* Divides the logits; 0: always the most likely token. */
-  uint32_t top_k;           /* Keep the k most likely tokens. */
-  float top_p;              /* Keep the most likely tokens that together reach this probability. */
-  float min_p;              /* Drop tokens whose probability is below this fraction of the most likely token's. */
+  uint32_t top_k;           /* Keeps the k most likely tokens. */
+  float top_p;              /* Keeps the most likely tokens that together reach this probability. */
+  float min_p;              /* Drops tokens whose probability is below this fraction of the most likely token's. */
   float repeat_penalty;     /* Divides positive logits of recent tokens, multiplies negative ones. */
   float presence_penalty;   /* Subtracted from the logit of every recent token. */
   float frequency_penalty;  /* Subtracted from the logit of a recent token once per occurrence. */
@@ -1469,10 +1469,10 @@ typedef struct rz_sampler_params {
   uint64_t seed;                            /* Seed of the random number generator; 0 is a seed like any other. */
   const rz_logit_bias *RZ_NULLABLE biases;  /* Copied; NULL: none. */
   size_t n_biases;                          /* Number of `biases`. */
-  /* Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together reach
-   * this probability; 1: off. */
+  /* Locally typical sampling: keeps the tokens whose information is closest to the entropy, until they together
+   * reach this probability; 1: off. */
   float typical_p;
-  /* Drop logits more than this number of standard deviations (of the remaining logits) below the largest. */
+  /* Drops logits more than this number of standard deviations (of the remaining logits) below the largest. */
   float top_n_sigma;
   /* XTC: probability of a cut. A cut drops all tokens whose probability is at least xtc_threshold, except the least
    * likely one of them. */

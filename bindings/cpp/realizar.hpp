@@ -1278,15 +1278,15 @@ public:
         return detail::called<Job, rz_job *>(
             [&](rz_job **out, rz_error *error) { return rz_job_new(cache.get(), &params, out, error); });
     }
-    /// Works for about a budget of time, without a limit until it has made a token. True: there is more to do.
+    /// Works for about a budget of time, without a limit until it has made a token. True: work remains.
     bool step(Limit budget = no_limit) { return try_step(budget).value() == RZ_AGAIN; }
     /// RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
     Result<rz_status> try_step(Limit budget = no_limit) {
         return detail::done([&](rz_error *error) { return rz_job_step(get(), budget.us(), error); });
     }
     /// `step` for several jobs of one model (continuous batching). False once all have ended, and for an empty list. A
-    /// failed job ends alone. A cancelled job is skipped (info().stopped); if all unfinished jobs are, the call throws
-    /// CancelledError or DeadlineError.
+    /// failed job does not affect others. A cancelled job is skipped (info().stopped); if all unfinished jobs are, the
+    /// call throws CancelledError or DeadlineError.
     static bool step(const std::vector<Job *> &jobs, Limit budget = no_limit) {
         return try_step(jobs, budget).value() == RZ_AGAIN;
     }
@@ -1381,7 +1381,7 @@ public:
         rows_read_ = made->n_tokens;
         return rows;
     }
-    /// Throws the error of a job that failed alone in `step` of several jobs (RZ_END_FAILED).
+    /// Throws the error of a job that failed in `step` of several jobs (RZ_END_FAILED).
     void check() const { try_check().value(); }
     Result<rz_status> try_check() const {
         return detail::done([&](rz_error *error) { return rz_job_error(get(), error); });
@@ -1560,7 +1560,7 @@ public:
     Result<rz_status> try_read(const rz_reply_params &params = realizar::params<rz_reply_params>()) {
         return detail::done([&](rz_error *error) { return rz_conversation_read(get(), &params, error); });
     }
-    /// Works for about a budget of time, without a limit until it has made a token. True: there is more to do.
+    /// Works for about a budget of time, without a limit until it has made a token. True: work remains.
     bool step(Limit budget = no_limit) { return try_step(budget).value() == RZ_AGAIN; }
     Result<rz_status> try_step(Limit budget = no_limit) {
         return detail::done([&](rz_error *error) { return rz_conversation_step(get(), budget.us(), error); });
@@ -1570,13 +1570,13 @@ public:
     Result<rz_status> try_stop() {
         return detail::done([&](rz_error *error) { return rz_conversation_stop(get(), error); });
     }
-    /// Throws the error of a reply that failed alone in `step` of several conversations.
+    /// Throws the error of a reply that failed in `step` of several conversations.
     void check() const { try_check().value(); }
     Result<rz_status> try_check() const {
         return detail::done([&](rz_error *error) { return rz_conversation_error(get(), error); });
     }
-    /// `step` for several conversations of one model (continuous batching). A failed reply ends alone. A cancelled
-    /// reply is skipped (info().stopped); if all unfinished replies are, the call throws CancelledError or
+    /// `step` for several conversations of one model (continuous batching). A failed reply does not affect others. A
+    /// cancelled reply is skipped (info().stopped); if all unfinished replies are, the call throws CancelledError or
     /// DeadlineError.
     static bool step(const std::vector<Conversation *> &all, Limit budget = no_limit) {
         return try_step(all, budget).value() == RZ_AGAIN;

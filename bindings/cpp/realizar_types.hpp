@@ -251,7 +251,7 @@ public:
     /// number of ignored items. Results are only correct if the ignored items do not matter. A known key with an
     /// unsupported value is still rejected.
     LoadOptions &allow_unknown(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_ALLOW_UNKNOWN, on), *this; }
-    /// Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor
+    /// Load flag: computes matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor
     /// with AMX-BF16. The first load with the flag in a process times a matrix product; the flag takes effect only
     /// if BF16 is faster than the default arithmetic with exact integer sums. In this case rz_model_info.isa is
     /// "amx-bf16"; otherwise, and for layers on GPUs, the flag has no effect.
@@ -310,11 +310,11 @@ class SamplingOptions {
 public:
     /// Divides the logits; 0: always the most likely token.
     template <class Number> SamplingOptions &temperature(Number value) { return detail::assign(raw_.temperature, value, "rz_sampler_params.temperature"), *this; }
-    /// Keep the k most likely tokens.
+    /// Keeps the k most likely tokens.
     template <class Number> SamplingOptions &top_k(Number value) { return detail::assign(raw_.top_k, value, "rz_sampler_params.top_k"), *this; }
-    /// Keep the most likely tokens that together reach this probability.
+    /// Keeps the most likely tokens that together reach this probability.
     template <class Number> SamplingOptions &top_p(Number value) { return detail::assign(raw_.top_p, value, "rz_sampler_params.top_p"), *this; }
-    /// Drop tokens whose probability is below this fraction of the most likely token's.
+    /// Drops tokens whose probability is below this fraction of the most likely token's.
     template <class Number> SamplingOptions &min_p(Number value) { return detail::assign(raw_.min_p, value, "rz_sampler_params.min_p"), *this; }
     /// Divides positive logits of recent tokens, multiplies negative ones.
     template <class Number> SamplingOptions &repeat_penalty(Number value) { return detail::assign(raw_.repeat_penalty, value, "rz_sampler_params.repeat_penalty"), *this; }
@@ -330,10 +330,10 @@ public:
     SamplingOptions &temperature_first(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_SAMPLER_TEMPERATURE_FIRST, on), *this; }
     /// Seed of the random number generator; 0 is a seed like any other.
     template <class Number> SamplingOptions &seed(Number value) { return detail::assign(raw_.seed, value, "rz_sampler_params.seed"), *this; }
-    /// Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
+    /// Locally typical sampling: keeps the tokens whose information is closest to the entropy, until they together
     /// reach this probability; 1: off.
     template <class Number> SamplingOptions &typical_p(Number value) { return detail::assign(raw_.typical_p, value, "rz_sampler_params.typical_p"), *this; }
-    /// Drop logits more than this number of standard deviations (of the remaining logits) below the largest.
+    /// Drops logits more than this number of standard deviations (of the remaining logits) below the largest.
     template <class Number> SamplingOptions &top_n_sigma(Number value) { return detail::assign(raw_.top_n_sigma, value, "rz_sampler_params.top_n_sigma"), *this; }
     /// XTC: probability of a cut. A cut drops all tokens whose probability is at least xtc_threshold, except the
     /// least likely one of them.

@@ -16,7 +16,7 @@ func (m *Model) LoadAdapter(path string) (*Adapter, error) {
 	}, lib.rz_adapter_free, func(o *owned[*rz_adapter]) *Adapter { return &Adapter{o} })
 }
 
-// Close frees the adapter; sessions that use it go on. Closing twice is fine.
+// Close frees the adapter; sessions that use it remain usable. Closing twice is fine.
 func (a *Adapter) Close() error {
 	return a.held().close()
 }

@@ -159,7 +159,7 @@ func (c *Conversation) change(f func(handle *rz_conversation, e *rz_error) int32
 	})
 }
 
-// Add appends a message of plain text. An unfinished reply is given up first.
+// Add appends a message of plain text. An unfinished reply is discarded first.
 func (c *Conversation) Add(role, text string) error {
 	if err := noNUL("role", role); err != nil {
 		return err
@@ -172,7 +172,7 @@ func addText(handle *rz_conversation, role, text string, e *rz_error) int32 {
 }
 
 // AddMessages appends messages, each of which becomes a JSON object as in [Transcript]: tool results, content parts, or
-// replies of other models. An unfinished reply is given up first.
+// replies of other models. An unfinished reply is discarded first.
 func (c *Conversation) AddMessages(messages ...any) error {
 	text, err := marshal(append([]any{}, messages...)) // so that no message gives an empty list
 	if err != nil {
@@ -185,7 +185,7 @@ func addJSON(handle *rz_conversation, text []byte, e *rz_error) int32 {
 	return lib.rz_conversation_add(handle, unsafe.SliceData(text), uintptr(len(text)), nil, 0, e)
 }
 
-// Rewind removes the messages after the first n, to edit or to reply again. An unfinished reply is given up first.
+// Rewind removes the messages after the first n, to edit or to reply again. An unfinished reply is discarded first.
 func (c *Conversation) Rewind(n int) error {
 	messages, err := whole(n, "n")
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *Conversation) Rewind(n int) error {
 	})
 }
 
-// Begin begins a reply, for [Conversation.Step]. An unfinished one is given up first. The context ends its steps.
+// Begin begins a reply, for [Conversation.Step]. An unfinished one is discarded first. The context ends its steps.
 func (c *Conversation) Begin(ctx context.Context, options *ReplyOptions) error {
 	return c.alone(func(handle *rz_conversation) error { return c.begin(ctx, handle, options) })
 }
@@ -266,7 +266,7 @@ func (c *Conversation) begun(ctx context.Context, stop func(), logprobs int) {
 }
 
 // Reply generates a reply to the messages, part by part; an error comes last. If the loop is left early, or the reply
-// fails, the reply is given up.
+// fails, the reply is discarded.
 func (c *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Seq2[Part, error] {
 	return func(yield func(Part, error) bool) {
 		if err := c.alone(func(handle *rz_conversation) error {
@@ -316,7 +316,7 @@ func (c *Conversation) Say(ctx context.Context, text string, options *ReplyOptio
 	}
 }
 
-// speak generates a whole reply. If it is unfinished at the end, as after a panic of the loop, it is given up.
+// speak generates a whole reply. If it is unfinished at the end, as after a panic of the loop, it is discarded.
 func (c *Conversation) speak(ctx context.Context, handle *rz_conversation, options *ReplyOptions, yield func(part Part) bool) error {
 	if err := c.begin(ctx, handle, options); err != nil {
 		return err
@@ -387,8 +387,8 @@ func (c *Conversation) advance(budget time.Duration) (more bool, err error) {
 }
 
 // StepConversations is [Conversation.Step] for several conversations of one model (continuous batching). A failed reply
-// ends alone, with [EndFailed]; a reply whose context has ended is skipped. [Conversation.Err] returns the error of
-// either.
+// ends with [EndFailed] and does not affect others; a reply whose context has ended is skipped. [Conversation.Err]
+// returns the error of either.
 func StepConversations(conversations []*Conversation, budget time.Duration) (more bool, err error) {
 	leave, err := take(conversations)
 	if err != nil {

@@ -84,12 +84,12 @@ func (c *Conversation) Read(ctx context.Context, options *ReplyOptions) error {
 	})
 }
 
-// Stop ends an unfinished reply at once. What it has said becomes a message, with [ReplyOptions.Keep] or without.
+// Stop ends an unfinished reply at once. Its text so far becomes a message, with [ReplyOptions.Keep] or without.
 func (c *Conversation) Stop() error {
 	return c.change(lib.rz_conversation_stop)
 }
 
-// Err is the error of the last reply: that with which it has failed ([EndFailed]), or why it does not go on
+// Err is the error of the last reply: the cause of [EndFailed], or the reason why the reply is paused
 // ([ConversationInfo].Stopped); else nil.
 func (c *Conversation) Err() error {
 	if err := use(c, lib.rz_conversation_error); err != nil {

@@ -156,8 +156,8 @@ func (j *Job) Step(budget time.Duration) (more bool, err error) {
 }
 
 // StepJobs is [Job.Step] for several jobs of one model (continuous batching). It reports whether there is more to do;
-// false without jobs. A failed job ends alone, with [EndFailed]; a job whose context has ended is skipped. [Job.Err]
-// returns the error of either.
+// false without jobs. A failed job ends with [EndFailed] and does not affect others; a job whose context has ended is
+// skipped. [Job.Err] returns the error of either.
 func StepJobs(jobs []*Job, budget time.Duration) (more bool, err error) {
 	return stepAll(jobs, "jobs", func(jobs []*rz_job, e *rz_error) int32 {
 		return lib.rz_jobs_step(unsafe.SliceData(jobs), uintptr(len(jobs)), microseconds(budget), e)

@@ -47,7 +47,7 @@ type LoadOptions struct {
 	MTP bool
 	// Ignores unknown keys and tensors, and counts them.
 	AllowUnknown bool
-	// Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with AMX-BF16.
+	// Computes matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with AMX-BF16.
 	// The first load with the flag in a process times a matrix product; the flag takes effect only if BF16 is faster
 	// than the default arithmetic with exact integer sums.
 	BF16Products bool
@@ -113,11 +113,11 @@ func (o *LoadOptions) params() (params rz_model_params, err error) {
 type Sampling struct {
 	// Divides the logits; 0: always the most likely token.
 	Temperature float32
-	// Keep the k most likely tokens.
+	// Keeps the k most likely tokens.
 	TopK int
-	// Keep the most likely tokens that together reach this probability.
+	// Keeps the most likely tokens that together reach this probability.
 	TopP float32
-	// Drop tokens whose probability is below this fraction of the most likely token's.
+	// Drops tokens whose probability is below this fraction of the most likely token's.
 	MinP float32
 	// Divides positive logits of recent tokens, multiplies negative ones.
 	RepeatPenalty float32
@@ -134,10 +134,10 @@ type Sampling struct {
 	Seed uint64
 	// Added to the logits of tokens; negative infinity forbids a token.
 	LogitBias map[uint32]float32
-	// Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
+	// Locally typical sampling: keeps the tokens whose information is closest to the entropy, until they together
 	// reach this probability; 1: off.
 	TypicalP float32
-	// Drop logits more than this number of standard deviations (of the remaining logits) below the largest.
+	// Drops logits more than this number of standard deviations (of the remaining logits) below the largest.
 	TopNSigma float32
 	// XTC: probability of a cut. A cut drops all tokens whose probability is at least XTCThreshold, except the least
 	// likely one of them.

@@ -340,7 +340,7 @@ export interface ConversationOptions extends ToolOptions {
 }
 
 interface TextOptions {
-  /** How tokens are chosen. */
+  /** Sampling parameters. */
   sampling?: Sampling;
   /** What the text must be. */
   grammar?: Grammar;
@@ -430,7 +430,7 @@ export class Conversation extends Handle {
   /** Prefills the messages, which lowers the next reply's time to first token. Pass the options of the next reply. Adds
    * no message. */
   read(options?: ToolOptions & Pick<ReplyOptions, "reasoning" | "priority" | "signal">): Promise<void>;
-  /** Ends the loop over a reply, as if the loop had been left. */
+  /** Ends the loop over a reply, as if the loop were left. */
   stop(): void;
   /** The tokens of the content since the last call with their log probabilities, of a reply with `logprobs`. */
   logprobs(): (TokenLogprob & { likeliest: TokenLogprob[] })[];

@@ -40,9 +40,9 @@ export interface LoadParams {
   mtp?: boolean;
   /** Ignores unknown keys and tensors, and counts them. */
   allowUnknown?: boolean;
-  /** Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with AMX-BF16.
-   * The first load with the flag in a process times a matrix product; the flag takes effect only if BF16 is faster
-   * than the default arithmetic with exact integer sums. */
+  /** Computes matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
+   * AMX-BF16. The first load with the flag in a process times a matrix product; the flag takes effect only if BF16
+   * is faster than the default arithmetic with exact integer sums. */
   bf16Products?: boolean;
   /** Number of layers on GPUs; 0: none; absent: as many as fit. */
   gpuLayers?: number;
@@ -59,11 +59,11 @@ export interface LoadParams {
 export interface SamplingParams {
   /** Divides the logits; 0: always the most likely token. */
   temperature?: number;
-  /** Keep the k most likely tokens. */
+  /** Keeps the k most likely tokens. */
   topK?: number;
-  /** Keep the most likely tokens that together reach this probability. */
+  /** Keeps the most likely tokens that together reach this probability. */
   topP?: number;
-  /** Drop tokens whose probability is below this fraction of the most likely token's. */
+  /** Drops tokens whose probability is below this fraction of the most likely token's. */
   minP?: number;
   /** Divides positive logits of recent tokens, multiplies negative ones. */
   repeatPenalty?: number;
@@ -80,10 +80,10 @@ export interface SamplingParams {
   seed?: number;
   /** Added to the logits of tokens; negative infinity forbids a token. */
   biases?: [token: number, bias: number][];
-  /** Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
+  /** Locally typical sampling: keeps the tokens whose information is closest to the entropy, until they together
    * reach this probability; 1: off. */
   typicalP?: number;
-  /** Drop logits more than this number of standard deviations (of the remaining logits) below the largest. */
+  /** Drops logits more than this number of standard deviations (of the remaining logits) below the largest. */
   topNSigma?: number;
   /** XTC: probability of a cut. A cut drops all tokens whose probability is at least xtcThreshold, except the least
    * likely one of them. */

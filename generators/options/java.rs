@@ -18,7 +18,7 @@ const CLASSES: [Class; 6] = [
         name: "SamplingOptions",
         parent: None,
         writes: &["Sampling"],
-        doc: "How tokens are chosen. Zero switches a part off, so that all zeros choose the most likely token.",
+        doc: "Sampling parameters. Zero turns a feature off; all zeros choose the most likely token (greedy decoding).",
     },
     Class {
         group: "Reply",
@@ -90,9 +90,8 @@ pub fn java(groups: &[Group], name: &str) -> String {
         format!("\n    /** Writes the numbers of the struct. */\n    void {method}(Memory params) {{\n{sets}    }}\n")
     });
     let writes = writes.collect::<String>();
-    let mut head =
-        format!("{} Each method sets one and returns the object; a number that does not fit is refused", class.doc);
-    head += ", with an IllegalArgumentException that names it. The build writes this file: make header.";
+    let mut head = format!("{} Each method sets one and returns the object; a number out of range throws", class.doc);
+    head += " an IllegalArgumentException that names it. The build writes this file: make header.";
     let head = wrapped(&head, " * ").join("\n");
     let extends = class.parent.map_or_else(String::new, |parent| format!(" extends {parent}<T>"));
     let imports = ["java.nio.file.Path", "java.util.List", "java.util.Map", "org.jspecify.annotations.Nullable"];

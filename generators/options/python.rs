@@ -54,8 +54,8 @@ pub fn python(groups: &[Group]) -> String {
         let is_sampling = group.name == "Sampling";
         text += "\n\n";
         text += &match is_sampling {
-            true => "@dataclass(frozen=True)\nclass Sampling:\n    \"\"\"How tokens are chosen; zero switches a part off, so \
-                that all zeros choose the most likely token.\"\"\"\n\n"
+            true => "@dataclass(frozen=True)\nclass Sampling:\n    \"\"\"Sampling parameters. Zero turns a feature off; all \
+                zeros choose the most likely token (greedy decoding).\"\"\"\n\n"
                 .to_owned(),
             false => format!("class {}Options(TypedDict, total=False):\n", group.name),
         };
@@ -66,7 +66,7 @@ pub fn python(groups: &[Group]) -> String {
                 true => format!("    {name}: {kind} = {default}\n"),
                 false => format!("    {name}: {kind}\n"),
             };
-            let doc = group.doc(setting, python_name);
+            let doc = group.doc(setting, python_name).replace("absent:", "None:");
             if !doc.is_empty() {
                 text += &format!("    \"\"\"{}\"\"\"\n", wrapped(&doc, "    ").join("\n").trim_start());
             }

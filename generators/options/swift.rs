@@ -3,7 +3,7 @@
 use super::{Group, Kind, camel, literal, longer, sampling, wrapped};
 
 const SAMPLING: &str = "
-/// Choices for tokens; zero switches a part off, so that all zeros choose the most likely token.
+/// Sampling parameters. Zero turns a feature off; all zeros choose the most likely token (greedy decoding).
 public struct Sampling: Sendable, Equatable {
 ";
 

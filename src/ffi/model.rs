@@ -55,7 +55,7 @@ pub const RZ_MODEL_MTP: u32 = 16;
 /// still rejected.
 pub const RZ_MODEL_ALLOW_UNKNOWN: u32 = 32;
 
-/// Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
+/// Load flag: computes matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
 /// AMX-BF16. The first load with the flag in a process times a matrix product; the flag takes effect only if BF16 is
 /// faster than the default arithmetic with exact integer sums. In this case rz_model_info.isa is "amx-bf16"; otherwise,
 /// and for layers on GPUs, the flag has no effect.

@@ -107,11 +107,11 @@ pub struct rz_sampler_params {
     pub struct_size: u32,
     /// Divides the logits; 0: always the most likely token.
     pub temperature: f32,
-    /// Keep the k most likely tokens.
+    /// Keeps the k most likely tokens.
     pub top_k: u32,
-    /// Keep the most likely tokens that together reach this probability.
+    /// Keeps the most likely tokens that together reach this probability.
     pub top_p: f32,
-    /// Drop tokens whose probability is below this fraction of the most likely token's.
+    /// Drops tokens whose probability is below this fraction of the most likely token's.
     pub min_p: f32,
     /// Divides positive logits of recent tokens, multiplies negative ones.
     pub repeat_penalty: f32,
@@ -129,10 +129,10 @@ pub struct rz_sampler_params {
     pub biases: *const rz_logit_bias,
     /// Number of `biases`.
     pub n_biases: usize,
-    /// Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together reach
-    /// this probability; 1: off.
+    /// Locally typical sampling: keeps the tokens whose information is closest to the entropy, until they together
+    /// reach this probability; 1: off.
     pub typical_p: f32,
-    /// Drop logits more than this number of standard deviations (of the remaining logits) below the largest.
+    /// Drops logits more than this number of standard deviations (of the remaining logits) below the largest.
     pub top_n_sigma: f32,
     /// XTC: probability of a cut. A cut drops all tokens whose probability is at least xtc_threshold, except the least
     /// likely one of them.

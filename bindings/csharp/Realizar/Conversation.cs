@@ -42,7 +42,7 @@ namespace Realizar
         /// <summary>A compiled grammar in place of the text, so that Begin compiles nothing: of the content, or of
         /// GrammarKind.Tools for the whole reply.</summary>
         public Grammar Compiled;
-        /// <summary>Tools and variables of this reply alone: {"tools": [...], "tool_choice": "required", "variables":
+        /// <summary>Tools and variables of this reply only: {"tools": [...], "tool_choice": "required", "variables":
         /// {...}}. The tools replace the conversation's tools ([]: none), variables are set in addition to its own.
         /// Null: the tools of the conversation.</summary>
         public string Json;
@@ -141,7 +141,7 @@ namespace Realizar
                     (byte*)pins.Of(text), (UIntPtr)(text.Length - 1), err));
         }
 
-        /// <summary>Makes a call that gives up an unfinished reply. An enumeration of that reply ends with an
+        /// <summary>Makes a call that discards an unfinished reply. An enumeration of that reply ends with an
         /// InvalidOperationException.</summary>
         private int Changed(Native.Calling call)
         {
@@ -169,7 +169,7 @@ namespace Realizar
         public unsafe Media Media(int number) =>
             new Media(Native.Made((media, err) => Native.rz_conversation_media(Handle, Native.Whole(number, nameof(number)), media, err)));
 
-        /// <summary>Begins a reply, which Step computes, and gives up an unfinished one.</summary>
+        /// <summary>Begins a reply, which Step computes, and discards an unfinished one.</summary>
         public void Begin(ReplyOptions options = null, CancellationToken cancellationToken = default) =>
             Begin(options ?? new ReplyOptions(), cancellationToken, false);
 
@@ -256,9 +256,8 @@ namespace Realizar
             Native.Call(err => Native.rz_conversation_step(Handle, microseconds, err), Stopping(cancelling?.Token ?? default), Handle) != Native.RZ_DONE;
 
         /// <summary>Steps the replies of several conversations of one model as a batch, until one of them has a token.
-        /// True if there is more to compute. A reply that fails ends without the others; Error is the reason. Cancels
-        /// and deadlines throw nothing here: such a reply pauses without the others, and Info.Stopped is the
-        /// reason.</summary>
+        /// True if work remains. A failed reply does not affect others; its Error is the reason. Cancels and deadlines
+        /// throw nothing here: they pause only their reply, and Info.Stopped is the reason.</summary>
         public static bool StepAll(IReadOnlyList<Conversation> conversations) => StepAll(conversations, Native.RZ_NO_LIMIT);
 
         /// <summary>The same for about so many microseconds.</summary>

@@ -128,7 +128,7 @@ namespace Realizar
             });
         }
 
-        /// <summary>Encodes a video: at least two frames of one size, one behind the other without gaps, and the time
+        /// <summary>Encodes a video: at least two frames of equal size, one after the other without gaps, and the time
         /// of each in seconds from its beginning. MaxTiles and MaxPixels are ignored; MaxRows is a bound on all frames
         /// together.</summary>
         public unsafe Media EncodeFrames(byte[] pixels, double[] times, PixelFormat format, int width, int height, MediaOptions options = null,

@@ -223,7 +223,7 @@ namespace Realizar
             catch (RealizarException e) when (e.Status == Status.NotFound) { return all; }
         }
 
-        /// <summary>The sampling that the authors of the model advise, or null. A Session does not apply it by
+        /// <summary>The sampling parameters that the model recommends, or null. A Session does not apply it by
         /// itself.</summary>
         public unsafe Sampling AdvisedSampling()
         {

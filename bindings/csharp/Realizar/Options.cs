@@ -9,11 +9,11 @@ namespace Realizar
     {
         /// <summary>Divides the logits; 0: always the most likely token.</summary>
         public float Temperature;
-        /// <summary>Keep the k most likely tokens.</summary>
+        /// <summary>Keeps the k most likely tokens.</summary>
         public int TopK;
-        /// <summary>Keep the most likely tokens that together reach this probability.</summary>
+        /// <summary>Keeps the most likely tokens that together reach this probability.</summary>
         public float TopP;
-        /// <summary>Drop tokens whose probability is below this fraction of the most likely token's.</summary>
+        /// <summary>Drops tokens whose probability is below this fraction of the most likely token's.</summary>
         public float MinP;
         /// <summary>Divides positive logits of recent tokens, multiplies negative ones.</summary>
         public float RepeatPenalty;
@@ -31,10 +31,10 @@ namespace Realizar
         public ulong Seed;
         /// <summary>Added to the logits of tokens; negative infinity forbids a token.</summary>
         public IReadOnlyDictionary<uint, float> LogitBias = new Dictionary<uint, float>();
-        /// <summary>Locally typical sampling: keep the tokens whose information is closest to the entropy, until
+        /// <summary>Locally typical sampling: keeps the tokens whose information is closest to the entropy, until
         /// they together reach this probability; 1: off.</summary>
         public float TypicalP;
-        /// <summary>Drop logits more than this number of standard deviations (of the remaining logits) below the
+        /// <summary>Drops logits more than this number of standard deviations (of the remaining logits) below the
         /// largest.</summary>
         public float TopNSigma;
         /// <summary>XTC: probability of a cut. A cut drops all tokens whose probability is at least XtcThreshold,
@@ -125,7 +125,7 @@ namespace Realizar
         public bool Mtp;
         /// <summary>Ignores unknown keys and tensors, and counts them.</summary>
         public bool AllowUnknown;
-        /// <summary>Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a
+        /// <summary>Computes matrix products on the CPU in BF16 if that makes prefill faster. This needs a
         /// processor with AMX-BF16. The first load with the flag in a process times a matrix product; the flag
         /// takes effect only if BF16 is faster than the default arithmetic with exact integer sums.</summary>
         public bool Bf16Products;

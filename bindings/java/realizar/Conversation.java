@@ -356,7 +356,7 @@ public final class Conversation extends Handle {
         Native.given(options, "options");
         Native.given(onText, "onText");
         alone(() -> {
-            addJson("[]"); // an unfinished reply is given up
+            addJson("[]"); // an unfinished reply is discarded
             int before = info().messages();
             add("user", text);
             try (var said = saying(before, options)) {

@@ -28,7 +28,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         GRAMMAR,
         /** An error of its own. */
         FAILED,
-        /** A reply was stopped or given up. */
+        /** A reply was stopped or discarded. */
         CANCELLED;
 
         static @Nullable End of(int number) {

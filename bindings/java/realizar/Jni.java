@@ -4,7 +4,7 @@ import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import org.jspecify.annotations.Nullable;
 
-/** The library behind a second one, librealizar_jni, of bindings/java/jni. */
+/** Calls the library through a second library, librealizar_jni (bindings/java/jni). */
 final class Jni implements Platform {
     /** Thread.isVirtual; null on Android and in a Java before 21. */
     private static final @Nullable Method IS_VIRTUAL = isVirtualOf();

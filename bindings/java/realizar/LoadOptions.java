@@ -72,7 +72,7 @@ public abstract class LoadOptions<T extends LoadOptions<T>> {
         return self();
     }
 
-    /** Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
+    /** Computes matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
      * AMX-BF16. The first load with the flag in a process times a matrix product; the flag takes effect only if
      * BF16 is faster than the default arithmetic with exact integer sums. */
     public T bf16Products() {

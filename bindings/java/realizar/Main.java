@@ -5,7 +5,7 @@ import java.nio.file.Paths;
 import java.util.Locale;
 import java.util.Scanner;
 
-/** The command line of the jar: holds a conversation, or tells what this machine has for models. */
+/** The command-line program of the jar: a chat, or a report of this machine's devices, memory and speed. */
 final class Main {
     private static final String USAGE = String.join(System.lineSeparator(),
         "usage: java -jar realizar.jar chat MODEL [SYSTEM]    one line a turn",

@@ -4,7 +4,7 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /** Options of a generation or a reply. Zero in a number stands for the default: the most likely token, and as many
- * tokens as fit into the context. A reply without sampling options is sampled as the authors of the model advise. */
+ * tokens as fit into the context. A reply without sampling options uses the model's recommended sampling parameters. */
 public final class Options extends TextOptions<Options> implements Cloneable {
     /** The sources of draft tokens, in the order of the library's numbers from 0. */
     enum Draft { NONE, LOOKUP, MODEL, MTP }
@@ -83,7 +83,7 @@ public final class Options extends TextOptions<Options> implements Cloneable {
         return grammar(Grammar.Kind.JSON_SCHEMA, Native.given(schema, "schema"));
     }
 
-    /** Tools, the choice among them and variables of this reply alone, as a transcript without messages. Its
+    /** Tools, the choice among them and variables of this reply only, as a transcript without messages. Its
      * tools and choice replace the conversation's; its variables are set in addition to the conversation's. */
     public Options tools(@Nullable Transcript transcript) {
         this.transcript = transcript;
@@ -99,7 +99,7 @@ public final class Options extends TextOptions<Options> implements Cloneable {
         }
     }
 
-    /** How tokens are chosen. */
+    /** Sampling parameters. */
     @Override
     public String toString() {
         return "temperature " + temperature + ", topK " + topK + ", topP " + topP + ", minP " + minP + ", repeatPenalty " + repeatPenalty

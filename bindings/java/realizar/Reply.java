@@ -16,7 +16,7 @@ import java.util.stream.StreamSupport;
 import org.jspecify.annotations.Nullable;
 
 /** The reply of a {@link Conversation}, part by part. A complete reply is a message of the conversation. An incomplete
- * one is given up by {@link #close}, and by the next change of the conversation. One call at a time, except for {@link
+ * one is discarded by {@link #close}, and by the next change of the conversation. One call at a time, except for {@link
  * #cancel}: a second one throws {@link BusyException}. An interrupt of the thread cancels too. */
 public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseable {
     private final Conversation conversation;

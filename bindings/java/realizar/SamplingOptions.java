@@ -55,19 +55,19 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Keep the k most likely tokens. */
+    /** Keeps the k most likely tokens. */
     public T topK(int topK) {
         this.topK = Native.whole(topK, "topK");
         return sampled();
     }
 
-    /** Keep the most likely tokens that together reach this probability. */
+    /** Keeps the most likely tokens that together reach this probability. */
     public T topP(double topP) {
         this.topP = Native.finite((float) topP, "topP");
         return sampled();
     }
 
-    /** Drop tokens whose probability is below this fraction of the most likely token's. */
+    /** Drops tokens whose probability is below this fraction of the most likely token's. */
     public T minP(double minP) {
         this.minP = Native.finite((float) minP, "minP");
         return sampled();
@@ -116,14 +116,14 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
+    /** Locally typical sampling: keeps the tokens whose information is closest to the entropy, until they together
      * reach this probability; 1: off. */
     public T typicalP(double typicalP) {
         this.typicalP = Native.finite((float) typicalP, "typicalP");
         return sampled();
     }
 
-    /** Drop logits more than this number of standard deviations (of the remaining logits) below the largest. */
+    /** Drops logits more than this number of standard deviations (of the remaining logits) below the largest. */
     public T topNSigma(double topNSigma) {
         this.topNSigma = Native.finite((float) topNSigma, "topNSigma");
         return sampled();

@@ -2,7 +2,7 @@
  * LLM inference inside your own process. A {@link realizar.Model} is loaded once; a {@link realizar.Conversation} with
  * it has messages and their KV cache, and a {@link realizar.Reply} is generated part by part.
  *
- * <p>Parameters and results are never null unless their type has {@code @Nullable}: a null is refused with a
+ * <p>Parameters and results are never null unless their type has {@code @Nullable}: a null is rejected with a
  * NullPointerException that names the parameter, and a number that does not fit with an IllegalArgumentException.
  * Objects with {@code close()} free memory of the library; one that is not closed is freed when it is
  * garbage-collected. A call on a closed object throws IllegalStateException, a second use at the same time {@link

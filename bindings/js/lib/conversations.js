@@ -290,7 +290,7 @@ class Conversation extends Handle {
     return rows;
   }
 
-  /** Ends the loop over a reply, as if the loop had been left. */
+  /** Ends the loop over a reply, as if the loop were left. */
   stop() {
     this.#turn.end();
   }

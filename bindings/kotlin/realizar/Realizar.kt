@@ -148,7 +148,7 @@ suspend fun Conversation.readAhead(options: Options = Options()) {
  * text so far stays; if the reply fails, the messages are restored.
  */
 fun Conversation.sayFlow(text: String, options: Options = Options()): Flow<String> = flow {
-    add("user", text) // an unfinished reply is given up
+    add("user", text) // an unfinished reply is discarded
     val before = info().messages() - 1
     val parts = replyFlow(options.copy().keep()).catch { failure ->
         rewind(before)

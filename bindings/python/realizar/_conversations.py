@@ -142,7 +142,7 @@ class Conversation(Handle):
         priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None, tool_choice: Any = None,
         parallel_tool_calls: Optional[bool] = None, variables: Optional[Mapping[str, Any]] = None,
     ) -> None:  # fmt: skip
-        """Begins a reply, which `step` computes. An unfinished one is given up.
+        """Begins a reply, which `step` computes. An unfinished one is discarded.
 
         `sampling`: None: the recommended sampling parameters, or else greedy. `max_tokens` includes reasoning; 0: what
         fits into the KV cache. `grammar`: a kind and a text for the content, as for `Model.grammar`: ("json_schema",
@@ -197,8 +197,7 @@ class Conversation(Handle):
             raise
 
     def step(self, seconds: Optional[float] = None) -> bool:
-        """Computes the reply for about this many seconds; None: until it has generated a token. True: there is more to
-        do."""
+        """Computes the reply for about this many seconds; None: until it has generated a token. True: work remains."""
         us = microseconds(seconds)
         return bool(interruptible(lambda: self._call("rz_conversation_step", us) != _c.RZ_DONE, (self._stop, self)))
 
@@ -330,8 +329,8 @@ class Conversation(Handle):
 
 
 def step_conversations(conversations: Sequence[Conversation], seconds: Optional[float] = None) -> bool:
-    """`Conversation.step` for several conversations of one model (continuous batching). A failed reply ends alone;
-    `Conversation.error` is its error."""
+    """`Conversation.step` for several conversations of one model (continuous batching). A failed reply does
+    not affect others; `Conversation.error` is its error."""
     us, conversations = microseconds(seconds), all_of(conversations, Conversation, "conversations")
 
     def call() -> bool:

@@ -293,7 +293,7 @@ class Media(Handle):
             status("rz_media_save", media, callback, None, None)
 
     def step(self, seconds: Optional[float] = None) -> bool:
-        """Encodes media of `Encoder.begin` for about this many seconds; None: to the end. True: there is more to do."""
+        """Encodes media of `Encoder.begin` for about this many seconds; None: to the end. True: work remains."""
         us = microseconds(seconds)
         more = bool(interruptible(lambda: self._call("rz_media_step", us) != _c.RZ_DONE, (self._stop, self)))
         info = _c.rz_media_info()

@@ -72,7 +72,7 @@ class LoadOptions(TypedDict, total=False):
     allow_unknown: bool
     """Ignores unknown keys and tensors, and counts them."""
     bf16_products: bool
-    """Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with AMX-BF16.
+    """Computes matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with AMX-BF16.
     The first load with the flag in a process times a matrix product; the flag takes effect only if BF16 is faster
     than the default arithmetic with exact integer sums."""
     gpu_layers: Optional[int]
@@ -94,11 +94,11 @@ class Sampling:
     temperature: float = 0.0
     """Divides the logits; 0: always the most likely token."""
     top_k: int = 0
-    """Keep the k most likely tokens."""
+    """Keeps the k most likely tokens."""
     top_p: float = 0.0
-    """Keep the most likely tokens that together reach this probability."""
+    """Keeps the most likely tokens that together reach this probability."""
     min_p: float = 0.0
-    """Drop tokens whose probability is below this fraction of the most likely token's."""
+    """Drops tokens whose probability is below this fraction of the most likely token's."""
     repeat_penalty: float = 0.0
     """Divides positive logits of recent tokens, multiplies negative ones."""
     presence_penalty: float = 0.0
@@ -115,10 +115,10 @@ class Sampling:
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     """Added to the logits of tokens; negative infinity forbids a token."""
     typical_p: float = 0.0
-    """Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
+    """Locally typical sampling: keeps the tokens whose information is closest to the entropy, until they together
     reach this probability; 1: off."""
     top_n_sigma: float = 0.0
-    """Drop logits more than this number of standard deviations (of the remaining logits) below the largest."""
+    """Drops logits more than this number of standard deviations (of the remaining logits) below the largest."""
     xtc_probability: float = 0.0
     """XTC: probability of a cut. A cut drops all tokens whose probability is at least xtc_threshold, except the least
     likely one of them."""

@@ -332,8 +332,7 @@ class Job(Handle):
         self._row = min(logprobs or 0, session.model.info.vocab_size) + 1
 
     def step(self, seconds: Optional[float] = None) -> bool:
-        """Computes for about this many seconds (negative: 0); None: until it has generated a token. True: there is more
-        to do."""
+        """Computes for about this many seconds (negative: 0); None: until it has generated a token. True: work remains."""
         us = microseconds(seconds)
 
         def call() -> bool:
@@ -391,8 +390,8 @@ class Job(Handle):
 
 
 def step_jobs(jobs: Sequence[Job], seconds: Optional[float] = None) -> bool:
-    """`Job.step` for several jobs of one model (continuous batching). A failed job ends alone; `Job.error` is its
-    error."""
+    """`Job.step` for several jobs of one model (continuous batching). A failed job does not affect
+    others; `Job.error` is its error."""
     us, jobs = microseconds(seconds), all_of(jobs, Job, "jobs")
 
     def call() -> bool:

@@ -42,7 +42,7 @@ public struct ConversationOptions: Sendable {
 }
 
 extension ConversationInfo {
-    /// `none`: no reply yet, or it was given up.
+    /// `none`: no reply yet, or it was discarded.
     public enum State: UInt32, Sendable { case none = 0, prompt, tokens, ended }
 }
 

@@ -37,13 +37,13 @@ public final class Job: Sendable {
         row = min(options.logprobs ?? 0, session.model.info.vocabSize) + 1
     }
 
-    /// Computes for about this many microseconds (negative: 0); nil: until it has generated a token. True: there is
-    /// more to do.
+    /// Computes for about this many microseconds (negative: 0); nil: until it has generated a token. True: work
+    /// remains.
     public func step(microseconds: Int64? = nil) throws -> Bool {
         try handle.call { rz_job_step($0, limit(microseconds), $1) } != RZ_DONE.rawValue
     }
 
-    /// Steps several jobs of one model (continuous batching). True: there is more to do. A failed job ends alone:
+    /// Steps several jobs of one model (continuous batching). True: work remains. A failed job does not affect others:
     /// `error` is its error. A cancel or a deadline pauses its job, without an error: `stopped` is the reason.
     public static func step(_ jobs: [Job], microseconds: Int64? = nil) throws -> Bool {
         try stepAll(jobs.map(\.handle)) { rz_jobs_step($0, $1, limit(microseconds), $2) }

@@ -21,7 +21,7 @@ public struct LoadOptions: Sendable {
     public var mtp = false
     /// Ignores unknown keys and tensors, and counts them.
     public var allowUnknown = false
-    /// Compute matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
+    /// Computes matrix products on the CPU in BF16 if that makes prefill faster. This needs a processor with
     /// AMX-BF16. The first load with the flag in a process times a matrix product; the flag takes effect only if
     /// BF16 is faster than the default arithmetic with exact integer sums.
     public var bf16Products = false
@@ -239,11 +239,11 @@ public struct Options: Sendable {
 public struct Sampling: Sendable, Equatable {
     /// Divides the logits; 0: always the most likely token.
     public var temperature: Float = 0
-    /// Keep the k most likely tokens.
+    /// Keeps the k most likely tokens.
     public var topK = 0
-    /// Keep the most likely tokens that together reach this probability.
+    /// Keeps the most likely tokens that together reach this probability.
     public var topP: Float = 0
-    /// Drop tokens whose probability is below this fraction of the most likely token's.
+    /// Drops tokens whose probability is below this fraction of the most likely token's.
     public var minP: Float = 0
     /// Divides positive logits of recent tokens, multiplies negative ones.
     public var repeatPenalty: Float = 0
@@ -260,10 +260,10 @@ public struct Sampling: Sendable, Equatable {
     public var seed: UInt64 = 0
     /// Added to the logits of tokens; negative infinity forbids a token.
     public var logitBias: [UInt32: Float] = [:]
-    /// Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
+    /// Locally typical sampling: keeps the tokens whose information is closest to the entropy, until they together
     /// reach this probability; 1: off.
     public var typicalP: Float = 0
-    /// Drop logits more than this number of standard deviations (of the remaining logits) below the largest.
+    /// Drops logits more than this number of standard deviations (of the remaining logits) below the largest.
     public var topNSigma: Float = 0
     /// XTC: probability of a cut. A cut drops all tokens whose probability is at least xtcThreshold, except the
     /// least likely one of them.

@@ -2,7 +2,7 @@ import CRealizar
 
 /// The reply of a conversation, part by part: `for try await part in try chat.reply()`. Parts are made when they are
 /// asked for, on another thread; a task that is cancelled ends with CancellationError. At its end the reply is a
-/// message. One that is let go of before leaves no trace, or with `Options.keeps` a message of what was said.
+/// message. A reply that is released before its end is removed; with `Options.keeps` its text becomes a message.
 public final class Reply: AsyncSequence, Sendable {
     public typealias Element = ReplyPart
     let conversation: Conversation
@@ -46,7 +46,7 @@ public final class Reply: AsyncSequence, Sendable {
     }
 
     /// Works on another thread until there are new parts, and gives them; none once the reply has ended. When the task
-    /// is cancelled it throws CancellationError, and the reply goes on with the next call.
+    /// is cancelled it throws CancellationError, and the next call resumes the reply.
     public func nextParts() async throws -> [ReplyPart] {
         defer { if Task.isCancelled { resume() } }
         return try await detached(cancelling) {
@@ -59,16 +59,16 @@ public final class Reply: AsyncSequence, Sendable {
     }
 
     /// Works for about so many microseconds, of which a negative number is none, with nil until it has made a token.
-    /// True: there is more to do.
+    /// True: work remains.
     public func step(microseconds: Int64? = nil) throws -> Bool {
         try conversation.use(turn) { conversation in
             try call { rz_conversation_step(conversation, limit(microseconds), $0) } != RZ_DONE.rawValue
         }
     }
 
-    /// Steps several replies of one model as a batch. True: there is more to do. One that fails ends without the
-    /// others: `error` tells why. Cancels and deadlines throw nothing here: such a reply pauses without the others, and
-    /// `stopped` tells why.
+    /// Steps several replies of one model as a batch. True: work remains. One that fails ends without the
+    /// others: `error` has the reason. Cancels and deadlines throw nothing here: they pause only their reply, and
+    /// `stopped` has the reason.
     public static func step(_ replies: [Reply], microseconds: Int64? = nil) throws -> Bool {
         let handles = try replies.map { reply in
             try reply.conversation.use(reply.turn) { _ in reply.conversation.handle }
@@ -90,7 +90,7 @@ public final class Reply: AsyncSequence, Sendable {
         }
     }
 
-    /// Ends the reply at once: what was said of it becomes a message, with `Options.keeps` or without.
+    /// Ends the reply at once: its text so far becomes a message, with `Options.keeps` or without.
     public func stop() throws {
         try conversation.use(turn) { conversation in try call { rz_conversation_stop(conversation, $0) } }
     }
@@ -101,7 +101,7 @@ public final class Reply: AsyncSequence, Sendable {
     /// Has steps end with the code `.deadline` after so long, at once where that has passed; nil takes that back.
     public func deadline(microseconds: Int64?) throws { try cancelling.deadline(microseconds: microseconds) }
 
-    /// Takes a cancel or a deadline back: the reply goes on with the next step.
+    /// Resets a cancel or a deadline: the next step resumes the reply.
     public func resume() { cancelling.reset() }
 
     /// `.cancelled` or `.deadline` while steps fail because of a cancel or a deadline, else nil.
