@@ -4,7 +4,7 @@ package realizar
 
 // The statuses that a call can fail with.
 const (
-	// An argument is absent, out of range, not UTF-8, or otherwise never valid.
+	// An argument is missing, out of range, not UTF-8, or otherwise never valid.
 	ErrInvalidArgument Code = rz_ERR_INVALID_ARGUMENT
 	// Another call is using the handle.
 	ErrBusy Code = rz_ERR_BUSY

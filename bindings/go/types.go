@@ -250,7 +250,7 @@ const (
 	EndGrammar EndReason = rz_END_GRAMMAR
 	// Its own error: Job.Err, Conversation.Err.
 	EndFailed EndReason = rz_END_FAILED
-	// Conversation.Stop, or given up with ReplyOptions.Keep.
+	// Conversation.Stop, or discarded with ReplyOptions.Keep.
 	EndCancelled EndReason = rz_END_CANCELLED
 )
 

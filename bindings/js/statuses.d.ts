@@ -2,7 +2,7 @@
 
 /** Names of statuses.
  *
- * - RZ_ERR_INVALID_ARGUMENT: An argument is absent, out of range, not UTF-8, or otherwise never valid.
+ * - RZ_ERR_INVALID_ARGUMENT: An argument is missing, out of range, not UTF-8, or otherwise never valid.
  * - RZ_ERR_BUSY: Another call is using the handle.
  * - RZ_ERR_OUT_OF_MEMORY: Host memory is exhausted.
  * - RZ_ERR_DEVICE_OUT_OF_MEMORY: Device memory is exhausted.

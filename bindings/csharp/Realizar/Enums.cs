@@ -176,7 +176,7 @@ namespace Realizar
         Context = Native.RZ_END_CONTEXT,
         /// <summary>The grammar is complete.</summary>
         Grammar = Native.RZ_END_GRAMMAR,
-        /// <summary>An error of this text alone: no token could be sampled, or its grammar exceeded a
+        /// <summary>An error of this text only: no token could be sampled, or its grammar exceeded a
         /// limit.</summary>
         Failed = Native.RZ_END_FAILED,
         /// <summary>The caller stopped or abandoned the text.</summary>

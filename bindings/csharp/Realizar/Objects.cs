@@ -101,7 +101,7 @@ namespace Realizar
     {
         internal readonly ModelHandle Handle = new ModelHandle();
 
-        /// <summary>Ends the use of the model; sessions go on, and the memory is freed with the last of them.</summary>
+        /// <summary>Ends the use of the model; sessions remain usable, and the memory is freed with the last of them.</summary>
         public void Dispose() { Handle.Dispose(); }
     }
 

@@ -4,7 +4,7 @@ namespace Realizar
     /// <summary>Outcomes of calls that failed.</summary>
     public enum Status
     {
-        /// <summary>An argument is absent, out of range, not UTF-8, or otherwise never valid.</summary>
+        /// <summary>An argument is missing, out of range, not UTF-8, or otherwise never valid.</summary>
         InvalidArgument = Native.RZ_ERR_INVALID_ARGUMENT,
         /// <summary>Another call is using the handle.</summary>
         Busy = Native.RZ_ERR_BUSY,

@@ -3,7 +3,7 @@ package realizar;
 import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
-/** Options of a load. Each method sets one and returns the object; a number that does not fit is refused, with an
+/** Options of a load. Each method sets one and returns the object; a number out of range throws an
  * IllegalArgumentException that names it. The build writes this file: make header. */
 public abstract class LoadOptions<T extends LoadOptions<T>> {
     int device;

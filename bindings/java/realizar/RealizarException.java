@@ -7,7 +7,7 @@ import java.util.regex.Pattern;
 public final class RealizarException extends RuntimeException {
     /** Outcomes of calls that failed. */
     public enum Status {
-        /** An argument is absent, out of range, not UTF-8, or otherwise never valid. */
+        /** An argument is missing, out of range, not UTF-8, or otherwise never valid. */
         INVALID_ARGUMENT(Header.RZ_ERR_INVALID_ARGUMENT),
         /** Another call is using the handle. */
         BUSY(Header.RZ_ERR_BUSY),

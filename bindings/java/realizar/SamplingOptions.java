@@ -3,9 +3,9 @@ package realizar;
 import java.util.List;
 import java.util.Map;
 
-/** How tokens are chosen. Zero switches a part off, so that all zeros choose the most likely token. Each method
- * sets one and returns the object; a number that does not fit is refused, with an IllegalArgumentException that
- * names it. The build writes this file: make header. */
+/** Sampling parameters. Zero turns a feature off; all zeros choose the most likely token (greedy decoding). Each
+ * method sets one and returns the object; a number out of range throws an IllegalArgumentException that names it.
+ * The build writes this file: make header. */
 public abstract class SamplingOptions<T extends SamplingOptions<T>> {
     /** Whether one of them was given. */
     boolean isSampled;

@@ -2,8 +2,8 @@ package realizar;
 
 import org.jspecify.annotations.Nullable;
 
-/** Options of a text that is generated. Each method sets one and returns the object; a number that does not fit is
- * refused, with an IllegalArgumentException that names it. The build writes this file: make header. */
+/** Options of a text that is generated. Each method sets one and returns the object; a number out of range throws
+ * an IllegalArgumentException that names it. The build writes this file: make header. */
 public abstract class TextOptions<T extends TextOptions<T>> extends SamplingOptions<T> {
     int maxTokens;
     Options.Reasoning reasoning = Options.Reasoning.MODEL;

@@ -18,7 +18,7 @@ class Error(Exception):
 
 
 class InvalidArgument(Error, ValueError):
-    """An argument is absent, out of range, not UTF-8, or otherwise never valid."""
+    """An argument is missing, out of range, not UTF-8, or otherwise never valid."""
 
 
 class Busy(Error):

@@ -76,7 +76,7 @@ class LoadOptions(TypedDict, total=False):
     The first load with the flag in a process times a matrix product; the flag takes effect only if BF16 is faster
     than the default arithmetic with exact integer sums."""
     gpu_layers: Optional[int]
-    """Number of layers on GPUs; 0: none; absent: as many as fit."""
+    """Number of layers on GPUs; 0: none; None: as many as fit."""
     quantize: ElementType
     """Element type to which float matrices are quantized during the load."""
     mixed_prefill_tokens: int
@@ -84,12 +84,12 @@ class LoadOptions(TypedDict, total=False):
     raises the inter-token latency."""
     experts_copied_from: Optional[int]
     """Minimum number of tokens of a step for which experts are copied from the CPU to the GPU and computed there; 0:
-    no step; absent: measured by the load."""
+    no step; None: measured by the load."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are chosen; zero switches a part off, so that all zeros choose the most likely token."""
+    """Sampling parameters. Zero turns a feature off; all zeros choose the most likely token (greedy decoding)."""
 
     temperature: float = 0.0
     """Divides the logits; 0: always the most likely token."""
@@ -193,7 +193,7 @@ class JobOptions(TypedDict, total=False):
     """Maximum draft tokens per step; 0: 16. Numbers above 32 count as 32."""
     logprobs: Optional[int]
     """Number of most likely tokens to return with each token, at most 32; 0: only the log probability of the token
-    itself; absent: none."""
+    itself; None: none."""
     priority: int
     """Scheduling priority: higher first, may be negative; 0: normal."""
 
@@ -230,7 +230,7 @@ class ReplyOptions(TypedDict, total=False):
     """Maximum draft tokens per step; 0: 16. Numbers above 32 count as 32."""
     logprobs: Optional[int]
     """Number of most likely tokens to return with each token, at most 32; 0: only the log probability of the token
-    itself; absent: none."""
+    itself; None: none."""
     priority: int
     """Scheduling priority: higher first, may be negative; 0: normal."""
 

@@ -2,7 +2,7 @@
 import CRealizar
 
 extension RealizarError.Code {
-    /// An argument is absent, out of range, not UTF-8, or otherwise never valid.
+    /// An argument is missing, out of range, not UTF-8, or otherwise never valid.
     public static let invalidArgument = Self(rawValue: RZ_ERR_INVALID_ARGUMENT.rawValue)
     /// Another call is using the handle.
     public static let busy = Self(rawValue: RZ_ERR_BUSY.rawValue)

@@ -235,7 +235,7 @@ public struct Options: Sendable {
     }
 }
 
-/// Choices for tokens; zero switches a part off, so that all zeros choose the most likely token.
+/// Sampling parameters. Zero turns a feature off; all zeros choose the most likely token (greedy decoding).
 public struct Sampling: Sendable, Equatable {
     /// Divides the logits; 0: always the most likely token.
     public var temperature: Float = 0
