@@ -219,7 +219,7 @@ func refusal(err error) error {
 	case errors.As(err, &api):
 		return api
 	case errors.As(err, &wrong) && wrong.Field != "":
-		field := strings.TrimPrefix(wrong.Field, "wish.") // requests have no object for it
+		field := strings.TrimPrefix(strings.TrimPrefix(wrong.Field, "wish."), "guided.") // requests have no objects for these
 		return refuse(field, "%q is a %s, which is not what it takes", field, wrong.Value)
 	case errors.As(err, &wrong) && wrong.Type.Kind() == reflect.Slice:
 		return refuse("", "a value of the request is a %s; it must be a text or a list", wrong.Value)

@@ -20,6 +20,7 @@ import (
 // change no answer.
 type chatRequest struct {
 	wish
+	guided
 	Model               string          `json:"model"`
 	Messages            []chatMessage   `json:"messages"`
 	Tools               []rawChatTool   `json:"tools"`
@@ -272,6 +273,9 @@ func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
 		}
 	}
 	if err := q.ResponseFormat.bind(&g); err != nil {
+		return nil, err
+	}
+	if err := q.constrain(&g); err != nil {
 		return nil, err
 	}
 	if err := q.reason(&g); err != nil {

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -186,10 +187,7 @@ func (l *lease) check(ctx context.Context, g *generation) error {
 			return err
 		}
 	}
-	if g.Reply.GrammarKind == 0 {
-		return nil
-	}
-	return l.compiles(g.Reply.GrammarKind, g.Reply.Grammar, g.Reply.GrammarFlags)
+	return l.constraint(g)
 }
 
 // compiles reports errors of a grammar.
@@ -216,6 +214,8 @@ func (l *lease) asReplyError(ctx context.Context, g *generation, err error) erro
 	switch {
 	case errors.As(err, &full) && full.Code == realizar.ErrContextFull:
 		return tooLong(g.field(), int(full.Needed), l.engine.capacity)
+	case errors.Is(err, realizar.ErrInvalidArgument) || errors.Is(err, realizar.ErrUnsupported):
+		return cmp.Or(l.constraint(g), err)
 	case errors.Is(err, realizar.ErrLimit):
 		var wrong *apiError
 		if errors.As(l.check(ctx, g), &wrong) {

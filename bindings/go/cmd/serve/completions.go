@@ -16,18 +16,20 @@ import (
 // completionRequest is the body of POST /v1/completions; README.md says what its fields do.
 type completionRequest struct {
 	wish
-	Model         string        `json:"model"`
-	Prompt        prompts       `json:"prompt"`
-	MaxTokens     *int          `json:"max_tokens"`
-	N             *int          `json:"n"`
-	BestOf        *int          `json:"best_of"`
-	Echo          bool          `json:"echo"`
-	Suffix        string        `json:"suffix"`
-	Logprobs      *int          `json:"logprobs"`
-	Stop          textOrList    `json:"stop"`
-	Stream        bool          `json:"stream"`
-	StreamOptions streamOptions `json:"stream_options"`
-	User          any           `json:"user"` // which changes no answer
+	guided
+	Model          string          `json:"model"`
+	Prompt         prompts         `json:"prompt"`
+	MaxTokens      *int            `json:"max_tokens"`
+	N              *int            `json:"n"`
+	BestOf         *int            `json:"best_of"`
+	Echo           bool            `json:"echo"`
+	Suffix         string          `json:"suffix"`
+	Logprobs       *int            `json:"logprobs"`
+	ResponseFormat *responseFormat `json:"response_format"`
+	Stop           textOrList      `json:"stop"`
+	Stream         bool            `json:"stream"`
+	StreamOptions  streamOptions   `json:"stream_options"`
+	User           any             `json:"user"` // which changes no answer
 }
 
 const (
@@ -218,6 +220,14 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 		return nil, nil, cmp.Or[error](err, refuse("n", "\"n\" is more than %d", most))
 	}
 	reply := realizar.ReplyOptions{}
+	form := generation{}
+	if err := q.ResponseFormat.bind(&form); err != nil {
+		return nil, nil, err
+	}
+	if err := q.constrain(&form); err != nil {
+		return nil, nil, err
+	}
+	reply.GrammarKind, reply.Grammar, reply.GrammarFlags = form.Reply.GrammarKind, form.Reply.Grammar, form.Reply.GrammarFlags
 	empty := q.Echo && q.MaxTokens != nil && *q.MaxTokens == 0
 	if !empty {
 		if reply.MaxTokens, err = positive("max_tokens", q.MaxTokens, completionTokens); err != nil {
@@ -266,7 +276,7 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 			}
 		}
 		for choice := range n {
-			one := &generation{Prompt: tokens, Reply: reply, Scored: scored, Empty: empty}
+			one := &generation{Prompt: tokens, Reply: reply, Constraint: form.Constraint, Scored: scored, Empty: empty}
 			if one.Reply.Sampling, err = l.sampling(q.wish, choice); err != nil {
 				return nil, nil, err
 			}

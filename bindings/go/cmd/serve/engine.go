@@ -501,7 +501,7 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 		one := *g.Transcript // a copy, because other replies to it number its media too
 		one.Messages = slices.Clone(one.Messages)
 		g = &generation{
-			Transcript: &one, Reply: g.Reply, Quiet: g.Quiet, Lenient: g.Lenient, Opening: g.Opening, openingParam: g.openingParam,
+			Transcript: &one, Reply: g.Reply, Constraint: g.Constraint, Quiet: g.Quiet, Lenient: g.Lenient, Opening: g.Opening, openingParam: g.openingParam,
 		}
 		all, release, err := l.media(ctx, numbered(&one))
 		if err != nil {

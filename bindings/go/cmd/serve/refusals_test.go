@@ -56,7 +56,7 @@ var refused = []struct {
 	{body("plain", "x", `"top_logprobs": 3`), 400, "top_logprobs", nil},
 	{body("plain", "x", `"response_format": {"type": "yaml"}`), 400, "response_format.type", nil},
 	{body("plain", "x", `"response_format": {"type": "json_schema"}`), 400, "response_format.json_schema", nil},
-	{body("plain", "x", `"response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": {"type": "colour"}}}`), 400, nil, nil},
+	{body("plain", "x", `"response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": {"type": "colour"}}}`), 400, "response_format", nil},
 	{body("plain", "x", `"tools": [{"type": "hammer"}]`), 400, "tools[0]", nil},
 	{body("plain", "x", `"tool_choice": "required"`), 400, "tool_choice", nil},
 	{body("thinking", "x", `"tools": [`+goTool+`], "tool_choice": {"type": "function", "function": {"name": "come"}}`), 400, "tool_choice", nil},
