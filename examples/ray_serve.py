@@ -44,7 +44,7 @@ class Replica:
             self.client = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(), connector=aiohttp.TCPConnector(limit=0), auto_decompress=False)
         while self.process.poll() is None:
             try:
-                async with self.client.get(self.url + "/health") as answer:
+                async with self.client.get(self.url + "/ready") as answer:
                     if answer.status == 200:
                         return
             except aiohttp.ClientConnectorError:
@@ -55,7 +55,10 @@ class Replica:
     async def __call__(self, request: Request):
         await self.check_health()
         headers = {name: value for name, value in request.headers.items() if name not in HOP}
-        answer = await self.client.request(request.method, self.url + request.url.path, headers=headers, data=await request.body())
+        # Without keys, the service lets programs of its own machine administer models, which clients of Ray are not.
+        headers["x-forwarded-for"] = request.client.host if request.client else "unknown"
+        url = self.url + request.url.path + ("?" + request.url.query if request.url.query else "")
+        answer = await self.client.request(request.method, url, headers=headers, data=await request.body())
 
         async def pieces():
             try:

@@ -34,7 +34,7 @@ type options struct {
 	origins                              []string // of -cors
 	address, keys, store                 string
 	tlsCert, tlsKey, socket              string
-	logForm, logLevel                    string
+	logForm, logLevel, probe             string
 	logContent, version                  bool
 	socketMode                           fs.FileMode
 	threads, slots, queue, context, most int
@@ -86,6 +86,7 @@ func parse(arguments []string) (*options, error) {
 	flags.StringVar(&o.logForm, "log", "text", "`form` of the log: text or json")
 	flags.StringVar(&o.logLevel, "log-level", "info", "least `level` of the log: debug, info, warn or error; info has a line per request")
 	flags.BoolVar(&o.logContent, "log-content", false, "log the beginnings of requests and responses (64 KiB), with the texts of clients")
+	flags.StringVar(&o.probe, "probe", "", "ask the `URL` of a running service, such as http://127.0.0.1:8080/live, and exit with 0 if it answers 200")
 	flags.BoolVar(&o.version, "version", false, "print the version")
 	flags.StringVar(&o.store, "store", "", "`folder` for the prefix cache and packed weights, which are used again after a restart")
 	flags.StringVar(&o.keys, "keys", "", "`file` with a line "+keyForm+" per API key; SIGHUP reads it again; without it, requests need no key")
@@ -148,6 +149,13 @@ func main() {
 	}
 	if o.version {
 		fmt.Println("serve", realizar.Version())
+		return
+	}
+	if o.probe != "" {
+		if err := probe(o.probe); err != nil {
+			fmt.Fprintln(os.Stderr, "serve:", err)
+			os.Exit(1)
+		}
 		return
 	}
 	if err := setLog(o.logForm, o.logLevel); err != nil {
@@ -217,7 +225,9 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 			failed <- err
 			return
 		}
-		s.state.CompareAndSwap(loadingModels, ready)
+		if s.state.CompareAndSwap(loadingModels, ready) {
+			notify("READY=1")
+		}
 		for o.idle > 0 && ctx.Err() == nil {
 			time.Sleep(min(o.idle/4+1, 10*time.Second))
 			s.models.unloadIdle(o.idle)
@@ -229,6 +239,7 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 	case <-ctx.Done():
 		log.Print("stopping; a second signal aborts running requests")
 		s.state.Store(stopping)
+		notify("STOPPING=1")
 		again, forget := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer forget()
 		drained, cancel := context.WithTimeout(again, o.drain)

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"realizar.dev/go"
 )
@@ -408,7 +409,10 @@ func (o *operation) responses(path string) object {
 	return all
 }
 
-// openAPI serves /openapi.json.
-func (s *server) openAPI(w http.ResponseWriter, r *http.Request) {
-	_ = writeStatus(w, http.StatusOK, s.document())
+// openAPI returns the handler of /openapi.json.
+func (s *server) openAPI() http.Handler {
+	document := sync.OnceValue(s.document)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = writeStatus(w, http.StatusOK, document())
+	})
 }

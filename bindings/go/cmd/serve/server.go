@@ -103,7 +103,7 @@ func newServer(o *options) (*server, error) {
 func (s *server) open() map[string]http.Handler {
 	return map[string]http.Handler{
 		"GET /health": http.HandlerFunc(s.health), "GET /ready": http.HandlerFunc(s.health), "GET /live": http.HandlerFunc(s.live),
-		"GET /version": http.HandlerFunc(s.version), "GET /openapi.json": http.HandlerFunc(s.openAPI),
+		"GET /version": http.HandlerFunc(s.version), "GET /openapi.json": s.openAPI(),
 		"GET /metrics": promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}),
 	}
 }
