@@ -57,6 +57,9 @@ fn compiled() -> Option<&'static Path> {
             eprintln!("skipped: the CUDA shim needs the sources in {}", root.display());
             return None;
         };
+        // Test programs that run at the same time wait for the first to compile it.
+        let lock = std::fs::File::create(library.with_extension("lock")).unwrap();
+        lock.lock().unwrap();
         if changed(&library) > newest {
             return Some(library);
         }
