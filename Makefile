@@ -42,7 +42,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I'$(STAGE)/include' -L'$(STAGE)/lib' -lrealizar -Wl,-rpath,'$(STAGE)/lib'
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/see build/serve build/example build/handles build/misuse build/no_exceptions
 
-.PHONY: test-wgpu help demo serve build/bin/serve need-go need-python3 lib edit check stage programs page test test-rust test-programs test-go test-page test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install uninstall clean
+.PHONY: test-wgpu help demo serve build/bin/serve need-go need-python3 lib edit check stage programs page test test-rust test-programs test-go test-page test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults gpu-kit check-kernels lint header install uninstall clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -248,10 +248,7 @@ test-ptx: ## Run them on the PTX that nvcc makes of the kernels, on this machine
 test-ptx-faults: ## Plant faults in the kernels, each of which that has to find
 	@CARGO="$(CARGO)" tests/ptx/faults
 
-bench-gpu: ## Measure the speed of the CUDA backend on models with random weights
-	$(CARGO) bench --bench cuda
-
-gpu-kit: ## Gather both in build/gpu, for a machine with a GPU and no compiler  [MODEL=file.gguf]
+gpu-kit: ## Gather tests and benchmarks of the CUDA backend in build/gpu, for a machine with a GPU and no compiler  [MODEL=file.gguf]
 	CARGO="$(CARGO)" scripts/gpu-kit build/gpu $(if $(MODEL),"$(MODEL)")
 
 check-kernels: ## Read the kernels' machine code: no spills, wide loads, matrix instructions  [TARGETS="80 90"]

@@ -2,6 +2,10 @@
 
 #[cfg(cuda)]
 mod bench;
+#[cfg(cuda)]
+mod network;
+#[cfg(cuda)]
+mod parts;
 
 fn main() {
     #[cfg(cuda)]
