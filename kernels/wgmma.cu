@@ -41,7 +41,7 @@ template <class T>
 DEVICE void multiply_by_groups(const ProjectArgs& a, u32 segment, const Share& work, u16* tokens,
                                float (&sums)[Groups::kN][4]) {
     const u32 thread = threadIdx.x, t = thread % 4, blocks = a.segments[0].w.cols / 32, chunks = ceil_div(blocks, 4);
-    // Shares are of pairs of chunks, so that the position of a chunk in a block of 256 columns is known.
+    // Columns are divided in pairs of chunks, so that the position of a chunk in a block of 256 columns is known.
     const u32 pairs = ceil_div(chunks, 2), begin = 2 * (pairs * work.split / work.splits),
               end = min_u32(2 * (pairs * (work.split + 1) / work.splits), chunks);
     // A warp copies the chunk of two tokens at a time, eight lanes 64 bytes of both, which are in different banks. A
