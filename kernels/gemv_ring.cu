@@ -1,9 +1,9 @@
-// GEMV for one input row, with weights that go through a ring in shared memory per warp.
+// GEMV: each block multiplies one input row. Each warp has a ring in shared memory, through which its weights go.
 //
 //     each warp: start copying its first pieces, which depend on no other kernel; wait for the previous kernel
 //     block: h = norm(x), quantized to signed bytes with a scale per 32 columns
-//     each warp, for its pieces of two rows by 2048 columns: wait for the piece; start copying the piece kStages - 1
-//         later; sums += piece * h; at the end of a pair of rows: out = epilogue(sums)
+//     each warp, for its pieces of two rows by kRingColumns columns: wait for the piece; start copying the piece
+//         kStages - 1 later; sums += piece * h; at the end of a pair of rows: out = epilogue(sums)
 //
 // Bound by the bandwidth of reading weights.
 //
@@ -24,7 +24,7 @@
 typedef RowLoader<kRingThreads, 2> RingInputs;
 constexpr u32 kRingWarps = kRingThreads / kWarp;
 
-// A stage of the ring: two rows of a piece.
+// A stage of the ring, which holds a piece: all planes of its two rows. Sizes and offsets are in bytes of one row.
 template <class T> struct RingStage {
     static constexpr u32 kUnits = kRingColumns / T::kValues;
     // Bytes of plane p per 256 columns.
@@ -65,7 +65,8 @@ template <class T> struct RowPlanes {
     DEVICE_MEMBER Staged staged(const u8* at) const {
         typedef RingStage<T> S;
         Staged s;
-        // All pieces of a row have the same shift, because a piece has the bytes of eight times 256 columns.
+        // All pieces of a row have the same shift (see `copy`), because a plane has 8 * per_block bytes per piece, a
+        // multiple of 4.
         UNROLL for (u32 p = 0; p < 4; p++)
             s.planes[p] = at + S::offset(p) + (S::is_fine(p) ? (u32)(u64)planes[p] % 4 : 0);
         return s;

@@ -511,15 +511,17 @@ public:
     /// A prefix that cannot be written stays in memory, with a line in the log. Several stores and processes of
     /// one user may share the folder, also for different models. Files in the folder influence answers: on Unix a
     /// folder that another user owns, or that others may write to (also by its group), is rejected. A store with a
-    /// folder has its own writer thread, whatever the number of threads of the runtime, so no call waits for the
-    /// disk. In a child made with fork(), which lacks that thread, rz_store_put and steps of conversations write
-    /// the prefixes themselves, unless a prefix was written less than two seconds ago.
+    /// folder has its own writer thread, whatever the number of threads of the runtime, so rz_store_put and steps
+    /// do not wait until a prefix is written. Lookups (rz_store_take, the start of a reply) read files, and
+    /// rz_store_free writes the prefixes that are left. In a child made with fork(), which lacks that thread,
+    /// rz_store_put and steps of conversations write the prefixes themselves, unless a prefix was written less
+    /// than two seconds ago.
     StoreOptions &path(std::string_view text) { return detail::keep(path_.emplace(), text, "rz_store_params.path"), *this; }
     /// Maximum number of prefixes in memory; 0: 1,024.
     template <class Number> StoreOptions &max_entries(Number value) { return detail::assign(raw_.max_entries, value, "rz_store_params.max_entries"), *this; }
     /// Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of
-    /// the free disk space (the folder's own files count as free), at most 16 GiB. A file that is being written is
-    /// additional.
+    /// the free disk space (the folder's own files count as free), at most 16 GiB. The limit includes files that
+    /// are being written.
     template <class Number> StoreOptions &disk_limit(Number value) { return detail::assign(raw_.disk_limit, value, "rz_store_params.disk_limit"), *this; }
     rz_store_params *operator->() noexcept { return &raw_; }
     operator const rz_store_params &() const {
@@ -539,8 +541,7 @@ public:
     /// Maximum number of tokens to generate, including reasoning; 0: until the cache is full.
     template <class Number> ReplyOptions &max_tokens(Number value) { return detail::assign(raw_.max_tokens, value, "rz_reply_params.max_tokens"), *this; }
     /// Sampler. NULL: the recommendation of the model's authors (rz_model_sampling_get), with the temperature
-    /// before the filters and the number of the reply as seed; without a recommendation always the most likely
-    /// token.
+    /// before the filters and the number of the reply as seed; greedy if the authors recommend nothing.
     ReplyOptions &sampler(const SamplingOptions &options) { return sampler_ = options, *this; }
     /// Kind of the grammar for the content, which comes after the reasoning: RZ_GRAMMAR_..., except
     /// RZ_GRAMMAR_TOOLS; 0: any text. The first grammar of a model takes tens of milliseconds more than later

@@ -340,8 +340,8 @@ type StoreOptions struct {
 	// Maximum number of prefixes in memory; 0: 1,024.
 	MaxEntries int
 	// Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of the
-	// free disk space (the folder's own files count as free), at most 16 GiB. A file that is being written is
-	// additional.
+	// free disk space (the folder's own files count as free), at most 16 GiB. The limit includes files that are being
+	// written.
 	DiskLimit uint64
 
 	Path string // folder of files that outlive the process, created if missing; "": none

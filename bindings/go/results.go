@@ -149,13 +149,14 @@ type Plan struct {
 	WeightsHost uint64
 	// Weights on GPUs.
 	WeightsDevice uint64
-	// One KV cache at full capacity: keys, values, tokens and logits.
+	// Host memory of one KV cache at full capacity: keys, values, tokens and logits.
 	CacheHost uint64
-	// Part of one cache on GPUs.
+	// GPU memory of one KV cache at full capacity.
 	CacheDevice uint64
 	// Bytes that one more token of capacity adds to a cache.
 	CacheToken uint64
-	// Scratch memory of a step. In a runtime with one thread each concurrent step takes this much.
+	// Scratch memory of one full-size step. A runtime with several threads runs one such step of a model at a time;
+	// in a runtime with one thread, each concurrent step takes this much.
 	ScratchHost uint64
 	// Scratch memory on GPUs.
 	ScratchDevice uint64

@@ -33,13 +33,14 @@ export interface LoadPlan {
   weightsHost: number;
   /** Weights on GPUs. */
   weightsDevice: number;
-  /** One KV cache at full capacity: keys, values, tokens and logits. */
+  /** Host memory of one KV cache at full capacity: keys, values, tokens and logits. */
   cacheHost: number;
-  /** Part of one cache on GPUs. */
+  /** GPU memory of one KV cache at full capacity. */
   cacheDevice: number;
   /** Bytes that one more token of capacity adds to a cache. */
   cacheToken: number;
-  /** Scratch memory of a step. In a runtime with one thread each concurrent step takes this much. */
+  /** Scratch memory of one full-size step. A runtime with several threads runs one such step of a model at a time;
+   * in a runtime with one thread, each concurrent step takes this much. */
   scratchHost: number;
   /** Scratch memory on GPUs. */
   scratchDevice: number;

@@ -8,8 +8,8 @@ struct P {
 }
 var<immediate> p: P;
 
-// KEY: width of a key. KEY_WIDTH: width of a row in `queries`, a multiple of 8. VALUE: width of a value. LANES: number
-// of threads per row of sums, with two values each; OWN: rows per thread.
+// KEY: width of a key. KEY_WIDTH: width of a row in `queries`, a multiple of 8. VALUE: width of a value vector. LANES:
+// number of threads per row of the output, each of which computes two of its numbers. OWN: rows per thread.
 const ROWS = 8u;
 const THREADS = 128u;
 const OWN = ROWS * LANES / THREADS;

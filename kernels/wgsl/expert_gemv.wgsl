@@ -1,4 +1,5 @@
-// GEMV of each pick's expert with quantized activations, 4 rows of the expert's matrix per workgroup.
+// GEMV of MoE experts: multiplies 8-bit input rows by the matrices of the experts picked for them. A workgroup computes
+// 4 rows of one expert's matrix.
 struct P {
     rows: u32, cols: u32, plane0: u32, plane1: u32, plane2: u32, plane3: u32, first_row: u32, part_rows: u32,
     picks: u32,
@@ -13,7 +14,8 @@ var<workgroup> parts: array<vec4f, 64>;
     if (first >= p.rows) { return; }
     let expert = word(p.picks + wg.y);
     let chunks = p.cols / 32u;
-    // Index of the first row within this part of the matrix. Rows of other parts wrap around to large numbers.
+    // Index of the first row within this part of the matrix. For rows before the part the subtraction wraps around to a
+    // large number, which fails the comparison with `part_rows`.
     let base = expert * p.rows + first - p.first_row;
     var sums = vec4f(0.0);
     for (var c = l; c < chunks; c += 64u) {

@@ -598,7 +598,8 @@ enum rz_element_type {
   RZ_TYPE_NVFP4 = 40,  /* Element type: blocks of 64 4-bit floats with an 8-bit scale for each 16 values. */
   RZ_TYPE_Q1_0 = 41,   /* Element type: blocks of 128 signs with a scale. */
   RZ_TYPE_Q2_0 = 42,   /* Element type: blocks of 64 values with 2 bits each and a scale. */
-  /* Element type of PrismML's files: blocks of 128 values with a scale, 2 bits each (PQ2_0) or ternary (PTQ1_0). */
+  /* Element type of PrismML's files: blocks of 128 values that share a scale; a value has 2 bits (PQ2_0) or is ternary
+   * (PTQ1_0). */
   RZ_TYPE_PQ2_0 = 142,
   RZ_TYPE_PTQ1_0 = 143,
 };
@@ -628,7 +629,7 @@ enum rz_place {
  * the model can be several times as large as the GPUs' memory. */
 typedef struct rz_placement {
   uint32_t struct_size;  /* sizeof(rz_placement), the same in all elements of an array. */
-  uint32_t what;         /* RZ_PLACED_...; at most one element for each. */
+  uint32_t what;         /* RZ_PLACED_..., a different one in each element of the array. */
   uint32_t place;        /* RZ_PLACE_... */
   uint32_t first_layer;  /* With RZ_PLACE_CPU: first layer that the placement applies to, from 0. Otherwise 0. */
   /* With RZ_PLACE_CPU: number of MoE layers, from `first_layer` on, that the placement applies to; 0: all of them.
@@ -678,11 +679,11 @@ enum rz_model_flag {
    * Prefill takes less time, because a tile of weights is rounded once for hundreds of tokens, and sums need no
    * scaling. The cost: weights of all types but F32, and the activations that they are multiplied with, have eight
    * significant bits, so results differ from results without the flag and from results on other processors. Results
-   * still depend neither on threads, nor on prompt chunks, nor on other sequences of a batch. Decode takes more work as
-   * well: it is slower with few threads, and equally fast if memory bandwidth is the limit. Saved caches are not
-   * interchangeable with saved caches of a model with exact sums. The load asks the system for permission to use AMX,
-   * which makes signal frames 8 KiB larger; if a thread has an alternative signal stack that is too small for them, the
-   * system refuses and the flag has no effect. */
+   * still depend neither on threads, nor on prompt chunks, nor on other sequences of a batch. Decode, on the other
+   * hand, takes more work: it is slower with few threads, and equally fast if memory bandwidth is the limit. Saved
+   * caches are not interchangeable with saved caches of a model with exact sums. The load asks the system for
+   * permission to use AMX, which makes signal frames 8 KiB larger; if a thread has an alternative signal stack that is
+   * too small for them, the system refuses and the flag has no effect. */
   RZ_MODEL_BF16_PRODUCTS = 64,
 };
 
@@ -747,18 +748,18 @@ typedef struct rz_model_params {
   /* Path of a file for packed weights, NUL-terminated; NULL: weights are packed into memory.
    *
    * The first load packs the weights, which takes their size in memory, and writes the file, which takes the same
-   * size on the disk. Later loads map the file: they take only as long as loading the vocabulary. Processes share
-   * one copy in memory, which the system may evict and read again; token generation is as fast as without the file.
-   * The library replaces a file that was made from another model, from another version of this model or by another
-   * release of the library, and a file that was truncated or is all zeros. Any other file is left unchanged, and the
-   * load fails with RZ_ERR_FORMAT. A file that cannot be read or written does not fail the load: the weights are in
-   * memory then, and the log has the reason. Processes and containers may share the folder: each process writes
-   * under a temporary name and renames the complete file. Models are identified by the sizes and times of their
-   * files, and by three rows of each matrix. Each load reads the whole file and verifies a checksum; a damaged file
-   * is replaced. If another process changes or truncates the file while it is in use, this process may die. With
-   * layers on GPUs the file holds only the layers and experts on the host (`placements`). The library replaces the
-   * file if a load puts other layers or experts on the host, and neither reads nor writes the file if a load puts
-   * none there. A load with both this file and RZ_MODEL_MMAP fails with RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+   * size on the disk. Later loads map the file instead of packing. Each load reads the whole file once, on all
+   * threads, to verify its checksum; a damaged file is replaced. Processes share one copy in memory, which the
+   * system may evict and read again; token generation is as fast as without the file. The library replaces a file
+   * that was made from another model, from another version of this model or by another release of the library, and a
+   * file that was truncated or is all zeros. Any other file is left unchanged, and the load fails with
+   * RZ_ERR_FORMAT. A file that cannot be read or written does not fail the load: the weights are in memory then, and
+   * the log has the reason. Processes and containers may share the folder: each process writes under a temporary
+   * name and renames the complete file. Models are identified by the sizes and times of their files, and by three
+   * rows of each matrix. If another process changes or truncates the file while it is in use, this process may die.
+   * With layers on GPUs the file holds only the layers and experts on the host (`placements`). The library replaces
+   * the file if a load puts other layers or experts on the host, and neither reads nor writes the file if a load
+   * puts none there. A load with both this file and RZ_MODEL_MMAP fails with RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
   const char *RZ_NULLABLE packed_path;
   /* Indices of `n_devices` different GPUs over which the layers are split in this order; NULL: only `device` counts.
    * With `devices`, `device` must be 0. Copied.
@@ -806,9 +807,9 @@ typedef struct rz_model_params {
    * at a time, and multiply there. 0: the smallest number for which this takes less time than computing on the CPU,
    * as measured by the load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
    *
-   * Each executor takes GPU memory for the copies: two buffers of at most 32 MiB, or of one matrix of the largest
-   * expert if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or experts without GPU
-   * kernels. */
+   * The scratch memory of a step on a GPU then includes two buffers for the copies, of at most 32 MiB each, or of
+   * one expert's largest matrix if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or
+   * experts without GPU kernels. */
   uint32_t experts_copied_from;
   uint32_t reserved;  /* 0. */
 } rz_model_params;
@@ -817,8 +818,10 @@ typedef struct rz_model_params {
 typedef struct rz_model_sampling {
   uint32_t struct_size;  /* sizeof(rz_model_sampling), set by the caller. */
   uint32_t advised;      /* RZ_SAMPLING_... bits of the recommended fields, combined with |; 0: no recommendation. */
-  float temperature;     /* 0: always the most likely token. 1 if there is no recommendation. */
-  uint32_t top_k;        /* This field and those below are 0 if there is no recommendation. */
+  /* 0: greedy. 1 if the authors recommend no temperature. A reply without a sampler uses this 1 only if they
+   * recommend another field; if `advised` is 0, the reply is greedy. */
+  float temperature;
+  uint32_t top_k;  /* 0 if the authors do not recommend the field, as in all fields below. */
   float top_p;
   float min_p;
   float repeat_penalty;
@@ -1505,16 +1508,17 @@ typedef struct rz_sampler_params {
    * an asterisk. */
   const rz_token_sequence *RZ_NULLABLE dry_breakers;
   size_t n_dry_breakers;  /* Number of `dry_breakers`. */
-  /* Copied; NULL: none. If a session, including its prompt, ends with all tokens of a sequence but the last, that
-   * last token is not chosen; a sequence of one token never occurs. The same text may still occur in other tokens. */
+  /* Copied; NULL: none. If the tokens of a cache, including the prompt, end with all tokens of a sequence except the
+   * last, the last one is not chosen. A sequence of one token therefore bans this token. The same text may still
+   * occur as other tokens. */
   const rz_token_sequence *RZ_NULLABLE banned_sequences;
   size_t n_banned_sequences;  /* Number of `banned_sequences`. */
   /* Order of filters and temperature: RZ_FILTER_..., each at most once. All filters that are on must be in it. NULL:
    * the default order. */
   const uint32_t *RZ_NULLABLE order;
   size_t n_order;  /* Number of `order`. */
-  /* Edits the logits of each choice; NULL: none. With a callback the host samples, also if the model is on a GPU.
-   * The callback works with speculative decoding: its `tokens` never include rejected draft tokens. */
+  /* Edits the logits of each choice; NULL: none. With a callback the CPU samples, even if the model is on a GPU. The
+   * callback works with speculative decoding: its `tokens` never include rejected draft tokens. */
   rz_logits_callback RZ_NULLABLE edit_logits;
   /* Passed to `edit_logits` unchanged. It must stay valid until the sampler and all jobs with a copy of it are
    * freed, and all replies with a copy have ended or their conversations are freed. */
@@ -1541,15 +1545,15 @@ enum rz_grammar_kind {
    * RZ_GRAMMAR_FLAG_BEST_EFFORT is set. "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format"
    * that JSON Schema does not define is an annotation and has no effect. Patterns are ECMA-262 regular expressions.
    * Dates and times are RFC 3339 with "T" and "Z", without leap seconds and the year 0. Annotations, such as
-   * descriptions, cost nothing and do not count. */
+   * descriptions, have no effect; a schema may have 256 KiB without them and 4 MiB with them. */
   RZ_GRAMMAR_JSON_SCHEMA = 1,
   /* Kind of a grammar: a regular expression that the whole text matches, without look-around and back references. */
   RZ_GRAMMAR_REGEX = 2,
   /* Kind of a grammar: llguidance's dialect of Lark; the rule "start" is the whole text. A name between angle brackets,
    * such as <|im_end|>, is the token with this name. */
   RZ_GRAMMAR_LARK = 3,
-  /* Kind of a grammar: GBNF as in llama.cpp, without tokens. Every text that the rules derive is allowed, whatever its
-   * tokenization. */
+  /* Kind of a grammar: llama.cpp's GBNF, except its syntax for tokens (<[id]>, <name>), which is rejected. Every text
+   * that the rules derive is allowed, whatever its tokenization. */
   RZ_GRAMMAR_GBNF = 4,
   RZ_GRAMMAR_JSON = 5,     /* Kind of a grammar: any JSON value. Takes no text. */
   RZ_GRAMMAR_CHOICES = 6,  /* Kind of a grammar: one of several texts, given as a JSON array of strings. */
@@ -1612,15 +1616,15 @@ rz_grammar_free(rz_grammar *RZ_NULLABLE grammar);
 /* Constrains `sampler` to texts that match `grammar`, beginning at the start of the grammar: it chooses only tokens
  * that can continue such a text. `grammar` may be NULL, which removes the constraint.
  *
- * The next choice with the sampler binds the grammar to the cache of that choice; the text starts at the current end
- * of that cache. The grammar follows the cache: appended tokens advance the grammar, a rewind takes it back, and a
- * rewind to before the start of the text restarts it. So every choice may be repeated, and the host may append its own
- * tokens if the grammar allows them; otherwise the next choice fails with RZ_ERR_INVALID_ARGUMENT. When the text is
- * complete, tokens that end a text are allowed too. When the text cannot continue, only those tokens are allowed, so
- * rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice allocates memory and usually
- * takes tens of microseconds; a choice that exceeds its bounds fails with RZ_ERR_LIMIT. Calls with a cache of another
- * vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
- * 0.1.0. */
+ * When a token is next sampled with this sampler, the grammar is bound to the cache from which it is sampled; the text
+ * starts at the current end of this cache. The grammar follows the cache: appended tokens advance the grammar, a
+ * rewind takes it back, and a rewind to before the start of the text restarts it. So sampling may be repeated, and the
+ * caller may append its own tokens if the grammar allows them; otherwise the next sampling fails with
+ * RZ_ERR_INVALID_ARGUMENT. When the text is complete, tokens that end a text are allowed too. When the text cannot
+ * continue, only those tokens are allowed, so rz_generate_into ends with RZ_DONE. For the next text, set the grammar
+ * again. With a grammar, sampling a token allocates memory and usually takes tens of microseconds; it fails with
+ * RZ_ERR_LIMIT if the work exceeds its bounds. Calls with a cache of another vocabulary fail with RZ_ERR_MISMATCH. Any
+ * thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *RZ_NULLABLE grammar, rz_error *RZ_NULLABLE err);
 
@@ -1642,11 +1646,12 @@ typedef struct rz_cache_params {
   /* Element type of the keys (KV cache quantization): RZ_TYPE_F16, RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 or RZ_TYPE_F32;
    * RZ_TYPE_DEFAULT: RZ_TYPE_F16.
    *
-   * RZ_TYPE_F16 takes 16 bits per value: half precision on a GPU; on the CPU 14-bit integers with scales, because
-   * the CPU multiplies integers faster. RZ_TYPE_Q8_0 takes 8.5 bits per value; on the CPU a Hadamard transform
+   * RZ_TYPE_F16 takes 16 bits per number: half precision on a GPU; on the CPU 14-bit integers with scales, because
+   * the CPU multiplies integers faster. RZ_TYPE_Q8_0 takes 8.5 bits per number; on the CPU a Hadamard transform
    * rotates each head first, and the queries and the attention weights are rounded to 8 bits too. RZ_TYPE_Q4_0 takes
-   * 4.5 bits per value; the CPU treats it like RZ_TYPE_Q8_0, and a GPU rotates each block of 32 values separately.
-   * Use RZ_TYPE_Q4_0 for values rather than for keys: with 4-bit keys, small models choose other tokens. */
+   * 4.5 bits per number; the CPU rotates and rounds as for RZ_TYPE_Q8_0, and a GPU rotates each block of 32 numbers
+   * separately. Use RZ_TYPE_Q4_0 for `v_type` rather than for `k_type`: with 4-bit keys, small models choose other
+   * tokens. */
   uint32_t k_type;
   uint32_t v_type;  /* Element type of the values; the same types as for `k_type`. */
 } rz_cache_params;
@@ -1720,7 +1725,7 @@ rz_cache_tokens_into(const rz_cache *cache,
                      rz_error *RZ_NULLABLE err);
 
 /* Context shift: removes `drop` tokens after the first `keep`, to free capacity in a long conversation; later tokens
- * move up.
+ * move `drop` positions toward the beginning.
  *
  * The cache is then bit-identical to one that never contained the removed tokens, for every network: the keys and
  * values of a token depend on all tokens before it. The next call that needs the keys and values of the moved tokens
@@ -1731,8 +1736,8 @@ rz_cache_shift(rz_cache *cache, uint32_t keep, uint32_t drop, rz_error *RZ_NULLA
 
 /* Frees the memory of keys and values, which then no longer counts against rz_runtime_params.memory_limit. Keeps the
  * tokens and the logits. The next call that needs keys and values allocates memory again and recomputes them, which
- * takes as long as a prefill; on the CPU they are bit-identical. This call can also fail with RZ_ERR_OUT_OF_MEMORY or
- * RZ_ERR_LIMIT. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * takes as long as a prefill; on the CPU they are bit-identical. That later call can therefore also fail with
+ * RZ_ERR_OUT_OF_MEMORY or RZ_ERR_LIMIT. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
 
@@ -1830,8 +1835,9 @@ typedef int32_t (RZ_CALL *rz_read_callback)(void *out, size_t n, void *RZ_NULLAB
  * values.
  *
  * The saved state can be loaded by this version of the library, on a machine of the same byte order, with the same
- * model, which a fingerprint of the weights and their types identifies. A checksum detects damage. The first
- * fingerprint of a model loaded with RZ_MODEL_MMAP reads the whole model.
+ * model and the same division of its layers among CPU and GPUs. A fingerprint of the weights and their types
+ * identifies both. A checksum detects damage. If the model is loaded with RZ_MODEL_MMAP, its fingerprint is computed
+ * when it is first needed, which reads the whole model.
  *
  * Only reads the cache: several such calls may run at once. `cancel` ends the call before the next chunk, and may be
  * NULL. Any thread. Errors: RZ_ERR_IO (`write` returned an errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a
@@ -1873,10 +1879,11 @@ typedef struct rz_model_plan {
   uint32_t gpu_layers;      /* Number of layers on GPUs. */
   uint64_t weights_host;    /* Weights in host memory, as they are packed. */
   uint64_t weights_device;  /* Weights on GPUs. */
-  uint64_t cache_host;      /* One KV cache at full capacity: keys, values, tokens and logits. */
-  uint64_t cache_device;    /* Part of one cache on GPUs. */
+  uint64_t cache_host;      /* Host memory of one KV cache at full capacity: keys, values, tokens and logits. */
+  uint64_t cache_device;    /* GPU memory of one KV cache at full capacity. */
   uint64_t cache_token;     /* Bytes that one more token of capacity adds to a cache. */
-  /* Scratch memory of a step. In a runtime with one thread each concurrent step takes this much. */
+  /* Scratch memory of one full-size step. A runtime with several threads runs one such step of a model at a time; in
+   * a runtime with one thread, each concurrent step takes this much. */
   uint64_t scratch_host;
   uint64_t scratch_device;      /* Scratch memory on GPUs. */
   uint64_t load_peak_host;      /* Peak host memory during the load. */
@@ -2810,14 +2817,15 @@ typedef struct rz_store_params {
    * be written stays in memory, with a line in the log. Several stores and processes of one user may share the
    * folder, also for different models. Files in the folder influence answers: on Unix a folder that another user
    * owns, or that others may write to (also by its group), is rejected. A store with a folder has its own writer
-   * thread, whatever the number of threads of the runtime, so no call waits for the disk. In a child made with
-   * fork(), which lacks that thread, rz_store_put and steps of conversations write the prefixes themselves, unless a
-   * prefix was written less than two seconds ago. */
+   * thread, whatever the number of threads of the runtime, so rz_store_put and steps do not wait until a prefix is
+   * written. Lookups (rz_store_take, the start of a reply) read files, and rz_store_free writes the prefixes that
+   * are left. In a child made with fork(), which lacks that thread, rz_store_put and steps of conversations write
+   * the prefixes themselves, unless a prefix was written less than two seconds ago. */
   const char *RZ_NULLABLE path;
   size_t max_entries;  /* Maximum number of prefixes in memory; 0: 1,024. */
   /* Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of the
-   * free disk space (the folder's own files count as free), at most 16 GiB. A file that is being written is
-   * additional. */
+   * free disk space (the folder's own files count as free), at most 16 GiB. The limit includes files that are being
+   * written. */
   uint64_t disk_limit;
 } rz_store_params;
 
@@ -2844,10 +2852,11 @@ typedef struct rz_store_info {
  * Files in the folder have the format of rz_cache_save, with checksums, and are found by their first tokens. A file is
  * written under a temporary name and then renamed. A file that is damaged or of another version is removed when it is
  * found, with a line in the log; a file that a process left unfinished is removed by the next store. Links and pipes
- * are ignored, and so are, on Unix, files that another user owns or may write to. The first fingerprint of a model
- * loaded with RZ_MODEL_MMAP takes one read of the whole model. Any thread. Errors: RZ_ERR_IO (the folder cannot be
- * created, or is rejected), RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model
- * without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * are ignored, and so are, on Unix, files that another user owns or may write to. Each file has a fingerprint of its
+ * model. If the model is loaded with RZ_MODEL_MMAP, the first store or saved cache of the model computes this
+ * fingerprint, which reads the whole model once. Any thread. Errors: RZ_ERR_IO (the folder cannot be created, or is
+ * rejected), RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without
+ * weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_new(const rz_model *model,
              const rz_store_params *RZ_NULLABLE params,
@@ -2891,9 +2900,10 @@ rz_store_take_prompt(const rz_store *store,
  *
  * A prefix computed with adapters is only used for adapters with the same factors and scales in the same order. The
  * call only reads the cache. A prefix that exceeds the memory limit is written to the folder after the call; if it
- * cannot be written, it is dropped (rz_store_info.n_unwritten). Each prefix counts in full against
- * rz_runtime_params.memory_limit. Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY,
- * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+ * cannot be written, it is dropped (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each prefix
+ * counts the bytes of all its tokens, including memory that it shares. Any thread. Errors: RZ_ERR_MISMATCH (a cache of
+ * another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since
+ * 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_store_put(const rz_store *store, const rz_cache *cache, rz_error *RZ_NULLABLE err);
 
@@ -2983,7 +2993,7 @@ typedef struct rz_reply_params {
   uint32_t struct_size;  /* sizeof(rz_reply_params). */
   uint32_t max_tokens;   /* Maximum number of tokens to generate, including reasoning; 0: until the cache is full. */
   /* Sampler. NULL: the recommendation of the model's authors (rz_model_sampling_get), with the temperature before
-   * the filters and the number of the reply as seed; without a recommendation always the most likely token. */
+   * the filters and the number of the reply as seed; greedy if the authors recommend nothing. */
   const rz_sampler_params *RZ_NULLABLE sampler;
   /* Kind of the grammar for the content, which comes after the reasoning: RZ_GRAMMAR_..., except RZ_GRAMMAR_TOOLS;
    * 0: any text. The first grammar of a model takes tens of milliseconds more than later grammars (rz_grammar_new).

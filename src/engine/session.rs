@@ -111,7 +111,7 @@ impl Session {
         Ok((sequence, Some(memory)))
     }
 
-    /// Memory for a released sequence.
+    /// Returns a new sequence with reserved memory if this one has been released.
     pub(super) fn fresh_memory(&self) -> Result<Option<Memory>> {
         self.sequence.is_released().then(|| Session::set_aside(&self.model, self.sequence.spec())).transpose()
     }
@@ -203,9 +203,9 @@ impl Session {
         }
     }
 
-    /// Returns how many of the next `n` tokens a step of at most `room` tokens computes: as many as `MediaRuns::fit`,
-    /// or fewer with recurrent layers, whose steps end after a media item. The checkpoint there serves other texts with
-    /// the same prefix.
+    /// Returns how many of the next `n` tokens a step of at most `room` tokens computes: as many as `MediaRuns::fit`
+    /// returns. In a model with recurrent layers a step also ends after each media item, so that the recurrent state
+    /// after the item is kept as a checkpoint, for other texts with the same prefix.
     pub(super) fn fit(&self, place: usize, n: usize, room: usize) -> usize {
         let fitting = self.runs.fit(place, n, room);
         match self.sequence.spec().recurrent.is_empty() {
@@ -226,7 +226,7 @@ impl Session {
         &self.sequence
     }
 
-    /// Returns the last tokens, which must be recomputed.
+    /// Returns the tokens at the end that the sequence lacks, and that the next call recomputes.
     pub(super) fn pending(&self) -> &[u32] {
         &self.tokens[self.sequence.len()..]
     }
@@ -335,7 +335,7 @@ impl Session {
         Ok(())
     }
 
-    /// Removes the tokens from `len` on, and steps in flight; sets the location of the remaining logits.
+    /// Abandons steps in flight, removes all tokens after the first `len`, and sets the location of the logits.
     pub(super) fn rewind(&mut self, len: usize, logits_at: Logits) {
         self.sequence.truncate(len);
         self.tokens.truncate(len);

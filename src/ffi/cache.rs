@@ -131,11 +131,12 @@ pub struct rz_cache_params {
     /// Element type of the keys (KV cache quantization): RZ_TYPE_F16, RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 or RZ_TYPE_F32;
     /// RZ_TYPE_DEFAULT: RZ_TYPE_F16.
     ///
-    /// RZ_TYPE_F16 takes 16 bits per value: half precision on a GPU; on the CPU 14-bit integers with scales, because
-    /// the CPU multiplies integers faster. RZ_TYPE_Q8_0 takes 8.5 bits per value; on the CPU a Hadamard transform
+    /// RZ_TYPE_F16 takes 16 bits per number: half precision on a GPU; on the CPU 14-bit integers with scales, because
+    /// the CPU multiplies integers faster. RZ_TYPE_Q8_0 takes 8.5 bits per number; on the CPU a Hadamard transform
     /// rotates each head first, and the queries and the attention weights are rounded to 8 bits too. RZ_TYPE_Q4_0 takes
-    /// 4.5 bits per value; the CPU treats it like RZ_TYPE_Q8_0, and a GPU rotates each block of 32 values separately.
-    /// Use RZ_TYPE_Q4_0 for values rather than for keys: with 4-bit keys, small models choose other tokens.
+    /// 4.5 bits per number; the CPU rotates and rounds as for RZ_TYPE_Q8_0, and a GPU rotates each block of 32 numbers
+    /// separately. Use RZ_TYPE_Q4_0 for `v_type` rather than for `k_type`: with 4-bit keys, small models choose other
+    /// tokens.
     pub k_type: u32,
     /// Element type of the values; the same types as for `k_type`.
     pub v_type: u32,
@@ -284,7 +285,7 @@ pub unsafe extern "C" fn rz_cache_tokens_into(
 }
 
 /// Context shift: removes `drop` tokens after the first `keep`, to free capacity in a long conversation; later tokens
-/// move up.
+/// move `drop` positions toward the beginning.
 ///
 /// The cache is then bit-identical to one that never contained the removed tokens, for every network: the keys and
 /// values of a token depend on all tokens before it. The next call that needs the keys and values of the moved tokens
@@ -300,8 +301,8 @@ pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u
 
 /// Frees the memory of keys and values, which then no longer counts against rz_runtime_params.memory_limit. Keeps the
 /// tokens and the logits. The next call that needs keys and values allocates memory again and recomputes them, which
-/// takes as long as a prefill; on the CPU they are bit-identical. This call can also fail with RZ_ERR_OUT_OF_MEMORY or
-/// RZ_ERR_LIMIT. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// takes as long as a prefill; on the CPU they are bit-identical. That later call can therefore also fail with
+/// RZ_ERR_OUT_OF_MEMORY or RZ_ERR_LIMIT. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_release(cache: *mut rz_cache, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

@@ -145,7 +145,7 @@ pub struct rz_reply_params {
     /// Maximum number of tokens to generate, including reasoning; 0: until the cache is full.
     pub max_tokens: u32,
     /// Sampler. NULL: the recommendation of the model's authors (rz_model_sampling_get), with the temperature before
-    /// the filters and the number of the reply as seed; without a recommendation always the most likely token.
+    /// the filters and the number of the reply as seed; greedy if the authors recommend nothing.
     pub sampler: *const rz_sampler_params,
     /// Kind of the grammar for the content, which comes after the reasoning: RZ_GRAMMAR_..., except RZ_GRAMMAR_TOOLS;
     /// 0: any text. The first grammar of a model takes tens of milliseconds more than later grammars (rz_grammar_new).

@@ -58,7 +58,8 @@ pub const RZ_TYPE_NVFP4: u32 = 40;
 pub const RZ_TYPE_Q1_0: u32 = 41;
 /// Element type: blocks of 64 values with 2 bits each and a scale.
 pub const RZ_TYPE_Q2_0: u32 = 42;
-/// Element type of PrismML's files: blocks of 128 values with a scale, 2 bits each (PQ2_0) or ternary (PTQ1_0).
+/// Element type of PrismML's files: blocks of 128 values that share a scale; a value has 2 bits (PQ2_0) or is ternary
+/// (PTQ1_0).
 pub const RZ_TYPE_PQ2_0: u32 = 142;
 pub const RZ_TYPE_PTQ1_0: u32 = 143;
 

@@ -19,15 +19,15 @@ use super::status::{RZ_OK, rz_error, rz_status};
 /// RZ_GRAMMAR_FLAG_BEST_EFFORT is set. "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format"
 /// that JSON Schema does not define is an annotation and has no effect. Patterns are ECMA-262 regular expressions.
 /// Dates and times are RFC 3339 with "T" and "Z", without leap seconds and the year 0. Annotations, such as
-/// descriptions, cost nothing and do not count.
+/// descriptions, have no effect; a schema may have 256 KiB without them and 4 MiB with them.
 pub const RZ_GRAMMAR_JSON_SCHEMA: u32 = 1;
 /// Kind of a grammar: a regular expression that the whole text matches, without look-around and back references.
 pub const RZ_GRAMMAR_REGEX: u32 = 2;
 /// Kind of a grammar: llguidance's dialect of Lark; the rule "start" is the whole text. A name between angle brackets,
 /// such as <|im_end|>, is the token with this name.
 pub const RZ_GRAMMAR_LARK: u32 = 3;
-/// Kind of a grammar: GBNF as in llama.cpp, without tokens. Every text that the rules derive is allowed, whatever its
-/// tokenization.
+/// Kind of a grammar: llama.cpp's GBNF, except its syntax for tokens (<[id]>, <name>), which is rejected. Every text
+/// that the rules derive is allowed, whatever its tokenization.
 pub const RZ_GRAMMAR_GBNF: u32 = 4;
 /// Kind of a grammar: any JSON value. Takes no text.
 pub const RZ_GRAMMAR_JSON: u32 = 5;
@@ -128,15 +128,15 @@ pub unsafe extern "C" fn rz_grammar_free(grammar: *mut rz_grammar) {
 /// Constrains `sampler` to texts that match `grammar`, beginning at the start of the grammar: it chooses only tokens
 /// that can continue such a text. `grammar` may be NULL, which removes the constraint.
 ///
-/// The next choice with the sampler binds the grammar to the cache of that choice; the text starts at the current end
-/// of that cache. The grammar follows the cache: appended tokens advance the grammar, a rewind takes it back, and a
-/// rewind to before the start of the text restarts it. So every choice may be repeated, and the host may append its own
-/// tokens if the grammar allows them; otherwise the next choice fails with RZ_ERR_INVALID_ARGUMENT. When the text is
-/// complete, tokens that end a text are allowed too. When the text cannot continue, only those tokens are allowed, so
-/// rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice allocates memory and usually
-/// takes tens of microseconds; a choice that exceeds its bounds fails with RZ_ERR_LIMIT. Calls with a cache of another
-/// vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
-/// 0.1.0.
+/// When a token is next sampled with this sampler, the grammar is bound to the cache from which it is sampled; the text
+/// starts at the current end of this cache. The grammar follows the cache: appended tokens advance the grammar, a
+/// rewind takes it back, and a rewind to before the start of the text restarts it. So sampling may be repeated, and the
+/// caller may append its own tokens if the grammar allows them; otherwise the next sampling fails with
+/// RZ_ERR_INVALID_ARGUMENT. When the text is complete, tokens that end a text are allowed too. When the text cannot
+/// continue, only those tokens are allowed, so rz_generate_into ends with RZ_DONE. For the next text, set the grammar
+/// again. With a grammar, sampling a token allocates memory and usually takes tens of microseconds; it fails with
+/// RZ_ERR_LIMIT if the work exceeds its bounds. Calls with a cache of another vocabulary fail with RZ_ERR_MISMATCH. Any
+/// thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_sampler_grammar_set(
     sampler: *mut rz_sampler,

@@ -63,11 +63,11 @@ pub const RZ_MODEL_ALLOW_UNKNOWN: u32 = 32;
 /// Prefill takes less time, because a tile of weights is rounded once for hundreds of tokens, and sums need no scaling.
 /// The cost: weights of all types but F32, and the activations that they are multiplied with, have eight significant
 /// bits, so results differ from results without the flag and from results on other processors. Results still depend
-/// neither on threads, nor on prompt chunks, nor on other sequences of a batch. Decode takes more work as well: it is
-/// slower with few threads, and equally fast if memory bandwidth is the limit. Saved caches are not interchangeable
-/// with saved caches of a model with exact sums. The load asks the system for permission to use AMX, which makes signal
-/// frames 8 KiB larger; if a thread has an alternative signal stack that is too small for them, the system refuses and
-/// the flag has no effect.
+/// neither on threads, nor on prompt chunks, nor on other sequences of a batch. Decode, on the other hand, takes more
+/// work: it is slower with few threads, and equally fast if memory bandwidth is the limit. Saved caches are not
+/// interchangeable with saved caches of a model with exact sums. The load asks the system for permission to use AMX,
+/// which makes signal frames 8 KiB larger; if a thread has an alternative signal stack that is too small for them, the
+/// system refuses and the flag has no effect.
 pub const RZ_MODEL_BF16_PRODUCTS: u32 = 64;
 
 /// Maximum number of GPUs of one model.
@@ -125,18 +125,18 @@ pub struct rz_model_params {
     /// Path of a file for packed weights, NUL-terminated; NULL: weights are packed into memory.
     ///
     /// The first load packs the weights, which takes their size in memory, and writes the file, which takes the same
-    /// size on the disk. Later loads map the file: they take only as long as loading the vocabulary. Processes share
-    /// one copy in memory, which the system may evict and read again; token generation is as fast as without the file.
-    /// The library replaces a file that was made from another model, from another version of this model or by another
-    /// release of the library, and a file that was truncated or is all zeros. Any other file is left unchanged, and the
-    /// load fails with RZ_ERR_FORMAT. A file that cannot be read or written does not fail the load: the weights are in
-    /// memory then, and the log has the reason. Processes and containers may share the folder: each process writes
-    /// under a temporary name and renames the complete file. Models are identified by the sizes and times of their
-    /// files, and by three rows of each matrix. Each load reads the whole file and verifies a checksum; a damaged file
-    /// is replaced. If another process changes or truncates the file while it is in use, this process may die. With
-    /// layers on GPUs the file holds only the layers and experts on the host (`placements`). The library replaces the
-    /// file if a load puts other layers or experts on the host, and neither reads nor writes the file if a load puts
-    /// none there. A load with both this file and RZ_MODEL_MMAP fails with RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+    /// size on the disk. Later loads map the file instead of packing. Each load reads the whole file once, on all
+    /// threads, to verify its checksum; a damaged file is replaced. Processes share one copy in memory, which the
+    /// system may evict and read again; token generation is as fast as without the file. The library replaces a file
+    /// that was made from another model, from another version of this model or by another release of the library, and a
+    /// file that was truncated or is all zeros. Any other file is left unchanged, and the load fails with
+    /// RZ_ERR_FORMAT. A file that cannot be read or written does not fail the load: the weights are in memory then, and
+    /// the log has the reason. Processes and containers may share the folder: each process writes under a temporary
+    /// name and renames the complete file. Models are identified by the sizes and times of their files, and by three
+    /// rows of each matrix. If another process changes or truncates the file while it is in use, this process may die.
+    /// With layers on GPUs the file holds only the layers and experts on the host (`placements`). The library replaces
+    /// the file if a load puts other layers or experts on the host, and neither reads nor writes the file if a load
+    /// puts none there. A load with both this file and RZ_MODEL_MMAP fails with RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
     pub packed_path: *const c_char,
     /// Indices of `n_devices` different GPUs over which the layers are split in this order; NULL: only `device` counts.
     /// With `devices`, `device` must be 0. Copied.
@@ -186,9 +186,9 @@ pub struct rz_model_params {
     /// at a time, and multiply there. 0: the smallest number for which this takes less time than computing on the CPU,
     /// as measured by the load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
     ///
-    /// Each executor takes GPU memory for the copies: two buffers of at most 32 MiB, or of one matrix of the largest
-    /// expert if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or experts without GPU
-    /// kernels.
+    /// The scratch memory of a step on a GPU then includes two buffers for the copies, of at most 32 MiB each, or of
+    /// one expert's largest matrix if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or
+    /// experts without GPU kernels.
     pub experts_copied_from: u32,
     /// 0.
     pub reserved: u32,
@@ -332,9 +332,10 @@ pub struct rz_model_sampling {
     pub struct_size: u32,
     /// RZ_SAMPLING_... bits of the recommended fields, combined with |; 0: no recommendation.
     pub advised: u32,
-    /// 0: always the most likely token. 1 if there is no recommendation.
+    /// 0: greedy. 1 if the authors recommend no temperature. A reply without a sampler uses this 1 only if they
+    /// recommend another field; if `advised` is 0, the reply is greedy.
     pub temperature: f32,
-    /// This field and those below are 0 if there is no recommendation.
+    /// 0 if the authors do not recommend the field, as in all fields below.
     pub top_k: u32,
     pub top_p: f32,
     pub min_p: f32,

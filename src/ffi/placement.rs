@@ -28,7 +28,7 @@ pub const RZ_PLACE_GPU: u32 = 2;
 pub struct rz_placement {
     /// sizeof(rz_placement), the same in all elements of an array.
     pub struct_size: u32,
-    /// RZ_PLACED_...; at most one element for each.
+    /// RZ_PLACED_..., a different one in each element of the array.
     pub what: u32,
     /// RZ_PLACE_...
     pub place: u32,

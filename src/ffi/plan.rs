@@ -23,13 +23,14 @@ pub struct rz_model_plan {
     pub weights_host: u64,
     /// Weights on GPUs.
     pub weights_device: u64,
-    /// One KV cache at full capacity: keys, values, tokens and logits.
+    /// Host memory of one KV cache at full capacity: keys, values, tokens and logits.
     pub cache_host: u64,
-    /// Part of one cache on GPUs.
+    /// GPU memory of one KV cache at full capacity.
     pub cache_device: u64,
     /// Bytes that one more token of capacity adds to a cache.
     pub cache_token: u64,
-    /// Scratch memory of a step. In a runtime with one thread each concurrent step takes this much.
+    /// Scratch memory of one full-size step. A runtime with several threads runs one such step of a model at a time; in
+    /// a runtime with one thread, each concurrent step takes this much.
     pub scratch_host: u64,
     /// Scratch memory on GPUs.
     pub scratch_device: u64,

@@ -172,8 +172,9 @@ pub struct rz_sampler_params {
     pub dry_breakers: *const rz_token_sequence,
     /// Number of `dry_breakers`.
     pub n_dry_breakers: usize,
-    /// Copied; NULL: none. If a session, including its prompt, ends with all tokens of a sequence but the last, that
-    /// last token is not chosen; a sequence of one token never occurs. The same text may still occur in other tokens.
+    /// Copied; NULL: none. If the tokens of a cache, including the prompt, end with all tokens of a sequence except the
+    /// last, the last one is not chosen. A sequence of one token therefore bans this token. The same text may still
+    /// occur as other tokens.
     pub banned_sequences: *const rz_token_sequence,
     /// Number of `banned_sequences`.
     pub n_banned_sequences: usize,
@@ -182,8 +183,8 @@ pub struct rz_sampler_params {
     pub order: *const u32,
     /// Number of `order`.
     pub n_order: usize,
-    /// Edits the logits of each choice; NULL: none. With a callback the host samples, also if the model is on a GPU.
-    /// The callback works with speculative decoding: its `tokens` never include rejected draft tokens.
+    /// Edits the logits of each choice; NULL: none. With a callback the CPU samples, even if the model is on a GPU. The
+    /// callback works with speculative decoding: its `tokens` never include rejected draft tokens.
     pub edit_logits: rz_logits_callback,
     /// Passed to `edit_logits` unchanged. It must stay valid until the sampler and all jobs with a copy of it are
     /// freed, and all replies with a copy have ended or their conversations are freed.

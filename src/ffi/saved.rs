@@ -29,8 +29,9 @@ pub type rz_read_callback = Option<unsafe extern "C" fn(out: *mut c_void, n: usi
 /// values.
 ///
 /// The saved state can be loaded by this version of the library, on a machine of the same byte order, with the same
-/// model, which a fingerprint of the weights and their types identifies. A checksum detects damage. The first
-/// fingerprint of a model loaded with RZ_MODEL_MMAP reads the whole model.
+/// model and the same division of its layers among CPU and GPUs. A fingerprint of the weights and their types
+/// identifies both. A checksum detects damage. If the model is loaded with RZ_MODEL_MMAP, its fingerprint is computed
+/// when it is first needed, which reads the whole model.
 ///
 /// Only reads the cache: several such calls may run at once. `cancel` ends the call before the next chunk, and may be
 /// NULL. Any thread. Errors: RZ_ERR_IO (`write` returned an errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a

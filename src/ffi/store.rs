@@ -48,15 +48,16 @@ pub struct rz_store_params {
     /// be written stays in memory, with a line in the log. Several stores and processes of one user may share the
     /// folder, also for different models. Files in the folder influence answers: on Unix a folder that another user
     /// owns, or that others may write to (also by its group), is rejected. A store with a folder has its own writer
-    /// thread, whatever the number of threads of the runtime, so no call waits for the disk. In a child made with
-    /// fork(), which lacks that thread, rz_store_put and steps of conversations write the prefixes themselves, unless a
-    /// prefix was written less than two seconds ago.
+    /// thread, whatever the number of threads of the runtime, so rz_store_put and steps do not wait until a prefix is
+    /// written. Lookups (rz_store_take, the start of a reply) read files, and rz_store_free writes the prefixes that
+    /// are left. In a child made with fork(), which lacks that thread, rz_store_put and steps of conversations write
+    /// the prefixes themselves, unless a prefix was written less than two seconds ago.
     pub path: *const c_char,
     /// Maximum number of prefixes in memory; 0: 1,024.
     pub max_entries: usize,
     /// Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of the
-    /// free disk space (the folder's own files count as free), at most 16 GiB. A file that is being written is
-    /// additional.
+    /// free disk space (the folder's own files count as free), at most 16 GiB. The limit includes files that are being
+    /// written.
     pub disk_limit: u64,
 }
 
@@ -95,10 +96,11 @@ pub struct rz_store_info {
 /// Files in the folder have the format of rz_cache_save, with checksums, and are found by their first tokens. A file is
 /// written under a temporary name and then renamed. A file that is damaged or of another version is removed when it is
 /// found, with a line in the log; a file that a process left unfinished is removed by the next store. Links and pipes
-/// are ignored, and so are, on Unix, files that another user owns or may write to. The first fingerprint of a model
-/// loaded with RZ_MODEL_MMAP takes one read of the whole model. Any thread. Errors: RZ_ERR_IO (the folder cannot be
-/// created, or is rejected), RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model
-/// without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// are ignored, and so are, on Unix, files that another user owns or may write to. Each file has a fingerprint of its
+/// model. If the model is loaded with RZ_MODEL_MMAP, the first store or saved cache of the model computes this
+/// fingerprint, which reads the whole model once. Any thread. Errors: RZ_ERR_IO (the folder cannot be created, or is
+/// rejected), RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without
+/// weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_new(
     model: *const rz_model,
@@ -199,9 +201,10 @@ pub unsafe extern "C" fn rz_store_take_prompt(
 ///
 /// A prefix computed with adapters is only used for adapters with the same factors and scales in the same order. The
 /// call only reads the cache. A prefix that exceeds the memory limit is written to the folder after the call; if it
-/// cannot be written, it is dropped (rz_store_info.n_unwritten). Each prefix counts in full against
-/// rz_runtime_params.memory_limit. Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY,
-/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
+/// cannot be written, it is dropped (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each prefix
+/// counts the bytes of all its tokens, including memory that it shares. Any thread. Errors: RZ_ERR_MISMATCH (a cache of
+/// another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_put(store: *const rz_store, cache: *const rz_cache, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

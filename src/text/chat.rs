@@ -1,5 +1,5 @@
-//! A conversation in the JSON of servers. `chat/message.rs` validates its messages, `chat/form.rs` has the forms that
-//! templates accept. Uses `format` for bounds on JSON; independent of templates.
+//! A conversation in the JSON of OpenAI-style chat APIs. `chat/message.rs` validates its messages, `chat/form.rs` has
+//! the forms that templates accept. Uses `format` for bounds on JSON; independent of templates.
 
 pub mod form;
 pub mod ids;
@@ -365,8 +365,9 @@ impl Chat {
         self.messages().iter().any(|m| m["tool_calls"].is_array())
     }
 
-    /// Replaces each call's name and arguments, each tool result and each tool's name by a unique trace. Also returns
-    /// each trace with a description of its place. `None` without tools.
+    /// Replaces each call's name and arguments, each tool result and each tool's name by a unique text (a trace), so
+    /// that the template's output shows what the template writes. Also returns each trace with a description of its
+    /// place. `None` without tools.
     pub fn traced(&self) -> Option<(Chat, Vec<(String, String)>)> {
         if !self.has_tools() {
             return None;
@@ -421,7 +422,7 @@ impl Chat {
     }
 }
 
-/// Returns the members of a JSON object; `what`: its name in messages.
+/// Returns the members of a JSON object; `what`: its name in error messages.
 fn members_of(what: &str, text: &str) -> Result<Map<String, Json>> {
     match exact_json(what, text)? {
         Json::Object(members) => Ok(members),

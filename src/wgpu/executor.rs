@@ -1,8 +1,8 @@
 //! Executes steps of a program on a GPU.
 //!
 //! A step writes its inputs, lowers its ops to launches, and submits the launches in short batches, of which at most
-//! two are in flight, so that a renderer on the same GPU is not blocked and cancellation takes effect soon. Relies on
-//! `Batch::check`.
+//! two are in flight, so that a renderer on the same GPU is not blocked and cancellation takes effect soon.
+//! `Batch::check` has validated the inputs of each step.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -228,8 +228,8 @@ namespace Realizar
         /// <summary>Maximum number of prefixes in memory; 0: 1,024.</summary>
         public int MaxEntries;
         /// <summary>Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0:
-        /// a tenth of the free disk space (the folder's own files count as free), at most 16 GiB. A file that is
-        /// being written is additional.</summary>
+        /// a tenth of the free disk space (the folder's own files count as free), at most 16 GiB. The limit
+        /// includes files that are being written.</summary>
         public ulong DiskLimit;
         /// <summary>Folder for files that outlive the process; it is created if it is missing. May be
         /// null.</summary>

@@ -188,14 +188,14 @@ namespace Realizar
         public ulong WeightsHost { get; internal set; }
         /// <summary>Weights on GPUs.</summary>
         public ulong WeightsDevice { get; internal set; }
-        /// <summary>One KV cache at full capacity: keys, values, tokens and logits.</summary>
+        /// <summary>Host memory of one KV cache at full capacity: keys, values, tokens and logits.</summary>
         public ulong CacheHost { get; internal set; }
-        /// <summary>Part of one cache on GPUs.</summary>
+        /// <summary>GPU memory of one KV cache at full capacity.</summary>
         public ulong CacheDevice { get; internal set; }
         /// <summary>Bytes that one more token of capacity adds to a cache.</summary>
         public ulong CacheToken { get; internal set; }
-        /// <summary>Scratch memory of a step. In a runtime with one thread each concurrent step takes this
-        /// much.</summary>
+        /// <summary>Scratch memory of one full-size step. A runtime with several threads runs one such step of a
+        /// model at a time; in a runtime with one thread, each concurrent step takes this much.</summary>
         public ulong ScratchHost { get; internal set; }
         /// <summary>Scratch memory on GPUs.</summary>
         public ulong ScratchDevice { get; internal set; }

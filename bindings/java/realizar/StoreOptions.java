@@ -40,8 +40,8 @@ public abstract class StoreOptions<T extends StoreOptions<T>> {
     }
 
     /** Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of the
-     * free disk space (the folder's own files count as free), at most 16 GiB. A file that is being written is
-     * additional. */
+     * free disk space (the folder's own files count as free), at most 16 GiB. The limit includes files that are
+     * being written. */
     public T diskLimit(long diskLimit) {
         this.diskLimit = Native.whole(diskLimit, "diskLimit");
         return self();

@@ -209,8 +209,8 @@ class StoreOptions(TypedDict, total=False):
     """Maximum number of prefixes in memory; 0: 1,024."""
     disk_limit: int
     """Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of the
-    free disk space (the folder's own files count as free), at most 16 GiB. A file that is being written is
-    additional."""
+    free disk space (the folder's own files count as free), at most 16 GiB. The limit includes files that are being
+    written."""
 
 
 class ReplyOptions(TypedDict, total=False):

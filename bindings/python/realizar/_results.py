@@ -169,13 +169,14 @@ class Plan(NamedTuple):
     weights_device: int
     """Weights on GPUs."""
     cache_host: int
-    """One KV cache at full capacity: keys, values, tokens and logits."""
+    """Host memory of one KV cache at full capacity: keys, values, tokens and logits."""
     cache_device: int
-    """Part of one cache on GPUs."""
+    """GPU memory of one KV cache at full capacity."""
     cache_token: int
     """Bytes that one more token of capacity adds to a cache."""
     scratch_host: int
-    """Scratch memory of a step. In a runtime with one thread each concurrent step takes this much."""
+    """Scratch memory of one full-size step. A runtime with several threads runs one such step of a model at a
+    time; in a runtime with one thread, each concurrent step takes this much."""
     scratch_device: int
     """Scratch memory on GPUs."""
     load_peak_host: int

@@ -1,20 +1,22 @@
 //! How a wait for a device passes the time: it sleeps while the work cannot have ended, polls when the end is near, and
 //! sleeps again if the work takes longer.
 //!
-//! A processor that polls is lost to the host, and the driver's own waits poll for the milliseconds of each step. The
-//! steps of a loop take about the same time, so the shorter of the last two waits predicts the next.
+//! Polling occupies a core that the host program could use, and the driver's own waits poll for the whole duration of a
+//! step, some milliseconds. The steps of a loop take about the same time, so the shorter of the last two waits predicts
+//! the next.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A wait polls for `POLLING`, from `MARGIN` before the predicted end on, because sleeps last longer than requested.
+/// A wait begins to poll `MARGIN` before the predicted end, because sleeps last longer than requested, and polls for at
+/// most `POLLING`.
 const MARGIN: Duration = Duration::from_micros(200);
 const POLLING: Duration = Duration::from_millis(1);
 
 /// Maximum duration of a sleep before the predicted end; the work may end sooner than predicted.
 const LONG_SLEEP: Duration = Duration::from_millis(1);
 
-/// Duration of a sleep after it.
+/// Duration of each sleep after polling.
 const SHORT_SLEEP: Duration = Duration::from_micros(100);
 
 /// The durations of the last two waits in microseconds.

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// part is the end of the name of a part of a split GGUF file.
+// part matches the name, without its extension, of one file of a split GGUF model: NAME-00001-of-00003.
 var part = regexp.MustCompile(`^(.+)-(\d{5})-of-\d{5}$`)
 
 // stem returns the name of the model in a GGUF file; ok is false for other files, encoders and later parts.
@@ -30,8 +30,9 @@ func stem(file string) (name string, ok bool) {
 // isEncoder reports whether a GGUF file has the encoders of a model, by its name.
 func isEncoder(file string) bool { return strings.HasPrefix(strings.ToLower(file), "mmproj") }
 
-// scan finds the models of a folder: GGUF files, of split ones the first part, and folders. A folder is a model of
-// Hugging Face, or has GGUF files, which take its encoders (mmproj*.gguf) and, if there is one model, its name.
+// scan finds the models of a folder: GGUF files (only the first file of a split model) and folders. A folder is a model
+// of Hugging Face, or has GGUF files. Their encoder is the file mmproj*.gguf of the same folder. If there is only one
+// model in it, the model has the name of the folder.
 func scan(folder string) (all []*model, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

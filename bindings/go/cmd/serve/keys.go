@@ -39,7 +39,7 @@ type limits struct {
 const keyForm = "KEY [name=NAME] [rpm=REQUESTS PER MINUTE] [concurrent=REQUESTS] [admin]"
 
 // readKeys reads a file with a key per line; empty lines and lines that begin with "#" are ignored. Errors do not quote
-// the file, which is secret. Keys that are among before continue with the requests counted so far.
+// the file, which is secret. A key that is also in `before` keeps its counts of requests.
 func readKeys(path string, before []*key) (keys []*key, err error) {
 	file, err := os.Open(path)
 	if err != nil {

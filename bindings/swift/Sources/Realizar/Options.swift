@@ -155,8 +155,8 @@ public struct StoreOptions: Sendable {
     /// Maximum number of prefixes in memory; 0: 1,024.
     public var maxEntries = 0
     /// Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of
-    /// the free disk space (the folder's own files count as free), at most 16 GiB. A file that is being written is
-    /// additional.
+    /// the free disk space (the folder's own files count as free), at most 16 GiB. The limit includes files that
+    /// are being written.
     public var diskLimit: UInt64 = 0
     /// A folder of files that outlive the process, created if it is missing; nil: none.
     public var path: String?

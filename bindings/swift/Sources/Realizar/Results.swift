@@ -104,13 +104,14 @@ public struct Plan: Sendable, Hashable {
     public let weightsHost: UInt64
     /// Weights on GPUs.
     public let weightsDevice: UInt64
-    /// One KV cache at full capacity: keys, values, tokens and logits.
+    /// Host memory of one KV cache at full capacity: keys, values, tokens and logits.
     public let cacheHost: UInt64
-    /// Part of one cache on GPUs.
+    /// GPU memory of one KV cache at full capacity.
     public let cacheDevice: UInt64
     /// Bytes that one more token of capacity adds to a cache.
     public let cacheToken: UInt64
-    /// Scratch memory of a step. In a runtime with one thread each concurrent step takes this much.
+    /// Scratch memory of one full-size step. A runtime with several threads runs one such step of a model at a
+    /// time; in a runtime with one thread, each concurrent step takes this much.
     public let scratchHost: UInt64
     /// Scratch memory on GPUs.
     public let scratchDevice: UInt64
