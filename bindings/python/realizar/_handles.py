@@ -5,9 +5,10 @@ import errno
 import io
 from contextlib import ExitStack, contextmanager, nullcontext
 from ctypes import c_void_p
-from typing import Any, BinaryIO, Callable, Iterable, Iterator, Optional, Union
+from typing import Any, BinaryIO, Callable, ContextManager, Iterable, Iterator, List, Optional, Union
 
 from . import _header as _c
+from ._errors import Error
 from ._library import Handle, callbacks, is_a
 from ._values import an, wrong_type
 
@@ -41,32 +42,28 @@ def use_all(handles: Iterable[Optional[Handle]], kind: str, name: str) -> Iterat
         yield (c_void_p * len(pointers))(*pointers)
 
 
-class Transfer:
-    """A callback that moves bytes; what it raises goes on where the call ends."""
+@contextmanager
+def _moving(kind: Callable[[Any], Any], move: Callable[[int, int], Any]) -> Iterator[Any]:
+    """The time of a call, for which it has a callback that moves bytes; what that raises goes on where the call ends."""
+    raised: List[BaseException] = []
 
-    def __init__(self, kind: Any, move: Callable[[int, int], Any]) -> None:
-        self.raised: Optional[BaseException] = None
+    def call(data, n, _user):  # type: ignore[no-untyped-def]
+        if callbacks.has_ended:
+            return errno.ECANCELED
+        try:
+            move(data, n)
+            return 0
+        except BaseException as e:  # noqa: BLE001
+            raised.append(e)
+            return errno.EIO
 
-        def call(data, n, _user):  # type: ignore[no-untyped-def]
-            if callbacks.has_ended:
-                return errno.ECANCELED
-            try:
-                move(data, n)
-                return 0
-            except BaseException as e:  # noqa: BLE001
-                self.raised = e
-                return errno.EIO
-
-        self.callback, self.during = kind(call), callbacks.during()
-
-    def __enter__(self):  # type: ignore[no-untyped-def]
-        self.during.__enter__()
-        return self.callback
-
-    def __exit__(self, *exception) -> None:  # type: ignore[no-untyped-def]
-        self.during.__exit__(None, None, None)
-        if self.raised is not None:
-            raise self.raised
+    with callbacks.during():
+        try:
+            yield kind(call)
+        except Error:
+            if raised:
+                raise raised[0]
+            raise
 
 
 def _check_file(file: Any, method: str) -> None:
@@ -74,7 +71,7 @@ def _check_file(file: Any, method: str) -> None:
         raise wrong_type(file, "file", f"a binary file, which has {method}")
 
 
-def reading(file: BinaryIO) -> Transfer:
+def reading(file: BinaryIO) -> ContextManager[Any]:
     _check_file(file, "read")
 
     def fill(out: int, n: int) -> None:
@@ -91,10 +88,10 @@ def reading(file: BinaryIO) -> Transfer:
             ctypes.memmove(out + at, piece, len(piece))
             at += len(piece)
 
-    return Transfer(_c.rz_read_callback, fill)
+    return _moving(_c.rz_read_callback, fill)
 
 
-def writing(file: BinaryIO) -> Transfer:
+def writing(file: BinaryIO) -> ContextManager[Any]:
     _check_file(file, "write")
 
     def drain(data: int, n: int) -> None:
@@ -107,4 +104,4 @@ def writing(file: BinaryIO) -> Transfer:
                 raise OSError(errno.EIO, f"the file took {taken} bytes; write must take from 1 to {len(rest)}")
             rest = rest[len(rest) if taken is None else taken :]
 
-    return Transfer(_c.rz_write_callback, drain)
+    return _moving(_c.rz_write_callback, drain)
