@@ -63,13 +63,14 @@ namespace Realizar
     for Class { handle, name, is_plain, free } in CLASSES {
         let class = csharp_handle(handle);
         text += &format!("\n    public sealed partial class {name} : IDisposable\n    {{\n");
-        text += &format!("        internal readonly {class} Handle = new {class}();\n");
+        text += &format!("        private readonly {class} handle = new {class}();\n");
+        text += &format!("        internal {class} Handle => Native.Open(handle, nameof({name}));\n");
         if is_plain {
-            text += &format!("\n        internal {name}(IntPtr pointer) {{ Handle.Take(pointer); }}\n");
+            text += &format!("\n        internal {name}(IntPtr pointer) {{ handle.Take(pointer); }}\n");
         }
         text += &match free {
             Free::Now(doc) => format!(
-                "\n        /// <summary>{doc}</summary>\n        public void Dispose() {{ Handle.Dispose(); }}\n"
+                "\n        /// <summary>{doc}</summary>\n        public void Dispose() {{ handle.Dispose(); }}\n"
             ),
             Free::Ends => ENDS.replace("NAME", &name.to_lowercase()),
         };
@@ -82,8 +83,8 @@ const ENDS: &str = "
         /// <summary>Frees the NAME. A call of another thread ends within milliseconds.</summary>
         public void Dispose()
         {
-            if (Handle.IsClosed) return;
-            Handle.Dispose(); // freed after a call that uses it
+            if (handle.IsClosed) return;
+            handle.Dispose(); // freed after a call that uses it
             Closed();
         }
 

@@ -148,13 +148,9 @@ else
     python3 -m zipfile -e "$file" .
     cp lib/*/Realizar.dll runtimes/*/native/* .
     installed
-    standard=$(python3 -c 'import dotnetcore2, glob, os; print(*glob.glob(os.path.dirname(dotnetcore2.__file__) + "/bin/shared/*/*/netstandard.dll"))')
-    quietly "$root/scripts/compile-csharp" -r:Realizar.dll -r:"$standard" -out:Chat.dll "$root/bindings/csharp/Chat/Chat.cs"
-    echo '{"runtimeOptions": {"framework": {"name": "Microsoft.NETCore.App", "version": "3.1.0"},
-        "configProperties": {"System.Globalization.Invariant": true}}}' >Chat.runtimeconfig.json
-    dotnet=$(python3 -c 'import dotnetcore2, os; print(os.path.dirname(dotnetcore2.__file__) + "/bin")')
-    [ -x "$dotnet/dotnet" ] || { cp -r "$dotnet" dotnet && chmod +x dotnet/dotnet && dotnet=$PWD/dotnet; }
-    answers .NET "$dotnet/dotnet" Chat.dll "$model"
+    quietly "$root/scripts/compile-csharp" program -r:Realizar.dll -out:Chat.dll "$root/bindings/csharp/Chat/Chat.cs"
+    echo '{"runtimeOptions": {"framework": {"name": "Microsoft.NETCore.App", "version": "3.1.0"}}}' >Chat.runtimeconfig.json
+    answers .NET "$("$root/scripts/dotnet-sdk")" Chat.dll "$model"
 fi
 
 place maven

@@ -77,7 +77,7 @@ fn csharp_members(group: &Group, inherited: &[Setting]) -> (String, String) {
                 let check = if SIGNED.contains(&field.as_str()) { "Real" } else { "NotNegative" };
                 number("float", format!("Native.{check}({name}, nameof({name}))"))
             }
-            Kind::Choice(begin) => number(&literal(begin), format!("(uint){name}")),
+            Kind::Choice(begin) => number(&literal(begin), format!("Native.Choice({name}, nameof({name}))")),
             Kind::Flag(constant) => {
                 flags.push(format!("({name} ? Native.{constant} : 0u)"));
                 text += &format!("        public bool {name};\n");
@@ -105,7 +105,7 @@ fn csharp_members(group: &Group, inherited: &[Setting]) -> (String, String) {
             Reference::Cancel => continue,
         };
         text += &wrapped(&format!("<summary>{doc} May be null.</summary>"), "        /// ").join("\n");
-        text += &format!("\n        public {kind} {};\n", pascal(field));
+        text += &format!("\n        public {kind}? {};\n", pascal(field));
     }
     if !flags.is_empty() {
         sets += &format!("            flags = {},\n", flags.join(" | "));

@@ -108,7 +108,10 @@ pub fn results(header: &Header) -> String {
                 "{structure}.{} has no comment; DOCS of generators/results.rs needs one",
                 field.name
             );
-            body += &format!("{}        public {kind} {own} {{ get; internal set; }}\n", summary(&doc, "        "));
+            let is_reference = kind.starts_with("string") || kind.ends_with(['>', ']']);
+            let value = if is_reference { " = null!;" } else { "" }; // `Of` sets all
+            body +=
+                &format!("{}        public {kind} {own} {{ get; internal set; }}{value}\n", summary(&doc, "        "));
             reads += &format!("            {own} = {read},\n");
         }
         body += &format!(

@@ -47,7 +47,7 @@ internal static class Chat
         return path;
     }
 
-    private static void Doctor(string name)
+    private static void Doctor(string? name)
     {
         Console.WriteLine($"realizar {Runtime.Version}, .NET {Environment.Version}, {Environment.OSVersion}");
         foreach (var device in Device.All())

@@ -12,7 +12,7 @@ namespace Realizar
         /// <summary>Number of the tool call that an id, a name or arguments belong to.</summary>
         public int Call { get; internal set; }
         /// <summary>The text of the part.</summary>
-        public string Text { get; internal set; }
+        public string Text { get; internal set; } = "";
         /// <summary>True for content that begins like a tool call but is none, and for the End of a reply that had such
         /// content or broke off in a tool call.</summary>
         public bool Unparsed { get; internal set; }

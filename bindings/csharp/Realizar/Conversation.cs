@@ -10,9 +10,9 @@ namespace Realizar
     {
         /// <summary>{"messages": [...], "tools": [...], "tool_choice": "auto", "variables": {...}}, any of which may be
         /// absent; null: none.</summary>
-        public string Json;
+        public string? Json;
         /// <summary>A system message after the messages of Json; null: none.</summary>
-        public string SystemMessage;
+        public string? SystemMessage;
         /// <summary>Context length in tokens; 0: the model's, at most 8192.</summary>
         public int Capacity;
         /// <summary>Element type of the keys in the KV cache.</summary>
@@ -25,7 +25,7 @@ namespace Realizar
         public IReadOnlyDictionary<Adapter, float> Adapters = new Dictionary<Adapter, float>();
         /// <summary>Prefix cache in which prompts are looked up, and to which prompts and replies are added, for forks
         /// too.</summary>
-        public Store Store;
+        public Store? Store;
         /// <summary>Stops every call that computes, for forks too.</summary>
         public CancellationToken Cancellation;
     }
@@ -34,18 +34,18 @@ namespace Realizar
     public sealed partial class ReplyOptions : TextOptions
     {
         /// <summary>Grammar of the content, which follows the reasoning; null: none but that of tool calls.</summary>
-        public string Grammar;
+        public string? Grammar;
         /// <summary>The language of Grammar. Json needs no text.</summary>
         public GrammarKind GrammarKind = GrammarKind.JsonSchema;
         /// <summary>JSON may have white space between its parts.</summary>
         public bool Whitespace;
         /// <summary>A compiled grammar in place of the text, so that Begin compiles nothing: of the content, or of
         /// GrammarKind.Tools for the whole reply.</summary>
-        public Grammar Compiled;
+        public Grammar? Compiled;
         /// <summary>Tools and variables of this reply only: {"tools": [...], "tool_choice": "required", "variables":
         /// {...}}. The tools replace the conversation's tools ([]: none), variables are set in addition to its own.
         /// Null: the tools of the conversation.</summary>
-        public string Json;
+        public string? Json;
     }
 
     /// <summary>Messages with a model, their KV cache, and the reply that is being generated. Only tokens that are new
@@ -54,7 +54,7 @@ namespace Realizar
     public sealed partial class Conversation
     {
         private readonly Cancelling always; // of ConversationOptions.Cancellation, and of Dispose
-        private Cancelling cancelling; // of the reply
+        private Cancelling? cancelling; // of the reply
         private int row = 1;
         private int replies; // Number of the last reply, and of changes that end one.
         private int read; // Number of the reply that was enumerated last.
@@ -76,9 +76,10 @@ namespace Realizar
                 {
                     var (json, length) = pins.Sized(options.Json, nameof(options.Json));
                     var p = (rz_conversation_params*)pins.Of(new rz_conversation_params {
-                        struct_size = (uint)sizeof(rz_conversation_params), overflow = (uint)options.Overflow, json = json, json_len = length,
+                        struct_size = (uint)sizeof(rz_conversation_params), overflow = Native.Choice(options.Overflow, nameof(options.Overflow)), json = json, json_len = length,
                         n_adapters = (UIntPtr)options.Adapters.Count,
-                        cache = pins.Of(Session.Parameters(options.Capacity, options.Keys, options.Values, nameof(options.Capacity))), cancel = pins.Of(always.Handle),
+                        cache = pins.Of(Session.Parameters(options.Capacity, options.Keys, options.Values, nameof(options.Capacity),
+                            nameof(options.Keys), nameof(options.Values))), cancel = pins.Of(always.Handle),
                         adapters = pins.Of(options.Adapters.Keys.Select(adapter => adapter.Handle)), scales = pins.Of(options.Adapters.Values.ToArray()),
                         store = pins.Of(options.Store?.Handle),
                     });
@@ -93,7 +94,7 @@ namespace Realizar
         }
 
         /// <summary>A conversation with a model.</summary>
-        public unsafe Conversation(Model model, ConversationOptions options = null)
+        public unsafe Conversation(Model model, ConversationOptions? options = null)
             : this(model, options ?? new ConversationOptions(), (p, pointer, err) => Native.rz_conversation_new(model.Handle, p, pointer, err))
         {
             if (options?.SystemMessage != null) Add(options.SystemMessage, "system");
@@ -112,7 +113,7 @@ namespace Realizar
 
         /// <summary>Reads the conversation that Save has written. Of the options, those of the KV cache, Store and
         /// Cancellation apply.</summary>
-        public static unsafe Conversation Load(Model model, System.IO.Stream stream, ConversationOptions options = null)
+        public static unsafe Conversation Load(Model model, System.IO.Stream stream, ConversationOptions? options = null)
         {
             Native.Given(model, nameof(model));
             using (var transfer = new Transfer(stream))
@@ -170,7 +171,7 @@ namespace Realizar
             new Media(Native.Made((media, err) => Native.rz_conversation_media(Handle, Native.Whole(number, nameof(number)), media, err)));
 
         /// <summary>Begins a reply, which Step computes, and discards an unfinished one.</summary>
-        public void Begin(ReplyOptions options = null, CancellationToken cancellationToken = default) =>
+        public void Begin(ReplyOptions? options = null, CancellationToken cancellationToken = default) =>
             Begin(options ?? new ReplyOptions(), cancellationToken, false);
 
         private unsafe void Begin(ReplyOptions options, CancellationToken cancellationToken, bool keep) =>
@@ -179,11 +180,11 @@ namespace Realizar
         /// <summary>Begins to read the messages, which Step computes, so that the next reply begins sooner: a long
         /// document, the world of a game. No message is added. The options are the options of the next reply:
         /// Json, Reasoning and Priority apply.</summary>
-        public unsafe void BeginRead(ReplyOptions options = null, CancellationToken cancellationToken = default) =>
+        public unsafe void BeginRead(ReplyOptions? options = null, CancellationToken cancellationToken = default) =>
             Begin(options ?? new ReplyOptions(), cancellationToken, false, (p, err) => Native.rz_conversation_read(Handle, p, err));
 
         /// <summary>The same, and reads all of them.</summary>
-        public void Read(ReplyOptions options = null, CancellationToken cancellationToken = default)
+        public void Read(ReplyOptions? options = null, CancellationToken cancellationToken = default)
         {
             BeginRead(options, cancellationToken);
             var reading = replies;
@@ -202,6 +203,7 @@ namespace Realizar
         {
             NotReading();
             var kind = options.GrammarKind;
+            var number = Native.Choice(kind, nameof(options.GrammarKind));
             if (options.Grammar == null && kind != GrammarKind.Json && (kind != GrammarKind.JsonSchema || options.Whitespace))
                 throw new ArgumentNullException(nameof(options.Grammar), $"Grammar is null; GrammarKind {kind}{(options.Whitespace ? " with Whitespace" : "")} needs its text");
             var hasGrammar = options.Grammar != null || kind == GrammarKind.Json;
@@ -213,10 +215,10 @@ namespace Realizar
                     var p = options.Numbers();
                     p.flags |= keep ? Native.RZ_REPLY_KEEP : 0u;
                     p.sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(Sampler.Parameters(options.Sampling, pins));
-                    (p.grammar_kind, p.compiled_grammar) = (hasGrammar ? (uint)kind : 0u, pins.Of(options.Compiled?.Handle));
+                    (p.grammar_kind, p.compiled_grammar) = (hasGrammar ? number : 0u, pins.Of(options.Compiled?.Handle));
                     p.grammar_flags = hasGrammar && options.Whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u;
                     (p.stops, p.n_stops) = (pins.Of(options.Stops, nameof(options.Stops)), (UIntPtr)options.Stops.Count);
-                    (p.draft, p.draft_model) = ((uint)options.Draft, pins.Of(options.DraftModel?.Handle));
+                    (p.draft, p.draft_model) = (Native.Choice(options.Draft, nameof(options.Draft)), pins.Of(options.DraftModel?.Handle));
                     p.cancel = pins.Of(stop.Handle);
                     (p.grammar, p.grammar_len) = pins.Sized(hasGrammar ? options.Grammar ?? "" : null, nameof(options.Grammar));
                     (p.json, p.json_len) = pins.Sized(options.Json, nameof(options.Json));
@@ -280,7 +282,7 @@ namespace Realizar
         /// <summary>Replies to the messages: reasoning, content, tool calls and the end, as they are generated. An
         /// iteration that ends early gives the reply up. The result can be enumerated once; a second reply in its loop
         /// is an InvalidOperationException.</summary>
-        public IEnumerable<Part> Reply(ReplyOptions options = null, CancellationToken cancellationToken = default)
+        public IEnumerable<Part> Reply(ReplyOptions? options = null, CancellationToken cancellationToken = default)
         {
             Begin(options, cancellationToken);
             return Made(replies);
@@ -290,7 +292,7 @@ namespace Realizar
         /// enumerated once, and a second reply in its loop is an InvalidOperationException. If the iteration ends
         /// early, is cancelled or reaches a deadline, the text so far stays as a message; any other failure restores
         /// the messages.</summary>
-        public IEnumerable<string> Say(string text, ReplyOptions options = null, CancellationToken cancellationToken = default)
+        public IEnumerable<string> Say(string text, ReplyOptions? options = null, CancellationToken cancellationToken = default)
         {
             var message = Native.Encoded(text, nameof(text));
             cancellationToken.ThrowIfCancellationRequested();
@@ -308,11 +310,11 @@ namespace Realizar
         }
 
         /// <summary>Reply, computed on threads of the pool.</summary>
-        public IAsyncEnumerable<Part> ReplyAsync(ReplyOptions options = null, CancellationToken cancellationToken = default) =>
+        public IAsyncEnumerable<Part> ReplyAsync(ReplyOptions? options = null, CancellationToken cancellationToken = default) =>
             new AsyncPieces<Part>(token => Reply(options, token), cancellationToken);
 
         /// <summary>Say, computed on threads of the pool.</summary>
-        public IAsyncEnumerable<string> SayAsync(string text, ReplyOptions options = null, CancellationToken cancellationToken = default)
+        public IAsyncEnumerable<string> SayAsync(string text, ReplyOptions? options = null, CancellationToken cancellationToken = default)
         {
             Native.Encoded(text, nameof(text));
             return new AsyncPieces<string>(token => Say(text, options, token), cancellationToken);
@@ -387,7 +389,7 @@ namespace Realizar
         /// <summary>Takes back a deadline or a cancel, so that the next step continues.</summary>
         public void Resume() => OfReply().Reset();
 
-        private Cancelling OfReply() => cancelling ?? throw new InvalidOperationException("the conversation has no reply; begin one first");
+        private Cancelling OfReply() => Native.Open(handle, nameof(Conversation)) != null && cancelling != null ? cancelling : throw new InvalidOperationException("the conversation has no reply; begin one first");
 
         /// <summary>The tokens of the content since the last call with their log probabilities, if
         /// ReplyOptions.Logprobs is set.</summary>
@@ -411,7 +413,7 @@ namespace Realizar
         public unsafe void SetCapacity(int tokens) => Native.Call(err => Native.rz_conversation_capacity_set(Handle, Native.Whole(tokens, nameof(tokens)), err));
 
         /// <summary>Sets what later replies do if they exceed the context.</summary>
-        public unsafe void SetOverflow(Overflow overflow) => Native.Call(err => Native.rz_conversation_overflow_set(Handle, (uint)overflow, err));
+        public unsafe void SetOverflow(Overflow overflow) => Native.Call(err => Native.rz_conversation_overflow_set(Handle, Native.Choice(overflow, nameof(overflow)), err));
 
         /// <summary>Sets the LoRA adapters of later replies, each with a scale. The next reply computes the KV cache
         /// again.</summary>
@@ -424,14 +426,14 @@ namespace Realizar
         }
 
         /// <summary>Sets the store of later replies; null: none.</summary>
-        public unsafe void SetStore(Store store) => Native.Call(err => Native.rz_conversation_store_set(Handle, store?.Handle ?? StoreHandle.None, err));
+        public unsafe void SetStore(Store? store) => Native.Call(err => Native.rz_conversation_store_set(Handle, store?.Handle ?? StoreHandle.None, err));
 
         /// <summary>The state of the conversation and of its last reply.</summary>
         public ConversationInfo Info => ConversationInfo.Get(Handle);
 
         /// <summary>The error of a reply that has ended with JobEnd.Failed, else null. Step throws this error, StepAll
         /// does not.</summary>
-        public unsafe RealizarException Error
+        public unsafe RealizarException? Error
         {
             get
             {

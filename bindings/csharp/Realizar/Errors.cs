@@ -19,7 +19,7 @@ namespace Realizar
         /// <summary>Name of the status in the library, such as "RZ_ERR_FORMAT".</summary>
         public unsafe string Name => Native.Text(Native.rz_status_name((int)Status));
 
-        internal RealizarException(Status status, string message, int systemCode = 0, Exception cause = null) : base(message, cause)
+        internal RealizarException(Status status, string message, int systemCode = 0, Exception? cause = null) : base(message, cause)
         {
             Status = status;
             SystemCode = systemCode;

@@ -56,7 +56,7 @@ namespace Realizar
 
         /// <param name="listing">JSON; null: none.</param>
         /// <param name="flags">RZ_HUB_CACHED for the files of the cache.</param>
-        internal static unsafe Choice Choose(string model, byte[] listing = null, ulong free = 0, uint flags = 0)
+        internal static unsafe Choice Choose(string model, byte[]? listing = null, ulong free = 0, uint flags = 0)
         {
             var terminated = new byte[(listing?.Length ?? 0) + 1];
             listing?.CopyTo(terminated, 0);
@@ -77,16 +77,16 @@ namespace Realizar
         private sealed class Cut : Exception
         {
             internal readonly int Answer;
-            internal Cut(Exception cause, int answer = 0) : base("", cause) { Answer = answer; }
+            internal Cut(Exception? cause, int answer = 0) : base("", cause) { Answer = answer; }
         }
 
         private readonly string repository, endpoint, token, root, folder;
-        private readonly Action<ulong, ulong> progress;
+        private readonly Action<ulong, ulong>? progress;
         private readonly CancellationToken cancellationToken;
         private readonly HttpClient client = new HttpClient(new HttpClientHandler { AllowAutoRedirect = false, UseCookies = false }) { Timeout = Timeout };
         private ulong done, total;
 
-        private Hub(string repository, Action<ulong, ulong> progress, CancellationToken cancellationToken)
+        private Hub(string repository, Action<ulong, ulong>? progress, CancellationToken cancellationToken)
         {
             this.repository = repository;
             this.progress = progress;
@@ -102,7 +102,7 @@ namespace Realizar
 
         public void Dispose() { client.Dispose(); }
 
-        internal static RealizarException Failed(string sentence, Exception cause = null) => new RealizarException(Status.IO, sentence, 0, cause);
+        internal static RealizarException Failed(string sentence, Exception? cause = null) => new RealizarException(Status.IO, sentence, 0, cause);
 
         private static string SizeOf(ulong n) =>
             n >= 1e9 ? (n / 1e9).ToString("F1", CultureInfo.InvariantCulture) + " GB" : (n / 1e6).ToString("F1", CultureInfo.InvariantCulture) + " MB";
@@ -115,7 +115,7 @@ namespace Realizar
 
         /// <summary>The path of a model, which is fetched where it is not in the cache.</summary>
         /// <param name="free">Bytes of memory; 0: unknown.</param>
-        internal static string Fetch(string model, ulong free, Action<ulong, ulong> progress, CancellationToken cancellationToken)
+        internal static string Fetch(string model, ulong free, Action<ulong, ulong>? progress, CancellationToken cancellationToken)
         {
             using (var hub = new Hub(Choose(model).Repository, progress, cancellationToken)) return hub.PathOf(model, free);
         }
@@ -142,7 +142,7 @@ namespace Realizar
         }
 
         /// <summary>The path of a model that is complete, or null.</summary>
-        private string Find(string model, ulong free)
+        private string? Find(string model, ulong free)
         {
             var files = new List<string>();
             string commit;
@@ -202,7 +202,7 @@ namespace Realizar
         /// only.</summary>
         private HttpResponseMessage Get(string address, ulong start)
         {
-            Uri at, hub;
+            Uri? at, hub;
             if (!Uri.TryCreate(address, UriKind.Absolute, out at) || !Uri.TryCreate(endpoint, UriKind.Absolute, out hub)) throw Strange();
             for (var n = 0; n < 10 && (at.Scheme == "http" || at.Scheme == "https"); n++)
             {
@@ -272,7 +272,7 @@ namespace Realizar
             switch (e.Answer)
             {
                 case 0:
-                    return Failed($"{endpoint} cannot be reached ({e.InnerException.Message}): check the network and HTTPS_PROXY; the next try resumes the download",
+                    return Failed($"{endpoint} cannot be reached ({e.InnerException?.Message}): check the network and HTTPS_PROXY; the next try resumes the download",
                         e.InnerException);
                 case 401:
                     return Failed(token == ""
@@ -393,7 +393,7 @@ namespace Realizar
             // A file that is not shared is locked on Unix as by flock; on Windows others could not even open it.
             for (; ; Sleep(100))
             {
-                FileStream file = null;
+                FileStream? file = null;
                 try
                 {
                     file = new FileStream(path, FileMode.OpenOrCreate, FileAccess.ReadWrite, IsWindows ? FileShare.ReadWrite : FileShare.None);

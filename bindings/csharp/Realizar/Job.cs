@@ -14,7 +14,7 @@ namespace Realizar
     {
         /// <summary>Null: the most likely token; for a reply the sampling that the authors of the model
         /// advise.</summary>
-        public Sampling Sampling;
+        public Sampling? Sampling;
         /// <summary>Stop sequences: the text ends before the first of them. In a reply they apply to the
         /// content.</summary>
         public IReadOnlyList<string> Stops = new string[0];
@@ -22,7 +22,7 @@ namespace Realizar
         /// the MTP head of the model, which LoadOptions.Mtp loads.</summary>
         public Draft Draft;
         /// <summary>The model of Draft.Model.</summary>
-        public Model DraftModel;
+        public Model? DraftModel;
 
         internal int Row(Model model) => Math.Min(Logprobs ?? 0, model.Info.VocabSize) + 1;
     }
@@ -31,7 +31,7 @@ namespace Realizar
     public sealed partial class JobOptions : TextOptions
     {
         /// <summary>Grammar of the text; null: none.</summary>
-        public Grammar Grammar;
+        public Grammar? Grammar;
     }
 
     /// <summary>A generated token, and the most likely tokens at its place in descending order.</summary>
@@ -40,7 +40,7 @@ namespace Realizar
         /// <summary>The generated token.</summary>
         public Logprob Made { get; internal set; }
         /// <summary>The most likely tokens at its place.</summary>
-        public IReadOnlyList<Logprob> Likeliest { get; internal set; }
+        public IReadOnlyList<Logprob> Likeliest { get; internal set; } = new Logprob[0];
 
         internal unsafe delegate int Into(uint* tokens, float* values, UIntPtr capacity, UIntPtr* n, rz_error* err);
 
@@ -66,7 +66,7 @@ namespace Realizar
         private readonly Cancelling cancelling;
         private readonly int row;
 
-        internal unsafe Job(Session session, uint[] tokens, Prompt prompt, int first, JobOptions options, CancellationToken cancellationToken)
+        internal unsafe Job(Session session, uint[]? tokens, Prompt? prompt, int first, JobOptions options, CancellationToken cancellationToken)
         {
             cancellationToken.ThrowIfCancellationRequested();
             row = options.Row(session.Model);
@@ -80,7 +80,7 @@ namespace Realizar
                     (p.tokens, p.n_tokens) = (pins.Of(tokens), (UIntPtr)(tokens?.Length ?? 0));
                     (p.prompt, p.prompt_first) = (pins.Of(prompt?.Handle), (UIntPtr)Native.Whole(first, nameof(first)));
                     (p.stops, p.n_stops) = (pins.Of(options.Stops, nameof(options.Stops)), (UIntPtr)options.Stops.Count);
-                    (p.draft, p.draft_model) = ((uint)options.Draft, pins.Of(options.DraftModel?.Handle));
+                    (p.draft, p.draft_model) = (Native.Choice(options.Draft, nameof(options.Draft)), pins.Of(options.DraftModel?.Handle));
                     (p.grammar, p.cancel) = (pins.Of(options.Grammar?.Handle), pins.Of(cancelling.Handle));
                     p.sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(sampler.Handle);
                     var at = pins.Of(p);
@@ -117,10 +117,16 @@ namespace Realizar
 
         /// <summary>Lets steps fail with Status.Deadline after this time, at once if it is not positive; null removes
         /// the deadline.</summary>
-        public void SetDeadline(TimeSpan? time) { cancelling.SetDeadline(time); }
+        public void SetDeadline(TimeSpan? time) => OfJob().SetDeadline(time);
 
         /// <summary>Takes back a deadline or a cancel, so that the next step continues.</summary>
-        public void Resume() { cancelling.Reset(); }
+        public void Resume() => OfJob().Reset();
+
+        private Cancelling OfJob()
+        {
+            Native.Open(handle, nameof(Job));
+            return cancelling;
+        }
 
         /// <summary>The text since the last call: whole characters without stop strings.</summary>
         public unsafe string Text() =>
@@ -154,7 +160,7 @@ namespace Realizar
 
         /// <summary>The error of a job that has ended with JobEnd.Failed, else null. Step throws this error, StepAll
         /// does not.</summary>
-        public unsafe RealizarException Error
+        public unsafe RealizarException? Error
         {
             get
             {

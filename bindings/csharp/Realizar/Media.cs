@@ -41,21 +41,21 @@ namespace Realizar
 
         /// <summary>Loads the encoder of a model from the .gguf file with the projector ("mmproj-..."), from a folder
         /// with a config.json, which may be that of the model, or from the Hub ("hf:owner/name").</summary>
-        public unsafe Encoder(Model model, string path, EncoderOptions options = null, CancellationToken cancellationToken = default)
+        public unsafe Encoder(Model model, string path, EncoderOptions? options = null, CancellationToken cancellationToken = default)
             : this(model, Fetched(path, options, cancellationToken), options, cancellationToken, (name, p, out_, err) => Native.rz_encoder_load(model.Handle, name, p, out_, err)) { }
 
         /// <summary>The same for files that are bytes in memory, as Model.Load takes them.</summary>
-        public unsafe Encoder(Model model, IReadOnlyDictionary<string, byte[]> files, EncoderOptions options = null, CancellationToken cancellationToken = default)
+        public unsafe Encoder(Model model, IReadOnlyDictionary<string, byte[]> files, EncoderOptions? options = null, CancellationToken cancellationToken = default)
             : this(model, "", options, cancellationToken, (name, p, out_, err) => Model.WithSources(files, (sources, n) =>
                 Native.rz_encoder_load_from(model.Handle, (rz_source*)sources, n, p, out_, err))) { }
 
-        private static string Fetched(string path, EncoderOptions options, CancellationToken cancellationToken) =>
-            path == null || !path.StartsWith(Hub.Prefix, StringComparison.Ordinal) ? path
+        private static string Fetched(string path, EncoderOptions? options, CancellationToken cancellationToken) =>
+            !Native.Given(path, nameof(path)).StartsWith(Hub.Prefix, StringComparison.Ordinal) ? path
                 : Model.Fetch(Hub.Choose(path).Encoder, options?.Progress, cancellationToken);
 
         private unsafe delegate int Making(byte* path, rz_encoder_params* p, IntPtr* pointer, rz_error* err);
 
-        private unsafe Encoder(Model model, string path, EncoderOptions options, CancellationToken cancellationToken, Making make)
+        private unsafe Encoder(Model model, string path, EncoderOptions? options, CancellationToken cancellationToken, Making make)
         {
             Native.Given(model, nameof(model));
             var pointer = new IntPtr[1];
@@ -67,7 +67,7 @@ namespace Realizar
         }
 
         /// <summary>The memory that an encoder will take. Reads no weights.</summary>
-        public static unsafe EncoderPlan Plan(Model model, string path, EncoderOptions options = null)
+        public static unsafe EncoderPlan Plan(Model model, string path, EncoderOptions? options = null)
         {
             Native.Given(model, nameof(model));
             var plan = new[] { new rz_encoder_plan { struct_size = (uint)sizeof(rz_encoder_plan) } };
@@ -78,7 +78,7 @@ namespace Realizar
         }
 
         /// <summary>Makes a call with the parameters of a load.</summary>
-        private static unsafe void With(string path, EncoderOptions options, CancellationToken cancellationToken, Loading call)
+        private static unsafe void With(string path, EncoderOptions? options, CancellationToken cancellationToken, Loading call)
         {
             var name = Native.Terminated(path, nameof(path));
             options = options ?? new EncoderOptions();
@@ -99,14 +99,14 @@ namespace Realizar
         }
 
         /// <summary>Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file.</summary>
-        public unsafe Media Encode(byte[] file, MediaOptions options = null, CancellationToken cancellationToken = default) =>
+        public unsafe Media Encode(byte[] file, MediaOptions? options = null, CancellationToken cancellationToken = default) =>
             Encoded(options, cancellationToken, (p, pointer, err) => {
                 fixed (byte* at = Native.Given(file, nameof(file))) return Native.rz_media_from_image(Handle, at, (UIntPtr)file.Length, p, pointer, err);
             });
 
         /// <summary>Encodes an image in memory, whose rows start at the top.</summary>
         /// <param name="stride">Bytes from one row to the next; 0: rows follow one another.</param>
-        public unsafe Media Encode(byte[] pixels, PixelFormat format, int width, int height, int stride = 0, MediaOptions options = null,
+        public unsafe Media Encode(byte[] pixels, PixelFormat format, int width, int height, int stride = 0, MediaOptions? options = null,
             CancellationToken cancellationToken = default)
         {
             Native.Given(pixels, nameof(pixels));
@@ -131,7 +131,7 @@ namespace Realizar
         /// <summary>Encodes a video: at least two frames of equal size, one after the other without gaps, and the time
         /// of each in seconds from its beginning. MaxTiles and MaxPixels are ignored; MaxRows is a bound on all frames
         /// together.</summary>
-        public unsafe Media EncodeFrames(byte[] pixels, double[] times, PixelFormat format, int width, int height, MediaOptions options = null,
+        public unsafe Media EncodeFrames(byte[] pixels, double[] times, PixelFormat format, int width, int height, MediaOptions? options = null,
             CancellationToken cancellationToken = default)
         {
             Native.Given(pixels, nameof(pixels));
@@ -170,7 +170,7 @@ namespace Realizar
         /// <summary>Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, <paramref
         /// name="rate"/> of each a second. Several channels become their mean. Of the options, MaxRows and Progress
         /// apply; Progress counts parts.</summary>
-        public unsafe Media EncodeSamples(float[] samples, int channels, int rate, MediaOptions options = null,
+        public unsafe Media EncodeSamples(float[] samples, int channels, int rate, MediaOptions? options = null,
             CancellationToken cancellationToken = default) =>
             Encoded(options, cancellationToken, (p, pointer, err) => {
                 fixed (float* at = Native.Given(samples, nameof(samples)))
@@ -178,12 +178,12 @@ namespace Realizar
             });
 
         /// <summary>Encodes audio from the bytes of a WAV, MP3, FLAC or Ogg file.</summary>
-        public unsafe Media EncodeAudio(byte[] file, MediaOptions options = null, CancellationToken cancellationToken = default) =>
+        public unsafe Media EncodeAudio(byte[] file, MediaOptions? options = null, CancellationToken cancellationToken = default) =>
             Encoded(options, cancellationToken, (p, pointer, err) => {
                 fixed (byte* at = Native.Given(file, nameof(file))) return Native.rz_media_from_audio(Handle, at, (UIntPtr)file.Length, p, pointer, err);
             });
 
-        private unsafe Media Encoded(MediaOptions options, CancellationToken cancellationToken, Encoding call)
+        private unsafe Media Encoded(MediaOptions? options, CancellationToken cancellationToken, Encoding call)
         {
             options = options ?? new MediaOptions();
             var p = options.Parameters();
@@ -206,7 +206,7 @@ namespace Realizar
         /// <summary>The info of an image of this size, without the image. For sound, <paramref name="width"/> is the
         /// number of samples per channel at the rate of the encoder, and the height is 0. Time and hash are
         /// zero.</summary>
-        public unsafe MediaInfo Measure(int width, int height, MediaOptions options = null)
+        public unsafe MediaInfo Measure(int width, int height, MediaOptions? options = null)
         {
             var p = (options ?? new MediaOptions()).Parameters();
             var info = new rz_media_info { struct_size = (uint)sizeof(rz_media_info) };
@@ -255,7 +255,7 @@ namespace Realizar
             rz_error err;
             IntPtr pointer;
             fixed (float* at = rows)
-                RealizarException.Check(Native.rz_media_from_rows(model.Handle, (uint)kind, at, (UIntPtr)(rows.Length / rowDim), (uint)rowDim,
+                RealizarException.Check(Native.rz_media_from_rows(model.Handle, Native.Choice(kind, nameof(kind)), at, (UIntPtr)(rows.Length / rowDim), (uint)rowDim,
                     Native.Whole(columns, nameof(columns)), Native.Whole(lines, nameof(lines)), &pointer, &err), &err);
             return new Media(pointer);
         }
@@ -280,8 +280,8 @@ namespace Realizar
     /// <summary>A part of a prompt: tokens, or a media item.</summary>
     public struct PromptPart
     {
-        internal readonly uint[] Tokens;
-        internal readonly Media Media;
+        internal readonly uint[]? Tokens;
+        internal readonly Media? Media;
 
         /// <summary>A part of tokens.</summary>
         public PromptPart(uint[] tokens) { Tokens = Native.Given(tokens, nameof(tokens)); Media = null; }
@@ -359,11 +359,11 @@ namespace Realizar
         private static readonly rz_progress_callback Forward = ForwardProgress;
         private static readonly IntPtr Forwarding = Marshal.GetFunctionPointerForDelegate(Forward);
 
-        private readonly Action<ulong, ulong> call;
+        private readonly Action<ulong, ulong>? call;
         private readonly GCHandle self;
-        private Exception raised;
+        private Exception? raised;
 
-        internal Progressing(Action<ulong, ulong> call)
+        internal Progressing(Action<ulong, ulong>? call)
         {
             this.call = call;
             self = GCHandle.Alloc(this);
@@ -382,8 +382,8 @@ namespace Realizar
         [MonoPInvokeCallback(typeof(rz_progress_callback))]
         private static int ForwardProgress(ulong done, ulong total, IntPtr user)
         {
-            var progressing = (Progressing)GCHandle.FromIntPtr(user).Target;
-            try { progressing.call(done, total); return 0; }
+            var progressing = (Progressing)GCHandle.FromIntPtr(user).Target!;
+            try { progressing.call!(done, total); return 0; }
             catch (Exception e) { progressing.raised = e; return 1; } // an exception must not reach native code
         }
 

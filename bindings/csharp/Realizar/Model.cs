@@ -14,19 +14,19 @@ namespace Realizar
         /// <summary>Number of threads that compute, if Runtime is null; 0: as for a new Runtime.</summary>
         public int Threads;
         /// <summary>GPUs among which the layers are divided, in this order; null: Device applies.</summary>
-        public int[] Devices;
+        public int[]? Devices;
         /// <summary>Relative sizes of the parts of Devices; null: in proportion to free memory.</summary>
-        public float[] Shares;
+        public float[]? Shares;
         /// <summary>Places of parts of the model; null or none: everything is where its layer is.</summary>
-        public IReadOnlyList<Placement> Placements;
+        public IReadOnlyList<Placement>? Placements;
     }
 
     public sealed partial class ModelInfo
     {
         /// <summary>GPUs that have layers, in the order of the layers.</summary>
-        public IReadOnlyList<int> Devices { get; internal set; }
+        public IReadOnlyList<int> Devices { get; internal set; } = new int[0];
         /// <summary>Number of layers on each of Devices.</summary>
-        public IReadOnlyList<int> DeviceLayers { get; internal set; }
+        public IReadOnlyList<int> DeviceLayers { get; internal set; } = new int[0];
     }
 
     /// <summary>A place for the experts (MoE) of layers that are on GPUs.</summary>
@@ -46,15 +46,15 @@ namespace Realizar
     public sealed partial class Model
     {
         /// <summary>Description of the model.</summary>
-        public ModelInfo Info { get; private set; }
+        public ModelInfo Info { get; private set; } = null!; // Describe sets it
 
         private Model() { }
 
         /// <summary>Loads a .gguf file, a .safetensors file, a folder with a config.json, or a model of the Hub as of
         /// <see cref="Fetch"/>.</summary>
-        public static unsafe Model Load(string path, LoadOptions options = null, CancellationToken cancellationToken = default)
+        public static unsafe Model Load(string path, LoadOptions? options = null, CancellationToken cancellationToken = default)
         {
-            if (path != null && path.StartsWith(Hub.Prefix, StringComparison.Ordinal)) path = Fetch(path, options?.Progress, cancellationToken);
+            if (Native.Given(path, nameof(path)).StartsWith(Hub.Prefix, StringComparison.Ordinal)) path = Fetch(path, options?.Progress, cancellationToken);
             var name = Native.Terminated(path, nameof(path));
             return Made(options, cancellationToken, (p, pointer, err) => {
                 fixed (byte* at = name) return Native.rz_model_load(at, p, pointer, err);
@@ -62,7 +62,7 @@ namespace Realizar
         }
 
         /// <summary>Load, on a thread of the pool.</summary>
-        public static Task<Model> LoadAsync(string path, LoadOptions options = null, CancellationToken cancellationToken = default)
+        public static Task<Model> LoadAsync(string path, LoadOptions? options = null, CancellationToken cancellationToken = default)
         {
             Native.Terminated(path, nameof(path));
             return Task.Run(() => Load(path, options, cancellationToken), cancellationToken);
@@ -75,16 +75,16 @@ namespace Realizar
         /// the environment are heeded.</summary>
         /// <param name="progress">Receives the number of bytes fetched so far and in total. An exception ends the
         /// fetch.</param>
-        public static string Fetch(string name, Action<ulong, ulong> progress = null, CancellationToken cancellationToken = default) =>
+        public static string Fetch(string name, Action<ulong, ulong>? progress = null, CancellationToken cancellationToken = default) =>
             Hub.Fetch(name, Device.All().Where(device => device.Unavailable == "").Max(device => device.MemoryFree), progress, cancellationToken);
 
         /// <summary>A model whose files are bytes in memory, each under its name. The bytes are not needed after the
         /// load.</summary>
-        public static unsafe Model Load(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, CancellationToken cancellationToken = default) =>
+        public static unsafe Model Load(IReadOnlyDictionary<string, byte[]> files, LoadOptions? options = null, CancellationToken cancellationToken = default) =>
             Made(options, cancellationToken, (p, pointer, err) => WithSources(files, (sources, n) => Native.rz_model_load_from((rz_source*)sources, n, p, pointer, err)));
 
         /// <summary>The memory that a load and a number of sessions will take. Reads no weights.</summary>
-        public static unsafe Plan Plan(string path, LoadOptions options = null, int sessions = 1, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
+        public static unsafe Plan Plan(string path, LoadOptions? options = null, int sessions = 1, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
         {
             var name = Native.Terminated(path, nameof(path));
             return Planned(options, capacity, keys, values, (p, cache, plan, parts, nParts, err) => {
@@ -93,7 +93,7 @@ namespace Realizar
         }
 
         /// <summary>The same for a model whose files are bytes in memory.</summary>
-        public static unsafe Plan Plan(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, int sessions = 1, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16) =>
+        public static unsafe Plan Plan(IReadOnlyDictionary<string, byte[]> files, LoadOptions? options = null, int sessions = 1, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16) =>
             Planned(options, capacity, keys, values, (p, cache, plan, parts, nParts, err) => WithSources(files, (sources, n) =>
                 Native.rz_model_plan_get(null, (rz_source*)sources, n, p, cache, Native.Whole(sessions, nameof(sessions)), plan, parts, (UIntPtr)Native.RZ_DEVICES_MAX, nParts, err)));
 
@@ -101,7 +101,7 @@ namespace Realizar
         private unsafe delegate int Making(rz_model_params* p, IntPtr* pointer, rz_error* err);
         private unsafe delegate int Planning(rz_model_params* p, rz_cache_params* cache, rz_model_plan* plan, rz_model_plan_device* parts, UIntPtr* nParts, rz_error* err);
 
-        private static unsafe Model Made(LoadOptions options, CancellationToken cancellationToken, Making call)
+        private static unsafe Model Made(LoadOptions? options, CancellationToken cancellationToken, Making call)
         {
             var model = new Model();
             var pointer = new IntPtr[1];
@@ -113,7 +113,7 @@ namespace Realizar
             return model;
         }
 
-        private static unsafe Plan Planned(LoadOptions options, int capacity, CacheType keys, CacheType values, Planning call)
+        private static unsafe Plan Planned(LoadOptions? options, int capacity, CacheType keys, CacheType values, Planning call)
         {
             var plan = new rz_model_plan[1];
             var parts = new rz_model_plan_device[Native.RZ_DEVICES_MAX];
@@ -151,7 +151,7 @@ namespace Realizar
         }
 
         /// <summary>Makes a call with the parameters of a load.</summary>
-        private static unsafe void With(LoadOptions options, CancellationToken cancellationToken, Loading call)
+        private static unsafe void With(LoadOptions? options, CancellationToken cancellationToken, Loading call)
         {
             Native.Initialize();
             options = options ?? new LoadOptions();
@@ -173,7 +173,7 @@ namespace Realizar
                 p.cancel = pins.Of(cancelling.Handle);
                 (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
                 var placements = Native.GivenAll(options.Placements ?? new Placement[0], nameof(options.Placements)).Select(place => new rz_placement {
-                    struct_size = (uint)sizeof(rz_placement), what = Native.RZ_PLACED_EXPERTS, place = (uint)place.Place,
+                    struct_size = (uint)sizeof(rz_placement), what = Native.RZ_PLACED_EXPERTS, place = Native.Choice(place.Place, nameof(place.Place)),
                     first_layer = Native.Whole(place.FirstLayer, nameof(place.FirstLayer)), n_layers = Native.Whole(place.Layers, nameof(place.Layers)),
                     bytes = place.Bytes,
                 }).ToArray();
@@ -225,7 +225,7 @@ namespace Realizar
 
         /// <summary>The sampling parameters that the model recommends, or null. A Session does not apply it by
         /// itself.</summary>
-        public unsafe Sampling AdvisedSampling()
+        public unsafe Sampling? AdvisedSampling()
         {
             rz_error err;
             rz_model_sampling s;
@@ -307,7 +307,7 @@ namespace Realizar
         {
             var flags = whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u;
             return new Grammar(Native.Pinned(Native.Encoded(text, nameof(text)), (at, len) =>
-                Native.Made((grammar, err) => Native.rz_grammar_new(Handle, (uint)kind, flags, at, len, CancelHandle.None, grammar, err))));
+                Native.Made((grammar, err) => Native.rz_grammar_new(Handle, Native.Choice(kind, nameof(kind)), flags, at, len, CancelHandle.None, grammar, err))));
         }
 
         /// <summary>An empty session with a context of <paramref name="capacity"/> tokens; 0: the context length of the
@@ -354,7 +354,7 @@ namespace Realizar
         internal unsafe float[][] Embedded(int texts, int rows, Pooling pooling, bool normalize, CancellationToken cancellationToken, Embedding call)
         {
             if (texts == 0) return new float[0][];
-            var p = new rz_embed_params { struct_size = (uint)sizeof(rz_embed_params), pooling = (uint)pooling, flags = normalize ? 0u : Native.RZ_EMBED_RAW };
+            var p = new rz_embed_params { struct_size = (uint)sizeof(rz_embed_params), pooling = Native.Choice(pooling, nameof(pooling)), flags = normalize ? 0u : Native.RZ_EMBED_RAW };
             float[] all;
             using (var pins = new Pins())
             using (var cancelling = new Cancelling(cancellationToken))

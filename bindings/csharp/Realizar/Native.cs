@@ -35,7 +35,7 @@ namespace Realizar
 #endif
         private const CallingConvention C = CallingConvention.Cdecl;
 
-        private static readonly string Problem = Check();
+        private static readonly string? Problem = Check();
 
         /// <summary>Refuses a library that is missing or another one, in front of the first handle.</summary>
         internal static void Initialize()
@@ -43,7 +43,7 @@ namespace Realizar
             if (Problem != null) throw new NotSupportedException($"the library {Library} {Problem}");
         }
 
-        private static string Check()
+        private static string? Check()
         {
             try
             {
@@ -54,7 +54,7 @@ namespace Realizar
             catch (EntryPointNotFoundException e) { return "lacks a function: " + e.Message; }
         }
 
-        private static string CheckLayouts()
+        private static string? CheckLayouts()
         {
             var mine = new Dictionary<string, uint>();
             foreach (var type in Structs)
@@ -115,10 +115,10 @@ namespace Realizar
         }
 
         /// <summary>Converts the elements of a list. Errors name the element.</summary>
-        internal static uint[] Wholes(IReadOnlyList<int> values, string name)
+        internal static uint[] Wholes(IReadOnlyList<int>? values, string name)
         {
             var all = new uint[values?.Count ?? 0];
-            for (var i = 0; i < all.Length; i++) all[i] = Whole(values[i], $"{name}[{i}]");
+            for (var i = 0; i < all.Length; i++) all[i] = Whole(values![i], $"{name}[{i}]");
             return all;
         }
 
@@ -148,11 +148,18 @@ namespace Realizar
         internal static IReadOnlyList<MediaKind> Kinds(uint bits) =>
             ((MediaKind[])Enum.GetValues(typeof(MediaKind))).Where(kind => (bits & (uint)kind) != 0).ToArray();
 
+        /// <summary>A value of an enum that callers choose. Any number can be cast to one.</summary>
+        internal static uint Choice<T>(T value, string name) where T : struct, Enum => Enum.IsDefined(typeof(T), value) ? Convert.ToUInt32(value)
+            : throw new ArgumentOutOfRangeException(name, $"{name} is {value}; it must be one of {typeof(T).Name}");
+
+        /// <summary>The handle of an object of this class, which must not be disposed of.</summary>
+        internal static T Open<T>(T handle, string name) where T : SafeHandle => !handle.IsClosed ? handle : throw new ObjectDisposedException(name);
+
         internal delegate int Calling(rz_error* err);
 
         /// <summary>Makes a call that can fail.</summary>
         /// <param name="owner">The handle whose Dispose cancels the call; null: none does.</param>
-        internal static int Call(Calling call, CancellationToken cancellationToken = default, SafeHandle owner = null)
+        internal static int Call(Calling call, CancellationToken cancellationToken = default, SafeHandle? owner = null)
         {
             rz_error err;
             var status = call(&err);

@@ -5,23 +5,25 @@ namespace Realizar
 {
     public sealed partial class Adapter : IDisposable
     {
-        internal readonly AdapterHandle Handle = new AdapterHandle();
+        private readonly AdapterHandle handle = new AdapterHandle();
+        internal AdapterHandle Handle => Native.Open(handle, nameof(Adapter));
 
-        internal Adapter(IntPtr pointer) { Handle.Take(pointer); }
+        internal Adapter(IntPtr pointer) { handle.Take(pointer); }
 
         /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
+        public void Dispose() { handle.Dispose(); }
     }
 
     public sealed partial class Session : IDisposable
     {
-        internal readonly CacheHandle Handle = new CacheHandle();
+        private readonly CacheHandle handle = new CacheHandle();
+        internal CacheHandle Handle => Native.Open(handle, nameof(Session));
 
         /// <summary>Frees the session. A call of another thread ends within milliseconds.</summary>
         public void Dispose()
         {
-            if (Handle.IsClosed) return;
-            Handle.Dispose(); // freed after a call that uses it
+            if (handle.IsClosed) return;
+            handle.Dispose(); // freed after a call that uses it
             Closed();
         }
 
@@ -31,23 +33,25 @@ namespace Realizar
 
     public sealed partial class ChatParser : IDisposable
     {
-        internal readonly ChatParserHandle Handle = new ChatParserHandle();
+        private readonly ChatParserHandle handle = new ChatParserHandle();
+        internal ChatParserHandle Handle => Native.Open(handle, nameof(ChatParser));
 
-        internal ChatParser(IntPtr pointer) { Handle.Take(pointer); }
+        internal ChatParser(IntPtr pointer) { handle.Take(pointer); }
 
         /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
+        public void Dispose() { handle.Dispose(); }
     }
 
     public sealed partial class Conversation : IDisposable
     {
-        internal readonly ConversationHandle Handle = new ConversationHandle();
+        private readonly ConversationHandle handle = new ConversationHandle();
+        internal ConversationHandle Handle => Native.Open(handle, nameof(Conversation));
 
         /// <summary>Frees the conversation. A call of another thread ends within milliseconds.</summary>
         public void Dispose()
         {
-            if (Handle.IsClosed) return;
-            Handle.Dispose(); // freed after a call that uses it
+            if (handle.IsClosed) return;
+            handle.Dispose(); // freed after a call that uses it
             Closed();
         }
 
@@ -57,31 +61,34 @@ namespace Realizar
 
     public sealed partial class Encoder : IDisposable
     {
-        internal readonly EncoderHandle Handle = new EncoderHandle();
+        private readonly EncoderHandle handle = new EncoderHandle();
+        internal EncoderHandle Handle => Native.Open(handle, nameof(Encoder));
 
         /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
+        public void Dispose() { handle.Dispose(); }
     }
 
     public sealed partial class Grammar : IDisposable
     {
-        internal readonly GrammarHandle Handle = new GrammarHandle();
+        private readonly GrammarHandle handle = new GrammarHandle();
+        internal GrammarHandle Handle => Native.Open(handle, nameof(Grammar));
 
-        internal Grammar(IntPtr pointer) { Handle.Take(pointer); }
+        internal Grammar(IntPtr pointer) { handle.Take(pointer); }
 
         /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
+        public void Dispose() { handle.Dispose(); }
     }
 
     public sealed partial class Job : IDisposable
     {
-        internal readonly JobHandle Handle = new JobHandle();
+        private readonly JobHandle handle = new JobHandle();
+        internal JobHandle Handle => Native.Open(handle, nameof(Job));
 
         /// <summary>Frees the job. A call of another thread ends within milliseconds.</summary>
         public void Dispose()
         {
-            if (Handle.IsClosed) return;
-            Handle.Dispose(); // freed after a call that uses it
+            if (handle.IsClosed) return;
+            handle.Dispose(); // freed after a call that uses it
             Closed();
         }
 
@@ -91,61 +98,68 @@ namespace Realizar
 
     public sealed partial class Media : IDisposable
     {
-        internal readonly MediaHandle Handle = new MediaHandle();
+        private readonly MediaHandle handle = new MediaHandle();
+        internal MediaHandle Handle => Native.Open(handle, nameof(Media));
 
         /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
+        public void Dispose() { handle.Dispose(); }
     }
 
     public sealed partial class Model : IDisposable
     {
-        internal readonly ModelHandle Handle = new ModelHandle();
+        private readonly ModelHandle handle = new ModelHandle();
+        internal ModelHandle Handle => Native.Open(handle, nameof(Model));
 
         /// <summary>Ends the use of the model; sessions remain usable, and the memory is freed with the last of them.</summary>
-        public void Dispose() { Handle.Dispose(); }
+        public void Dispose() { handle.Dispose(); }
     }
 
     public sealed partial class Prompt : IDisposable
     {
-        internal readonly PromptHandle Handle = new PromptHandle();
+        private readonly PromptHandle handle = new PromptHandle();
+        internal PromptHandle Handle => Native.Open(handle, nameof(Prompt));
 
-        internal Prompt(IntPtr pointer) { Handle.Take(pointer); }
+        internal Prompt(IntPtr pointer) { handle.Take(pointer); }
 
         /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
+        public void Dispose() { handle.Dispose(); }
     }
 
     public sealed partial class Runtime : IDisposable
     {
-        internal readonly RuntimeHandle Handle = new RuntimeHandle();
+        private readonly RuntimeHandle handle = new RuntimeHandle();
+        internal RuntimeHandle Handle => Native.Open(handle, nameof(Runtime));
 
         /// <summary>Frees the object. Models keep what they need of it.</summary>
-        public void Dispose() { Handle.Dispose(); }
+        public void Dispose() { handle.Dispose(); }
     }
 
     public sealed partial class Sampler : IDisposable
     {
-        internal readonly SamplerHandle Handle = new SamplerHandle();
+        private readonly SamplerHandle handle = new SamplerHandle();
+        internal SamplerHandle Handle => Native.Open(handle, nameof(Sampler));
 
         /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
+        public void Dispose() { handle.Dispose(); }
     }
 
     public sealed partial class Store : IDisposable
     {
-        internal readonly StoreHandle Handle = new StoreHandle();
+        private readonly StoreHandle handle = new StoreHandle();
+        internal StoreHandle Handle => Native.Open(handle, nameof(Store));
 
         /// <summary>Frees the object, once all files are written.</summary>
-        public void Dispose() { Handle.Dispose(); }
+        public void Dispose() { handle.Dispose(); }
     }
 
     public sealed partial class TextStream : IDisposable
     {
-        internal readonly TextstreamHandle Handle = new TextstreamHandle();
+        private readonly TextstreamHandle handle = new TextstreamHandle();
+        internal TextstreamHandle Handle => Native.Open(handle, nameof(TextStream));
 
-        internal TextStream(IntPtr pointer) { Handle.Take(pointer); }
+        internal TextStream(IntPtr pointer) { handle.Take(pointer); }
 
         /// <summary>Frees the object.</summary>
-        public void Dispose() { Handle.Dispose(); }
+        public void Dispose() { handle.Dispose(); }
     }
 }

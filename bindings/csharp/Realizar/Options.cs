@@ -141,24 +141,24 @@ namespace Realizar
         public int? ExpertsCopiedFrom;
         /// <summary>The runtime (threads, log, memory limit), which several models may share. May be
         /// null.</summary>
-        public Runtime Runtime;
+        public Runtime? Runtime;
         /// <summary>File of packed weights, made by the first load and mapped by later ones. May be
         /// null.</summary>
-        public string PackedPath;
+        public string? PackedPath;
         /// <summary>File that records the self-tests that GPUs have passed, so that later processes skip them. May
         /// be null.</summary>
-        public string TestedPath;
+        public string? TestedPath;
         /// <summary>Chat template in Jinja, in place of the model's own. May be null.</summary>
-        public string ChatTemplate;
+        public string? ChatTemplate;
         /// <summary>Receives the number of bytes loaded so far and in total, on the thread that loads. An
         /// exception ends the load, which rethrows it. May be null.</summary>
-        public Action<ulong, ulong> Progress;
+        public Action<ulong, ulong>? Progress;
 
         internal unsafe rz_model_params Numbers() => new rz_model_params {
             struct_size = (uint)sizeof(rz_model_params),
             device = Native.Whole(Device, nameof(Device)),
             gpu_layers = Native.OrNone(GpuLayers, nameof(GpuLayers)),
-            quantize = (uint)Quantize,
+            quantize = Native.Choice(Quantize, nameof(Quantize)),
             mixed_prefill_tokens = Native.Whole(MixedPrefillTokens, nameof(MixedPrefillTokens)),
             experts_copied_from = Native.OrNone(ExpertsCopiedFrom, nameof(ExpertsCopiedFrom)),
             flags = (Deterministic ? Native.RZ_MODEL_DETERMINISTIC : 0u) | (Mmap ? Native.RZ_MODEL_MMAP : 0u) | (TextOnly ? Native.RZ_MODEL_TEXT_ONLY : 0u) | (Profile ? Native.RZ_MODEL_PROFILE : 0u) | (Mtp ? Native.RZ_MODEL_MTP : 0u) | (AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u) | (Bf16Products ? Native.RZ_MODEL_BF16_PRODUCTS : 0u),
@@ -176,12 +176,12 @@ namespace Realizar
         public int MaxRows;
         /// <summary>Receives the number of bytes loaded so far and in total, on the thread that loads. An
         /// exception ends the load, which rethrows it. May be null.</summary>
-        public Action<ulong, ulong> Progress;
+        public Action<ulong, ulong>? Progress;
 
         internal unsafe rz_encoder_params Numbers() => new rz_encoder_params {
             struct_size = (uint)sizeof(rz_encoder_params),
             device = Native.Whole(Device, nameof(Device)),
-            quantize = (uint)Quantize,
+            quantize = Native.Choice(Quantize, nameof(Quantize)),
             max_rows = Native.Whole(MaxRows, nameof(MaxRows)),
         };
     }
@@ -204,7 +204,7 @@ namespace Realizar
         public uint Background;
         /// <summary>Receives the number of tiles encoded so far and in total. An exception ends the call, which
         /// rethrows it. May be null.</summary>
-        public Action<ulong, ulong> Progress;
+        public Action<ulong, ulong>? Progress;
 
         internal unsafe rz_media_params Numbers() => new rz_media_params {
             struct_size = (uint)sizeof(rz_media_params),
@@ -233,7 +233,7 @@ namespace Realizar
         public ulong DiskLimit;
         /// <summary>Folder for files that outlive the process; it is created if it is missing. May be
         /// null.</summary>
-        public string Path;
+        public string? Path;
 
         internal unsafe rz_store_params Numbers() => new rz_store_params {
             struct_size = (uint)sizeof(rz_store_params),
@@ -286,7 +286,7 @@ namespace Realizar
         internal unsafe rz_reply_params Numbers() => new rz_reply_params {
             struct_size = (uint)sizeof(rz_reply_params),
             max_tokens = Native.Whole(MaxTokens, nameof(MaxTokens)),
-            reasoning = (uint)Reasoning,
+            reasoning = Native.Choice(Reasoning, nameof(Reasoning)),
             reasoning_tokens = Native.Whole(ReasoningTokens, nameof(ReasoningTokens)),
             draft_max = Native.Whole(DraftMax, nameof(DraftMax)),
             logprobs = Native.OrNone(Logprobs, nameof(Logprobs)),

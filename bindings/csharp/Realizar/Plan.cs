@@ -5,6 +5,6 @@ namespace Realizar
     public sealed partial class Plan
     {
         /// <summary>Memory on each GPU that has layers.</summary>
-        public IReadOnlyList<OnDevice> Devices { get; internal set; }
+        public IReadOnlyList<OnDevice> Devices { get; internal set; } = new OnDevice[0];
     }
 }

@@ -12,19 +12,19 @@ namespace Realizar
         /// <summary>Identifier, equal in every process on this machine: "cpu", or the UUID of a GPU, such as
         /// "8d4f7a0e-2c31-4b7e-9d55-0f6e1a2b3c4d", which NVIDIA's tools print after "GPU-" or "MIG-"; empty if
         /// unknown. Two GPUs of the same model have different ids.</summary>
-        public string Id { get; internal set; }
+        public string Id { get; internal set; } = null!;
         /// <summary>Name, such as "cuda:0 NVIDIA H200".</summary>
-        public string Name { get; internal set; }
+        public string Name { get; internal set; } = null!;
         /// <summary>True for a GPU.</summary>
         public bool IsGpu { get; internal set; }
         /// <summary>Instruction set or compute capability, such as "avx512vnni" or "sm_90".</summary>
-        public string InstructionSet { get; internal set; }
+        public string InstructionSet { get; internal set; } = null!;
         /// <summary>Total memory in bytes; 0 if unknown.</summary>
         public ulong MemoryTotal { get; internal set; }
         /// <summary>Free memory in bytes; 0 if unknown.</summary>
         public ulong MemoryFree { get; internal set; }
         /// <summary>Reason why the device cannot be used; empty if it can.</summary>
-        public string Unavailable { get; internal set; }
+        public string Unavailable { get; internal set; } = null!;
 
         internal static unsafe Device Of(rz_device_info* c) => new Device {
             Index = (int)c->index,
@@ -50,9 +50,9 @@ namespace Realizar
     public sealed partial class ModelInfo
     {
         /// <summary>Family of the network, such as "llama" or "qwen3".</summary>
-        public string Architecture { get; internal set; }
+        public string Architecture { get; internal set; } = null!;
         /// <summary>Name of the model; empty if the file has none.</summary>
-        public string Name { get; internal set; }
+        public string Name { get; internal set; } = null!;
         /// <summary>Transformer layers.</summary>
         public int Layers { get; internal set; }
         /// <summary>Width of the residual stream, in values.</summary>
@@ -98,7 +98,7 @@ namespace Realizar
         public int NExpertsHost { get; internal set; }
         /// <summary>Instruction set of matrix products on the CPU, such as "avx2" or "amx-bf16"; empty if no
         /// product is computed there.</summary>
-        public string Isa { get; internal set; }
+        public string Isa { get; internal set; } = null!;
         /// <summary>Minimum number of tokens of a step that copies the experts from the CPU to the GPU; null: no
         /// step copies.</summary>
         public int? ExpertsCopiedFrom { get; internal set; }
@@ -270,7 +270,7 @@ namespace Realizar
         /// model must compute all of them.</summary>
         public bool IsMutual { get; internal set; }
         /// <summary>Kind of the projector, such as "qwen3vl_merger" or "voxtral".</summary>
-        public string Projector { get; internal set; }
+        public string Projector { get; internal set; } = null!;
         /// <summary>Number of floats per row.</summary>
         public int RowDim { get; internal set; }
         /// <summary>Layers of the encoder.</summary>
@@ -289,7 +289,7 @@ namespace Realizar
         /// <summary>Maximum bytes of scratch memory of each call that encodes an image or an audio clip.</summary>
         public ulong ScratchBytes { get; internal set; }
         /// <summary>The kinds of media that the encoder accepts.</summary>
-        public IReadOnlyList<MediaKind> Kinds { get; internal set; }
+        public IReadOnlyList<MediaKind> Kinds { get; internal set; } = null!;
         /// <summary>Sample rate in Hz to which audio is resampled; 0 for images.</summary>
         public int SampleRate { get; internal set; }
 
@@ -377,7 +377,7 @@ namespace Realizar
         public ulong EncodeNanoseconds { get; internal set; }
         /// <summary>Hash of pixels or samples, parameters and encoder, independent of the file format. Callers may
         /// use it as a cache key.</summary>
-        public byte[] Hash { get; internal set; }
+        public byte[] Hash { get; internal set; } = null!;
         /// <summary>Number of frame pairs of a video, each of which has Lines lines of Columns rows; 0 for other
         /// media.</summary>
         public int Pairs { get; internal set; }
@@ -616,7 +616,7 @@ namespace Realizar
         public double LatencyVariance { get; internal set; }
         /// <summary>Entry 0 counts latencies under 1 microsecond, entry i counts latencies from 2^(i-1) to below
         /// 2^i microseconds, and the last entry counts all longer latencies.</summary>
-        public ulong[] LatencyHistogram { get; internal set; }
+        public ulong[] LatencyHistogram { get; internal set; } = null!;
 
         internal static unsafe Work Of(rz_backend_metrics* c) => new Work {
             Dispatches = c->dispatches,

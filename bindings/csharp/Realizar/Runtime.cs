@@ -35,7 +35,7 @@ namespace Realizar
         /// <param name="memoryLimit">Maximum bytes of weights and KV caches; 0: no limit.</param>
         /// <param name="log">Receives the log, on any thread. Its exceptions are ignored.</param>
         /// <param name="processors">The processors that threads are bound to; null: threads are not bound.</param>
-        public unsafe Runtime(int threads = 0, ulong memoryLimit = 0, Action<LogLevel, string> log = null, int[] processors = null)
+        public unsafe Runtime(int threads = 0, ulong memoryLimit = 0, Action<LogLevel, string>? log = null, int[]? processors = null)
         {
             Native.Initialize();
             var p = new rz_runtime_params { struct_size = (uint)sizeof(rz_runtime_params), threads = Native.Whole(threads, nameof(threads)), memory_limit = memoryLimit };
@@ -63,7 +63,7 @@ namespace Realizar
         [MonoPInvokeCallback(typeof(rz_log_callback))]
         private static unsafe void ForwardLog(int level, IntPtr message, UIntPtr length, IntPtr user)
         {
-            try { ((Action<LogLevel, string>)GCHandle.FromIntPtr(user).Target)((LogLevel)level, Encoding.UTF8.GetString((byte*)message, (int)length)); }
+            try { ((Action<LogLevel, string>)GCHandle.FromIntPtr(user).Target!)((LogLevel)level, Encoding.UTF8.GetString((byte*)message, (int)length)); }
             catch (Exception) { } // an exception must not reach native code
         }
     }
@@ -85,7 +85,7 @@ namespace Realizar
             if (!Token.CanBeCanceled && !isOwned) return;
             Handle = new CancelHandle();
             Handle.Take(Native.Made((cancel, err) => Native.rz_cancel_new(cancel, err)));
-            registration = Token.Register(handle => Native.rz_cancel_fire((CancelHandle)handle), Handle);
+            registration = Token.Register(handle => Native.rz_cancel_fire((CancelHandle)handle!), Handle);
         }
 
         /// <summary>Cancels the calls that heed it, before their object is freed.</summary>

@@ -41,7 +41,7 @@ namespace Realizar
 
         /// <summary>Restricts tokens to texts of the grammar, from its start (constrained decoding); null: no
         /// restriction.</summary>
-        public unsafe void SetGrammar(Grammar grammar) => Native.Call(err => Native.rz_sampler_grammar_set(Handle, grammar?.Handle ?? GrammarHandle.None, err));
+        public unsafe void SetGrammar(Grammar? grammar) => Native.Call(err => Native.rz_sampler_grammar_set(Handle, grammar?.Handle ?? GrammarHandle.None, err));
     }
 
     /// <summary>A token and its log probability.</summary>
@@ -65,8 +65,10 @@ namespace Realizar
         /// <summary>The model of the session.</summary>
         public Model Model { get; }
 
-        internal static unsafe rz_cache_params Parameters(int capacity, CacheType keys, CacheType values, string name = "capacity") => new rz_cache_params {
-            struct_size = (uint)sizeof(rz_cache_params), capacity = Native.Whole(capacity, name), k_type = (uint)keys, v_type = (uint)values,
+        internal static unsafe rz_cache_params Parameters(int capacity, CacheType keys, CacheType values, string ofCapacity = "capacity",
+            string ofKeys = "keys", string ofValues = "values") => new rz_cache_params {
+            struct_size = (uint)sizeof(rz_cache_params), capacity = Native.Whole(capacity, ofCapacity), k_type = Native.Choice(keys, ofKeys),
+            v_type = Native.Choice(values, ofValues),
         };
 
         internal unsafe Session(Model model, IntPtr pointer)
@@ -150,7 +152,7 @@ namespace Realizar
         }
 
         /// <summary>Chooses a token by the logits; the most likely one if <paramref name="sampler"/> is null.</summary>
-        public unsafe uint Sample(Sampler sampler = null)
+        public unsafe uint Sample(Sampler? sampler = null)
         {
             uint token;
             var at = &token;
@@ -159,7 +161,7 @@ namespace Realizar
         }
 
         /// <summary>Appends a token and chooses the next one.</summary>
-        public unsafe uint Decode(uint token, Sampler sampler = null)
+        public unsafe uint Decode(uint token, Sampler? sampler = null)
         {
             uint next;
             var at = &next;
@@ -169,7 +171,7 @@ namespace Realizar
 
         /// <summary>Decode for several sessions of one model in one batch.</summary>
         /// <param name="samplers">A sampler per session, any of which may be null; null: no samplers.</param>
-        public static unsafe uint[] DecodeAll(IReadOnlyList<Session> sessions, uint[] tokens, IReadOnlyList<Sampler> samplers = null)
+        public static unsafe uint[] DecodeAll(IReadOnlyList<Session> sessions, uint[] tokens, IReadOnlyList<Sampler?>? samplers = null)
         {
             Native.GivenAll(sessions, nameof(sessions));
             if (Native.Given(tokens, nameof(tokens)).Length != sessions.Count || samplers != null && samplers.Count != sessions.Count)
@@ -177,7 +179,7 @@ namespace Realizar
             var next = new uint[tokens.Length];
             using (var pins = new Pins())
                 Native.Call(err => Native.rz_decode_batch((IntPtr*)pins.Of(sessions.Select(session => session.Handle)), (uint*)pins.Of(tokens),
-                    (UIntPtr)tokens.Length, (IntPtr*)pins.Of((samplers ?? new Sampler[tokens.Length]).Select(sampler => sampler?.Handle)), (uint*)pins.Of(next), err));
+                    (UIntPtr)tokens.Length, (IntPtr*)pins.Of((samplers ?? new Sampler?[tokens.Length]).Select(sampler => sampler?.Handle)), (uint*)pins.Of(next), err));
             return next;
         }
 
@@ -217,7 +219,7 @@ namespace Realizar
 
         /// <summary>Makes a job that continues a prompt. Leading tokens that the KV cache holds already are not
         /// computed again.</summary>
-        public unsafe Job NewJob(uint[] prompt, JobOptions options = null, CancellationToken cancellationToken = default)
+        public unsafe Job NewJob(uint[] prompt, JobOptions? options = null, CancellationToken cancellationToken = default)
         {
             var common = new uint[1];
             Native.Given(prompt, nameof(prompt));
@@ -230,7 +232,7 @@ namespace Realizar
         }
 
         /// <summary>The same for a prompt with media.</summary>
-        public Job NewJob(Prompt prompt, JobOptions options = null, CancellationToken cancellationToken = default)
+        public Job NewJob(Prompt prompt, JobOptions? options = null, CancellationToken cancellationToken = default)
         {
             var kept = Match(prompt);
             var tokens = prompt.Tokens();
@@ -243,22 +245,22 @@ namespace Realizar
 
         /// <summary>Continues a text piece by piece; each piece is whole characters.</summary>
         /// <param name="maxTokens">Maximum number of generated tokens; 0: as many as fit into the context.</param>
-        public IEnumerable<string> Generate(string prompt, Sampling sampling = null, int maxTokens = 0, CancellationToken cancellationToken = default) =>
+        public IEnumerable<string> Generate(string prompt, Sampling? sampling = null, int maxTokens = 0, CancellationToken cancellationToken = default) =>
             Generate(prompt, new JobOptions { Sampling = sampling, MaxTokens = maxTokens }, cancellationToken);
 
         /// <summary>The same with all options of a job.</summary>
-        public IEnumerable<string> Generate(string prompt, JobOptions options, CancellationToken cancellationToken = default)
+        public IEnumerable<string> Generate(string prompt, JobOptions? options, CancellationToken cancellationToken = default)
         {
             Native.Encoded(prompt, nameof(prompt));
             return Generated(() => NewJob(Model.Tokenize(prompt), options, cancellationToken));
         }
 
         /// <summary>Generate, computed on threads of the pool.</summary>
-        public IAsyncEnumerable<string> GenerateAsync(string prompt, Sampling sampling = null, int maxTokens = 0, CancellationToken cancellationToken = default) =>
+        public IAsyncEnumerable<string> GenerateAsync(string prompt, Sampling? sampling = null, int maxTokens = 0, CancellationToken cancellationToken = default) =>
             GenerateAsync(prompt, new JobOptions { Sampling = sampling, MaxTokens = maxTokens }, cancellationToken);
 
         /// <summary>The same with all options of a job.</summary>
-        public IAsyncEnumerable<string> GenerateAsync(string prompt, JobOptions options, CancellationToken cancellationToken = default)
+        public IAsyncEnumerable<string> GenerateAsync(string prompt, JobOptions? options, CancellationToken cancellationToken = default)
         {
             Native.Encoded(prompt, nameof(prompt));
             return new AsyncPieces<string>(token => Generate(prompt, options, token), cancellationToken);
@@ -301,7 +303,7 @@ namespace Realizar
             private readonly Func<CancellationToken, IEnumerable<T>> begin;
             private readonly CancellationToken[] tokens;
             private readonly CancellationTokenSource stop;
-            private IEnumerator<T> pieces;
+            private IEnumerator<T>? pieces;
             private Task<bool> last = Task.FromResult(true);
             private bool isDisposed;
 
@@ -312,7 +314,7 @@ namespace Realizar
                 stop = CancellationTokenSource.CreateLinkedTokenSource(tokens);
             }
 
-            public T Current => pieces == null ? default : pieces.Current;
+            public T Current => pieces == null ? default! : pieces.Current;
 
             public ValueTask<bool> MoveNextAsync()
             {

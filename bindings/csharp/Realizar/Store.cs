@@ -10,7 +10,7 @@ namespace Realizar
         private readonly Model model;
 
         /// <summary>A store for a model.</summary>
-        public unsafe Store(Model model, StoreOptions options = null)
+        public unsafe Store(Model model, StoreOptions? options = null)
         {
             this.model = Native.Given(model, nameof(model));
             options = options ?? new StoreOptions();

@@ -16,7 +16,7 @@ namespace Realizar
 
         private readonly Stream stream;
         private readonly GCHandle self;
-        private Exception raised;
+        private Exception? raised;
 
         internal Transfer(Stream stream)
         {
@@ -72,7 +72,7 @@ namespace Realizar
 
         private static int Move(IntPtr user, int n, Action<Stream, byte[]> move)
         {
-            var transfer = (Transfer)GCHandle.FromIntPtr(user).Target;
+            var transfer = (Transfer)GCHandle.FromIntPtr(user).Target!;
             try { move(transfer.stream, new byte[n]); return 0; }
             catch (Exception e) { transfer.raised = e; return InputOutputError; } // an exception must not reach native code
         }

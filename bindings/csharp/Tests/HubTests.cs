@@ -19,7 +19,7 @@ internal static class HubTests
     private const string Many = "hf:tests/many:Q4_K_M";
     private static readonly string Temporary = Path.Combine(Path.GetTempPath(), Guid.NewGuid().ToString("N"));
     private static readonly HttpClient Client = new HttpClient();
-    private static string address;
+    private static string address = "";
     private static int caches;
 
     private static void Same<T>(T found, T expected, object what)
@@ -27,20 +27,20 @@ internal static class HubTests
         if (!Equals(found, expected)) throw new Exception($"FAILED: {what}: {found}, not {expected}");
     }
 
-    private static string Text(JsonElement of, string name, string otherwise = null)
+    private static string Text(JsonElement of, string name)
     {
         JsonElement found;
-        return of.TryGetProperty(name, out found) ? found.ToString() : otherwise;
+        return of.TryGetProperty(name, out found) ? found.ToString() : "";
     }
 
     /// <summary>Texts of an array, a line each, or nothing.</summary>
-    private static string Lines(JsonElement of, string name, string otherwise = null)
+    private static string Lines(JsonElement of, string name, string otherwise = "")
     {
         JsonElement found;
         return of.TryGetProperty(name, out found) ? string.Join("\n", found.EnumerateArray().Select(one => one.ToString())) : otherwise;
     }
 
-    private static void Set(string name, string value) { Environment.SetEnvironmentVariable(name, value); }
+    private static void Set(string name, string? value) { Environment.SetEnvironmentVariable(name, value); }
 
     private static string Use(string fault)
     {
@@ -72,7 +72,7 @@ internal static class HubTests
     private static extern IntPtr readlink(byte[] path, byte[] to, IntPtr size);
 
     /// <summary>Where a link points to, or null.</summary>
-    private static string Target(string path)
+    private static string? Target(string path)
     {
         var to = new byte[4096];
         var n = (int)readlink(Encoding.UTF8.GetBytes(path + "\0"), to, (IntPtr)to.Length);
@@ -96,7 +96,7 @@ internal static class HubTests
         throw new Exception("FAILED: no error: " + sentence);
     }
 
-    private static string Fetched(string model, Action<ulong, ulong> progress = null) => Hub.Fetch(model, 0, progress, default(CancellationToken));
+    private static string Fetched(string model, Action<ulong, ulong>? progress = null) => Hub.Fetch(model, 0, progress, default(CancellationToken));
 
     private static void Choices(JsonElement facts)
     {
@@ -107,7 +107,7 @@ internal static class HubTests
             var files = one.GetProperty("files").EnumerateObject()
                 .Select(file => $"{{\"rfilename\": {JsonSerializer.Serialize(file.Name)}, \"size\": {file.Value}, \"blobId\": \"{new string('a', 40)}\"}}");
             var listing = Encoding.UTF8.GetBytes($"{{\"sha\": \"{new string('5', 40)}\", \"siblings\": [{string.Join(", ", files)}]}}");
-            var model = string.Join(":", new[] { "hf:o/n", Text(one, "quantization") }.Where(part => part != null));
+            var model = string.Join(":", new[] { "hf:o/n", Text(one, "quantization") }.Where(part => part != ""));
             string found;
             try { found = string.Join("\n", Hub.Choose(model, listing, one.GetProperty("free").GetUInt64()).Files.Select(file => file.Name)); }
             catch (RealizarException e) { found = e.Message; }
@@ -119,33 +119,33 @@ internal static class HubTests
     {
         string name = Text(fault, "fault"), model = Text(fault, "model"), error = Text(fault, "error");
         Requests();
-        var cache = error == null ? Fresh(name) : filled;
+        var cache = error == "" ? Fresh(name) : filled;
         var endpoint = Use(name);
         Set("HF_HOME", Path.GetDirectoryName(cache));
         Set("HF_TOKEN", Text(fault, "token"));
-        Set("HF_HUB_OFFLINE", Text(fault, "offline") == null ? null : "1");
-        if (error == null) { Succeeds(fault, cache, model); return; }
+        Set("HF_HUB_OFFLINE", Text(fault, "offline") == "" ? null : "1");
+        if (error == "") { Succeeds(fault, cache, model); return; }
         var usual = Hub.Timeout;
         JsonElement patience;
         if (fault.TryGetProperty("patience", out patience)) Hub.Timeout = TimeSpan.FromSeconds(patience.GetDouble());
         Fails(model, error, endpoint, cache);
         Hub.Timeout = usual;
         var parts = Directory.EnumerateFiles(cache, "*.part", SearchOption.AllDirectories).ToList();
-        Same(string.Join("\n", parts.Select(part => new FileInfo(part).Length)), Text(fault, "kept", ""), fault);
+        Same(string.Join("\n", parts.Select(part => new FileInfo(part).Length)), Text(fault, "kept"), fault);
         parts.ForEach(File.Delete);
         Same(Tree(cache), before, fault);
     }
 
     private static void Succeeds(JsonElement fault, string cache, string model)
     {
-        ulong[] last = null;
+        ulong[]? last = null;
         var path = Fetched(model, (done, total) => last = new[] { done, total });
         var names = model.Split(':')[1].Split('/');
         var snapshot = Path.Combine(cache, $"models--{names[0]}--{names[1]}", "snapshots", new string('5', 40));
         Same(path, Path.Combine(snapshot, Text(fault, "path")).TrimEnd('/'), fault);
         var files = Lines(fault, "files", Text(fault, "path")).Split('\n');
         var size = files.Sum(file => File.ReadAllBytes(Path.Combine(snapshot, file)).LongLength);
-        Same($"{last[0]} {last[1]} {Tree(snapshot).Split('\n').Length}", $"{size} {size} {files.Length}", fault);
+        Same($"{last?[0]} {last?[1]} {Tree(snapshot).Split('\n').Length}", $"{size} {size} {files.Length}", fault);
         JsonElement tree;
         if (fault.TryGetProperty("tree", out tree))
             Same(Tree(cache), string.Join("\n", tree.EnumerateObject().Select(file => $"{file.Name}: {file.Value}")), fault);
@@ -153,7 +153,7 @@ internal static class HubTests
         JsonElement expected;
         if (fault.TryGetProperty("requests", out expected))
             Same(told, string.Join("\n", expected.EnumerateArray().Select(one => $"[{Quoted(one[0])}, {Quoted(one[1])}, {Quoted(one[2])}]")), fault);
-        var token = Text(fault, "token") == null ? "null" : "\"Bearer secret\"";
+        var token = Text(fault, "token") == "" ? "null" : "\"Bearer secret\"";
         foreach (var line in told.Split('\n'))
             Same(line.Split(new[] { ", " }, StringSplitOptions.None)[1], line.StartsWith("[\"hub\"") ? token : "null", line);
         Use("down");
@@ -180,14 +180,14 @@ internal static class HubTests
         using (var cancel = new CancellationTokenSource())
         {
             var waiting = Task.Run(() => Hub.Fetch(Many, 0, (done, total) => { Same(done, 0ul, locked); cancel.Cancel(); }, cancel.Token));
-            Same(waiting.ContinueWith(task => task.IsCanceled || task.Exception.GetBaseException() is OperationCanceledException).Result, true, locked);
+            Same(waiting.ContinueWith(task => task.IsCanceled || task.Exception?.GetBaseException() is OperationCanceledException).Result, true, locked);
         }
 
         Hub.HasLinks = false;
         Fresh("ok");
         var path = Fetched(Many);
         Hub.HasLinks = true;
-        Same(Target(path), null, path);
+        Same(Target(path), (string?)null, path);
         Use("down");
         Same(Fetched("hf:tests/many"), path, path);
 

@@ -98,7 +98,7 @@ internal static partial class Tests
                 () => media.Rows(), () => media.Save(new MemoryStream()), () => other.AddJson("[]", media), () => new Prompt(model, media), () => stream.Push(1), () => stream.Flush(),
                 () => parser.Push(1), () => parser.End(), () => open.Prefill(prompt), () => open.NewJob(prompt), () => prompt.Tokens(), () => runtime.SetThreads(1),
                 () => Model.Load("tests/data/stories260K-f32.gguf", new LoadOptions { Runtime = runtime }), () => other.SetAdapters(new Dictionary<Adapter, float> { { adapter, 1 } }),
-            }, (call, name) => Throws<ObjectDisposedException>(call, name));
+            }, (call, name) => Check(typeof(Model).Assembly.GetType("Realizar." + Throws<ObjectDisposedException>(call, name).ObjectName) != null, name + ": no class"));
             Check(other.Info.Messages == 1 && open.Length == 0, "nothing has changed");
         }
     }
@@ -155,7 +155,7 @@ internal static partial class Tests
             var next = pieces.MoveNextAsync().AsTask();
             Throws<InvalidOperationException>(() => pieces.MoveNextAsync(), "two at once");
             await pieces.DisposeAsync();
-            Exception raised = null;
+            Exception? raised = null;
             try { await next; }
             catch (OperationCanceledException e) { raised = e; }
             Check(raised != null && !await pieces.MoveNextAsync(), "an enumeration that was disposed of");
@@ -185,7 +185,7 @@ internal static partial class Tests
                 () => talk.SayAsync("x").GetAsyncEnumerator(token).MoveNextAsync().AsTask(), () => talk.ReplyAsync(null, token).GetAsyncEnumerator().MoveNextAsync().AsTask(),
                 () => session.GenerateAsync("x", cancellationToken: token).GetAsyncEnumerator().MoveNextAsync().AsTask() })
             {
-                OperationCanceledException raised = null;
+                OperationCanceledException? raised = null;
                 try { await begin(); }
                 catch (OperationCanceledException e) { raised = e; }
                 Check(raised?.CancellationToken == token, "a token that was cancelled before");

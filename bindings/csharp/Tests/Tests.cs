@@ -237,7 +237,7 @@ internal static partial class Tests
             var token = one.Sample();
             var likeliest = one.Logprobs(3);
             Check(likeliest.Count == 3 && likeliest[0].Token == token && one.Logprobs(1000).Count == 512, "the likeliest tokens");
-            var next = Session.DecodeAll(new[] { one, two }, new[] { token, token }, new[] { null, sampler });
+            var next = Session.DecodeAll(new[] { one, two }, new[] { token, token }, new Sampler?[] { null, sampler });
             Check(next[0] == next[1] && one.Length == prompt.Length + 1 && one.Tokens().SequenceEqual(two.Tokens()), "a batch");
             Throws<ArgumentException>(() => Session.DecodeAll(new[] { one }, new uint[2]), "a batch of two lengths");
             one.Truncate(prompt.Length);
@@ -382,7 +382,7 @@ internal static partial class Tests
             Check(failing.Error == null, "a job that has not begun");
             while (Job.StepAll(new[] { failing, going })) { }
             Check(failing.End == JobEnd.Failed && going.End == JobEnd.Length && going.Error == null, "a job that fails alone");
-            Check(failing.Error.Message == Throws<RealizarException>(() => failing.Step(), "a failed job").Message, "why it failed");
+            Check(failing.Error?.Message == Throws<RealizarException>(() => failing.Step(), "a failed job").Message, "why it failed");
             var made = going.Tokens();
             var rows = going.Logprobs();
             Check(made.Length == 6 && rows.Select(row => row.Made.Token).SequenceEqual(made) && going.Logprobs().Count == 0, "probabilities");
@@ -425,7 +425,7 @@ internal static partial class Tests
         using (var model = Model.Load(folder, new LoadOptions { TextOnly = true, AllowUnknown = true }))
         {
             var advice = model.AdvisedSampling();
-            Check(model.Info.Unknown == 1 && advice.Temperature == 0.5f && advice.TopK == 20 && advice.TopP == 0 && advice.TemperatureFirst, "advice");
+            Check(model.Info.Unknown == 1 && advice?.Temperature == 0.5f && advice.TopK == 20 && advice.TopP == 0 && advice.TemperatureFirst, "advice");
         }
         Directory.Delete(folder, true);
 
@@ -481,7 +481,7 @@ internal static partial class Tests
     private static void Failures(Model model, string path)
     {
         var missing = Throws<FileNotFoundException>(() => Model.Load("/none.gguf"), "a missing file");
-        var e = (RealizarException)missing.InnerException;
+        var e = (RealizarException)missing.InnerException!;
         Check(e.Status == Status.IO && e.SystemCode != 0 && e.Message.Contains("none") && missing.Message == e.Message, e.Message);
         using (var small = new Runtime(1, 1000))
             Check(Throws<RealizarException>(() => Model.Load(path, new LoadOptions { Runtime = small }), "a limit").Status == Status.Limit, "limit");
@@ -511,14 +511,14 @@ internal static partial class Tests
 
     private static string Asking(string text) => "{\"messages\": [{\"role\": \"user\", \"content\": \"" + text + "\"}]}";
 
-    private static Conversation Talk(Model model, ConversationOptions options = null)
+    private static Conversation Talk(Model model, ConversationOptions? options = null)
     {
         options = options ?? new ConversationOptions();
         options.Capacity = 256;
         return new Conversation(model, options);
     }
 
-    private static string Said(Conversation talk, string text, int maxTokens, ReplyOptions options = null)
+    private static string Said(Conversation talk, string text, int maxTokens, ReplyOptions? options = null)
     {
         options = options ?? new ReplyOptions();
         options.MaxTokens = maxTokens;
@@ -759,7 +759,7 @@ internal static partial class Tests
         }
         while (Conversation.StepAll(talks, 1000)) { }
         Check(!Conversation.StepAll(new Conversation[0]) && talks[0].Info.End == JobEnd.Failed && talks[1].Error == null, "one fails alone");
-        Check(talks[0].Error.Message == Throws<RealizarException>(() => talks[0].Step(), "a failed reply").Message, "why it failed");
+        Check(talks[0].Error?.Message == Throws<RealizarException>(() => talks[0].Step(), "a failed reply").Message, "why it failed");
         using (var alone = Talk(model))
             for (var i = 1; i < 4; i++)
             {
@@ -852,6 +852,7 @@ internal static partial class Tests
         using (var session = model.NewSession(16))
         using (var store = new Store(model))
         {
+#nullable disable warnings // nulls are what is tested
             var absent = new Dictionary<string, Action[]> {
                 { "text", new Action[] { () => talk.Say(null), () => talk.SayAsync(null), () => talk.Add(null), () => model.Tokenize(null), () => model.NewGrammar(GrammarKind.Json, null) } },
                 { "path", new Action[] { () => Model.Load((string)null), () => Model.LoadAsync(null), () => model.LoadAdapter(null), () => Model.Plan((string)null) } },
@@ -885,6 +886,7 @@ internal static partial class Tests
                 { "media", new Action[] { () => talk.AddJson("{}", null), () => talk.AddJson("{}", new Media[1]), () => Realizar.Prompt.OfChat(model, "{}", new Media[1]), () => new PromptPart((Media)null) } },
                 { "sampling", new Action[] { () => new Sampler(null) } }, { "json", new Action[] { () => talk.AddJson((string)null), () => model.Render(null) } },
             };
+#nullable restore warnings
             foreach (var argument in absent)
                 foreach (var call in argument.Value)
                     Check(Throws<ArgumentNullException>(call, argument.Key).ParamName == argument.Key, argument.Key);
@@ -930,7 +932,8 @@ internal static partial class Tests
                     var usual = field.GetValue(options);
                     var wrong = field.FieldType == typeof(float) ? new object[] { float.NaN, float.PositiveInfinity, float.NegativeInfinity }.Concat(
                         field.Name == "PresencePenalty" || field.Name == "FrequencyPenalty" ? new object[0] : new object[] { -1f, float.MinValue }).ToArray()
-                        : field.FieldType == typeof(int) || field.FieldType == typeof(int?) ? new object[] { -1, int.MinValue } : new object[0];
+                        : field.FieldType == typeof(int) || field.FieldType == typeof(int?) ? new object[] { -1, int.MinValue }
+                        : field.FieldType.IsEnum ? new[] { Enum.ToObject(field.FieldType, 99) } : new object[0];
                     foreach (var value in wrong)
                     {
                         field.SetValue(options, value);
@@ -960,7 +963,9 @@ internal static partial class Tests
                 { "Devices[1]", () => Model.Load("x", new LoadOptions { Devices = new[] { 1, -2 } }) }, { "processors[0]", () => new Runtime(1, 0, null, new[] { -1 }) },
                 { "Shares[0]", () => Model.Load("x", new LoadOptions { Devices = new[] { 1 }, Shares = new[] { float.NaN } }) }, { "rowDim", () => Media.FromRows(model, new float[1], -1) },
                 { "sessions", () => Model.Plan("x", sessions: -1) }, { "first", () => talk.Messages(-1) }, { "number", () => talk.Media(-1) },
-                { "keep", () => session.Shift(-1, 0) }, { "tokens", () => talk.SetCapacity(-1) } })
+                { "keep", () => session.Shift(-1, 0) }, { "tokens", () => talk.SetCapacity(-1) }, { "keys", () => model.NewSession(8, (CacheType)99) },
+                { "values", () => model.NewSession(8, values: (CacheType)99) }, { "overflow", () => talk.SetOverflow((Overflow)99) },
+                { "pooling", () => model.Embed(new[] { "x" }, (Pooling)99) }, { "kind", () => model.NewGrammar((GrammarKind)99, "x") } })
                 Check(Throws<ArgumentOutOfRangeException>(list.Value, list.Key).ParamName == list.Key, list.Key);
             Check(Throws<ArgumentException>(() => Model.Load("x", new LoadOptions { Runtime = new Runtime(1), Threads = 2 }), "threads twice").ParamName == "Threads", "threads twice");
             using (var two = Model.Load("tests/data/stories260K-f32.gguf", new LoadOptions { Threads = 2 }))
@@ -1030,7 +1035,7 @@ internal static partial class Tests
             var parts = talk.ReplyAsync(new ReplyOptions { Keep = true }).GetAsyncEnumerator(source.Token);
             await parts.MoveNextAsync();
             source.Cancel();
-            Exception raised = null;
+            Exception? raised = null;
             try { while (await parts.MoveNextAsync()) { } }
             catch (OperationCanceledException e) { raised = e; }
             await parts.DisposeAsync();
@@ -1053,7 +1058,7 @@ internal static partial class Tests
         component.Send("Update");
         component.ModelPath = path;
         component.Load();
-        foreach (var call in new Action[] { () => component.Ask(null), () => { component.MaxTokens = -1; component.Ask("x"); }, () => { component.Temperature = float.NaN; component.Ask("x"); },
+        foreach (var call in new Action[] { () => component.Ask(null!), () => { component.MaxTokens = -1; component.Ask("x"); }, () => { component.Temperature = float.NaN; component.Ask("x"); },
             () => { component.Budget = 0; component.Ask("x"); } })
         {
             Throws<ArgumentException>(call, "a wrong value");

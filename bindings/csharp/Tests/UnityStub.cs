@@ -1,3 +1,4 @@
+#nullable disable
 // As much of Unity as its component and the adventure need, so that they compile and run in the tests.
 using System;
 using System.IO;

@@ -15,13 +15,13 @@ public sealed class RealizarChat : MonoBehaviour
     public float Temperature = 0.7f;
 
     /// <summary>Receive each piece of an answer, and its end.</summary>
-    public event Action<string> OnText;
-    public event Action OnEnd;
+    public event Action<string>? OnText;
+    public event Action? OnEnd;
 
-    private Runtime runtime;
-    private Model model;
-    private Conversation conversation;
-    private Grammar schema;
+    private Runtime? runtime;
+    private Model? model;
+    private Conversation? conversation;
+    private Grammar? schema;
     private int turn, before; // Number of the answer; messages before its question.
     private readonly Queue<string> pieces = new Queue<string>(); // not yet passed to OnText
 
@@ -49,17 +49,17 @@ public sealed class RealizarChat : MonoBehaviour
     /// reused.</summary>
     public void Begin()
     {
-        Loaded(conversation);
+        var begun = Loaded(conversation);
         Stop();
-        conversation.Rewind(0);
-        if (!string.IsNullOrEmpty(SystemMessage)) conversation.Add(SystemMessage, "system");
+        begun.Rewind(0);
+        if (!string.IsNullOrEmpty(SystemMessage)) begun.Add(SystemMessage, "system");
     }
 
-    private static T Loaded<T>(T loaded) where T : class => loaded ?? throw new InvalidOperationException("no model is loaded; call Load first");
+    private static T Loaded<T>(T? loaded) where T : class => loaded ?? throw new InvalidOperationException("no model is loaded; call Load first");
 
     /// <summary>Sets the JSON schema of answers (structured output), from the next question until another model is
     /// loaded; null: none. The first schema of a model takes some tenths of a second.</summary>
-    public void SetSchema(string json)
+    public void SetSchema(string? json)
     {
         var compiled = json == null ? null : Loaded(model).NewGrammar(GrammarKind.JsonSchema, json);
         schema?.Dispose();
@@ -69,17 +69,18 @@ public sealed class RealizarChat : MonoBehaviour
     /// <summary>Asks a question; ends an unfinished answer.</summary>
     public void Ask(string question)
     {
-        if (Loaded(conversation) != null && question == null) throw new ArgumentNullException(nameof(question));
+        var asked = Loaded(conversation);
+        if (question == null) throw new ArgumentNullException(nameof(question));
         if (Budget < 1) throw new ArgumentOutOfRangeException(nameof(Budget), $"Budget is {Budget}; it must be positive");
         Stop();
-        before = conversation.Info.Messages;
+        before = asked.Info.Messages;
         var sampling = new Sampling { Temperature = Temperature, TopP = 0.95f, Seed = (ulong)before + 1 };
         var options = new ReplyOptions { MaxTokens = MaxTokens, Sampling = sampling, Compiled = schema, Keep = true };
-        conversation.Add(question);
-        try { conversation.Begin(options); }
+        asked.Add(question);
+        try { asked.Begin(options); }
         catch
         {
-            conversation.Rewind(before);
+            asked.Rewind(before);
             throw;
         }
         IsAnswering = true;
@@ -89,7 +90,7 @@ public sealed class RealizarChat : MonoBehaviour
     /// chat templates need alternating questions and answers.</summary>
     public void Stop()
     {
-        if (!IsAnswering) return;
+        if (!IsAnswering || conversation == null) return;
         IsAnswering = false;
         turn++;
         pieces.Clear();
@@ -101,7 +102,7 @@ public sealed class RealizarChat : MonoBehaviour
 
     private void Update()
     {
-        if (!IsAnswering) return;
+        if (!IsAnswering || conversation == null) return;
         var (now, going) = (turn, false);
         try { going = conversation.Step(Budget); }
         catch (Exception e) { Debug.LogError(e.Message); }
@@ -114,7 +115,7 @@ public sealed class RealizarChat : MonoBehaviour
     private void OnDestroy()
     {
         IsAnswering = false;
-        foreach (var each in new IDisposable[] { schema, conversation, model, runtime }) each?.Dispose();
+        foreach (var each in new IDisposable?[] { schema, conversation, model, runtime }) each?.Dispose();
         (schema, conversation, model, runtime) = (null, null, null, null);
     }
 }
