@@ -240,8 +240,8 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 	switch {
 	case len(q.Prompt) == 0 || len(q.Prompt) > maxPrompts:
 		return nil, nil, refuse("prompt", "there are %d prompts, and from 1 to %d are taken", len(q.Prompt), maxPrompts)
-	case q.Suffix != "":
-		return nil, nil, refuse("suffix", "\"suffix\" is not supported")
+	case q.Suffix != "" && q.Echo:
+		return nil, nil, refuse("suffix", "suffix and echo are both set; set one")
 	case q.BestOf != nil && *q.BestOf != n:
 		return nil, nil, refuse("best_of", "\"best_of\" other than \"n\" is not supported")
 	case q.Logprobs != nil && (*q.Logprobs < 0 || *q.Logprobs > maxLogprobs):
@@ -251,8 +251,22 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 	}
 	scored := q.Echo && q.Logprobs != nil
 	entries := 0
+	var around fim
+	if q.Suffix != "" {
+		if around, err = l.fim("suffix"); err != nil {
+			return nil, nil, err
+		}
+	}
 	for i, prompt := range q.Prompt {
-		tokens, err := l.promptTokens(prompt)
+		var tokens []uint32
+		switch {
+		case q.Suffix == "":
+			tokens, err = l.promptTokens(prompt)
+		case prompt.tokens != nil:
+			err = refuse("prompt", "prompt is a list of tokens; it must be a text with suffix")
+		default:
+			tokens, err = l.infillTokens(around, prompt.text, q.Suffix, nil, l.engine.capacity+1)
+		}
 		if err != nil {
 			return nil, nil, err
 		}

@@ -24,6 +24,8 @@ var leftOut = map[reflect.Type]map[string]bool{
 	reflect.TypeFor[completionRequest](): names("cache_prompt guided_decoding_backend guided_whitespace_pattern metadata prompt_cache_key session_id user"),
 	reflect.TypeFor[embeddingRequest]():  names("input_type metadata truncate user"),
 	reflect.TypeFor[rerankRequest]():     names("metadata priority user"),
+	reflect.TypeFor[infillRequest](): names("cache_prompt id_slot n_indent n_keep n_cache_reuse response_fields samplers t_max_predict_ms " +
+		"t_max_prompt_ms timings_per_token user"),
 	reflect.TypeFor[templateRequest](): names("max_completion_tokens max_tokens parallel_tool_calls response_format stream temperature " +
 		"tool_choice top_k top_p"),
 	reflect.TypeFor[responseRequest](): names("access_programs background_options client_metadata context_management image max_tool_calls " +

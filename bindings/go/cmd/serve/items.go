@@ -13,9 +13,16 @@ import (
 type items []item
 
 func (i *items) UnmarshalJSON(data []byte) error {
-	return listOrText(data, (*[]item)(i), func(text string) item {
+	err := listOrText(data, (*[]item)(i), func(text string) item {
 		return item{Role: "user", Content: itemParts{{Type: "input_text", Text: text}}}
 	})
+	var raw []json.RawMessage
+	if err == nil && json.Unmarshal(data, &raw) == nil {
+		for n := range raw {
+			(*i)[n].raw = raw[n]
+		}
+	}
+	return err
 }
 
 // item is an item of any type.
@@ -32,6 +39,8 @@ type item struct {
 	Input     string    `json:"input"`
 	Output    itemParts `json:"output"`
 	Tools     []rawTool `json:"tools"`
+
+	raw json.RawMessage // the item as the request writes it; nil: it is a text
 }
 
 // itemText is a text; in items that are left out it may be anything else.
@@ -144,6 +153,7 @@ func (s *server) store(id string, response *storedResponse, output []any) error 
 		if err := json.Unmarshal(text, &kept.item); err != nil {
 			return err
 		}
+		kept.raw = text
 		s.items.put(kept.ID, kept)
 		response.items = append(response.items, kept.ID)
 	}

@@ -69,6 +69,11 @@ var operations = map[string]operation{
 		id: "rerankV2", tag: "rerank", summary: "Orders documents by their relevance to a query",
 		request: reflect.TypeFor[rerankRequest](), needs: "model query documents", answer: rerankShape,
 	},
+	"POST /infill": {
+		id: "infill", tag: "llama-server", summary: "Writes the text between a prefix and a suffix (fill in the middle)",
+		request: reflect.TypeFor[infillRequest](), needs: "input_prefix input_suffix",
+		answer: "content string, stop boolean, tokens array, model string", streams: true,
+	},
 	"POST /tokenize": {
 		id: "tokenize", tag: "tokens", summary: "Lists the tokens of a text or a chat", request: reflect.TypeFor[tokenizeRequest](),
 		answer: "tokens array, count integer, max_model_len integer",
@@ -96,6 +101,12 @@ var operations = map[string]operation{
 	},
 	"GET /v1/responses/{id}":    {id: "getResponse", tag: "OpenAI", summary: "Reads a stored response", answer: responseShape},
 	"DELETE /v1/responses/{id}": {id: "deleteResponse", tag: "OpenAI", summary: "Deletes a stored response", answer: "id string, object string, deleted boolean"},
+	"POST /v1/responses/{id}/cancel": {
+		id: "cancelResponse", tag: "OpenAI", summary: "Rejected for every stored response, because none runs in the background", answer: responseShape,
+	},
+	"GET /v1/responses/{id}/input_items": {
+		id: "listInputItems", tag: "OpenAI", summary: "Lists the input of a stored response, in pages (limit, order, after)", answer: listShape,
+	},
 	"POST /v1/messages": {
 		id: "createMessage", tag: "Anthropic", summary: "Replies to messages", request: reflect.TypeFor[messagesRequest](), needs: "model messages max_tokens",
 		answer: "id string, type string, role string, model string, content array, usage object", streams: true,

@@ -208,12 +208,14 @@ type storedResponse struct {
 	body     json.RawMessage // JSON of the response
 	messages []message       // messages of its prompt, and its own
 	items    []string        // ids of the items of its output
+	input    []any           // items of its own input
+	listed   int             // bytes of input
 }
 
 // size returns its approximate memory, including all responses that it continues.
 func (s *storedResponse) size() int {
 	const each = 256 // bytes of a message or a call in addition to its texts
-	bytes := len(s.body)
+	bytes := len(s.body) + 2*s.listed
 	for _, m := range s.messages {
 		text, _ := m.Content.(string)
 		parts, _ := m.Content.([]any)

@@ -53,6 +53,9 @@ func (s *server) responses(w http.ResponseWriter, r *http.Request) error {
 			reply.said.Content = ""
 		}
 		response := &storedResponse{body: body, messages: append(slices.Clip(messages), reply.said)}
+		if response.input, response.listed, err = request.Input.listed(); err != nil {
+			return err
+		}
 		if err := s.store(reply.id, response, reply.output); err != nil {
 			return err
 		}

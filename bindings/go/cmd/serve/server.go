@@ -45,6 +45,7 @@ var routes = []route{
 	{"POST /v1/rerank", openAI, (*server).rerank},
 	{"POST /rerank", openAI, (*server).rerank},
 	{"POST /v2/rerank", openAI, (*server).rerank},
+	{"POST /infill", openAI, (*server).infill},
 	{"POST /tokenize", openAI, (*server).tokenize},
 	{"POST /detokenize", openAI, (*server).detokenize},
 	{"POST /apply-template", openAI, (*server).applyTemplate},
@@ -53,6 +54,8 @@ var routes = []route{
 	{"POST /v1/responses/input_tokens", openAI, (*server).countInput},
 	{"GET /v1/responses/{id}", openAI, (*server).getResponse},
 	{"DELETE /v1/responses/{id}", openAI, (*server).deleteResponse},
+	{"POST /v1/responses/{id}/cancel", openAI, (*server).cancelResponse},
+	{"GET /v1/responses/{id}/input_items", openAI, (*server).inputItems},
 	{"POST /v1/messages", anthropic, (*server).messages},
 	{"POST /v1/messages/count_tokens", anthropic, (*server).countTokens},
 }
