@@ -228,9 +228,9 @@ public:
     LoadOptions &deterministic(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_DETERMINISTIC, on), *this; }
     /// Load flag: map the weights (mmap) and use them in place instead of reading them into memory. The load is
     /// immediate and takes no memory, but token generation is several times slower, because weights are repacked
-    /// for each token; rz_model_params.packed_path has both advantages from the second load on, without the loss
-    /// of speed. If another program truncates the mapped file while it is in use, the process dies of SIGBUS;
-    /// therefore the flag is never a default.
+    /// for each token. With rz_model_params.packed_path, loads after the first one are short too, and token
+    /// generation is not slower. If another program truncates the mapped file while it is in use, the process dies
+    /// of SIGBUS; therefore the flag is never a default.
     LoadOptions &mmap(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_MMAP, on), *this; }
     /// Load flag: metadata, tokenizer and chat template only. The file needs no weights, and no cache can be
     /// created.
@@ -362,8 +362,8 @@ public:
     template <class Number> SamplingOptions &dry_allowed_length(Number value) { return detail::assign(raw_.dry_allowed_length, value, "rz_sampler_params.dry_allowed_length"), *this; }
     /// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
     template <class Number> SamplingOptions &dry_window(Number value) { return detail::assign(raw_.dry_window, value, "rz_sampler_params.dry_window"), *this; }
-    /// No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-    /// complete such a repetition is not chosen. At most 4096.
+    /// No sequence of this number of tokens occurs twice in the tokens of a cache, including the prompt: the token
+    /// that would complete such a repetition is not chosen. At most 4096.
     template <class Number> SamplingOptions &no_repeat_ngram_size(Number value) { return detail::assign(raw_.no_repeat_ngram_size, value, "rz_sampler_params.no_repeat_ngram_size"), *this; }
     rz_sampler_params *operator->() noexcept { return &raw_; }
     operator const rz_sampler_params &() const {

@@ -164,8 +164,8 @@ type Sampling struct {
 	DRYAllowedLength int
 	// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
 	DRYWindow int
-	// No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-	// complete such a repetition is not chosen. At most 4096.
+	// No sequence of this number of tokens occurs twice in the tokens of a cache, including the prompt: the token
+	// that would complete such a repetition is not chosen. At most 4096.
 	NoRepeatNgramSize int
 	// Sequences of tokens across which DRY does not look for repetitions.
 	DRYBreakers [][]uint32

@@ -110,8 +110,8 @@ export interface SamplingParams {
   dryAllowedLength?: number;
   /** Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all. */
   dryWindow?: number;
-  /** No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-   * complete such a repetition is not chosen. At most 4096. */
+  /** No sequence of this number of tokens occurs twice in the tokens of a cache, including the prompt: the token
+   * that would complete such a repetition is not chosen. At most 4096. */
   noRepeatNgramSize?: number;
   /** Sequences of tokens across which DRY does not look for repetitions. */
   dryBreakers?: (Uint32Array | number[])[];

@@ -530,9 +530,9 @@ RZ_API void RZ_CALL
 rz_cancel_free(rz_cancel *RZ_NULLABLE cancel);
 
 /* Cancels the calls that use `cancel`. They stop generation and return RZ_ERR_CANCELLED: on a CPU within milliseconds,
- * whether they compute or wait for their turn; on a GPU after the queued step, which is one token or a prefill chunk
- * of at most 512 tokens. Later calls fail at once, until rz_cancel_reset. NULL is fine. Any thread, also from a signal
- * handler. Since 0.1.0. */
+ * whether they compute or wait for their turn (exception: rz_media_from_image); on a GPU after the queued step, which
+ * is one token or a prefill chunk of at most 512 tokens. Later calls fail at once, until rz_cancel_reset. NULL is
+ * fine. Any thread, also from a signal handler. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_cancel_fire(rz_cancel *RZ_NULLABLE cancel);
 
@@ -649,10 +649,10 @@ enum rz_model_flag {
    * mostly in prefill. Results still differ between devices, and depend on the number of layers on each device. */
   RZ_MODEL_DETERMINISTIC = 1,
   /* Load flag: map the weights (mmap) and use them in place instead of reading them into memory. The load is immediate
-   * and takes no memory, but token generation is several times slower, because weights are repacked for each token;
-   * rz_model_params.packed_path has both advantages from the second load on, without the loss of speed. If another
-   * program truncates the mapped file while it is in use, the process dies of SIGBUS; therefore the flag is never a
-   * default. */
+   * and takes no memory, but token generation is several times slower, because weights are repacked for each token.
+   * With rz_model_params.packed_path, loads after the first one are short too, and token generation is not slower. If
+   * another program truncates the mapped file while it is in use, the process dies of SIGBUS; therefore the flag is
+   * never a default. */
   RZ_MODEL_MMAP = 2,
   /* Load flag: metadata, tokenizer and chat template only. The file needs no weights, and no cache can be created. */
   RZ_MODEL_TEXT_ONLY = 4,
@@ -1417,15 +1417,15 @@ typedef struct rz_token_sequence {
 
 /* Logits callback (a logits processor): edits logits before a token is chosen from them, for example for a custom
  * sampler, a watermark or classifier-free guidance. `logits`: `n_logits` numbers, one per token of the vocabulary,
- * which the callback may change; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives
+ * which the callback may change; `tokens`: the `n_tokens` tokens of the text so far, as rz_cache_tokens_into gives
  * them. Both are valid only during the callback.
  *
- * Runs before biases, penalties, grammar, filters, temperature and draw, once per choice: for each token that a job, a
- * reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of rz_decode_batch.
- * -INFINITY or NaN forbids a token; INFINITY at one token forces that token, unless a grammar or a ban forbids it. A
- * logit that was -INFINITY before stays -INFINITY. If all tokens are forbidden, the call fails like any choice without
- * a possible token. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the model's logits, not the edited
- * logits.
+ * Runs before biases, penalties, grammar, filters, temperature and draw, once per sampled token: for each token that a
+ * job, a reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of
+ * rz_decode_batch. -INFINITY or NaN forbids a token; INFINITY at one token forces that token, unless a grammar or a
+ * ban forbids it. A logit that was -INFINITY before stays -INFINITY. If all tokens are forbidden, the call fails, as
+ * every call for which no token is possible. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the
+ * model's logits, not the edited logits.
  *
  * Returns 0. If it returns another number, no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and
  * rz_generate_into fail with RZ_ERR_INVALID_ARGUMENT, and the message contains the returned number. In rz_job_step,
@@ -1499,8 +1499,8 @@ typedef struct rz_sampler_params {
   uint32_t dry_allowed_length;  /* 0: 2. */
   /* Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all. */
   uint32_t dry_window;
-  /* No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-   * complete such a repetition is not chosen. At most 4096. */
+  /* No sequence of this number of tokens occurs twice in the tokens of a cache, including the prompt: the token that
+   * would complete such a repetition is not chosen. At most 4096. */
   uint32_t no_repeat_ngram_size;
   uint32_t reserved;  /* 0. */
   /* Copied; NULL: none. DRY considers only repetitions after the last breaker, and never penalizes repetitions of a
@@ -1517,8 +1517,8 @@ typedef struct rz_sampler_params {
    * the default order. */
   const uint32_t *RZ_NULLABLE order;
   size_t n_order;  /* Number of `order`. */
-  /* Edits the logits of each choice; NULL: none. With a callback the CPU samples, even if the model is on a GPU. The
-   * callback works with speculative decoding: its `tokens` never include rejected draft tokens. */
+  /* Edits the logits before each token is sampled; NULL: none. With a callback the CPU samples, even if the model is
+   * on a GPU. The callback works with speculative decoding: its `tokens` never include rejected draft tokens. */
   rz_logits_callback RZ_NULLABLE edit_logits;
   /* Passed to `edit_logits` unchanged. It must stay valid until the sampler and all jobs with a copy of it are
    * freed, and all replies with a copy have ended or their conversations are freed. */
@@ -1882,8 +1882,9 @@ typedef struct rz_model_plan {
   uint64_t cache_host;      /* Host memory of one KV cache at full capacity: keys, values, tokens and logits. */
   uint64_t cache_device;    /* GPU memory of one KV cache at full capacity. */
   uint64_t cache_token;     /* Bytes that one more token of capacity adds to a cache. */
-  /* Scratch memory of one full-size step. A runtime with several threads runs one such step of a model at a time; in
-   * a runtime with one thread, each concurrent step takes this much. */
+  /* Scratch memory of one full-size step. With several threads, a model runs one such step at a time; up to eight
+   * concurrent steps of at most 16 tokens take less in addition. In a runtime with one thread, each concurrent step
+   * takes this much. */
   uint64_t scratch_host;
   uint64_t scratch_device;      /* Scratch memory on GPUs. */
   uint64_t load_peak_host;      /* Peak host memory during the load. */
@@ -1958,8 +1959,8 @@ rz_prefill(rz_cache *cache,
 
 /* Decode: appends `token` and writes the next token to `*next`. `sampler` may be NULL, for the most likely token
  * (greedy decoding). A GPU samples the token, with the same result as the host, and transfers only the token id, under
- * the conditions in rz_sampler_params; otherwise the host samples. If the program asks for logits, they are computed
- * again.
+ * the conditions in rz_sampler_params; otherwise the host samples. If the program asks for logits after a GPU has
+ * sampled, the last token is computed again.
  *
  * A call that fails leaves the cache unchanged. Any thread. Errors: as for rz_prefill. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
@@ -1970,8 +1971,8 @@ rz_decode_token(rz_cache *cache,
                 rz_error *RZ_NULLABLE err);
 
 /* Generates tokens: appends `token`, then each token that it writes to `out` except the last, until `capacity` tokens
- * are written (RZ_OK) or a token ends a turn or the text (RZ_DONE; that token is in `out`). One call for many tokens
- * lets a GPU run ahead.
+ * are written (RZ_OK) or a token ends a turn or the text (RZ_DONE; that token is in `out`). With one call for many
+ * tokens, a GPU can begin a step before the host has received the previous token.
  *
  * `*n` receives the number of tokens written. To continue, call again with the last token. A call that fails midway,
  * or is cancelled, keeps the tokens it generated: they are in `out`, counted in `*n`, and all but the last are in the
@@ -2331,10 +2332,12 @@ rz_media_from_pixels(const rz_encoder *encoder,
  * identify its format. Only the first frame of an animation is encoded.
  *
  * The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
- * 16-bit samples become 8-bit, and colors are not converted. A truncated file is rejected; changed bits within its
- * data can go unnoticed. The caller frees `*out` with rz_media_free. Any thread. Errors: as for rz_media_from_pixels,
- * and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message
- * names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
+ * 16-bit samples become 8-bit, and colors are not converted. A fired rz_cancel or a passed deadline ends the call, but
+ * only before or after the decoding of a WebP or progressive JPEG file, which takes up to 1.7 s for 64 million pixels.
+ * A truncated file is rejected; changed bits within its data can go unnoticed. The caller frees `*out` with
+ * rz_media_free. Any thread. Errors: as for rz_media_from_pixels, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED
+ * (another format, such as HEIC, AVIF, TIFF or SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`).
+ * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_image(const rz_encoder *encoder,
                     const void *RZ_NULLABLE data,
@@ -2560,8 +2563,8 @@ enum rz_draft_kind {
    * head take additional scratch memory. EAGLE-3 processes the hidden states of the tokens that the job itself appends,
    * and has a cache as with RZ_DRAFT_MTP. An assistant attends to the job's cache and has no cache of its own. The
    * assistant is loaded on the CPU (device 0 or 1). If the job's model is on a GPU, a copy of the assistant drafts on
-   * that GPU; if the model is on several GPUs, the copy is on the last of them. The first such job creates the copy. It
-   * is freed when the assistant or the model is freed and no job uses it. */
+   * that GPU; if the model is on several GPUs, the copy is on the last of them. The first job that needs the copy
+   * creates it. The copy is freed when the assistant or the model is freed and no job uses the copy. */
   RZ_DRAFT_MODEL = 2,
   /* Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
    * own cache, with one layer and the capacity of the job's cache. This cache belongs to the job, and covers only the

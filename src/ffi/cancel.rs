@@ -46,9 +46,9 @@ pub unsafe extern "C" fn rz_cancel_free(cancel: *mut rz_cancel) {
 }
 
 /// Cancels the calls that use `cancel`. They stop generation and return RZ_ERR_CANCELLED: on a CPU within milliseconds,
-/// whether they compute or wait for their turn; on a GPU after the queued step, which is one token or a prefill chunk
-/// of at most 512 tokens. Later calls fail at once, until rz_cancel_reset. NULL is fine. Any thread, also from a signal
-/// handler. Since 0.1.0.
+/// whether they compute or wait for their turn (exception: rz_media_from_image); on a GPU after the queued step, which
+/// is one token or a prefill chunk of at most 512 tokens. Later calls fail at once, until rz_cancel_reset. NULL is
+/// fine. Any thread, also from a signal handler. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cancel_fire(cancel: *mut rz_cancel) {
     // Without the guard, whose thread-local variables may allocate at their first use: not allowed in a signal handler.

@@ -471,10 +471,12 @@ pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params)
 /// identify its format. Only the first frame of an animation is encoded.
 ///
 /// The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
-/// 16-bit samples become 8-bit, and colors are not converted. A truncated file is rejected; changed bits within its
-/// data can go unnoticed. The caller frees `*out` with rz_media_free. Any thread. Errors: as for rz_media_from_pixels,
-/// and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message
-/// names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0.
+/// 16-bit samples become 8-bit, and colors are not converted. A fired rz_cancel or a passed deadline ends the call, but
+/// only before or after the decoding of a WebP or progressive JPEG file, which takes up to 1.7 s for 64 million pixels.
+/// A truncated file is rejected; changed bits within its data can go unnoticed. The caller frees `*out` with
+/// rz_media_free. Any thread. Errors: as for rz_media_from_pixels, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED
+/// (another format, such as HEIC, AVIF, TIFF or SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`).
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_image(
     encoder: *const rz_encoder,

@@ -40,8 +40,8 @@ pub unsafe extern "C" fn rz_prefill(
 
 /// Decode: appends `token` and writes the next token to `*next`. `sampler` may be NULL, for the most likely token
 /// (greedy decoding). A GPU samples the token, with the same result as the host, and transfers only the token id, under
-/// the conditions in rz_sampler_params; otherwise the host samples. If the program asks for logits, they are computed
-/// again.
+/// the conditions in rz_sampler_params; otherwise the host samples. If the program asks for logits after a GPU has
+/// sampled, the last token is computed again.
 ///
 /// A call that fails leaves the cache unchanged. Any thread. Errors: as for rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -63,8 +63,8 @@ pub unsafe extern "C" fn rz_decode_token(
 }
 
 /// Generates tokens: appends `token`, then each token that it writes to `out` except the last, until `capacity` tokens
-/// are written (RZ_OK) or a token ends a turn or the text (RZ_DONE; that token is in `out`). One call for many tokens
-/// lets a GPU run ahead.
+/// are written (RZ_OK) or a token ends a turn or the text (RZ_DONE; that token is in `out`). With one call for many
+/// tokens, a GPU can begin a step before the host has received the previous token.
 ///
 /// `*n` receives the number of tokens written. To continue, call again with the last token. A call that fails midway,
 /// or is cancelled, keeps the tokens it generated: they are in `out`, counted in `*n`, and all but the last are in the

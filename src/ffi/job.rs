@@ -143,8 +143,8 @@ pub const RZ_DRAFT_LOOKUP: u32 = 1;
 /// take additional scratch memory. EAGLE-3 processes the hidden states of the tokens that the job itself appends, and
 /// has a cache as with RZ_DRAFT_MTP. An assistant attends to the job's cache and has no cache of its own. The assistant
 /// is loaded on the CPU (device 0 or 1). If the job's model is on a GPU, a copy of the assistant drafts on that GPU; if
-/// the model is on several GPUs, the copy is on the last of them. The first such job creates the copy. It is freed when
-/// the assistant or the model is freed and no job uses it.
+/// the model is on several GPUs, the copy is on the last of them. The first job that needs the copy creates it. The
+/// copy is freed when the assistant or the model is freed and no job uses the copy.
 pub const RZ_DRAFT_MODEL: u32 = 2;
 /// Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
 /// own cache, with one layer and the capacity of the job's cache. This cache belongs to the job, and covers only the

@@ -32,8 +32,8 @@ impl Handle for rz_model {
 /// mostly in prefill. Results still differ between devices, and depend on the number of layers on each device.
 pub const RZ_MODEL_DETERMINISTIC: u32 = 1;
 /// Load flag: map the weights (mmap) and use them in place instead of reading them into memory. The load is immediate
-/// and takes no memory, but token generation is several times slower, because weights are repacked for each token;
-/// rz_model_params.packed_path has both advantages from the second load on, without the loss of speed. If another
+/// and takes no memory, but token generation is several times slower, because weights are repacked for each token. With
+/// rz_model_params.packed_path, loads after the first one are short too, and token generation is not slower. If another
 /// program truncates the mapped file while it is in use, the process dies of SIGBUS; therefore the flag is never a
 /// default.
 pub const RZ_MODEL_MMAP: u32 = 2;

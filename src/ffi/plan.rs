@@ -29,8 +29,9 @@ pub struct rz_model_plan {
     pub cache_device: u64,
     /// Bytes that one more token of capacity adds to a cache.
     pub cache_token: u64,
-    /// Scratch memory of one full-size step. A runtime with several threads runs one such step of a model at a time; in
-    /// a runtime with one thread, each concurrent step takes this much.
+    /// Scratch memory of one full-size step. With several threads, a model runs one such step at a time; up to eight
+    /// concurrent steps of at most 16 tokens take less in addition. In a runtime with one thread, each concurrent step
+    /// takes this much.
     pub scratch_host: u64,
     /// Scratch memory on GPUs.
     pub scratch_device: u64,

@@ -56,15 +56,15 @@ pub const RZ_FILTER_TEMPERATURE: u32 = 7;
 
 /// Logits callback (a logits processor): edits logits before a token is chosen from them, for example for a custom
 /// sampler, a watermark or classifier-free guidance. `logits`: `n_logits` numbers, one per token of the vocabulary,
-/// which the callback may change; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives
+/// which the callback may change; `tokens`: the `n_tokens` tokens of the text so far, as rz_cache_tokens_into gives
 /// them. Both are valid only during the callback.
 ///
-/// Runs before biases, penalties, grammar, filters, temperature and draw, once per choice: for each token that a job, a
-/// reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of rz_decode_batch.
-/// -INFINITY or NaN forbids a token; INFINITY at one token forces that token, unless a grammar or a ban forbids it. A
-/// logit that was -INFINITY before stays -INFINITY. If all tokens are forbidden, the call fails like any choice without
-/// a possible token. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the model's logits, not the edited
-/// logits.
+/// Runs before biases, penalties, grammar, filters, temperature and draw, once per sampled token: for each token that a
+/// job, a reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of
+/// rz_decode_batch. -INFINITY or NaN forbids a token; INFINITY at one token forces that token, unless a grammar or a
+/// ban forbids it. A logit that was -INFINITY before stays -INFINITY. If all tokens are forbidden, the call fails, as
+/// every call for which no token is possible. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the
+/// model's logits, not the edited logits.
 ///
 /// Returns 0. If it returns another number, no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and
 /// rz_generate_into fail with RZ_ERR_INVALID_ARGUMENT, and the message contains the returned number. In rz_job_step,
@@ -161,8 +161,8 @@ pub struct rz_sampler_params {
     pub dry_allowed_length: u32,
     /// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
     pub dry_window: u32,
-    /// No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-    /// complete such a repetition is not chosen. At most 4096.
+    /// No sequence of this number of tokens occurs twice in the tokens of a cache, including the prompt: the token that
+    /// would complete such a repetition is not chosen. At most 4096.
     pub no_repeat_ngram_size: u32,
     /// 0.
     pub reserved: u32,
@@ -183,8 +183,8 @@ pub struct rz_sampler_params {
     pub order: *const u32,
     /// Number of `order`.
     pub n_order: usize,
-    /// Edits the logits of each choice; NULL: none. With a callback the CPU samples, even if the model is on a GPU. The
-    /// callback works with speculative decoding: its `tokens` never include rejected draft tokens.
+    /// Edits the logits before each token is sampled; NULL: none. With a callback the CPU samples, even if the model is
+    /// on a GPU. The callback works with speculative decoding: its `tokens` never include rejected draft tokens.
     pub edit_logits: rz_logits_callback,
     /// Passed to `edit_logits` unchanged. It must stay valid until the sampler and all jobs with a copy of it are
     /// freed, and all replies with a copy have ended or their conversations are freed.

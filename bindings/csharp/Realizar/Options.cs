@@ -65,8 +65,8 @@ namespace Realizar
         /// <summary>Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0:
         /// all.</summary>
         public int DryWindow;
-        /// <summary>No sequence of this number of tokens occurs twice in a session, including the prompt: the
-        /// token that would complete such a repetition is not chosen. At most 4096.</summary>
+        /// <summary>No sequence of this number of tokens occurs twice in the tokens of a cache, including the
+        /// prompt: the token that would complete such a repetition is not chosen. At most 4096.</summary>
         public int NoRepeatNgramSize;
         /// <summary>Sequences of tokens across which DRY does not look for repetitions.</summary>
         public IReadOnlyList<uint[]> DryBreakers = new uint[0][];

@@ -194,8 +194,9 @@ namespace Realizar
         public ulong CacheDevice { get; internal set; }
         /// <summary>Bytes that one more token of capacity adds to a cache.</summary>
         public ulong CacheToken { get; internal set; }
-        /// <summary>Scratch memory of one full-size step. A runtime with several threads runs one such step of a
-        /// model at a time; in a runtime with one thread, each concurrent step takes this much.</summary>
+        /// <summary>Scratch memory of one full-size step. With several threads, a model runs one such step at a
+        /// time; up to eight concurrent steps of at most 16 tokens take less in addition. In a runtime with one
+        /// thread, each concurrent step takes this much.</summary>
         public ulong ScratchHost { get; internal set; }
         /// <summary>Scratch memory on GPUs.</summary>
         public ulong ScratchDevice { get; internal set; }

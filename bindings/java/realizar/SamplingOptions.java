@@ -194,8 +194,8 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-     * complete such a repetition is not chosen. At most 4096. */
+    /** No sequence of this number of tokens occurs twice in the tokens of a cache, including the prompt: the token
+     * that would complete such a repetition is not chosen. At most 4096. */
     public T noRepeatNgramSize(int noRepeatNgramSize) {
         this.noRepeatNgramSize = Native.whole(noRepeatNgramSize, "noRepeatNgramSize");
         return sampled();

@@ -145,8 +145,8 @@ class Sampling:
     dry_window: int = 0
     """Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all."""
     no_repeat_ngram_size: int = 0
-    """No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-    complete such a repetition is not chosen. At most 4096."""
+    """No sequence of this number of tokens occurs twice in the tokens of a cache, including the prompt: the token
+    that would complete such a repetition is not chosen. At most 4096."""
     dry_breakers: Sequence[Sequence[int]] = ()
     """Sequences of tokens across which DRY does not look for repetitions."""
     banned_sequences: Sequence[Sequence[int]] = ()

@@ -175,8 +175,9 @@ class Plan(NamedTuple):
     cache_token: int
     """Bytes that one more token of capacity adds to a cache."""
     scratch_host: int
-    """Scratch memory of one full-size step. A runtime with several threads runs one such step of a model at a
-    time; in a runtime with one thread, each concurrent step takes this much."""
+    """Scratch memory of one full-size step. With several threads, a model runs one such step at a time; up to
+    eight concurrent steps of at most 16 tokens take less in addition. In a runtime with one thread, each
+    concurrent step takes this much."""
     scratch_device: int
     """Scratch memory on GPUs."""
     load_peak_host: int

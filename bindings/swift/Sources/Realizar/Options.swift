@@ -291,8 +291,8 @@ public struct Sampling: Sendable, Equatable {
     public var dryAllowedLength = 0
     /// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
     public var dryWindow = 0
-    /// No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
-    /// complete such a repetition is not chosen. At most 4096.
+    /// No sequence of this number of tokens occurs twice in the tokens of a cache, including the prompt: the token
+    /// that would complete such a repetition is not chosen. At most 4096.
     public var noRepeatNgramSize = 0
     /// Sequences of tokens across which DRY does not look for repetitions.
     public var dryBreakers: [[UInt32]] = []
