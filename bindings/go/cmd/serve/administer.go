@@ -3,7 +3,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"log"
+	"log/slog"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 )
 
 // modelRequest is the body of a request that administers a model.
@@ -88,9 +94,32 @@ func (s *server) reload(w http.ResponseWriter, r *http.Request) error {
 
 // readAgain reads the keys, the certificate and the folder of models again. What cannot be read stays as it is.
 func (s *server) readAgain() error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	errs := []error{s.readKeys()}
 	if s.tls != nil {
 		errs = append(errs, s.tls.read())
 	}
 	return errors.Join(append(errs, s.models.rescan())...)
+}
+
+// readAgainOnHangup calls readAgain after each SIGHUP, until the returned function has ended that.
+func (s *server) readAgainOnHangup() (end func()) {
+	hangups, over := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		defer close(over)
+		for range hangups {
+			if err := s.readAgain(); err != nil {
+				slog.Error(fmt.Sprint("SIGHUP: ", err))
+			} else {
+				log.Print("SIGHUP: the keys, the certificate and the folder of models have been read again")
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		close(hangups)
+		<-over
+	}
 }

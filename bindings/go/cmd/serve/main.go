@@ -183,6 +183,7 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 	if err != nil {
 		return err
 	}
+	defer s.models.close()
 	// The requests end with this context, and with it their replies.
 	requests, end := context.WithCancelCause(context.Background())
 	defer end(nil)
@@ -203,23 +204,7 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 		log.Printf("listening at %s://%s", scheme, one.Addr())
 		s.warnIfOpen(one.Addr())
 	}
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
-	go func() {
-		for {
-			select {
-			case <-hangups:
-				if err := s.readAgain(); err != nil {
-					slog.Error(fmt.Sprint("SIGHUP: ", err))
-				} else {
-					log.Print("SIGHUP: keys, certificate and models are read again")
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
+	defer s.readAgainOnHangup()()
 	go func() {
 		if err := s.models.loadFirst(ctx); err != nil {
 			failed <- err
@@ -252,6 +237,5 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 			_ = server.Close()
 		}
 	}
-	s.models.close()
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,6 +71,7 @@ type server struct {
 	threads keeper[*thread]
 	keys    atomic.Pointer[[]*key]
 	tls     *certificate // nil: no TLS
+	reading sync.Mutex   // held while files are read again
 	state   atomic.Int32
 	bodies  atomic.Int64 // bytes of the bodies of running requests
 }
