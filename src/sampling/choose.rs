@@ -19,6 +19,12 @@ pub struct Scratch {
 
 /// Samples a token by a rule. `logits: [vocab]`; NaN counts as negative infinity, which is never sampled.
 pub fn choose(rule: &SamplingRule, logits: &[f32], scratch: &mut Scratch) -> Result<Choice> {
+    choose_of(rule, logits, logits.len(), scratch)
+}
+
+/// Like `choose`, for the logits of some tokens of a vocabulary of `vocab`, in its order; ids of the rule and of the
+/// result are indices into these tokens.
+pub fn choose_of(rule: &SamplingRule, logits: &[f32], vocab: usize, scratch: &mut Scratch) -> Result<Choice> {
     let params = rule.params;
     let best = if params.temperature == 0.0 && rule.is_plain() {
         let id = argmax(logits);
@@ -28,7 +34,7 @@ pub fn choose(rule: &SamplingRule, logits: &[f32], scratch: &mut Scratch) -> Res
         scratch.candidates.best()
     };
     match best {
-        Some(best) if params.temperature > 0.0 => Ok(scratch.candidates.choose_one(rule, best, logits.len())),
+        Some(best) if params.temperature > 0.0 => Ok(scratch.candidates.choose_one(rule, best, vocab)),
         best => Ok(Choice { token: best.map(|best| best.id), random: rule.random, bound: rule.bound }),
     }
 }

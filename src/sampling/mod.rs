@@ -13,7 +13,7 @@ mod params;
 mod repetitions;
 mod rule;
 
-pub use choose::{Scratch, choose};
+pub use choose::{Scratch, choose, choose_of};
 pub use edit::LogitsEdit;
 pub use filter::Filter;
 pub use logprobs::{likeliest, likeliest_into, logprob};
