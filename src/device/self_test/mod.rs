@@ -460,7 +460,7 @@ impl Case {
         let samples = device.chooses(&SamplingRule::default());
         if vocab > 0 && samples && adapter.is_empty() && !device.verdict().passed.contains(&choices) {
             let inputs = self.inputs(0, rules::FACTORS);
-            let result = rules::check(&mut tested, program, &mut on_gpu[0], &inputs);
+            let result = rules::check(&**device, &mut tested, program, &mut on_gpu[0], &inputs);
             let (kernels, difference) = result.map_err(|e| faulty(&kernels, rules::FACTORS.len(), e))?;
             if let Some(what) = difference {
                 return Err(wrong(&kernels, rules::FACTORS.len(), what));
