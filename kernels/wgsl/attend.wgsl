@@ -1,5 +1,5 @@
 // Attention of tokens of one sequence over one of `splits` parts of the positions. A row is a query head of a token. A
-// workgroup computes 8 rows that read the same KV head, 32 positions per iteration. Blocks of 32 positions begin at
+// workgroup computes ROWS rows that read the same KV head, 32 positions per iteration. Blocks of 32 positions begin at
 // multiples of 32 and are assigned to parts by index, so that a row's bits do not depend on other rows.
 struct P {
     q: u32, q_row: u32, heads: u32, kv_heads: u32, n: u32, ranges: u32, positions: u32,
@@ -8,19 +8,22 @@ struct P {
 }
 var<immediate> p: P;
 
-// KEY: width of a key. KEY_WIDTH: width of a row in `queries`, a multiple of 8. VALUE: width of a value vector. LANES:
-// number of threads per row of the output, each of which computes two of its numbers. OWN: rows per thread.
-const ROWS = 8u;
+// KEY: width of a key. KEY_WIDTH: width of a row in `queries`, a multiple of 8. VALUE: width of a value vector. ROWS: a
+// multiple of 4, smaller for wide heads, whose queries would not fit in workgroup memory. LANES: number of threads per
+// row of the output, each of which computes PAIRS times two of its numbers. OWN: rows per thread.
 const THREADS = 128u;
 const OWN = ROWS * LANES / THREADS;
+const PAIRS = ((VALUE + 1u) / 2u + LANES - 1u) / LANES;
+// Rows of which a thread computes the score of one position.
+const SCORED = ROWS / 4u;
 const KEY_WIDTH = (KEY + 7u) / 8u * 8u;
 const LOW = -3.0e38;
 
-var<workgroup> queries: array<f32, 8u * KEY_WIDTH>;
-var<workgroup> weights_of: array<f32, 256>;
-var<workgroup> peaks: array<f32, 8>;
-var<workgroup> factors: array<f32, 8>;
-var<workgroup> ranges: array<vec2u, 8>;
+var<workgroup> queries: array<f32, ROWS * KEY_WIDTH>;
+var<workgroup> weights_of: array<f32, ROWS * 32u>;
+var<workgroup> peaks: array<f32, ROWS>;
+var<workgroup> factors: array<f32, ROWS>;
+var<workgroup> ranges: array<vec2u, ROWS>;
 
 @compute @workgroup_size(128) fn main(
     @builtin(local_invocation_index) l: u32, @builtin(workgroup_id) wg: vec3u
@@ -56,30 +59,31 @@ var<workgroup> ranges: array<vec2u, 8>;
     }
     let pair = l % LANES;
     let own = l / LANES * OWN;
-    var sums: array<vec2f, 8>;
-    for (var r = 0u; r < OWN; r++) { sums[r] = vec2f(0.0); }
+    var sums: array<vec2f, OWN * PAIRS>;
+    for (var r = 0u; r < OWN * PAIRS; r++) { sums[r] = vec2f(0.0); }
     var total = 0.0;
     let at = l % 32u;
-    let two_rows = l / 32u * 2u;
+    let scored = l / 32u * SCORED;
     for (var iteration = wg.z; low < high && 32u * iteration < high; iteration += p.splits) {
         let start = 32u * iteration;
         if (start + 32u <= low) { continue; }
-        // Scores of two rows at position `start + at`.
+        // Scores at position `start + at`.
         let position = start + at;
         let row = wg.x * p.kept + position % p.kept;
-        var scores = vec2f(0.0);
+        var scores: array<f32, SCORED>;
+        for (var r = 0u; r < SCORED; r++) { scores[r] = 0.0; }
         if (position >= low && position < high) {
             for (var i = 0u; i < KEY_WIDTH / 8u; i++) {
                 let k = eight(K_TYPE, p.k_rows + row * p.k_words, p.k_scales + row * p.k_blocks, i);
-                for (var r = 0u; r < 2u; r++) {
-                    let q = (two_rows + r) * KEY_WIDTH + 8u * i;
+                for (var r = 0u; r < SCORED; r++) {
+                    let q = (scored + r) * KEY_WIDTH + 8u * i;
                     scores[r] += dot(vec4f(queries[q], queries[q + 1u], queries[q + 2u], queries[q + 3u]), k.a)
                         + dot(vec4f(queries[q + 4u], queries[q + 5u], queries[q + 6u], queries[q + 7u]), k.b);
                 }
             }
         }
-        for (var r = 0u; r < 2u; r++) {
-            let nth = first_row + two_rows + r;
+        for (var r = 0u; r < SCORED; r++) {
+            let nth = first_row + scored + r;
             let token = min(nth / group, p.n - 1u);
             let head = min(first_head + nth % group, p.heads - 1u);
             let own_position = inputs[p.positions + token];
@@ -94,8 +98,8 @@ var<workgroup> ranges: array<vec2u, 8>;
                 let distance = clamp(i32(position) - i32(own_position), -reach, reach);
                 score += vectors[p.distances + head * (2u * p.reach + 1u) + u32(distance + reach)];
             }
-            let range = ranges[two_rows + r];
-            weights_of[(two_rows + r) * 32u + at] = select(LOW, score, position >= range.x && position < range.y);
+            let range = ranges[scored + r];
+            weights_of[(scored + r) * 32u + at] = select(LOW, score, position >= range.x && position < range.y);
         }
         workgroupBarrier();
         if (l < ROWS) {
@@ -120,15 +124,17 @@ var<workgroup> ranges: array<vec2u, 8>;
             factors[l] = factor;
         }
         workgroupBarrier();
-        if (2u * pair < VALUE) {
-            for (var r = 0u; r < OWN; r++) { sums[r] *= factors[own + r]; }
+        for (var j = 0u; j < PAIRS; j++) {
+            let own_pair = pair + LANES * j;
+            if (2u * own_pair >= VALUE) { continue; }
+            for (var r = 0u; r < OWN; r++) { sums[OWN * j + r] *= factors[own + r]; }
             for (var i = 0u; i < 32u && start + i < high; i++) {
                 if (start + i < low) { continue; }
                 let place = wg.x * p.kept + (start + i) % p.kept;
-                let v = two(V_TYPE, p.v_rows + place * p.v_words, p.v_scales + place * p.v_blocks, pair);
+                let v = two(V_TYPE, p.v_rows + place * p.v_words, p.v_scales + place * p.v_blocks, own_pair);
                 for (var r = 0u; r < OWN; r++) {
                     let weight = weights_of[32u * (own + r) + i];
-                    sums[r] += select(vec2f(0.0), weight * v, weight != 0.0);
+                    sums[OWN * j + r] += select(vec2f(0.0), weight * v, weight != 0.0);
                 }
             }
         }
@@ -137,10 +143,12 @@ var<workgroup> ranges: array<vec2u, 8>;
     for (var r = 0u; r < OWN; r++) {
         let nth = first_row + own + r;
         let head = first_head + nth % group;
-        if (nth / group < p.n && head < end_head && 2u * pair < VALUE) {
-            let to = p.parts + ((nth / group * p.heads + head) * p.splits + wg.z) * (2u + VALUE) + 2u + 2u * pair;
-            set_value(to, sums[r].x);
-            if (2u * pair + 1u < VALUE) { set_value(to + 1u, sums[r].y); }
+        if (nth / group >= p.n || head >= end_head) { continue; }
+        let to = p.parts + ((nth / group * p.heads + head) * p.splits + wg.z) * (2u + VALUE) + 2u;
+        for (var j = 0u; j < PAIRS; j++) {
+            let i = 2u * (pair + LANES * j);
+            if (i < VALUE) { set_value(to + i, sums[OWN * j + r].x); }
+            if (i + 1u < VALUE) { set_value(to + i + 1u, sums[OWN * j + r].y); }
         }
     }
     if (l < ROWS) {

@@ -1,5 +1,5 @@
-// The KV cache of a sequence. Rows consist of blocks of 32 values: F32 (type 0), F16 (type 1), or signed bytes with an
-// f32 scale per block in a separate array (type 8).
+// The KV cache and recurrent states of a sequence. Rows of the KV cache consist of blocks of 32 values: F32 (type 0), F16
+// (type 1), or signed bytes with an f32 scale per block in a separate array (type 8).
 @group(1) @binding(0) var<storage, read_write> cache: array<array<u32, 4>>;
 
 // Words 4i to 4i + 3.
@@ -7,6 +7,12 @@ fn four_of_cache(i: u32) -> vec4u {
     let four = cache[i];
     return vec4u(four[0], four[1], four[2], four[3]);
 }
+
+fn set_cache(at: u32, word: u32) { cache[at / 4u][at % 4u] = word; }
+
+// A value of a recurrent state.
+fn state(at: u32) -> f32 { return bitcast<f32>(cache[at / 4u][at % 4u]); }
+fn set_state(at: u32, v: f32) { cache[at / 4u][at % 4u] = bitcast<u32>(v); }
 
 struct Eight { a: vec4f, b: vec4f }
 

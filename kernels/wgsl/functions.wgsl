@@ -15,9 +15,15 @@ fn exp_of(x: f32) -> f32 {
     return bitcast<f32>(u32(i32(bitcast<u32>(e)) + i32(k) * 8388608));
 }
 
+// e^x for any x; NaN stays NaN.
+fn exp_any(x: f32) -> f32 {
+    let e = exp_of(-abs(x));
+    return select(select(e, 1.0 / e, x > 0.0), x, is_nan(x));
+}
+
 fn sigmoid(x: f32) -> f32 {
     let e = exp_of(-abs(x));
-    return select(e, 1.0, x >= 0.0) / (1.0 + e);
+    return select(select(e, 1.0, x >= 0.0) / (1.0 + e), x, is_nan(x));
 }
 
 // Some drivers overflow for large arguments.
@@ -27,7 +33,9 @@ fn tanh_of(x: f32) -> f32 {
     return sign(x) * (1.0 - e) / (1.0 + e);
 }
 
-fn softplus(x: f32) -> f32 { return max(x, 0.0) + log_one_plus(exp_of(-abs(x))); }
+fn softplus(x: f32) -> f32 {
+    return select(max(x, 0.0) + log_one_plus(exp_of(-abs(x))), x, is_nan(x));
+}
 
 // ln(1 + x) for 0 <= x <= 1.
 fn log_one_plus(x: f32) -> f32 {

@@ -79,7 +79,10 @@ fn gated(gate: f32, up: f32, has_up: bool) -> f32 {
         }
         case GATE: { out = x * value(p.y + t * p.y_row + i / p.each); }
         case GATE_SIGMOID: { out = x * sigmoid(value(p.y + t * p.y_row + i / p.each)); }
-        case GLU: { out = gated(x, value(p.y + t * p.y_row + i), true); }
+        case GLU: {
+            let up = value(p.y + t * p.y_row + i);
+            out = select(gated(x, up, true), up, is_nan(up));
+        }
         case ACTIVATE: { out = gated(x, 1.0, false); }
         case SET_MEDIA, ADD_MEDIA: {
             let row = inputs[p.tokens + t];

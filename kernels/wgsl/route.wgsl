@@ -2,18 +2,19 @@
 // src/graph/op.rs has the formulas.
 struct P {
     scores: u32, scores_row: u32, experts: u32, used: u32, picks: u32, weights: u32, score: u32, bias: u32, groups: u32,
-    groups_used: u32, renormalize: u32, scale: f32, sharing: u32, zero: u32
+    groups_used: u32, renormalize: u32, scale: f32, sharing: u32, by_id: u32, ids: u32, zero: u32
 }
 var<immediate> p: P;
 
 const SOFTMAX = 0u;
 const SOFTMAX_OF_CHOSEN = 1u;
 const SIGMOID = 2u;
+const SPARSE_MIXER = 4u;
 const LOW = -3.4e38;
 
-var<workgroup> weight_of: array<f32, 512>;
+var<workgroup> weight_of: array<f32, 1024>;
 // The numbers by which experts are chosen; LOW for experts that must not be chosen.
-var<workgroup> rank_of: array<f32, 512>;
+var<workgroup> rank_of: array<f32, 1024>;
 var<workgroup> group_of: array<f32, 64>;
 var<workgroup> best: array<f32, 64>;
 var<workgroup> places: array<u32, 64>;
@@ -59,6 +60,19 @@ fn sum_all(l: u32, mine: f32) -> f32 {
     return total;
 }
 
+// The softmax over an expert and the experts after it, in the order of scores, that are at most 2 % away.
+fn sparse_mixer(scores: u32, e: u32) -> f32 {
+    let own = value(scores + e);
+    var sum = 0.0;
+    for (var other = 0u; other < p.experts; other++) {
+        let s = value(scores + other);
+        let size = max(abs(s), own);
+        let is_left = s < own || (s == own && other >= e);
+        if (is_left && !(own - s > 0.02 * size)) { sum += exp_of(s - own); }
+    }
+    return 1.0 / sum;
+}
+
 @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) l: u32, @builtin(workgroup_id) wg: vec3u) {
     let scores = p.scores + wg.x * p.scores_row;
     let picks = p.picks + wg.x * p.used;
@@ -92,6 +106,8 @@ fn sum_all(l: u32, mine: f32) -> f32 {
         var w = 0.0;
         if (p.score == SIGMOID) {
             w = sigmoid(score);
+        } else if (p.score == SPARSE_MIXER) {
+            w = sparse_mixer(scores, e);
         } else if (p.score == SOFTMAX || p.score == SOFTMAX_OF_CHOSEN) {
             w = exp_of(score - peak) / sum;
         } else {
@@ -133,7 +149,8 @@ fn sum_all(l: u32, mine: f32) -> f32 {
         workgroupBarrier();
     }
     for (var i = 0u; i < p.used; i++) {
-        let e = first_of(l);
+        var e = first_of(l);
+        if (p.by_id != NONE) { e = u32(vectors[p.by_id + inputs[p.ids + wg.x] * p.used + i]); }
         if (l == 0u) {
             set_word(picks + i, e / p.sharing);
             set_value(weights_at + i, weight_of[e]);

@@ -55,5 +55,3 @@ fn to_half(v: f32) -> u32 {
         set_cache(p.scales + row * p.blocks + block, select(bitcast<u32>(scale), 0x7fc00000u, is_wrong));
     }
 }
-
-fn set_cache(at: u32, word: u32) { cache[at / 4u][at % 4u] = word; }

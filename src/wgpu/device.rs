@@ -8,6 +8,7 @@ use std::time::Instant;
 use twox_hash::XxHash64;
 
 use super::context::Context;
+use super::draws;
 use super::inputs::{self, Masks};
 use super::kernels::{self, Kernels};
 use super::lower::lacking;
@@ -131,8 +132,8 @@ impl GpuDevice for WgpuDevice {
         self.context.plans()
     }
 
-    fn chooses(&self, _rule: &SamplingRule) -> bool {
-        false
+    fn chooses(&self, rule: &SamplingRule) -> bool {
+        draws::supports(rule)
     }
 
     fn rates(&self) -> Result<(f64, f64)> {

@@ -10,22 +10,24 @@ use std::time::{Duration, Instant};
 
 use ::wgpu::{BindGroup, SubmissionIndex};
 
+use super::adapter::{StepAdapter, WgpuAdapter};
 use super::context::{Context, Held};
 use super::device::WgpuModel;
+use super::draws::Draw;
 use super::inputs::{self, Masks, Placed, Sources};
 use super::kernels::{Launch, submit};
 use super::lower::Lowering;
 use super::memory::{DeviceBuffer, bytes_of_values, read_values};
 use super::scratch::Scratch;
-use super::sequence::{KvView, WgpuSequence};
-use crate::error::{Error, Result};
+use super::sequence::{StepCache, WgpuSequence};
+use crate::error::{Error, Result, try_vec};
 use crate::gpu::{GpuExecutor, GpuSequence};
 use crate::graph::device_info::Times;
 use crate::graph::op::{Op, RopeTable, TensorId};
 use crate::graph::program::Program;
 use crate::graph::step::{CHOSEN_BEFORE, OpenStep, Sequences, StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
-use crate::sampling::NOT_A_NUMBER;
+use crate::sampling::{NO_TOKEN, NOT_A_NUMBER, SamplingRule, Scratch as SamplingScratch};
 
 /// Target duration of a submission.
 const SUBMISSION: Duration = Duration::from_millis(20);
@@ -48,8 +50,12 @@ struct Step {
     results: usize,
     capacity: usize,
     is_kept: bool,
-    /// The KV caches, and the index of the first bind group of each cache.
-    caches: Vec<(KvView, usize)>,
+    caches: Vec<StepCache>,
+    adapters: Vec<StepAdapter>,
+    /// Sampling rules of the outputs; empty: the likeliest tokens.
+    draws: Vec<Option<Draw>>,
+    /// The token after each output, once they are read.
+    chosen: Vec<u32>,
 }
 
 pub struct WgpuExecutor {
@@ -69,6 +75,7 @@ pub struct WgpuExecutor {
     /// Number of launches per submission, adjusted to the measured duration of earlier submissions.
     pace: usize,
     launched: Vec<&'static str>,
+    sampling: SamplingScratch,
 }
 
 impl WgpuExecutor {
@@ -99,6 +106,7 @@ impl WgpuExecutor {
             in_flight: Vec::new(),
             pace: FIRST,
             launched: Vec::new(),
+            sampling: SamplingScratch::default(),
             model,
         })
     }
@@ -140,6 +148,36 @@ impl WgpuExecutor {
         (rows * self.program.width(tensor), self.scratch.tensors[tensor.0 as usize] as usize)
     }
 
+    /// Reads or samples the tokens after all outputs.
+    fn read_tokens(&mut self) -> Result<Vec<u32>> {
+        let (vocab, results, scratch) = (self.program.vocab, self.step.results, &self.scratch);
+        let mut runs = vec![(scratch.best as usize, results)];
+        for (i, draw) in self.step.draws.iter().enumerate() {
+            let at = scratch.candidates as usize + i * scratch.candidate_words;
+            runs.extend(draw.as_ref().map(|draw| (at, draw.words(vocab))));
+        }
+        let mut words = try_vec("sampled tokens", runs.iter().map(|(_, n)| n).sum())?;
+        self.memory.read(&runs, &mut |piece| {
+            words.extend(piece.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)));
+            Ok(())
+        })?;
+        let mut candidates = words.split_off(results);
+        let mut tokens = words;
+        for (token, draw) in tokens.iter_mut().zip(&self.step.draws) {
+            let Some(draw) = draw else { continue };
+            let rest = candidates.split_off(draw.words(vocab));
+            if *token != NOT_A_NUMBER {
+                *token = draw.choose(&candidates, vocab, &mut self.sampling)?;
+            }
+            candidates = rest;
+        }
+        let is_wrong = |token: &&u32| **token as usize >= vocab && ![NO_TOKEN, NOT_A_NUMBER].contains(*token);
+        match tokens.iter().find(is_wrong) {
+            Some(token) => Err(self.context().lose(format!("token {token} of {vocab} was chosen"))),
+            None => Ok(tokens),
+        }
+    }
+
     fn check_output(&self, i: usize) -> Result<()> {
         let results = self.step.results;
         let missing = || Error::invalid(format!("output {i} does not exist; the step has {results}"));
@@ -153,19 +191,71 @@ impl WgpuExecutor {
 }
 
 impl WgpuExecutor {
-    /// Returns the KV caches of the sequences of a step; the sequences must belong to this model.
-    fn caches(&self, sequences: &dyn Sequences<dyn GpuSequence>) -> Result<Vec<(KvView, usize)>> {
-        let (mut caches, mut first) = (Vec::new(), 0);
+    /// Returns the caches of the sequences of a step; the sequences must belong to this model.
+    fn caches(&self, inputs: &StepInputs, sequences: &dyn Sequences<dyn GpuSequence>) -> Result<Vec<StepCache>> {
+        let (mut caches, mut group) = (Vec::new(), 0);
         for i in 0..sequences.len() {
+            let of_program = (&self.program.kv_layers, &self.program.recurrent);
             let fits = |kv: &&WgpuSequence| {
-                Arc::ptr_eq(kv.context(), self.context()) && kv.spec().layers == self.program.kv_layers
+                Arc::ptr_eq(kv.context(), self.context()) && (&kv.spec().layers, &kv.spec().recurrent) == of_program
             };
             let kv = sequences.get(i).and_then(WgpuSequence::of).filter(fits);
             let kv = kv.ok_or_else(|| Error::Mismatch("the cache belongs to another model".to_owned()))?;
-            caches.push((kv.view().clone(), first));
-            first += kv.view().groups.len();
+            let mut states = (None, 0);
+            if !self.program.recurrent.is_empty() {
+                let first = inputs.positions.get(inputs.sequences.partition_point(|&s| (s as usize) < i));
+                let first = first.map_or(0, |&first| first as usize);
+                let (from, to) = sequences.recurrent_buffers(i, first)?;
+                // The states of an empty sequence are zeros.
+                states = ((first > 0).then_some(from), to);
+            }
+            caches.push(StepCache { view: kv.view().clone(), group, states, adapters: Vec::new() });
+            group += kv.view().groups.len();
         }
         Ok(caches)
+    }
+
+    /// Returns the LoRA adapters of the sequences of a step, and lists them in the caches of the step.
+    fn adapters(
+        &mut self,
+        sequences: &dyn Sequences<dyn GpuSequence>,
+        caches: &mut [StepCache],
+    ) -> Result<Vec<StepAdapter>> {
+        let mut adapters: Vec<StepAdapter> = Vec::new();
+        let mut first = self.groups.len();
+        for (i, cache) in caches.iter_mut().enumerate() {
+            for (adapter, scale) in
+                sequences.get(i).and_then(WgpuSequence::of).into_iter().flat_map(|kv| kv.adapters().iter())
+            {
+                let adapter = WgpuAdapter::own(adapter)?;
+                let is_it = |known: &StepAdapter| Arc::ptr_eq(&known.adapter, &adapter);
+                let at = match adapters.iter().position(is_it) {
+                    Some(at) => at,
+                    None => {
+                        let kept = self.step.adapters.iter().position(is_it);
+                        let groups = match kept.map(|at| self.step.adapters.swap_remove(at)) {
+                            Some(kept) => kept.groups,
+                            None => self.groups_of(&adapter)?,
+                        };
+                        let next = first + groups.len();
+                        adapters.push(StepAdapter { adapter, groups, first });
+                        first = next;
+                        adapters.len() - 1
+                    }
+                };
+                cache.adapters.push((at, *scale));
+            }
+        }
+        Ok(adapters)
+    }
+
+    /// Creates the bind groups of an adapter's matrices.
+    fn groups_of(&self, adapter: &WgpuAdapter) -> Result<Vec<Held<BindGroup>>> {
+        let group = |factors: &DeviceBuffer| {
+            let buffers = [factors.get()?, self.model.weights.vectors.get()?, self.inputs.get()?, self.memory.get()?];
+            self.model.device.kernels.step_group(buffers)
+        };
+        adapter.factors.buffers.iter().map(group).collect()
     }
 
     /// Submits launches, and waits until no more than one submission is in flight; returns false if `stop` ends the
@@ -175,8 +265,11 @@ impl WgpuExecutor {
             return Ok(true);
         }
         self.launched.extend(launches.iter().map(|launch| launch.name));
-        let caches: Vec<&Held<BindGroup>> = self.step.caches.iter().flat_map(|(view, _)| view.groups.iter()).collect();
-        let index = submit(self.context(), launches, &self.groups, &caches)?;
+        let caches: Vec<&Held<BindGroup>> =
+            self.step.caches.iter().flat_map(|cache| cache.view.groups.iter()).collect();
+        let of_adapters = self.step.adapters.iter().flat_map(|adapter| &adapter.groups);
+        let groups: Vec<&Held<BindGroup>> = self.groups.iter().chain(of_adapters).collect();
+        let index = submit(self.context(), launches, &groups, &caches)?;
         self.in_flight.push(index);
         let started = Instant::now();
         let ended = self.drain(1, stop)?;
@@ -195,15 +288,10 @@ impl OpenStep for WgpuExecutor {
     fn token(&mut self, i: usize) -> Result<u32> {
         self.finish()?;
         self.check_output(i)?;
-        let (mut token, vocab) = (0, self.program.vocab);
-        self.memory.read(self.scratch.best as usize + i, 1, &mut |bytes| {
-            token = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-            Ok(())
-        })?;
-        if token as usize >= vocab && token != NOT_A_NUMBER {
-            return Err(self.context().lose(format!("token {token} of {vocab} was chosen")));
+        if self.step.chosen.is_empty() {
+            self.step.chosen = self.read_tokens()?;
         }
-        Ok(token)
+        Ok(self.step.chosen[i])
     }
 
     fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
@@ -259,17 +347,27 @@ impl GpuExecutor for WgpuExecutor {
         sequences: &dyn Sequences<dyn GpuSequence>,
         ops: Range<usize>,
     ) -> Result<()> {
-        if inputs.ids.contains(&CHOSEN_BEFORE) || !inputs.rules.is_empty() {
-            return Err(Error::unsupported("sampling is not supported on this GPU"));
+        if inputs.ids.contains(&CHOSEN_BEFORE) {
+            return Err(Error::unsupported("pipelined steps are not supported on this GPU"));
         }
+        let vocab = self.program.vocab;
+        let draw = |rule: &Option<SamplingRule>| rule.map_or(Ok(None), |rule| Draw::new(&rule, vocab));
+        let draws = inputs.rules.iter().map(draw).collect::<Result<Vec<_>>>()?;
         // Unfinished submissions of an abandoned step may still read the inputs that are replaced now.
         self.drain(0, &|| false)?;
-        let caches = self.caches(sequences)?;
+        let mut caches = self.caches(inputs, sequences)?;
+        let adapters = self.adapters(sequences, &mut caches)?;
         let capacity = (0..sequences.len()).filter_map(|i| sequences.get(i)).map(|kv| kv.spec().capacity).max();
         let capacity = capacity.unwrap_or(0);
         let (tables, media_width) = (self.tables(&ops, capacity), self.program.media_width());
-        let sources =
-            Sources { inputs, masks: &self.masks, weights: &self.model.weights, tables: &tables, media_width };
+        let sources = Sources {
+            inputs,
+            masks: &self.masks,
+            weights: &self.model.weights,
+            tables: &tables,
+            media_width,
+            draws: &draws,
+        };
         let (placed, words) = sources.place(self.input_words)?;
         if words.len() > self.input_words {
             return Err(Error::invalid("the inputs of a step are larger than its limits"));
@@ -288,7 +386,20 @@ impl GpuExecutor for WgpuExecutor {
             ops.end = ops.end.min(end);
         }
         let (tokens, outputs) = (inputs.ids.len(), inputs.outputs.len());
-        self.step = Step { is_open: true, placed, ops, tokens, outputs, results: 0, capacity, is_kept, caches };
+        self.step = Step {
+            is_open: true,
+            placed,
+            ops,
+            tokens,
+            outputs,
+            results: 0,
+            capacity,
+            is_kept,
+            caches,
+            adapters,
+            draws,
+            chosen: Vec::new(),
+        };
         Ok(())
     }
 
@@ -312,6 +423,8 @@ impl GpuExecutor for WgpuExecutor {
                 masks: &self.masks,
                 placed: &self.step.placed,
                 caches: &self.step.caches,
+                adapters: &self.step.adapters,
+                draws: &self.step.draws,
                 is_kept: self.step.is_kept,
                 is_batch_invariant: self.model.device.is_batch_invariant,
                 capacity: self.step.capacity,

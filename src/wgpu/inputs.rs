@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::draws::{self, Draw};
 use super::kernels::NONE;
 use super::weights::DeviceWeights;
 use crate::error::{Result, try_vec};
@@ -14,6 +15,8 @@ use crate::graph::step::{MEDIA_ROW, StepInputs, StepLimits};
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     pub n: usize,
+    /// Token ids, 0 for media rows.
+    pub ids: u32,
     pub positions: u32,
     /// `[n, 2]` for each mask of `Masks`: first position that a token attends to, and end of the range (exclusive).
     pub ranges: Vec<u32>,
@@ -29,8 +32,6 @@ pub struct Placed {
     pub all: Tokens,
     /// Tokens with outputs only.
     pub kept: Tokens,
-    /// Token ids, 0 for media rows.
-    pub ids: u32,
     /// Zeros.
     pub zeros: u32,
     /// Index of each token's media row, or `NONE`.
@@ -38,6 +39,8 @@ pub struct Placed {
     pub media: u32,
     pub has_media: bool,
     pub outputs: u32,
+    /// For each output: offsets of the tokens that its sampling rule changes, and of its mask of allowed tokens.
+    pub draws: Vec<[u32; 2]>,
 }
 
 /// The distinct attention masks of a program.
@@ -65,8 +68,8 @@ impl Masks {
 pub fn words(program: &Program, masks: &Masks, weights: &[usize], limits: StepLimits) -> usize {
     let StepLimits { max_tokens: n, max_outputs: m } = limits;
     let angles: usize = weights.iter().map(|pairs| 2 * pairs).sum();
-    let tokens = 1 + 2 * masks.0.len() + angles;
-    (n + m) * tokens + 3 * n + m + n * program.media_width() + 64
+    let tokens = 2 + 2 * masks.0.len() + angles;
+    (n + m) * tokens + 2 * n + m + n * program.media_width() + m * draws::input_words(program) + 64
 }
 
 /// Returns the range of positions that a token attends to.
@@ -97,6 +100,8 @@ pub struct Sources<'a> {
     /// The RoPE tables that the step uses.
     pub tables: &'a [RopeTable],
     pub media_width: usize,
+    /// Sampling rules of the outputs.
+    pub draws: &'a [Option<Draw>],
 }
 
 struct Writer {
@@ -117,15 +122,13 @@ impl Sources<'_> {
         let inputs = self.inputs;
         let n = inputs.ids.len();
         let mut writer = Writer { words: try_vec("a step's inputs", capacity)? };
-        let is_media = |id: u32| id == MEDIA_ROW;
         let mut next = 0;
         let mut media_of = |id: &u32| {
-            let row = if is_media(*id) && !inputs.media.is_empty() { next } else { NONE };
+            let row = if *id == MEDIA_ROW && !inputs.media.is_empty() { next } else { NONE };
             next += u32::from(row != NONE);
             row
         };
         let mut placed = Placed {
-            ids: writer.array(inputs.ids.iter().map(|id| if is_media(*id) { 0 } else { *id })),
             zeros: writer.array((0..n).map(|_| 0)),
             media_of: writer.array(inputs.ids.iter().map(&mut media_of)),
             outputs: writer.array(inputs.outputs.iter().copied()),
@@ -134,6 +137,15 @@ impl Sources<'_> {
         };
         let media = inputs.media.iter().flat_map(|row| row[..self.media_width].iter().map(|value| value.to_bits()));
         placed.media = writer.array(media);
+        for draw in self.draws {
+            let Some(draw) = draw else {
+                placed.draws.push([NONE; 2]);
+                continue;
+            };
+            let changed = writer.array(draw.changed.iter().copied());
+            let allowed = draw.allowed.as_ref().map_or(NONE, |bits| writer.array(bits.iter().copied()));
+            placed.draws.push([changed, allowed]);
+        }
         placed.all = self.tokens(&mut writer, &|i| i, n);
         placed.kept = self.tokens(&mut writer, &|i| inputs.outputs[i] as usize, inputs.outputs.len());
         Ok((placed, writer.words))
@@ -146,8 +158,13 @@ impl Sources<'_> {
             let end = inputs.sequences.partition_point(|&s| s <= inputs.sequences[t]);
             inputs.positions[end - 1] + 1
         };
-        let mut of =
-            Tokens { n, positions: writer.array((0..n).map(|i| inputs.positions[at(i)])), ..Tokens::default() };
+        let id = |i: usize| Some(inputs.ids[at(i)]).filter(|id| *id != MEDIA_ROW).unwrap_or(0);
+        let mut of = Tokens {
+            n,
+            ids: writer.array((0..n).map(id)),
+            positions: writer.array((0..n).map(|i| inputs.positions[at(i)])),
+            ..Tokens::default()
+        };
         for mask in &masks.0 {
             let range_of = |i: usize| {
                 let t = at(i);

@@ -31,10 +31,11 @@ macro_rules! fragments {
 
 /// Fragments of the kernels' sources: file name and text.
 const FRAGMENTS: &[(&str, &str)] = fragments![
-    "argmax" "attend" "bf16" "bindings" "blocks" "cache" "combine" "common" "dot" "dot_heads" "embed" "embed_float"
-    "expert_gemv" "expert_gemv_float" "f16" "f32" "floats" "functions" "gemv" "gemv_float" "join" "map" "move" "norm"
-    "prepare" "q4_0" "q4_1" "q4_k" "q5_0" "q5_1" "q5_k" "q6_k" "q8_0" "rope" "route" "scales_of_k" "store" "tile"
-    "tile_float"
+    "argmax" "attend" "bf16" "bindings" "blocks" "cache" "columns_of_blocks" "columns_of_floats" "combine" "common"
+    "conv" "delta" "dot" "dot_heads" "embed" "embed_float" "expert_gemv" "expert_gemv_float" "f16" "f32" "floats"
+    "functions" "gemv" "gemv_float" "join" "map" "mix" "mix_by_score" "move" "norm" "pick" "prepare" "project_heads"
+    "q4_0" "q4_1" "q4_k" "q5_0" "q5_1" "q5_k" "q6_k" "q8_0" "rescale" "rope" "route" "scales_of_k" "scan" "sinkhorn"
+    "store" "tile" "tile_float" "top" "wkv"
 ];
 
 /// Adds the sources of all kernels to a hash.
@@ -202,7 +203,7 @@ pub struct Launch {
 pub fn submit(
     context: &Context,
     launches: &[Launch],
-    groups: &[Held<BindGroup>],
+    groups: &[&Held<BindGroup>],
     caches: &[&Held<BindGroup>],
 ) -> Result<SubmissionIndex> {
     let missing = || Error::invalid("a launch names a buffer that does not exist");

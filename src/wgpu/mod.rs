@@ -3,11 +3,14 @@
 //! This file lists and opens devices. `probe` finds adapters; `context` opens a device and guards every call into wgpu;
 //! `memory` has buffers; `kernels` compiles kernels and submits launches. `device` decides what is supported and loads
 //! a model, `model` creates executors and sequences, `weights` and `sequence` lay out weights and KV caches. `executor`
-//! runs steps: `inputs` and `scratch` lay out the memory of a step, `lower` lowers ops to launches. Each model opens
-//! its own device: if the device fails, this model loses it, while other models, the CPU and the process continue.
+//! runs steps: `inputs` and `scratch` lay out the memory of a step, `lower` lowers ops to launches, `draws` samples
+//! tokens. `adapter` has LoRA adapters. Each model opens its own device: if the device fails, this model loses it,
+//! while other models, the CPU and the process continue.
 
+mod adapter;
 mod context;
 mod device;
+mod draws;
 mod executor;
 mod inputs;
 mod kernels;

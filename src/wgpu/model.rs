@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::adapter::WgpuAdapter;
 use super::device::WgpuModel;
 use super::executor::WgpuExecutor;
 use super::sequence::WgpuSequence;
@@ -41,8 +42,8 @@ impl GpuModel for WgpuModel {
         Ok(Box::new(WgpuSequence::new(&self.device.context, &self.device.kernels, spec)?))
     }
 
-    fn load_adapter(&self, _sources: &[&dyn MatrixSource], _products: &[LowRank]) -> Result<Arc<dyn GpuAdapter>> {
-        refusal("adapters")
+    fn load_adapter(&self, sources: &[&dyn MatrixSource], products: &[LowRank]) -> Result<Arc<dyn GpuAdapter>> {
+        Ok(Arc::new(WgpuAdapter::new(&self.device.context, sources, products)?))
     }
 
     fn new_executor(self: Arc<Self>, program: &Arc<Program>, limits: StepLimits) -> Result<Box<dyn GpuExecutor>> {

@@ -1,5 +1,6 @@
 //! Layout of the intermediate results of a step in one buffer, in words.
 
+use super::draws::Parts;
 use crate::error::{Error, Result};
 use crate::gpu::activations::places;
 use crate::gpu::weight_layout::COLS;
@@ -13,6 +14,10 @@ pub const MAX_SPLITS: usize = 32;
 
 /// Number of these workgroups if work must be divided in the same way for every batch.
 pub const FIXED_SPLITS: usize = 8;
+
+/// Values per row that are reserved for `A x` of LoRA adapters, and values in addition to the rows.
+const RANK: usize = 64;
+const LARGEST_RANK: usize = 4096;
 
 /// Alignment of arrays in words.
 const ALIGN: usize = 64;
@@ -35,10 +40,16 @@ pub struct Scratch {
     /// `[tokens, heads, splits, 2 + value_dim]`
     pub parts: u32,
     pub part_words: usize,
+    /// `[rows, rank]`, `A x` of a LoRA adapter.
+    pub inner: u32,
+    pub inner_words: usize,
     /// `[outputs, vocab]`
     pub logits: u32,
     /// `[outputs]`
     pub best: u32,
+    /// `[outputs, candidate_words]`, candidates of sampling.
+    pub candidates: u32,
+    pub candidate_words: usize,
     pub words: usize,
 }
 
@@ -91,6 +102,8 @@ impl Scratch {
         };
         let (widths, [copied, _]) = places(program);
         let buffers = widths.iter().map(|width| add(rows, *width)).collect::<Result<Vec<u32>>>()?;
+        let candidate_words = if program.vocab > 0 { Parts::new(program.vocab).words() } else { 0 };
+        let inner_words = rows.saturating_mul(RANK).saturating_add(LARGEST_RANK);
         let widest = program.widest_input().next_multiple_of(COLS);
         let ffn = ffn.next_multiple_of(COLS);
         let values = rows.saturating_mul(widest).max(picks.saturating_mul(ffn));
@@ -105,8 +118,12 @@ impl Scratch {
             expert_out: add(out, 1)?,
             parts: add(part_words, 1)?,
             part_words,
+            inner: add(inner_words, 1)?,
+            inner_words,
             logits: add(max_outputs, program.vocab)?,
             best: add(max_outputs, 1)?,
+            candidates: add(max_outputs, candidate_words)?,
+            candidate_words,
             words: 0,
         };
         Ok(Scratch { words, ..scratch })

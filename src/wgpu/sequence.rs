@@ -1,8 +1,9 @@
-//! KV cache of one sequence on a device.
+//! KV cache and recurrent states of one sequence on a device.
 //!
 //! Each layer has keys and values as `[head][position][stride]`, with the stride rounded up to whole blocks of 32
 //! values, and for Q8_0 a separate array with one f32 scale per block. A layer keeps all positions, or the newest
-//! positions in a ring buffer. Layers share a buffer until the buffer has the size of the largest binding.
+//! positions in a ring buffer. A recurrent state has a copy per buffer of recurrent states (`RECURRENT_BUFFERS`), one
+//! after another. Layers and states share a device buffer until it has the size of the largest binding.
 
 use std::any::Any;
 use std::ops::Range;
@@ -16,7 +17,7 @@ use super::memory::{DeviceBuffer, bytes_of, encoder};
 use crate::error::{Error, Result};
 use crate::gpu::{GpuAdapter, GpuSequence};
 use crate::graph::adapter_set::AdapterSet;
-use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
+use crate::graph::sequence_spec::{KvLayer, RECURRENT_BUFFERS, SequenceSpec};
 use crate::quant;
 use crate::tensor::DType;
 
@@ -50,9 +51,29 @@ pub struct Place {
     pub v: KvArray,
 }
 
-/// Positions of all layers, and the size of each buffer, in words.
+/// Position of a recurrent state.
+#[derive(Clone, Copy, Debug)]
+pub struct StatePlace {
+    pub buffer: usize,
+    /// Offset of the first copy, in words.
+    at: u32,
+    /// Distance between copies, in words.
+    stride: u32,
+    /// Number of values.
+    len: usize,
+}
+
+impl StatePlace {
+    /// Returns the offset of the state in a buffer of recurrent states.
+    pub fn copy(&self, buffer: usize) -> u32 {
+        self.at + buffer as u32 * self.stride
+    }
+}
+
+/// Positions of all layers and recurrent states, and the size of each buffer, in words.
 pub struct Layout {
     pub places: Vec<Place>,
+    pub states: Vec<StatePlace>,
     words: Vec<usize>,
 }
 
@@ -110,7 +131,18 @@ impl Layout {
             words[buffer] += end;
             places.push(Place { buffer, kept: u32::try_from(kept).map_err(|_| too_large())?, k, v });
         }
-        Ok(Layout { places, words })
+        let mut states = Vec::new();
+        for &len in &spec.recurrent {
+            let stride = len.checked_next_multiple_of(ALIGN).ok_or_else(too_large)?;
+            let all = stride.checked_mul(RECURRENT_BUFFERS).filter(|all| *all <= most).ok_or_else(too_large)?;
+            if words.last().is_none_or(|used| used + all > most) {
+                words.push(0);
+            }
+            let buffer = words.len() - 1;
+            states.push(StatePlace { buffer, at: words[buffer] as u32, stride: stride as u32, len });
+            words[buffer] += all;
+        }
+        Ok(Layout { places, states, words })
     }
 
     pub fn bytes(&self) -> u64 {
@@ -124,6 +156,7 @@ pub struct WgpuSequence {
     kernels: Arc<Kernels>,
     view: KvView,
     buffers: Vec<DeviceBuffer>,
+    adapters: AdapterSet<dyn GpuAdapter>,
 }
 
 /// A cache as used by steps. The bind group of each buffer keeps the buffer alive.
@@ -133,11 +166,20 @@ pub struct KvView {
     pub groups: Arc<Vec<Held<BindGroup>>>,
 }
 
+/// The cache of a sequence of a step.
+#[derive(Clone)]
+pub struct StepCache {
+    pub view: KvView,
+    /// Index of the first bind group of the cache in the list of the step.
+    pub group: usize,
+    /// Buffers of recurrent states that the step reads (`None`: zeros) and writes.
+    pub states: (Option<usize>, usize),
+    /// Index of each LoRA adapter in the list of the step, and its scale.
+    pub adapters: Vec<(usize, f32)>,
+}
+
 impl WgpuSequence {
     pub fn new(context: &Arc<Context>, kernels: &Arc<Kernels>, spec: &SequenceSpec) -> Result<WgpuSequence> {
-        if !spec.recurrent.is_empty() {
-            return Err(Error::unsupported("recurrent states are not supported on this GPU"));
-        }
         let layout = Layout::new(spec, context.limits.max_storage_buffer_binding_size)?;
         let new = |words: &usize| DeviceBuffer::new(context, "a cache", *words);
         let buffers = layout.words.iter().map(new).collect::<Result<Vec<_>>>()?;
@@ -146,7 +188,8 @@ impl WgpuSequence {
             if context.plans() { Vec::new() } else { buffers.iter().map(group).collect::<Result<Vec<_>>>()? };
         let (context, kernels) = (context.clone(), kernels.clone());
         let view = KvView { layout: Arc::new(layout), groups: Arc::new(groups) };
-        Ok(WgpuSequence { spec: spec.clone(), context, kernels, view, buffers })
+        let adapters = AdapterSet::default();
+        Ok(WgpuSequence { spec: spec.clone(), context, kernels, view, buffers, adapters })
     }
 
     /// Downcasts a sequence to the type of this backend; `None` for another backend's sequence.
@@ -156,6 +199,11 @@ impl WgpuSequence {
 
     pub fn view(&self) -> &KvView {
         &self.view
+    }
+
+    /// LoRA adapters of every step of the sequence.
+    pub fn adapters(&self) -> &AdapterSet<dyn GpuAdapter> {
+        &self.adapters
     }
 
     pub fn context(&self) -> &Arc<Context> {
@@ -196,6 +244,12 @@ impl WgpuSequence {
         runs
     }
 
+    /// Returns the device buffer of each state of a buffer of recurrent states, and start and length in words.
+    fn state_runs(&self, buffer: usize) -> Vec<(usize, (usize, usize))> {
+        let run = |state: &StatePlace| (state.buffer, (state.copy(buffer) as usize, state.len));
+        self.view.layout.states.iter().map(run).collect()
+    }
+
     fn buffer(&self, layer: usize) -> &DeviceBuffer {
         &self.buffers[self.view.layout.places[layer].buffer]
     }
@@ -219,17 +273,17 @@ impl GpuSequence for WgpuSequence {
         Ok(whole.map(bytes).sum())
     }
 
-    fn fork(&self, len: usize, _buffers: &mut dyn Iterator<Item = usize>) -> Result<Box<dyn GpuSequence>> {
-        let fork = WgpuSequence::new(&self.context, &self.kernels, &self.spec)?;
-        let mut copies = Vec::new();
-        for layer in 0..self.spec.layers.len() {
-            let kept = self.view.layout.places[layer].kept as usize;
-            let ranges = self.runs(layer, 0..len.min(kept * self.spec.layers[layer].pool));
-            copies.extend(ranges.into_iter().filter(|(_, words)| *words > 0).map(|range| (layer, range)));
+    fn fork(&self, len: usize, buffers: &mut dyn Iterator<Item = usize>) -> Result<Box<dyn GpuSequence>> {
+        let mut fork = WgpuSequence::new(&self.context, &self.kernels, &self.spec)?;
+        fork.adapters = self.adapters.clone();
+        let mut copies: Vec<(usize, (usize, usize))> = buffers.flat_map(|buffer| self.state_runs(buffer)).collect();
+        for (layer, place) in self.view.layout.places.iter().enumerate() {
+            let ranges = self.runs(layer, 0..len.min(place.kept as usize * self.spec.layers[layer].pool));
+            copies.extend(ranges.into_iter().map(|range| (place.buffer, range)));
         }
         let mut buffers = Vec::new();
-        for (layer, range) in copies {
-            buffers.push((self.buffer(layer).get()?, fork.buffer(layer).get()?, range));
+        for (buffer, range) in copies.into_iter().filter(|(_, (_, words))| *words > 0) {
+            buffers.push((self.buffers[buffer].get()?, fork.buffers[buffer].get()?, range));
         }
         let index = self.context.within("a copy of a cache", |gpu| {
             let mut encoder = encoder(gpu);
@@ -242,13 +296,12 @@ impl GpuSequence for WgpuSequence {
         Ok(Box::new(fork))
     }
 
-    fn set_adapters(&mut self, _adapters: AdapterSet<dyn GpuAdapter>) {
-        // `WgpuModel::load_adapter` rejects all adapters, so the set is empty.
+    fn set_adapters(&mut self, adapters: AdapterSet<dyn GpuAdapter>) {
+        self.adapters = adapters;
     }
 
     fn save(&self, layer: usize, positions: Range<usize>, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let buffer = self.buffer(layer);
-        self.runs(layer, positions).into_iter().try_for_each(|(at, words)| buffer.read(at, words, write))
+        self.buffer(layer).read(&self.runs(layer, positions), write)
     }
 
     fn load(
@@ -257,24 +310,27 @@ impl GpuSequence for WgpuSequence {
         positions: Range<usize>,
         read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        /// Maximum words that are read at a time.
-        const PIECE: usize = 64 << 10;
-        let buffer = self.buffer(layer);
-        for (at, words) in self.runs(layer, positions) {
-            for first in (0..words).step_by(PIECE) {
-                let mut bytes = vec![0; 4 * PIECE.min(words - first)];
-                read(&mut bytes)?;
-                buffer.write(at + first, &bytes)?;
-            }
-        }
-        Ok(())
+        self.runs(layer, positions).into_iter().try_for_each(|(at, n)| fill(self.buffer(layer), at..at + n, read))
     }
 
-    fn save_recurrent(&self, _buffer: usize, _write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        Ok(())
+    fn save_recurrent(&self, buffer: usize, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.state_runs(buffer).into_iter().try_for_each(|(at, run)| self.buffers[at].read(&[run], write))
     }
 
-    fn load_recurrent(&mut self, _buffer: usize, _read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
-        Ok(())
+    fn load_recurrent(&mut self, buffer: usize, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        let run = |(buffer, (at, n)): (usize, (usize, usize))| fill(&self.buffers[buffer], at..at + n, read);
+        self.state_runs(buffer).into_iter().try_for_each(run)
     }
+}
+
+/// Writes a range of words from bytes that `read` provides.
+fn fill(buffer: &DeviceBuffer, words: Range<usize>, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+    /// Maximum words that are read at a time.
+    const PIECE: usize = 64 << 10;
+    for first in words.clone().step_by(PIECE) {
+        let mut bytes = vec![0; 4 * PIECE.min(words.end - first)];
+        read(&mut bytes)?;
+        buffer.write(first, &bytes)?;
+    }
+    Ok(())
 }

@@ -42,6 +42,12 @@ pub struct DeviceMatrix {
     pub parts: Vec<Part>,
 }
 
+impl DeviceMatrix {
+    pub fn rows(&self) -> usize {
+        self.parts.iter().map(|part| part.rows).sum()
+    }
+}
+
 /// Positions of all weights in the buffers.
 pub struct Layout {
     planes: Vec<PlaneLayout>,

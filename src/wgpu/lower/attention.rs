@@ -10,8 +10,11 @@ use crate::wgpu::kernels::Kernel;
 use crate::wgpu::scratch::{FIXED_SPLITS, MAX_SPLITS};
 use crate::wgpu::sequence::{KvArray, Place};
 
-/// Query rows per workgroup, and positions per iteration, of `attend.wgsl`.
-const ROWS: usize = 8;
+/// Query rows per workgroup of `attend.wgsl`, for heads of at most `WIDE` values and for wider ones.
+const ROWS: [usize; 2] = [8, 4];
+const WIDE: usize = 256;
+
+/// Positions per iteration of `attend.wgsl`.
 const PER_ITERATION: usize = 32;
 
 /// Number of workgroups that is assumed to occupy a device fully.
@@ -52,8 +55,8 @@ impl Lowering<'_> {
     /// Returns the position of a layer in cache `i`, and the index of the cache's first bind group.
     fn place(&self, i: usize, layer: KvLayerId) -> Result<(Place, usize)> {
         let missing = || Error::invalid(format!("sequence {i} does not exist; the step has {}", self.caches.len()));
-        let (view, first) = self.caches.get(i).ok_or_else(missing)?;
-        Ok((view.layout.places[layer.0 as usize], *first))
+        let cache = self.caches.get(i).ok_or_else(missing)?;
+        Ok((cache.view.layout.places[layer.0 as usize], cache.group))
     }
 
     pub(super) fn attend(&mut self, op: &Attend) -> Result<()> {
@@ -64,7 +67,9 @@ impl Lowering<'_> {
         let mask = self.masks.index(op.mask);
         let reach = op.distances.map_or(0, |v| (self.weights.vector_len(v) / heads - 1) / 2);
         let [slopes, distances, sinks] = [op.slopes, op.distances, op.sinks].map(|v| self.weights.vector(v));
+        let rows = ROWS[usize::from(head_dim.max(value_dim) > WIDE)];
         let lanes = match value_dim {
+            _ if rows == ROWS[1] => 128,
             ..=64 => 32,
             65..=128 => 64,
             _ => 128,
@@ -72,7 +77,7 @@ impl Lowering<'_> {
         for (i, tokens) in self.tokens().runs.clone() {
             let (place, first) = self.place(i, op.layer)?;
             let (n, cache) = (tokens.len(), first + place.buffer);
-            let tiles = (n * group).div_ceil(ROWS);
+            let tiles = (n * group).div_ceil(rows);
             let iterations = (place.kept as usize).div_ceil(PER_ITERATION);
             let fits = self.scratch.part_words / (n * heads * (2 + value_dim)).max(1);
             let wanted =
@@ -111,6 +116,7 @@ impl Lowering<'_> {
             let constants = [
                 ("KEY", head_dim as u32),
                 ("VALUE", value_dim as u32),
+                ("ROWS", rows as u32),
                 ("LANES", lanes),
                 ("K_TYPE", code(k.dtype)),
                 ("V_TYPE", code(v.dtype)),

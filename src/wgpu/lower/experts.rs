@@ -89,7 +89,8 @@ impl Lowering<'_> {
             RouterScore::Softmax => 0u32,
             RouterScore::SoftmaxOfChosen => 1,
             RouterScore::Sigmoid => 2,
-            RouterScore::RootOfSoftplus | RouterScore::SparseMixer => 3,
+            RouterScore::RootOfSoftplus => 3,
+            RouterScore::SparseMixer => 4,
         };
         let bias = self.weights.vector(routing.bias);
         let words: &[u32] = words![
@@ -106,6 +107,8 @@ impl Lowering<'_> {
             routing.renormalize,
             routing.scale,
             routing.sharing,
+            self.weights.vector(routing.by_id),
+            self.tokens().ids,
             0u32
         ];
         let n = self.n();

@@ -6,12 +6,15 @@ mod attention;
 mod experts;
 pub mod lacking;
 mod products;
+mod recurrent;
 mod rows;
 
+use super::adapter::StepAdapter;
+use super::draws::Draw;
 use super::inputs::{Masks, Placed, Tokens};
 use super::kernels::{Kernel, Kernels, Launch, WORDS};
 use super::scratch::Scratch;
-use super::sequence::KvView;
+use super::sequence::StepCache;
 use super::weights::DeviceWeights;
 use crate::error::{Error, Result};
 use crate::graph::op::{Activation, Index, Op, TensorId};
@@ -24,8 +27,10 @@ pub struct Lowering<'a> {
     pub scratch: &'a Scratch,
     pub masks: &'a Masks,
     pub placed: &'a Placed,
-    /// The KV caches of the step, and the index of the first bind group of each cache.
-    pub caches: &'a [(KvView, usize)],
+    pub caches: &'a [StepCache],
+    pub adapters: &'a [StepAdapter],
+    /// Sampling rules of the outputs.
+    pub draws: &'a [Option<Draw>],
     /// True if activations hold only output rows.
     pub is_kept: bool,
     /// True if work must be divided in the same way for every batch.
@@ -118,6 +123,11 @@ impl Lowering<'_> {
                 self.is_kept = true;
             }
             Op::Experts(experts) => self.experts(experts)?,
+            Op::ProjectHeads { x, weight, heads, out } => self.project_heads([*x, *out], *weight, *heads)?,
+            Op::Conv(conv) => self.conv(conv)?,
+            Op::DeltaRule(rule) => self.delta_rule(rule)?,
+            Op::Scan(scan) => self.scan(scan)?,
+            Op::Wkv(wkv) => self.wkv(wkv)?,
             op => self.rows(op)?,
         }
         Ok(1)
@@ -143,7 +153,7 @@ impl Lowering<'_> {
     /// Returns the offset of the array of table rows that the tokens look up.
     fn ids(&self, index: Index) -> u32 {
         match index {
-            Index::Id | Index::Token => self.placed.ids,
+            Index::Id | Index::Token => self.tokens().ids,
             Index::Position => self.tokens().positions,
             Index::Zero => self.placed.zeros,
         }

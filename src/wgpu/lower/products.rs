@@ -6,8 +6,11 @@
 use super::{Lowering, words};
 use crate::error::{Error, Result};
 use crate::graph::op::{Index, Projection, TensorId, Vector, Weight};
+use crate::graph::weights::AdapterTarget;
 use crate::quant;
 use crate::tensor::DType;
+use crate::wgpu::adapter::StepAdapter;
+use crate::wgpu::draws::Parts;
 use crate::wgpu::kernels::{Kernel, NONE};
 use crate::wgpu::weights::{DeviceMatrix, Part};
 
@@ -39,6 +42,24 @@ pub(super) struct Target {
     pub at: u32,
     pub row: usize,
     pub bias: u32,
+}
+
+/// Heads of rows, and the products of a matrix per head with the heads' first `width` values.
+#[derive(Clone, Copy)]
+struct Heads {
+    heads: usize,
+    /// Number of rows.
+    n: usize,
+    /// Offset of the rows, and width of a head.
+    x: u32,
+    x_head: usize,
+    width: usize,
+    /// Offset of the results, and width of a head.
+    out: u32,
+    out_head: usize,
+    factor: f32,
+    /// True to add to the results.
+    adds: bool,
 }
 
 /// Returns the WGSL fragment that loads weights of a type, and true if the type has blocks; `None` for types without a
@@ -74,6 +95,15 @@ pub(super) fn kernel_of(dtype: DType, name: &'static str, of_floats: &'static st
     })
 }
 
+/// Returns the kernel `project_heads` for a type.
+fn of_columns(dtype: DType) -> Result<Kernel> {
+    let (mut kernel, has_blocks) = kernel_of(dtype, "project_heads", "project_heads")?;
+    kernel.fragments.retain(|fragment| !["dot", "floats"].contains(fragment));
+    let before = kernel.fragments.len() - 1;
+    kernel.fragments.insert(before, if has_blocks { "columns_of_blocks" } else { "columns_of_floats" });
+    Ok(kernel)
+}
+
 /// Returns a grid of `blocks` row blocks and `n` others.
 pub(super) fn grid(blocks: usize, n: usize) -> [usize; 3] {
     [blocks.min(BLOCKS), n, blocks.div_ceil(BLOCKS)]
@@ -101,11 +131,9 @@ impl Lowering<'_> {
         }
         for p in projections {
             let bias = self.weights.vector(p.bias);
-            self.multiply(
-                weights.matrix(p.weight),
-                x,
-                Target { at: self.tensor(p.out), row: self.width(p.out), bias },
-            )?;
+            let to = Target { at: self.tensor(p.out), row: self.width(p.out), bias };
+            self.multiply(weights.matrix(p.weight), x, to)?;
+            self.adapt(AdapterTarget::Project(p.weight), x, to)?;
         }
         Ok(())
     }
@@ -149,6 +177,85 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// Multiplies a matrix per head by the first values of the head, in floats; the other values follow the results.
+    pub(super) fn project_heads(&mut self, [x, out]: [TensorId; 2], weight: Weight, heads: usize) -> Result<()> {
+        let [x_head, out_head] = [x, out].map(|tensor| self.width(tensor) / heads);
+        let matrix = self.weights.matrix(weight);
+        let width = x_head + matrix.rows() / heads - out_head;
+        let [x, out] = [x, out].map(|tensor| self.tensor(tensor));
+        let of = Heads { heads, n: self.n(), x, x_head, width, out, out_head, factor: 1.0, adds: false };
+        self.multiply_heads(matrix, 0, of)
+    }
+
+    /// Launches `project_heads.wgsl` for a matrix whose first bind group of weights is `group`.
+    fn multiply_heads(&mut self, matrix: &DeviceMatrix, group: usize, of: Heads) -> Result<()> {
+        let (rows, kernel) = (matrix.rows() / of.heads, of_columns(matrix.dtype)?);
+        for part in &matrix.parts {
+            let Part { buffer, first_row, rows: part_rows, planes: [a, b, c, d] } = *part;
+            let words: &[u32] = words![
+                rows,
+                matrix.cols,
+                of.n,
+                a,
+                b,
+                c,
+                d,
+                first_row,
+                part_rows,
+                of.x,
+                of.x_head,
+                of.out,
+                of.out_head,
+                of.heads,
+                of.width,
+                of.factor,
+                of.adds
+            ];
+            self.launch(&kernel, group + buffer, [rows.div_ceil(8), of.heads, of.n.div_ceil(4)], words)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the products of LoRA adapters to the product `target`.
+    fn adapt(&mut self, target: AdapterTarget, x: Floats, to: Target) -> Result<()> {
+        let (caches, adapters) = (self.caches, self.adapters);
+        if adapters.is_empty() {
+            return Ok(());
+        }
+        for (i, tokens) in self.tokens().runs.clone() {
+            for &(at, scale) in caches.get(i).into_iter().flat_map(|cache| &cache.adapters) {
+                let StepAdapter { adapter, first: group, .. } = &adapters[at];
+                let Some(product) = adapter.for_target(target) else { continue };
+                let [a, b] = [product.a, product.b].map(|factor| adapter.factors.matrix(Weight(factor as u32)));
+                let (rank, inner) = (a.rows(), self.scratch.inner);
+                let most = self.scratch.inner_words / rank.max(1);
+                if most == 0 {
+                    return Err(Error::unsupported(format!("an adapter of rank {rank} is not supported on this GPU")));
+                }
+                for first in tokens.clone().step_by(most) {
+                    let [x_at, out] = [(x.at, x.row), (to.at, to.row)].map(|(at, row)| at + (first * row) as u32);
+                    let of = Heads {
+                        heads: 1,
+                        n: most.min(tokens.end - first),
+                        x: x_at,
+                        x_head: x.row,
+                        width: x.width,
+                        out: inner,
+                        out_head: rank,
+                        factor: 1.0,
+                        adds: false,
+                    };
+                    self.multiply_heads(a, *group, of)?;
+                    let factor = (product.factor * f64::from(scale)) as f32;
+                    let of =
+                        Heads { x: inner, x_head: rank, width: rank, out, out_head: to.row, factor, adds: true, ..of };
+                    self.multiply_heads(b, *group, of)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn logits(
         &mut self,
         x: TensorId,
@@ -164,9 +271,29 @@ impl Lowering<'_> {
         }
         let to = Target { at: self.scratch.logits, row: self.program.vocab, bias: weights.vector(bias) };
         self.multiply(matrix, x, to)?;
+        self.adapt(AdapterTarget::Logits, x, to)?;
         self.shape_logits(scale, softcap)?;
         let words: &[u32] = words![self.scratch.logits, self.program.vocab, self.scratch.best];
-        self.launch(&Kernel::new("argmax", &[]), 0, [1, x.n, 1], words)
+        self.launch(&Kernel::new("argmax", &[]), 0, [1, x.n, 1], words)?;
+        self.select_candidates()
+    }
+
+    /// Selects the candidates of the outputs that are sampled by a rule.
+    fn select_candidates(&mut self) -> Result<()> {
+        let (draws, placed, vocab) = (self.draws, self.placed, self.program.vocab);
+        let Parts { span, n } = Parts::new(vocab);
+        for (i, draw) in draws.iter().enumerate() {
+            let Some(draw) = draw else { continue };
+            let [changed, allowed] = placed.draws[i];
+            let x = self.scratch.logits + (i * vocab) as u32;
+            let out = self.scratch.candidates + (i * self.scratch.candidate_words) as u32;
+            let part = Parts::part_words(draw.count);
+            let words: &[u32] = words![x, vocab, span, draw.count, out, part, allowed];
+            self.launch(&Kernel::new("top", &[]), 0, [n, 1, 1], words)?;
+            let words: &[u32] = words![x, changed, draw.changed.len(), out + (n * part) as u32];
+            self.launch(&Kernel::new("pick", &[]), 0, [draw.changed.len().div_ceil(64), 1, 1], words)?;
+        }
+        Ok(())
     }
 
     pub(super) fn embed(&mut self, table: Weight, index: Index, scale: f32, out: TensorId) -> Result<()> {

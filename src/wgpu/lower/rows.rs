@@ -2,7 +2,7 @@
 
 use super::{Lowering, activation_code, words};
 use crate::error::{Error, Result};
-use crate::graph::op::{Norm, NormKind, Op, RopeChoice, RopeTable, TensorId};
+use crate::graph::op::{Mix, Norm, NormKind, Op, RopeChoice, RopeTable, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::wgpu::kernels::{Kernel, NONE};
 
@@ -168,6 +168,20 @@ impl Lowering<'_> {
             }
             Op::Mean { x, groups, out } => self.copy([*x, *out], Copied { each: *groups, ..Copied::of(Move::Mean) }),
             Op::Dot { x, y, out } => self.dot([*x, *y, *out]),
+            Op::Mix(mix) => self.mix(mix),
+            Op::MixByScore { x, by, eps, out } => {
+                let (width, n) = (self.width(*out), self.n());
+                let (streams, by) = (self.width(*x) / width, self.weights.vector(Some(*by)));
+                let words: &[u32] = words![self.tensor(*x), by, self.tensor(*out), width, streams, *eps, 0u32];
+                self.launch(&Kernel::new("mix_by_score", &["functions"]), 0, [n, 1, 1], words)
+            }
+            Op::Sinkhorn { x, eps, rounds } => {
+                let (size, n) = (self.width(*x).isqrt(), self.n());
+                let words: &[u32] = words![self.tensor(*x), size, *rounds, *eps, 0u32];
+                self.launch(&Kernel::new("sinkhorn", &["functions"]), 0, [n, 1, 1], words)
+            }
+            Op::Rescale { x, like } => self.rescale(*x, Some(*like), 0.0),
+            Op::Threshold { x, deviations } => self.rescale(*x, None, *deviations),
             op => Err(Error::unsupported(format!("{op:?} is not supported on this GPU"))),
         }
     }
@@ -277,6 +291,24 @@ impl Lowering<'_> {
         let words: &[u32] = words![self.tensor(x), width, heads, dim, first, pairs, is_adjacent, angles];
         let n = self.n();
         self.launch(&Kernel::new("rope", &[]), 0, [(heads * pairs).div_ceil(THREADS), n, 1], words)
+    }
+
+    /// Computes weighted sums of streams.
+    fn mix(&mut self, op: &Mix) -> Result<()> {
+        let [from, to] = [op.x, op.out].map(|tensor| self.width(tensor));
+        let (values, n) = (to - op.first, self.n());
+        let (by, by_row) = op.by.map_or((NONE, 0), |by| (self.tensor(by), self.width(by)));
+        let (x, out) = (self.tensor(op.x), self.tensor(op.out) + op.first as u32);
+        let words: &[u32] = words![x, from, by, by_row, out, to, op.width, from / op.width, values, op.adds];
+        self.launch(&Kernel::new("mix", &[]), 0, [values.div_ceil(THREADS), n, 1], words)
+    }
+
+    /// Scales each part of `x` to the mean square of `like`, or thresholds rows.
+    fn rescale(&mut self, x: TensorId, like: Option<TensorId>, deviations: f32) -> Result<()> {
+        let (width, part, n) = (self.width(x), self.width(like.unwrap_or(x)), self.n());
+        let like = like.map_or(NONE, |like| self.tensor(like));
+        let words: &[u32] = words![self.tensor(x), width, part, like, deviations, 0u32];
+        self.launch(&Kernel::new("rescale", &["functions"]), 0, [width / part, n, 1], words)
     }
 
     fn dot(&mut self, [x, y, out]: [TensorId; 3]) -> Result<()> {
