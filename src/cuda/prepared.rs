@@ -43,7 +43,7 @@ fn is_crossing(op: &Op) -> bool {
     matches!(op, Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. })
 }
 
-/// True if no sequence has two tokens, and all tokens are outputs or there is only one.
+/// True if every sequence has one token, and all tokens are outputs (or the step has only one token).
 pub fn has_single_tokens(inputs: &StepInputs) -> bool {
     let n = inputs.ids.len();
     inputs.sequences.iter().copied().eq(0..n as u32) && (n == 1 || inputs.outputs.len() == n)

@@ -285,9 +285,9 @@ impl Driver {
 }
 
 impl Properties {
-    /// Returns the share of a multiprocessor's memory that kernels request as shared memory, in percent: half, which
-    /// allows as many blocks as the registers do; or all, where that is much, for tiles of `wgmma.cu` and the rings of
-    /// two kernels.
+    /// Returns the percentage of an SM's on-chip memory that kernels request as shared memory: 50, with which shared
+    /// memory allows as many blocks as the registers do; 100 on devices with much of this memory, for tiles of
+    /// `wgmma.cu` and for the rings of two kernels at a time.
     pub fn carveout(&self) -> i32 {
         if self.has_much_shared() { 100 } else { 50 }
     }

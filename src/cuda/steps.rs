@@ -9,8 +9,8 @@ use super::sequence::KvView;
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::{CHOSEN_BEFORE, StepInputs};
 
-/// Maximum number of steps in flight: one that runs, one queued, one being prepared. Few, because a sequence that ends
-/// early discards the others.
+/// Maximum number of steps in flight: one that runs, one queued, one being prepared. Not more, because steps after the
+/// end of a sequence are discarded.
 pub const SLOTS: usize = 3;
 
 /// The state of the step that was begun last.

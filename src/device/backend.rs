@@ -237,8 +237,8 @@ impl Backend {
         })
     }
 
-    /// Returns this model, which is on the CPU, for use with the KV cache of `other`, which `program` reads: a copy on
-    /// the last device of `other` if that is a GPU.
+    /// Prepares this model, which is on the CPU, to run `program`, which reads the KV cache of `other`. Returns a copy
+    /// on the last device of `other` if this device is a GPU, otherwise this model.
     pub fn copy_for(&self, other: &Backend, program: &Program) -> Result<Backend> {
         match (self, other) {
             (Backend::Cpu(_), Backend::Cpu(_)) => Ok(self.clone()),

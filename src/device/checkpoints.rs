@@ -1,8 +1,8 @@
 //! Checkpoints of a sequence's recurrent states. A recurrence cannot be undone, so a rewind goes to a checkpoint, and
 //! the tokens after it are recomputed.
 //!
-//! Decides which of a few buffers holds the states after how many tokens, and which one a step overwrites. A step reads
-//! one buffer and writes another, so a failed step changes nothing.
+//! Records, for each of a few buffers, after how many tokens its states were computed, and chooses the buffer that a
+//! step overwrites. A step reads one buffer and writes another, so a failed step changes nothing.
 
 use crate::graph::sequence_spec::RECURRENT_BUFFERS as BUFFERS;
 

@@ -92,7 +92,7 @@ impl Executor {
     }
 
     /// Executes ops in order until complete or until `budget`, checked between chunks, pauses; returns true if
-    /// complete. After a pause the step must continue with the same batch; others may use the threads meanwhile.
+    /// complete. After a pause the step must continue with the same batch; meanwhile other steps may use the threads.
     pub fn advance(&mut self, batch: &mut Batch, budget: &StepBudget) -> Result<bool> {
         match &mut self.device {
             DeviceExecutor::Cpu(cpu) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), budget),

@@ -1,8 +1,8 @@
 //! Expert offload: experts on the host for layers on GPUs, and their part of a step.
 //!
-//! The CPU multiplies them like those of its own layers, bit-identical for equal inputs, while the device continues
-//! with work queued before their result. In steps of many rows, if measured to be faster, the device multiplies, and
-//! experts are copied to it in pieces.
+//! The CPU multiplies these experts like the experts of its own layers, bit-identical for equal inputs, while the
+//! device continues with queued work that does not need the result. In steps of many rows, if measurements show that
+//! this is faster, experts are copied to the device in pieces, and the device multiplies.
 
 use std::ops::Range;
 use std::sync::Arc;

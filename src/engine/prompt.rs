@@ -1,5 +1,5 @@
-//! A prompt: tokens and media in order, for any number of sessions of a model. Made of parts, or of a conversation, in
-//! which media replace the placeholders of the chat template.
+//! A prompt: tokens and media in order, for any number of sessions of a model. It is created from parts, or from a
+//! rendered conversation, by replacing the chat template's placeholders with media.
 
 use std::ops::Range;
 use std::sync::Arc;

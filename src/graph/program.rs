@@ -359,8 +359,8 @@ impl Program {
         Ok((program, kept))
     }
 
-    /// Returns this program for the KV cache of another one: each sliding-window layer reads the last such layer of the
-    /// other, each full layer the last full one.
+    /// Returns a copy of this program that reads the KV cache of `other`: its sliding-window layers read the last
+    /// sliding-window layer of `other`, its full-attention layers the last full-attention layer.
     pub fn with_kv_of(&self, other: &Program) -> Result<Program> {
         let mut program = self.clone();
         let mut places = Vec::new();

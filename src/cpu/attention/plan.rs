@@ -12,7 +12,7 @@ use crate::graph::op::Mask;
 /// chunk of keys and values.
 pub(super) const TILE_ROWS: usize = 96;
 
-/// Number of query rows from which on the cost of a shared chunk is dominated by its products.
+/// Smallest number of query rows for which products, not reading keys and values, dominate the time of a shared chunk.
 const ENOUGH_ROWS: usize = 24;
 
 /// Number of chunks in a segment: large enough for long sequential reads of keys and values, small enough that threads

@@ -1,6 +1,5 @@
-//! Packed weights in a separate file: written by the first load of a model, mapped by later loads, whose processes
-//! share its memory. Owns the header of such a file, and how to write and to find it; relies on `load` for the layout
-//! of the data.
+//! Packed weights in a separate file: written by the first load of a model, mapped by later loads. Processes that map
+//! it share its memory. Defines the header, and writes and finds such files; `load` defines the layout of the data.
 //!
 //! The header is a page with the magic bytes, a stamp, the number of data bytes, the digest of the weights as in their
 //! files, a checksum of the data, and a checksum of the header; the data are the packed mapping, byte for byte. The

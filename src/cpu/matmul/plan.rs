@@ -84,7 +84,8 @@ pub struct MatmulWorkspace {
     pub(crate) threads: Lines,
 }
 
-/// Activations of both integer types. BF16 activations, which exclude the others, use the space of 16-bit integers.
+/// Activations of both integer types. BF16 activations, which never occur together with integers, use the space of
+/// 16-bit integers.
 pub struct QuantizedActivations {
     i8: Lines,
     i16: Lines,

@@ -158,8 +158,8 @@ impl ExpertScratch {
         members.len()
     }
 
-    /// Multiplies the rows of each expert, expert by expert: the experts of a chunk from `next` on, which advances.
-    /// Returns true when all are done.
+    /// Multiplies the rows of a chunk of experts, one expert after the other, beginning with expert `next`, and
+    /// advances `next`. Returns true when all experts are done.
     pub fn multiply(
         &mut self,
         backend: &CpuBackend,

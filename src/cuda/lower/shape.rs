@@ -15,7 +15,8 @@ pub struct StepShape {
     pub n_slots: usize,
     /// True if some of the rows may be padding.
     pub padded: bool,
-    /// True if no sequence has two tokens, all tokens are outputs or there is only one, and no key is in 4 bits.
+    /// True if every sequence has one token, all tokens are outputs (or the step has only one token), and no cache has
+    /// 4-bit keys.
     pub single_tokens: bool,
     /// Maximum number of position splits that the longest context keeps busy.
     pub reach: usize,
@@ -37,7 +38,7 @@ pub struct StepShape {
     pub adapters: u64,
 }
 
-/// Numbers of tiles of each tiling; and of those of short sequences, and their tokens.
+/// Number of tiles per tiling: `all`, and `short` for tiles of short sequences; next, the tokens of short sequences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TileCounts {
     pub all: [u32; TILINGS],

@@ -264,7 +264,8 @@ impl Conversation {
         result
     }
 
-    /// Swaps two conversations; of the view, which other threads share, swaps the contents.
+    /// Swaps two conversations. Of their views it swaps only the contents, because other threads hold the views
+    /// themselves.
     fn exchange(&mut self, other: &mut Conversation) {
         std::mem::swap(self, other);
         std::mem::swap(&mut self.view, &mut other.view);
@@ -450,9 +451,9 @@ impl Conversation {
         Ok(result)
     }
 
-    /// Adds a user message and generates the reply. `on_text` gets the pieces of the content; if it returns false, the
-    /// reply ends and keeps its text, as does a reply that is cancelled after its first piece. If the call fails
-    /// otherwise, the messages stay unchanged.
+    /// Adds a user message and generates the reply. `on_text` receives the content piece by piece. The reply ends and
+    /// keeps its text if `on_text` returns false, or if it is cancelled after the first piece. After any other failure
+    /// the messages are unchanged.
     pub fn say(&mut self, text: &str, params: ReplyParams, on_text: &mut dyn FnMut(&str) -> bool) -> Result<()> {
         let (has_said, mut stopped) = (Cell::new(false), Ok(()));
         let mut on_text = |piece: &str| {

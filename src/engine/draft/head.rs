@@ -1,6 +1,6 @@
-//! Drafts by a head: the MTP layer of a model, or a draft head for another model (EAGLE). It has a sequence of its own.
-//! Each row combines the hidden state of a token, from the job's passes, with the token after it. Rows of draft tokens
-//! use the hidden states that the head produced itself, and are truncated with the draft.
+//! Drafts by a head: the MTP layer of a model, or a draft head for another model (EAGLE). The head has its own
+//! sequence. Each row combines the hidden state of a token, from the job's passes, with the token after it. Rows of
+//! draft tokens use hidden states that the head has computed itself; these rows are removed together with the draft.
 
 use std::ops::Range;
 use std::sync::Arc;

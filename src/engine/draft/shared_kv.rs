@@ -35,7 +35,7 @@ pub struct SharedKvHead {
     /// The hidden state of the token before position `known`.
     state: Vec<f32>,
     known: usize,
-    /// Number of tokens read from position `known` on, and the hidden state after the last of them.
+    /// Number of tokens that the head has processed from position `known` on, and its hidden state after the last one.
     ahead: usize,
     made: Vec<f32>,
     logits: Vec<f32>,

@@ -162,8 +162,8 @@ impl Draft {
         }))
     }
 
-    /// Unless there is a draft, makes one of at most `most` tokens after the session and the last token of `made`.
-    /// Returns false if `budget` pauses; call again with the same session.
+    /// If there is no draft yet, makes a draft of at most `most` tokens that follow the session's tokens and the last
+    /// token of `made`. Returns false if `budget` pauses; call again with the same session.
     pub fn make(
         &mut self,
         session: &mut Session,

@@ -21,19 +21,19 @@ use crate::text::Event;
 
 /// What a job appends to its session.
 enum Phase {
-    /// Prefill of its prompt, of which some tokens are appended.
+    /// Prefill of the prompt; `appended`: number of prompt tokens in the session.
     Prompt { appended: usize },
-    /// Inserted tokens: `made` from index `first` on, beginning with the last generated token; `appended` of them are
-    /// in the session already.
+    /// Inserted tokens, which begin at index `first` of `made` with the last generated token; `appended`: how many of
+    /// them are in the session.
     Writing { first: usize, appended: usize },
-    /// Decode: the last token and a draft.
+    /// Decode of the last token and a draft.
     Tokens,
 }
 
-/// State of the token after the last pass's logits.
+/// State of the next token, which follows from the last pass's logits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
-    /// Chosen, or there are no logits.
+    /// Sampled already, or there are no logits.
     Made,
     /// To be sampled on the host.
     OnHost,
@@ -383,8 +383,8 @@ impl Job {
         self.request.priority
     }
 
-    /// Takes the results of a pass up to the first choice: a piece of its prompt, or the first token of the step.
-    /// `decide` chooses the token, `settle` ends the pass. `time` is the time of the pass.
+    /// Takes the results of a pass up to the first sampled token: a piece of the prompt, or the first token of the
+    /// step. `decide` chooses the token, `settle` ends the pass. `time` is the time of the pass.
     pub(super) fn take(&mut self, place: MemberPlace, pass: &mut Pass, time: Duration) -> Result<()> {
         let MemberPlace { member, output, .. } = place;
         let (before, is_step) = (self.session.sequence().len(), !self.reads_prompt());

@@ -399,7 +399,8 @@ impl Network {
         self.runtime.pool.threads()
     }
 
-    /// Records the latency of a step. `first_share` is the CPU's part of the latency if CPU and GPUs share the layers.
+    /// Records the latency of a step. `first_share`: time of the CPU's layers, if layers are divided among CPU and
+    /// GPUs.
     pub fn record(&self, latency: Duration, first_share: Duration) {
         let shares = [latency.saturating_sub(first_share), first_share];
         for ((kind, bytes), share) in self.backend.weight_bytes().zip(shares) {

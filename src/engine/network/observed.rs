@@ -1,5 +1,5 @@
-//! What a draft head in a file of its own reads of its target network: the inputs of some layers, which passes keep for
-//! it, and the embedding table and output matrix, which the head may lack.
+//! The parts of a target network that a draft head from a separate file reads: the inputs of some layers, which passes
+//! keep, and the embedding table and the output matrix if the head's file has none.
 
 use std::sync::Arc;
 

@@ -2,10 +2,11 @@
 //!
 //! Invariants: an entry is a copy-on-write fork: it shares memory with its source and with sessions taken from it. It
 //! has no adapters; its kind has their digest. Memory stays within the limit by evicting the least recently used entry.
-//! With a folder, each entry is written to a file some seconds after its arrival, for other processes and against
-//! crashes, and at the latest on eviction. A thread of the store writes files, so a step never waits for a disk; only
-//! in a child process after `fork`, which lacks the thread, `put` writes. No file is removed under the state lock. A
-//! file is found by its first tokens; an incomplete one is removed.
+//! With a folder, each entry is written to a file some seconds after its arrival, so that other processes find it and
+//! it survives crashes, and at the latest on eviction. A thread of the store writes the files, so `put` and steps never
+//! wait for writes; only in a child process after `fork`, which lacks the thread, `put` writes itself. Files are
+//! removed after the state is unlocked. A lookup compares the prompt with the first tokens of files; incomplete files
+//! are removed.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -122,9 +123,10 @@ struct Entry {
     used: u64,
     /// True while a thread writes the entry's file, which protects the entry from removal.
     is_being_written: bool,
-    /// Time to write the entry although it stays in memory; `None` if it has a file or there is no folder.
+    /// Time at which the entry must be written to a file; `None` if it has a file already, or if there is no folder.
     due: Option<Instant>,
-    /// Names of the entry's file and of the files of replaced entries; writing the first one removes the others.
+    /// Name of the entry's file, then names of files of entries that it replaces, which are removed when its file is
+    /// written.
     files: Vec<OsString>,
 }
 

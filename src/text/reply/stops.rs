@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, try_vec};
 
-/// Some sequences, the first of which ends a streamed text.
+/// Stop sequences; a streamed text ends at the first one that occurs.
 #[derive(Default)]
 pub struct Stops(Vec<Stop>);
 
@@ -20,8 +20,8 @@ impl Stops {
         Ok(Stops(list))
     }
 
-    /// Adds a piece of the text. If it completes a sequence, returns the index in the piece after it, and its length;
-    /// if two are complete at the same byte, the longer one.
+    /// Adds a piece of the text. If the piece completes a stop sequence, returns the index after it in the piece, and
+    /// the length of the sequence; if two sequences end at the same byte, of the longer one.
     pub fn push(&mut self, text: &str) -> Option<(usize, usize)> {
         text.bytes().enumerate().find_map(|(i, byte)| {
             let len = self.0.iter_mut().filter_map(|stop| stop.push(byte)).max()?;

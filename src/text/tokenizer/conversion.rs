@@ -33,7 +33,7 @@ pub fn is_in(m: &Metadata) -> bool {
     [SENTENCEPIECE, TEKKEN, VOCAB, WORDS, RWKV].iter().any(|key| m.get(key).is_some())
 }
 
-/// Replaces the other file by a `tokenizer.json`, or by keys of a GGUF file.
+/// Replaces the contents of another tokenizer file by a `tokenizer.json`, or by keys of a GGUF file.
 pub fn convert(m: &mut Metadata) -> Result<()> {
     if m.get(RWKV).is_some() {
         let text = taken(m, RWKV)?;

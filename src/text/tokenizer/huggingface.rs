@@ -35,8 +35,9 @@ pub const KEY: &str = "tokenizer.huggingface.json";
 const MAX_COMPONENT: usize = 8 << 20;
 /// Maximum number of steps of a pipeline, each of which is a level of recursion.
 const MAX_STEPS: usize = 32;
-/// Maximum growth of a text. U+2581 for spaces triples it, a SentencePiece table makes it up to sixteen times longer;
-/// published tokenizers have two steps of the first kind, and one that puts U+2581 before each piece.
+/// Maximum factor by which steps may lengthen a text. Replacing spaces by U+2581 triples the length; a SentencePiece
+/// table makes a text up to sixteen times longer. Published tokenizers have two steps that triple the length, and one
+/// that puts U+2581 before each piece.
 const MAX_GROWTH: usize = 600;
 
 /// The tokenization algorithm.
