@@ -432,7 +432,7 @@ def test_sounds():
     plain = chat([{"role": "user", "content": "What is it?"}], max_tokens=5).usage.prompt_tokens
     # Each part, of two seconds, has 13 rows.
     assert (short - plain, long - plain) == (13, 26), (plain, short, long)
-    refused(openai.BadRequestError, lambda: asked(24000, "aac"), '"aac" is not taken')
+    refused(openai.BadRequestError, lambda: asked(24000, "aac"), 'input_audio.format is "aac"; it must be')
 
 
 def test_errors():
@@ -441,13 +441,13 @@ def test_errors():
         anthropic.NotFoundError, lambda: an.messages.create(model="nobody", messages=QUESTION, max_tokens=5), "nobody"
     )
     wrong = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]}]
-    error = refused(openai.BadRequestError, lambda: chat(wrong), "takes no pictures")
+    error = refused(openai.BadRequestError, lambda: chat(wrong), "takes no images")
     assert error.type == "invalid_request_error", error.body
     source = {"type": "base64", "media_type": "image/png", "data": "AA=="}
     error = refused(
         anthropic.BadRequestError,
         lambda: message([{"role": "user", "content": [{"type": "image", "source": source}]}]),
-        "takes no pictures",
+        "takes no images",
     )
     assert error.body["error"]["type"] == "invalid_request_error"
     refused(openai.BadRequestError, lambda: chat(temperature=5), "temperature")

@@ -121,9 +121,9 @@ func asAPIError(err error) *apiError {
 	case errors.As(err, &api):
 		return api
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, realizar.ErrDeadline):
-		return &apiError{status: http.StatusGatewayTimeout, code: "timeout", message: "the request has taken longer than its deadline allows"}
+		return &apiError{status: http.StatusGatewayTimeout, code: "timeout", message: "the request took longer than the deadline of the service (-deadline)"}
 	case !errors.As(err, &library):
-		return &apiError{status: http.StatusInternalServerError, message: "an internal error", logged: err}
+		return &apiError{status: http.StatusInternalServerError, message: "the service has failed; its log has the reason", logged: err}
 	}
 	switch library.Code {
 	case realizar.ErrContextFull:
@@ -135,7 +135,7 @@ func asAPIError(err error) *apiError {
 	case realizar.ErrOutOfMemory, realizar.ErrDeviceOutOfMemory, realizar.ErrLimit:
 		return &apiError{status: http.StatusServiceUnavailable, code: "out_of_memory", message: library.Message, retryAfter: 5 * time.Second, logged: err}
 	}
-	return &apiError{status: http.StatusInternalServerError, message: "an internal error", logged: err}
+	return &apiError{status: http.StatusInternalServerError, message: "the service has failed; its log has the reason", logged: err}
 }
 
 // writeError answers with an error.
@@ -220,13 +220,32 @@ func refusal(err error) error {
 		return api
 	case errors.As(err, &wrong) && wrong.Field != "":
 		field := strings.TrimPrefix(strings.TrimPrefix(wrong.Field, "wish."), "guided.") // requests have no objects for these
-		return refuse(field, "%q is a %s, which is not what it takes", field, wrong.Value)
+		return refuse(field, "%s is a %s; it must be %s", field, wrong.Value, expected(wrong.Type))
 	case errors.As(err, &wrong) && wrong.Type.Kind() == reflect.Slice:
 		return refuse("", "a value of the request is a %s; it must be a text or a list", wrong.Value)
 	case errors.As(err, &wrong):
-		return refuse("", "a value of the request, or all of it, is a %s; it must be an object", wrong.Value)
+		return refuse("", "the request, or a value in it, is a %s; it must be an object", wrong.Value)
 	}
-	return refuse("", "the body is not the JSON of a request: %v", err)
+	return refuse("", "the body is not valid JSON: %v", err)
+}
+
+// expected names the JSON values of a type.
+func expected(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Pointer:
+		return expected(t.Elem())
+	}
+	return "an integer within its range"
 }
 
 // stream writes server-sent events. The answer begins once the request is accepted, so that earlier errors have a

@@ -101,7 +101,7 @@ func (b blocks) messages(role string, names map[string]string) (all []any, err e
 				call := toolCall{block.ID, "function", function{block.Name, wholeArguments(string(block.Input))}}
 				message.ToolCalls = append(message.ToolCalls, call)
 			default:
-				return nil, fmt.Errorf("content.%d.type: %.100q is not supported", i, block.Type)
+				return nil, fmt.Errorf("content.%d.type is %.100q; it must be a supported type", i, block.Type)
 			}
 		}
 		if len(said) > 0 || len(message.ToolCalls) == 0 {
@@ -110,10 +110,10 @@ func (b blocks) messages(role string, names map[string]string) (all []any, err e
 		return []any{message}, err
 	case "user":
 	default:
-		return nil, fmt.Errorf("role: %.100q is none", role)
+		return nil, fmt.Errorf("role is %.100q; it must be \"user\", \"assistant\" or \"system\"", role)
 	}
 	if len(b) == 0 {
-		return nil, errors.New("content: is empty; it must have a block")
+		return nil, errors.New("content is empty; it must have a block")
 	}
 	var said blocks
 	flush := func() (err error) {
@@ -135,7 +135,7 @@ func (b blocks) messages(role string, names map[string]string) (all []any, err e
 		}
 		name, known := names[block.ToolUseID]
 		if !known {
-			return nil, fmt.Errorf("content.%d.tool_use_id: there is no call %.100q ahead of it", i, block.ToolUseID)
+			return nil, fmt.Errorf("content.%d.tool_use_id is %.100q; it must be the id of a tool_use block in an earlier message", i, block.ToolUseID)
 		}
 		content, err := block.Content.known().content()
 		if err != nil {
@@ -158,7 +158,7 @@ func (b *block) document() (all blocks, err error) {
 	}
 	switch source := b.Source; {
 	case source == nil:
-		return nil, errors.New("source: is missing")
+		return nil, errors.New("source is missing")
 	case source.Type == "text":
 		return append(all, block{Type: "text", Text: source.Data}), nil
 	case source.Type == "content":
@@ -167,7 +167,7 @@ func (b *block) document() (all blocks, err error) {
 		text, _, err := readText("", "data:"+source.Media+";base64,"+source.Data)
 		return append(all, block{Type: "text", Text: text}), err
 	default:
-		return nil, fmt.Errorf("source.type: documents of the type %.100q (%s) are not read; text and blocks are", source.Type, source.Media)
+		return nil, fmt.Errorf("source.type is %.100q with the media type %s; it must be \"text\", \"content\", or \"base64\" of a text", source.Type, source.Media)
 	}
 }
 
@@ -214,13 +214,13 @@ func (b blocks) content() (any, error) {
 			parts = append(parts, textPart{"text", block.Text})
 			continue
 		case block.Type != "image" || block.Source == nil:
-			return nil, fmt.Errorf("content.%d.type: %.100q is not supported, or has no source", i, block.Type)
+			return nil, fmt.Errorf("content.%d.type is %.100q; it must be \"text\", or \"image\" with a source", i, block.Type)
 		}
 		read := func() (*mediaItem, error) { return readBase64("image", block.Source.Data) }
 		if block.Source.Type == "url" {
 			read = func() (*mediaItem, error) { return readPicture(block.Source.URL) }
 		} else if block.Source.Type != "base64" {
-			return nil, fmt.Errorf("content.%d.source.type: %.100q is neither \"base64\" nor \"url\"", i, block.Source.Type)
+			return nil, fmt.Errorf("content.%d.source.type is %.100q; it must be \"base64\" or \"url\"", i, block.Source.Type)
 		}
 		picture, err := read()
 		if err != nil {
@@ -236,7 +236,7 @@ func (b blocks) texts() (string, error) {
 	texts := make([]string, len(b))
 	for i, block := range b {
 		if block.Type != "text" {
-			return "", fmt.Errorf("content.%d.type: %.100q is not supported", i, block.Type)
+			return "", fmt.Errorf("content.%d.type is %.100q; it must be a supported type", i, block.Type)
 		}
 		texts[i] = block.Text
 	}

@@ -30,7 +30,7 @@ func unpack(w http.ResponseWriter, r *http.Request, most int64) error {
 	default:
 		w.Header().Set("Accept-Encoding", "gzip, deflate")
 		w.Header().Set("Connection", "close")
-		return &apiError{status: http.StatusUnsupportedMediaType, message: fmt.Sprintf("the body has the encoding %.40q; it must be gzip, deflate or none", coding)}
+		return &apiError{status: http.StatusUnsupportedMediaType, message: fmt.Sprintf("the Content-Encoding is %.40q; it must be gzip, deflate or absent", coding)}
 	}
 	r.Body = http.MaxBytesReader(w, &packed{body: r.Body, open: open}, most)
 	return nil
@@ -44,7 +44,7 @@ type packed struct {
 }
 
 // errPacked reports a body that cannot be decompressed.
-var errPacked = errors.New("the compression of the body is damaged")
+var errPacked = errors.New("cannot decompress the body: it is not valid in its Content-Encoding")
 
 func (p *packed) Read(data []byte) (n int, err error) {
 	if p.reader == nil {
@@ -115,14 +115,14 @@ func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, refused
 	case errors.As(err, &large):
 		return nil, &apiError{
-			status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is longer than %d bytes", large.Limit),
+			status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is larger than the maximum of %d bytes (-body)", large.Limit),
 		}
 	case errors.As(err, &network) && network.Timeout():
-		return nil, &apiError{status: http.StatusRequestTimeout, message: "the body did not come in time"}
+		return nil, &apiError{status: http.StatusRequestTimeout, message: "the body did not arrive in time"}
 	case errors.Is(err, errPacked):
 		return nil, refuse("", "%v", err)
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network):
-		return nil, refuse("", "the body is cut off")
+		return nil, refuse("", "the body ends early; it must be as long as the request says")
 	case err != nil: // such as of chunks
 		return nil, refuse("", "cannot read the body: %v", err)
 	}

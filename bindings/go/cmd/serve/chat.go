@@ -108,7 +108,7 @@ func (c *chatCall) call(param string) (toolCall, error) {
 		call.Type = "function"
 	}
 	if call.Type != "function" || call.Function.Name == "" {
-		return call, refuse(param, "%q needs the type \"function\" or \"custom\", and the name of a tool", param)
+		return call, refuse(param, "%s needs the type \"function\" or \"custom\", and the name of a tool", param)
 	}
 	call.Function.Arguments = wholeArguments(call.Function.Arguments)
 	return call, nil
@@ -131,19 +131,19 @@ func (m *chatMessage) read(param string) (message, error) {
 	case err != nil:
 		return read, err
 	case m.FunctionCall != nil:
-		return read, refuse(param+".function_call", "\"function_call\" is not taken: \"tool_calls\" is")
+		return read, refuse(param+".function_call", "%s is not supported; use tool_calls", param+".function_call")
 	case m.Audio != nil:
-		return read, refuse(param+".audio", "sound is not taken")
+		return read, refuse(param+".audio", "%s is not supported; audio must be an input_audio part of a user message", param+".audio")
 	case len(m.ToolCalls) > 0 && m.Role != "assistant":
-		return read, refuse(param+".tool_calls", "messages of the role %q have no calls", m.Role)
+		return read, refuse(param+".tool_calls", "%s.tool_calls is set with the role %q; the role must be \"assistant\"", param, m.Role)
 	case m.Role == "tool" && m.ToolCallID == "":
-		return read, refuse(param+".tool_call_id", "the result of a tool names the call that it belongs to")
+		return read, refuse(param+".tool_call_id", "%s.tool_call_id is missing; it must be the id of a tool call", param)
 	case m.Role != "tool" && m.Role != "system" && m.Role != "developer" && m.Role != "user" && m.Role != "assistant":
-		return read, refuse(param+".role", "the role %q is none of system, developer, user, assistant, tool", m.Role)
+		return read, refuse(param+".role", "%s.role is %q; it must be \"system\", \"developer\", \"user\", \"assistant\" or \"tool\"", param, m.Role)
 	case content == nil && m.Role == "assistant" && m.Refusal != "":
 		read.Content = m.Refusal
 	case content == nil && (m.Role != "assistant" || len(m.ToolCalls) == 0):
-		return read, refuse(param+".content", "the message has no content")
+		return read, refuse(param+".content", "%s.content is missing; it must be a text or a list of parts", param)
 	}
 	return read, nil
 }
@@ -179,10 +179,10 @@ func (c chatContent) read(param string) (any, error) {
 	}
 	var parts []chatPart
 	if json.Unmarshal(c.RawMessage, &parts) != nil {
-		return nil, refuse(param, "the content is neither a text nor a list of parts")
+		return nil, refuse(param, "%s must be a text or a list of parts", param)
 	}
 	if len(parts) == 0 {
-		return nil, refuse(param, "%q is an empty list; it must have a part", param)
+		return nil, refuse(param, "%s is an empty list; it must have a part", param)
 	}
 	all := make([]any, 0, len(parts))
 	for i, part := range parts {
@@ -203,14 +203,14 @@ func (c chatContent) read(param string) (any, error) {
 				all = append(all, textPart{"text", text})
 				continue
 			} else if err != nil {
-				return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "%v", err)
+				return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "%s[%d]: %v", param, i, err)
 			}
 		default:
-			return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "a part of the type %q is not taken: text, image_url, input_audio and file are", part.Type)
+			return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "%s[%d].type is %q; it must be \"text\", \"image_url\", \"input_audio\" or \"file\"", param, i, part.Type)
 		}
 		file, err := read()
 		if err != nil {
-			return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "%v", err)
+			return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "%s[%d]: %v", param, i, err)
 		}
 		all = append(all, file)
 	}
@@ -256,7 +256,7 @@ func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
 	}
 	n, err := positive("n", q.N, 1)
 	if err != nil || n > most {
-		return nil, cmp.Or[error](err, refuse("n", "\"n\" is more than %d", most))
+		return nil, cmp.Or[error](err, refuse("n", "n is %d; it must be at most %d", n, most))
 	}
 	if reply.Stops, err = checkStops("stop", q.Stop); err != nil {
 		return nil, err
@@ -266,7 +266,7 @@ func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
 	}
 	if top := q.TopLogprobs; top != nil {
 		if *top < 0 || *top > 20 || !q.Logprobs && *top > 0 {
-			return nil, refuse("top_logprobs", "\"top_logprobs\" is from 0 to 20, with \"logprobs\"")
+			return nil, refuse("top_logprobs", "top_logprobs is %d; it must be from 0 to 20, and logprobs must be true", *top)
 		}
 		if *top > 0 {
 			reply.Logprobs = *top
@@ -319,7 +319,7 @@ func positive(param string, n *int, missing int) (int, error) {
 		return missing, nil
 	}
 	if *n < 1 {
-		return 0, refuse(param, "%q is %d, which is less than 1", param, *n)
+		return 0, refuse(param, "%s is %d; it must be at least 1", param, *n)
 	}
 	return *n, nil
 }
@@ -330,11 +330,11 @@ const maxStops = 16
 // checkStops checks stop strings.
 func checkStops(param string, all []string) ([]string, error) {
 	if len(all) > maxStops {
-		return nil, refuse(param, "there are more than %d stop strings", maxStops)
+		return nil, refuse(param, "%s has %d texts; it must have at most %d", param, len(all), maxStops)
 	}
 	for _, stop := range all {
 		if stop == "" || strings.ContainsRune(stop, 0) {
-			return nil, refuse(param, "a stop string is empty or has a NUL character")
+			return nil, refuse(param, "%s has a text that is empty or contains a NUL character", param)
 		}
 	}
 	return all, nil
@@ -349,9 +349,9 @@ func (f *responseFormat) bind(g *generation) error {
 		g.bind("response_format", jsonObject, true)
 		return nil
 	case f.Type != "json_schema":
-		return refuse("response_format.type", "the form %q is none of text, json_object, json_schema", f.Type)
+		return refuse("response_format.type", "response_format.type is %q; it must be \"text\", \"json_object\" or \"json_schema\"", f.Type)
 	case f.JSONSchema == nil || len(f.JSONSchema.Schema) == 0:
-		return refuse("response_format.json_schema", "the schema is missing")
+		return refuse("response_format.json_schema", "response_format.json_schema.schema is missing")
 	}
 	g.bind("response_format", string(f.JSONSchema.Schema), f.JSONSchema.Strict != nil && *f.JSONSchema.Strict)
 	return nil
@@ -362,7 +362,7 @@ func (q *chatRequest) reason(g *generation) error {
 	effort := q.ReasoningEffort
 	if q.Reasoning != nil {
 		if q.Reasoning.MaxTokens < 0 {
-			return refuse("reasoning.max_tokens", "the budget is less than 0")
+			return refuse("reasoning.max_tokens", "reasoning.max_tokens is %d; it must be at least 0", q.Reasoning.MaxTokens)
 		}
 		g.Reply.ReasoningTokens = q.Reasoning.MaxTokens
 		if effort == "" {
@@ -384,7 +384,7 @@ func (g *generation) setEffort(param, effort string) error {
 	case "max": // a step above those that templates have
 		effort = "xhigh"
 	default:
-		return refuse(param, "%q is %q; it must be one of none, minimal, low, medium, high, xhigh, max", param, effort)
+		return refuse(param, "%s is %q; it must be one of none, minimal, low, medium, high, xhigh, max", param, effort)
 	}
 	g.Reply.Reasoning = realizar.ReasoningOn
 	if g.Transcript.Variables == nil {
@@ -399,10 +399,10 @@ func (g *generation) setEffort(param, effort string) error {
 // transcript is the messages and tools as the library takes them.
 func (q *chatRequest) transcript() (*realizar.Transcript, error) {
 	if len(q.Messages) == 0 {
-		return nil, refuse("messages", "there are no messages")
+		return nil, refuse("messages", "messages is missing or empty; it must have a message")
 	}
 	if q.Modalities != nil && !slices.Contains(q.Modalities, "text") {
-		return nil, refuse("modalities", "\"modalities\" must have \"text\", because replies are text")
+		return nil, refuse("modalities", "modalities lacks \"text\"; it must have it, because replies are text")
 	}
 	for _, modality := range q.Modalities {
 		if modality != "text" {

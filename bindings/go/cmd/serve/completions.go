@@ -57,7 +57,7 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 	case json.Unmarshal(data, &one) == nil:
 		*p = prompts{{text: one}}
 	case hasNull(data): // which would be an empty text or the token 0
-		return refuse("", "a list of prompts or inputs has a null; it must have texts, tokens or lists of tokens")
+		return refuse("", "prompt or input has a null; it must be a text, a list of texts, a list of tokens or a list of such lists")
 	case json.Unmarshal(data, &many) == nil:
 		for _, one := range many {
 			*p = append(*p, prompt{text: one})
@@ -69,7 +69,7 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 			*p = append(*p, prompt{tokens: append([]uint32{}, list...)})
 		}
 	default:
-		return refuse("", "a prompt or an input is neither a text, nor texts, nor tokens, nor lists of tokens")
+		return refuse("", "prompt or input must be a text, a list of texts, a list of tokens or a list of such lists")
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func (s *server) completions(w http.ResponseWriter, r *http.Request) error {
 func (q *completionRequest) generations(l *lease, most int) (all []*generation, echoes []string, err error) {
 	n, err := positive("n", q.N, 1)
 	if err != nil || n > most {
-		return nil, nil, cmp.Or[error](err, refuse("n", "\"n\" is more than %d", most))
+		return nil, nil, cmp.Or[error](err, refuse("n", "n is %d; it must be at most %d", n, most))
 	}
 	reply := realizar.ReplyOptions{}
 	form := generation{}
@@ -239,13 +239,13 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 	}
 	switch {
 	case len(q.Prompt) == 0 || len(q.Prompt) > maxPrompts:
-		return nil, nil, refuse("prompt", "there are %d prompts, and from 1 to %d are taken", len(q.Prompt), maxPrompts)
+		return nil, nil, refuse("prompt", "prompt has %d prompts; it must have from 1 to %d", len(q.Prompt), maxPrompts)
 	case q.Suffix != "" && q.Echo:
 		return nil, nil, refuse("suffix", "suffix and echo are both set; set one")
 	case q.BestOf != nil && *q.BestOf != n:
-		return nil, nil, refuse("best_of", "\"best_of\" other than \"n\" is not supported")
+		return nil, nil, refuse("best_of", "best_of is %d; it must equal n, %d", *q.BestOf, n)
 	case q.Logprobs != nil && (*q.Logprobs < 0 || *q.Logprobs > maxLogprobs):
-		return nil, nil, refuse("logprobs", "\"logprobs\" is from 0 to %d", maxLogprobs)
+		return nil, nil, refuse("logprobs", "logprobs is %d; it must be from 0 to %d", *q.Logprobs, maxLogprobs)
 	case q.Logprobs != nil:
 		reply.Logprobs = likeliest(*q.Logprobs)
 	}
@@ -271,7 +271,7 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 			return nil, nil, err
 		}
 		if len(tokens) == 0 {
-			return nil, nil, refuse("prompt", "prompt %d has no tokens", i)
+			return nil, nil, refuse("prompt", "prompt[%d] is empty; it must have a token", i)
 		}
 		if scored {
 			if entries += n * len(tokens) * (1 + *q.Logprobs); entries > maxScored {

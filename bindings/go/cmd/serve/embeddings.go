@@ -38,13 +38,13 @@ func (s *server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	pooling, known := poolings[request.Pooling]
 	switch {
 	case len(request.Input) == 0:
-		return refuse("input", "\"input\" is missing or empty")
+		return refuse("input", "input is missing or empty; it must have a text")
 	case len(request.Input) > maxInputs:
-		return refuse("input", "\"input\" has %d texts; it must have at most %d", len(request.Input), maxInputs)
+		return refuse("input", "input has %d texts; it must have at most %d", len(request.Input), maxInputs)
 	case request.EncodingFormat != "" && request.EncodingFormat != "float" && request.EncodingFormat != "base64":
-		return refuse("encoding_format", "\"encoding_format\" is %q, neither \"float\" nor \"base64\"", request.EncodingFormat)
+		return refuse("encoding_format", "encoding_format is %q; it must be \"float\" or \"base64\"", request.EncodingFormat)
 	case !known:
-		return refuse("pooling", "\"pooling\" is %q, neither \"mean\", \"cls\" nor \"last\"", request.Pooling)
+		return refuse("pooling", "pooling is %q; it must be \"mean\", \"cls\" or \"last\"", request.Pooling)
 	}
 	model, err := s.models.lease(r.Context(), request.Model)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	for i, vector := range vectors {
 		if wanted := request.Dimensions; wanted != nil {
 			if *wanted < 1 || *wanted > len(vector) {
-				return refuse("dimensions", "\"dimensions\" is %d, and vectors of the model have %d", *wanted, len(vector))
+				return refuse("dimensions", "dimensions is %d; it must be from 1 to %d, the dimensions of the model", *wanted, len(vector))
 			}
 			vector = unit(vector[:*wanted])
 		}
@@ -103,7 +103,7 @@ func (l *lease) inputTokens(all prompts) (tokens [][]uint32, err error) {
 // embed returns the embeddings of texts, or the scores of pairs.
 func (l *lease) embed(ctx context.Context, tokens [][]uint32, pooling realizar.Pooling) ([][]float32, error) {
 	if len(l.adapters) > 0 {
-		return nil, refuse("model", "%q is an adapter, which embeddings and scores are made without", l.name)
+		return nil, refuse("model", "model is the adapter %q; embeddings and rerank need a model", l.name)
 	}
 	leave, err := l.engine.enter(ctx)
 	if err != nil {

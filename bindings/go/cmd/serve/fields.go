@@ -149,7 +149,7 @@ func (c *nameCheck) value(t reflect.Type) error {
 	}
 	token, err := c.in.Token()
 	if last := len(c.hops) - 1; err == nil && token == nil && last >= 0 && c.hops[last].name == "" && t != nil && isScalar[t.Kind()] {
-		return refuse(c.path(), "%q is null; it must be a %s", c.path(), t.Kind())
+		return refuse(c.path(), "%s is null; it must be a %s", c.path(), t.Kind())
 	}
 	if token != json.Delim('{') && token != json.Delim('[') {
 		return err
@@ -202,7 +202,7 @@ func (c *nameCheck) name(t reflect.Type, fields map[string]reflect.Type, name st
 	}
 	for other := range fields {
 		if strings.EqualFold(name, other) {
-			return refuse(c.path(), "the field %q is unknown; it must be written %q", c.path(), other)
+			return refuse(c.path(), "the field %q is unknown; use %q", c.path(), other)
 		}
 	}
 	if !out["*"] {

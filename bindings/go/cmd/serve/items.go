@@ -93,7 +93,7 @@ func (p itemParts) text() (string, error) {
 		case "encrypted_content": // only another service can read it
 			warnOnce("parts of the type %q are left out", part.Type)
 		default:
-			return "", fmt.Errorf("a part of type %.100q is not supported", part.Type)
+			return "", fmt.Errorf("the type of a part is %.100q; it must be a supported type", part.Type)
 		}
 	}
 	return out.String(), nil
@@ -169,7 +169,7 @@ func (s *server) resolve(all items) error {
 		}
 		stored, found := s.items.get(one.ID)
 		if !found {
-			return refuse("input", "\"input[%d]\" is a reference to %q, which is no item of a response that is stored", i, one.ID)
+			return refuse("input", "input[%d] is a reference to %q; it must name an item of a stored response", i, one.ID)
 		}
 		all[i] = stored.item
 	}
@@ -231,10 +231,10 @@ func (h *history) add(param string, item *item) error {
 	content, err := append(slices.Clip(item.Content), item.Output...).content()
 	text, isText := content.(string)
 	if err == nil && !isText && (item.Role == "assistant" || item.Type == "reasoning") {
-		err = errors.New("what the assistant says has no pictures")
+		err = errors.New("content of the assistant has an image; it must be text")
 	}
 	if err != nil {
-		return refuse("input", "%q: %v", param, err)
+		return refuse("input", "%s: %v", param, err)
 	}
 	switch item.Type {
 	case "", "message":
@@ -243,16 +243,16 @@ func (h *history) add(param string, item *item) error {
 			h.reply(false).Content = text
 		case "user", "system", "developer":
 			if len(item.Content) == 0 {
-				return refuse("input", "%q has no content", param)
+				return refuse("input", "%s.content is missing; it must be a text or a list of parts", param)
 			}
 			h.all = append(h.all, message{Role: item.Role, Content: content})
 		default:
-			return refuse("input", "%q is %q; it must be \"user\", \"assistant\", \"system\" or \"developer\"", param+".role", item.Role)
+			return refuse("input", "%s is %q; it must be \"user\", \"assistant\", \"system\" or \"developer\"", param+".role", item.Role)
 		}
 	case "reasoning":
 		if text == "" {
 			if text, err = item.Summary.text(); err != nil {
-				return refuse("input", "%q: %v", param, err)
+				return refuse("input", "%s: %v", param, err)
 			}
 		}
 		if text != "" { // otherwise only another service can read it
@@ -265,11 +265,11 @@ func (h *history) add(param string, item *item) error {
 	case "function_call_output", "custom_tool_call_output":
 		name, known := h.names[item.CallID]
 		if !known {
-			return refuse("input", "%q: there is no call %q before it", param+".call_id", item.CallID)
+			return refuse("input", "%s.call_id is %q; it must be the id of an earlier call", param, item.CallID)
 		}
 		h.all = append(h.all, message{Role: "tool", Content: content, Name: name, ToolCallID: item.CallID})
 	default:
-		return refuse("input", "the type of %q is %q, which is not supported", param, item.Type)
+		return refuse("input", "%s.type is %q; it must be a supported type", param, item.Type)
 	}
 	return nil
 }

@@ -230,7 +230,7 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 		drained, cancel := context.WithTimeout(again, o.drain)
 		defer cancel()
 		if server.Shutdown(drained) != nil {
-			end(&apiError{status: http.StatusServiceUnavailable, code: "stopping", message: "the service is being stopped"})
+			end(&apiError{status: http.StatusServiceUnavailable, code: "stopping", message: "the service is stopping"})
 			closed, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
 			_ = server.Shutdown(closed)

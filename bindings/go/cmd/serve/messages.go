@@ -162,14 +162,14 @@ func (s *server) readMessages(w http.ResponseWriter, r *http.Request) (*messages
 	case m.Thread == nil || m.Thread.Type == "create":
 		return m, nil
 	case m.Thread.Type != "continue":
-		return nil, refuse("thread", "thread.type: %q is neither \"create\" nor \"continue\"", m.Thread.Type)
+		return nil, refuse("thread", "thread.type is %q; it must be \"create\" or \"continue\"", m.Thread.Type)
 	case len(m.System) > 0 || len(m.Tools) > 0:
-		return nil, refuse("thread", "thread: system and tools are those that the thread was created with")
+		return nil, refuse("thread", "system and tools must be absent with thread.type \"continue\"; the thread has them")
 	}
 	before, found := s.threads.get(m.Thread.Previous)
 	if !found {
 		return nil, &apiError{
-			status: http.StatusNotFound, code: "thread_not_found", message: fmt.Sprintf("there is no message %.100q, or it is forgotten", m.Thread.Previous),
+			status: http.StatusNotFound, code: "thread_not_found", message: fmt.Sprintf("thread.previous_message_id is %.100q; it must name a stored message", m.Thread.Previous),
 		}
 	}
 	m.System, m.Tools, m.Messages = before.system, before.tools, append(slices.Clip(before.turns), m.Messages...)
@@ -354,7 +354,7 @@ func (m *messagesRequest) generation() (*generation, error) {
 		return nil, err
 	}
 	if m.MaxTokens == nil {
-		return nil, refuse("max_tokens", "max_tokens: is missing")
+		return nil, refuse("max_tokens", "max_tokens is missing; it must be at least 1")
 	}
 	if g.Reply.MaxTokens, err = positive("max_tokens", m.MaxTokens, 0); err != nil {
 		return nil, err
@@ -371,7 +371,7 @@ func (m *messagesRequest) generation() (*generation, error) {
 	}
 	if format != nil {
 		if format.Type != "json_schema" || len(format.Schema) == 0 {
-			return nil, refuse("output_config", "output_config.format: only the type \"json_schema\" with a schema is supported")
+			return nil, refuse("output_config", "output_config.format must have the type \"json_schema\" and a schema")
 		}
 		g.bind("output_config.format", string(format.Schema), true)
 	}
@@ -408,7 +408,7 @@ func (m *messagesRequest) think(g *generation) error {
 	switch m.Thinking.Type {
 	case "enabled":
 		if m.Thinking.Budget < 1 || m.MaxTokens != nil && m.Thinking.Budget >= *m.MaxTokens {
-			return refuse("thinking", "thinking.budget_tokens: is from 1 to less than max_tokens")
+			return refuse("thinking", "thinking.budget_tokens is %d; it must be at least 1 and less than max_tokens", m.Thinking.Budget)
 		}
 		g.Reply.Reasoning, g.Reply.ReasoningTokens = realizar.ReasoningOn, m.Thinking.Budget
 	case "disabled":
@@ -416,7 +416,7 @@ func (m *messagesRequest) think(g *generation) error {
 		return nil
 	case "adaptive", "between_tools":
 	default:
-		return refuse("thinking", "thinking.type: %q is not supported", m.Thinking.Type)
+		return refuse("thinking", "thinking.type is %q; it must be \"enabled\", \"disabled\", \"adaptive\" or \"between_tools\"", m.Thinking.Type)
 	}
 	return g.setEffort("output_config.effort", m.OutputConfig.Effort)
 }
@@ -433,22 +433,22 @@ func (g *generation) bind(field, schema string, strict bool) {
 // transcript is the prompt, as the library takes it.
 func (m *messagesRequest) transcript() (*realizar.Transcript, error) {
 	if len(m.Messages) == 0 {
-		return nil, refuse("messages", "messages: at least one is needed")
+		return nil, refuse("messages", "messages is missing or empty; it must have a message")
 	}
 	for name, value := range map[string]any{"compaction": m.Compaction, "container": m.Container, "fallbacks": m.Fallbacks} {
 		if value != nil {
-			return nil, refuse(name, "%s: is not supported", name)
+			return nil, refuse(name, "%s is not supported", name)
 		}
 	}
 	if len(m.Servers) > 0 {
-		return nil, refuse("mcp_servers", "mcp_servers: are not supported")
+		return nil, refuse("mcp_servers", "mcp_servers is not supported")
 	}
 	transcript, box := &realizar.Transcript{}, toolbox{}
 	for i, t := range m.Tools {
 		param := fmt.Sprintf("tools.%d", i)
 		if t.Type != "" && t.Type != "custom" {
 			if !leaveOut(t.Type) {
-				return nil, refuse("tools", "%s.type: %q is not supported", param, t.Type)
+				return nil, refuse("tools", "%s.type is %q; it must be \"custom\" or a hosted tool", param, t.Type)
 			}
 			continue
 		}
@@ -474,7 +474,7 @@ func (m *messagesRequest) transcript() (*realizar.Transcript, error) {
 		}
 		messages, err := all.messages(turns[from].Role, names)
 		if err != nil {
-			return nil, refuse("messages", "messages.%d: %s", max(from-len(turns)+len(m.Messages), 0), err)
+			return nil, refuse("messages", "messages.%d.%s", max(from-len(turns)+len(m.Messages), 0), err)
 		}
 		transcript.Messages = append(transcript.Messages, messages...)
 	}
@@ -496,11 +496,11 @@ func (t *toolWish) put(transcript *realizar.Transcript, box *toolbox) error {
 		transcript.ToolChoice = "required"
 	case "tool":
 		if box.origins[t.Name] == nil {
-			return refuse("tool_choice", "tool_choice.name: there is no tool %q that the model may call", t.Name)
+			return refuse("tool_choice", "tool_choice.name is %q; it must be the name of a tool in tools", t.Name)
 		}
 		transcript.ToolChoice = map[string]any{"type": "function", "function": map[string]any{"name": t.Name}}
 	default:
-		return refuse("tool_choice", "tool_choice.type: %q is none", t.Type)
+		return refuse("tool_choice", "tool_choice.type is %q; it must be \"auto\", \"any\", \"tool\" or \"none\"", t.Type)
 	}
 	return called(transcript)
 }

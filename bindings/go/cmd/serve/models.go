@@ -248,7 +248,7 @@ var errGone = errors.New("the model is gone")
 // lease finds a model by name and loads it if necessary. An unknown name is an apiError with the status 404.
 func (m *models) lease(ctx context.Context, name string) (*lease, error) {
 	if name == "" {
-		return nil, refuse("model", "the request names no model")
+		return nil, refuse("model", "model is missing; it must be the name of a model")
 	}
 	recordOf(ctx).names(name)
 	var named, file *model
@@ -446,7 +446,7 @@ func (m *models) loadEncoders(ctx context.Context, file *model, in *loaded) erro
 		options := &realizar.EncoderOptions{Kind: kind}
 		plan, err := in.model.PlanEncoder(ctx, path, options)
 		if errors.Is(err, realizar.ErrUnsupported) { // a file may have only one kind
-			log.Printf("the model %s takes no %ss: %v", file.name, nouns[part], err)
+			log.Printf("the model %s takes no %s: %v", file.name, nouns[part], err)
 			refused = errors.Join(refused, err)
 			continue
 		} else if err != nil {
@@ -638,7 +638,7 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 func (s *server) retrieve(w http.ResponseWriter, r *http.Request) error {
 	description := s.models.describe(r.PathValue("name"))
 	if description == nil {
-		return &apiError{status: http.StatusNotFound, param: "model", code: "model_not_found", message: "there is no such model"}
+		return &apiError{status: http.StatusNotFound, param: "model", code: "model_not_found", message: "the model does not exist"}
 	}
 	return writeJSON(w, description)
 }

@@ -32,13 +32,13 @@ func readPicture(url string) (*mediaItem, error) {
 	switch strings.ToLower(scheme) {
 	case "data":
 	case "http", "https":
-		return nil, fmt.Errorf("a picture comes as a data: URL with its bytes in base64: %s: URLs are not fetched", strings.ToLower(scheme))
+		return nil, fmt.Errorf("the URL of an image is an %s: URL, which the service does not fetch; it must be a data: URL in base64", strings.ToLower(scheme))
 	default:
-		return nil, fmt.Errorf("a picture comes as a data: URL with its bytes in base64")
+		return nil, fmt.Errorf("the URL of an image must be a data: URL in base64")
 	}
 	kind, text, comma := strings.Cut(rest, ",")
 	if !comma || !strings.HasSuffix(strings.ToLower(kind), ";base64") {
-		return nil, fmt.Errorf("a data: URL of a picture is data:image/TYPE;base64,BYTES")
+		return nil, fmt.Errorf("the data: URL of an image must have the form data:image/TYPE;base64,BYTES")
 	}
 	return readBase64("image", text)
 }
@@ -50,22 +50,22 @@ func readText(name, url string) (text string, is bool, err error) {
 	kind = strings.ToLower(kind)
 	switch {
 	case strings.HasPrefix(kind, "data:application/pdf"):
-		return "", true, errors.New("a PDF document is not read; its text or its pages as pictures are")
+		return "", true, errors.New("PDF documents are not supported; send their text, or their pages as images")
 	case !strings.HasPrefix(kind, "data:text/") && !strings.HasPrefix(kind, "data:application/json"):
 		return "", false, nil
 	}
 	var bytes []byte
 	if strings.HasSuffix(kind, ";base64") {
 		if bytes, err = base64.StdEncoding.DecodeString(rest); err != nil {
-			return "", true, fmt.Errorf("the base64 of a document is damaged: %v", err)
+			return "", true, fmt.Errorf("cannot decode the base64 of a document: %v", err)
 		}
 	} else if rest, err = neturl.PathUnescape(rest); err != nil {
-		return "", true, fmt.Errorf("the data: URL of a document is damaged: %v", err)
+		return "", true, fmt.Errorf("cannot decode the data: URL of a document: %v", err)
 	} else {
 		bytes = []byte(rest)
 	}
 	if !utf8.Valid(bytes) {
-		return "", true, errors.New("a document of text is not UTF-8")
+		return "", true, errors.New("a text document is not UTF-8; it must be")
 	}
 	if name != "" {
 		name += "\n"
@@ -76,22 +76,22 @@ func readText(name, url string) (text string, is bool, err error) {
 // readSound reads audio of a given format.
 func readSound(text, format string) (*mediaItem, error) {
 	if !slices.Contains([]string{"wav", "mp3", "flac", "ogg"}, format) {
-		return nil, fmt.Errorf("a sound of the format %.100q is not taken: \"wav\", \"mp3\", \"flac\" and \"ogg\" are", format)
+		return nil, fmt.Errorf("input_audio.format is %.100q; it must be \"wav\", \"mp3\", \"flac\" or \"ogg\"", format)
 	}
 	return readBase64("audio", text)
 }
 
-// nouns are the names of kinds of media in errors.
-var nouns = map[string]string{"image": "picture", "audio": "sound"}
+// nouns are the plurals of kinds of media in errors.
+var nouns = map[string]string{"image": "images", "audio": "audio"}
 
 // readBase64 reads the bytes of a file in base64.
 func readBase64(kind, text string) (*mediaItem, error) {
 	file, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, fmt.Errorf("the base64 of a %s is damaged: %v", nouns[kind], err)
+		return nil, fmt.Errorf("cannot decode the base64 of the %s: %v", kind, err)
 	}
 	if len(file) == 0 {
-		return nil, fmt.Errorf("a %s has no bytes", nouns[kind])
+		return nil, fmt.Errorf("the data of the %s is empty", kind)
 	}
 	sum := sha256.Sum256(file)
 	return &mediaItem{Type: kind, Sum: hex.EncodeToString(sum[:]), file: file}, nil
@@ -171,12 +171,12 @@ func (l *lease) media(ctx context.Context, files []*mediaItem) (all []*realizar.
 	for i, file := range files {
 		e := l.encoders[file.Type]
 		if e == nil {
-			err = refuse("", "the model %q takes no %ss", l.name, nouns[file.Type])
+			err = refuse("", "the model %q takes no %s", l.name, nouns[file.Type])
 			break
 		}
 		var one *sharedMedia
 		if one, err = e.media(ctx, file); err != nil {
-			err = asMediaError(nouns[file.Type], i, err)
+			err = asMediaError(file.Type, i, err)
 			break
 		}
 		all, shared = append(all, one.Media), append(shared, one)
@@ -230,7 +230,11 @@ func (e *encoder) media(ctx context.Context, file *mediaItem) (*sharedMedia, err
 func asMediaError(noun string, i int, err error) error {
 	for _, code := range []error{realizar.ErrFormat, realizar.ErrLimit, realizar.ErrUnsupported, realizar.ErrInvalidArgument} {
 		if errors.Is(err, code) {
-			return refuse("", "%s %d: %v", noun, i, err)
+			var library *realizar.Error
+			if errors.As(err, &library) {
+				return refuse("", "%s %d cannot be read: %s", noun, i, library.Message)
+			}
+			return refuse("", "%s %d cannot be read: %v", noun, i, err)
 		}
 	}
 	return err

@@ -169,9 +169,9 @@ func TestWhatIsNoPictureIsRefused(t *testing.T) {
 	s := serve(t, "-mmproj", "plain="+encoderFile(t, "vision/llava"))
 	broken := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\nno picture"))
 	for url, word := range map[string]string{
-		"http://example.com/a.png": "http: URLs are not fetched", "HTTPS://example.com/a.png": "https: URLs are not fetched",
-		"file:///etc/passwd": "data: URL", "": "data: URL", "data:image/png,abc": "base64", "data:image/png;base64,": "no bytes",
-		"data:image/png;base64,###": "damaged", "data:image/png;base64," + broken: "picture 0",
+		"http://example.com/a.png": "an http: URL, which the service does not fetch", "HTTPS://example.com/a.png": "an https: URL, which the service does not fetch",
+		"file:///etc/passwd": "data: URL", "": "data: URL", "data:image/png,abc": "base64", "data:image/png;base64,": "data of the image is empty",
+		"data:image/png;base64,###": "cannot decode the base64 of the image", "data:image/png;base64," + broken: "image 0 cannot be read: ",
 		"data:image/tiff;base64," + base64.StdEncoding.EncodeToString([]byte("II*\x00\x08\x00\x00\x00\x00\x00")): "TIFF",
 	} {
 		for _, path := range []string{"/v1/chat/completions", "/v1/responses"} {
@@ -184,14 +184,14 @@ func TestWhatIsNoPictureIsRefused(t *testing.T) {
 	url := pictureURL(t, "rgb.png")
 	for _, path := range []string{"/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"} {
 		status, answer, _ := s.post(t, path, shown(strings.TrimSuffix(path, "/count_tokens"), "thinking", url, "x"))
-		if message, _ := at(answer, "error", "message").(string); status != http.StatusBadRequest || !strings.Contains(message, "takes no pictures") {
+		if message, _ := at(answer, "error", "message").(string); status != http.StatusBadRequest || !strings.Contains(message, "takes no images") {
 			t.Errorf("%s: %d %v", path, status, answer)
 		}
 	}
 	source := `{"model": "plain", "max_tokens": 5, "messages": [{"role": "user", "content": [{"type": "image", "source": %s}]}]}`
 	for text, word := range map[string]string{
-		`{"type": "url", "url": "https://example.com/a.png"}`: "not fetched", `{"type": "file", "file_id": "f"}`: "source.type",
-		`{"type": "base64", "data": "###"}`: "damaged",
+		`{"type": "url", "url": "https://example.com/a.png"}`: "does not fetch", `{"type": "file", "file_id": "f"}`: "source.type",
+		`{"type": "base64", "data": "###"}`: "cannot decode the base64 of the image",
 	} {
 		status, answer, _ := s.post(t, "/v1/messages", fmt.Sprintf(source, text))
 		if message, _ := at(answer, "error", "message").(string); status != http.StatusBadRequest || !strings.Contains(message, word) {
@@ -251,14 +251,14 @@ func TestSoundsAreHeard(t *testing.T) {
 		t.Error("encoded so often: ", metrics.Encode.Count-before, err)
 	}
 	for _, one := range []struct{ model, request, word string }{
-		{"plain", heard("plain", file, "aac", "x"), `"aac" is not taken: "wav", "mp3"`},
-		{"plain", heard("plain", file, "", "x"), `"" is not taken`},
-		{"plain", heard("plain", nil, "wav", "x"), "a sound has no bytes"},
-		{"plain", heard("plain", file[:50], "wav", "x"), "sound 0"},
+		{"plain", heard("plain", file, "aac", "x"), `input_audio.format is "aac"; it must be "wav", "mp3"`},
+		{"plain", heard("plain", file, "", "x"), `input_audio.format is ""; it must be`},
+		{"plain", heard("plain", nil, "wav", "x"), "the data of the audio is empty"},
+		{"plain", heard("plain", file[:50], "wav", "x"), "audio 0 cannot be read: "},
 		{"plain", heard("plain", []byte("OggS"), "wav", "x"), "Ogg"},
-		{"plain", strings.Replace(heard("plain", file, "wav", "x"), `"data": "`, `"data": "#`, 1), "the base64 of a sound is damaged"},
-		{"plain", shown("", "plain", pictureURL(t, "rgb.png"), "x"), "takes no pictures"},
-		{"thinking", heard("thinking", file, "wav", "x"), "takes no sounds"},
+		{"plain", strings.Replace(heard("plain", file, "wav", "x"), `"data": "`, `"data": "#`, 1), "cannot decode the base64 of the audio"},
+		{"plain", shown("", "plain", pictureURL(t, "rgb.png"), "x"), "takes no images"},
+		{"thinking", heard("thinking", file, "wav", "x"), "takes no audio"},
 	} {
 		status, answer, _ := s.post(t, "/v1/chat/completions", one.request)
 		if message, _ := at(answer, "error", "message").(string); status != http.StatusBadRequest || !strings.Contains(message, one.word) {

@@ -39,7 +39,7 @@ func (e *engine) admit(n, atOnce int) ([]*place, error) {
 func (e *engine) queueIsFull() error {
 	return &apiError{
 		status: http.StatusTooManyRequests, code: "queue_full", retryAfter: time.Second,
-		message: fmt.Sprintf("cannot queue the request: %d wait already; try again later", e.maxQueue),
+		message: fmt.Sprintf("the queue of the model is full with %d requests; try again later", e.maxQueue),
 	}
 }
 

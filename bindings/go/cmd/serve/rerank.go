@@ -36,7 +36,7 @@ func (d *document) UnmarshalJSON(data []byte) error {
 		Text *string `json:"text"`
 	}
 	if err := json.Unmarshal(data, &object); err != nil || object.Text == nil {
-		return refuse("documents", "a document is neither a text nor an object with a \"text\"")
+		return refuse("documents", "documents has an entry that is neither a text nor an object with text")
 	}
 	d.Text = *object.Text
 	return nil
@@ -56,11 +56,11 @@ func (s *server) rerank(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case request.Query == nil:
-		return refuse("query", "\"query\" is missing")
+		return refuse("query", "query is missing; it must be a text")
 	case len(request.Documents) == 0:
-		return refuse("documents", "\"documents\" is missing or empty")
+		return refuse("documents", "documents is missing or empty; it must have a document")
 	case len(request.Documents) > maxInputs:
-		return refuse("documents", "\"documents\" has %d entries; it must have at most %d", len(request.Documents), maxInputs)
+		return refuse("documents", "documents has %d entries; it must have at most %d", len(request.Documents), maxInputs)
 	case request.TopN != nil && *request.TopN < 1:
 		return refuse("top_n", "top_n is %d; it must be at least 1", *request.TopN)
 	case request.MaxTokens != nil && *request.MaxTokens < 1:

@@ -66,22 +66,22 @@ var includes = names("message.output_text.logprobs reasoning.encrypted_content f
 func (r *responseRequest) check() error {
 	switch {
 	case r.Background:
-		return refuse("background", "\"background\" is not supported")
+		return refuse("background", "background is true; it must be false, because responses do not run in the background")
 	case r.Conversation != nil:
-		return refuse("conversation", "\"conversation\" is not supported, \"previous_response_id\" is")
+		return refuse("conversation", "conversation is not supported; use previous_response_id")
 	case r.Prompt != nil:
-		return refuse("prompt", "\"prompt\" is not supported")
+		return refuse("prompt", "prompt is not supported; use instructions and input")
 	case r.Truncation != "" && r.Truncation != "disabled" && r.Truncation != "auto":
-		return refuse("truncation", "\"truncation\" is %q; it must be \"auto\" or \"disabled\"", r.Truncation)
+		return refuse("truncation", "truncation is %q; it must be \"auto\" or \"disabled\"", r.Truncation)
 	case r.TopLogprobs != nil && (*r.TopLogprobs < 0 || *r.TopLogprobs > maxLogprobs):
-		return refuse("top_logprobs", "\"top_logprobs\" is %d, which is not between 0 and %d", *r.TopLogprobs, maxLogprobs)
+		return refuse("top_logprobs", "top_logprobs is %d; it must be from 0 to %d", *r.TopLogprobs, maxLogprobs)
 	}
 	if r.Truncation == "auto" {
 		warnOnce("%q has no effect: an input that is too long is rejected", "truncation: auto")
 	}
 	for _, what := range r.Include {
 		if !includes[what] {
-			return refuse("include", "\"include\" has %q, which is unknown", what)
+			return refuse("include", "include has %q; it must have only values that OpenAI documents", what)
 		}
 	}
 	return nil
@@ -125,7 +125,7 @@ func (r *responseRequest) generation(messages []message) (*generation, error) {
 		transcript.Messages = append(transcript.Messages, message)
 	}
 	if len(transcript.Messages) == 0 {
-		return nil, refuse("input", "\"input\" is missing or empty")
+		return nil, refuse("input", "input is missing or empty; it must be a text or a list of items")
 	}
 	if err := r.tools.choose(transcript, r.ToolChoice); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (r *responseRequest) generation(messages []message) (*generation, error) {
 	case format.Type == "json_schema" && len(format.Schema) > 0:
 		asked.bind("text.format", string(format.Schema), format.Strict != nil && *format.Strict)
 	default:
-		return nil, refuse("text.format", "\"text.format\" is none of text, json_object, and json_schema with a schema")
+		return nil, refuse("text.format", "text.format.type is %q; it must be \"text\", \"json_object\", or \"json_schema\" with a schema", format.Type)
 	}
 	return asked, nil
 }
@@ -199,7 +199,7 @@ func (s *server) deleteResponse(w http.ResponseWriter, r *http.Request) error {
 func noResponse(status int, id string) error {
 	return &apiError{
 		status: status, code: "previous_response_not_found",
-		message: fmt.Sprintf("there is no response %.100q, or it is forgotten", id),
+		message: fmt.Sprintf("Response with id %.100q not found.", id),
 	}
 }
 

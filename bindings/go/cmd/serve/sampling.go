@@ -48,7 +48,7 @@ func (l *lease) sampling(w wish, choice int) (*realizar.Sampling, error) {
 			continue
 		}
 		if !(*f.wished >= f.low && *f.wished <= f.top) {
-			return nil, refuse(f.name, "%q is %v, which is not between %v and %v", f.name, *f.wished, f.low, f.top)
+			return nil, refuse(f.name, "%s is %v; it must be from %v to %v", f.name, *f.wished, f.low, f.top)
 		}
 		*f.field = *f.wished
 	}
@@ -57,7 +57,7 @@ func (l *lease) sampling(w wish, choice int) (*realizar.Sampling, error) {
 	}
 	if w.TopK != nil {
 		if s.TopK = *w.TopK; s.TopK < -1 || s.TopK > math.MaxInt32 {
-			return nil, refuse("top_k", "\"top_k\" is %d", s.TopK)
+			return nil, refuse("top_k", "top_k is %d; it must be -1 or from 0 to %d", s.TopK, math.MaxInt32)
 		}
 		s.TopK = max(s.TopK, 0)
 	}
@@ -68,10 +68,10 @@ func (l *lease) sampling(w wish, choice int) (*realizar.Sampling, error) {
 	for name, bias := range w.LogitBias {
 		token, err := strconv.ParseUint(name, 10, 32)
 		if err != nil || token >= uint64(l.info.VocabSize) {
-			return nil, refuse("logit_bias", "%q is no token of the model", name)
+			return nil, refuse("logit_bias", "logit_bias has the key %q; it must be a token id less than %d", name, l.info.VocabSize)
 		}
 		if !(bias >= -100 && bias <= 100) {
-			return nil, refuse("logit_bias", "the bias of token %s is %v, which is not between -100 and 100", name, bias)
+			return nil, refuse("logit_bias", "logit_bias[%s] is %v; it must be from -100 to 100", name, bias)
 		}
 		if s.LogitBias == nil {
 			s.LogitBias = map[uint32]float32{}

@@ -151,7 +151,7 @@ func (s *server) handler() http.Handler {
 			return
 		}
 		if e == nil {
-			e = &apiError{status: http.StatusNotFound, message: cut(fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path))}
+			e = &apiError{status: http.StatusNotFound, message: cut(fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.URL.Path))}
 			if all := methods(); len(all) > 0 {
 				w.Header().Set("Allow", strings.Join(all, ", "))
 				e.status = http.StatusMethodNotAllowed
@@ -225,7 +225,7 @@ func (s *server) checked(route route, w http.ResponseWriter, r *http.Request) (e
 	defer leave()
 	if s.state.Load() == stopping {
 		w.Header().Set("Connection", "close")
-		return &apiError{status: http.StatusServiceUnavailable, code: "stopping", message: "the service is being stopped", retryAfter: time.Second}
+		return &apiError{status: http.StatusServiceUnavailable, code: "stopping", message: "the service is stopping", retryAfter: time.Second}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, s.options.body)
 	if err := unpack(w, r, s.options.body); err != nil {

@@ -106,7 +106,7 @@ func (o *origin) function() string {
 // put adds a function; its name must be unique.
 func (b *toolbox) put(param string, d declaration, o *origin) error {
 	if d.Name == "" {
-		return refuse(param, "%q has no name", param)
+		return refuse(param, "%s.name is missing", param)
 	}
 	if string(bytes.TrimSpace(d.Parameters)) == "null" {
 		d.Parameters = nil
@@ -117,7 +117,7 @@ func (b *toolbox) put(param string, d declaration, o *origin) error {
 		b.origins = map[string]*origin{}
 	}
 	if b.origins[d.Name] != nil {
-		return refuse(param, "%q has the name %q, which another tool has", param, d.Name)
+		return refuse(param, "%s.name is %q; it must differ from the names of other tools", param, d.Name)
 	}
 	b.origins[d.Name] = o
 	b.tools = append(b.tools, tool{"function", &d})
@@ -139,10 +139,10 @@ func (b *toolbox) putCustom(param string, custom *customTool, namespace string) 
 			text["description"] = "Follows this grammar, in Lark's syntax:\n" + syntax.Definition
 			warnOnce("the Lark grammar of the custom tool %q is shown to the model but not enforced", custom.Name)
 		default:
-			return refuse(param, "the syntax of the grammar of %q is %q; it must be \"regex\" or \"lark\"", param, syntax.Syntax)
+			return refuse(param, "the syntax of the grammar of %s is %q; it must be \"regex\" or \"lark\"", param, syntax.Syntax)
 		}
 	} else if f != nil && f.Type != "text" && f.Type != "" {
-		return refuse(param, "the format of %q is %q; it must be \"text\" or \"grammar\"", param, f.Type)
+		return refuse(param, "%s.format.type is %q; it must be \"text\" or \"grammar\"", param, f.Type)
 	}
 	schema, err := marshal(map[string]any{
 		"type": "object", "properties": map[string]any{customInput: text}, "required": []string{customInput}, "additionalProperties": false,
@@ -174,7 +174,7 @@ func (b *toolbox) addChat(all []rawChatTool) error {
 		param := fmt.Sprintf("tools[%d]", i)
 		var t chatTool
 		if err := json.Unmarshal(raw.RawMessage, &t); err != nil {
-			return refuse(param, "%q is no tool: %v", param, err)
+			return refuse(param, "%s is not a valid tool: %v", param, err)
 		}
 		var err error
 		switch {
@@ -183,7 +183,7 @@ func (b *toolbox) addChat(all []rawChatTool) error {
 		case t.Type == "custom" && t.Custom != nil:
 			err = b.putCustom(param, t.Custom, "")
 		case !leaveOut(t.Type):
-			err = refuse(param, "%q needs the type \"function\" and a \"function\", or the type \"custom\" and a \"custom\"", param)
+			err = refuse(param, "%s needs the type \"function\" and a \"function\", or the type \"custom\" and a \"custom\"", param)
 		}
 		if err != nil {
 			return err
@@ -198,7 +198,7 @@ func (b *toolbox) add(path, namespace string, all []rawTool) error {
 		param := fmt.Sprintf("%s[%d]", path, i)
 		var t responseTool
 		if err := json.Unmarshal(raw.RawMessage, &t); err != nil {
-			return refuse(param, "%q is no tool: %v", param, err)
+			return refuse(param, "%s is not a valid tool: %v", param, err)
 		}
 		var err error
 		switch {
@@ -208,12 +208,12 @@ func (b *toolbox) add(path, namespace string, all []rawTool) error {
 			err = b.putCustom(param, &customTool{t.Name, t.Description, t.Format}, namespace)
 		case t.Type == "namespace" && namespace == "":
 			if t.Name == "" {
-				err = refuse(param, "%q has no name", param)
+				err = refuse(param, "%s.name is missing", param)
 			} else {
 				err = b.add(param+".tools", t.Name, t.Tools)
 			}
 		case !leaveOut(t.Type):
-			err = refuse(param, "the type of %q is %q; it must be \"function\", \"custom\" or \"namespace\"", param, t.Type)
+			err = refuse(param, "%s.type is %q; it must be \"function\", \"custom\" or \"namespace\"", param, t.Type)
 		}
 		if err != nil {
 			return err
@@ -279,11 +279,11 @@ func (b *toolbox) choose(t *realizar.Transcript, raw json.RawMessage) error {
 		return nil
 	case json.Unmarshal(raw, &word) == nil:
 		if word != "auto" && word != "none" && word != "required" {
-			return refuse("tool_choice", "\"tool_choice\" is %q; it must be \"auto\", \"none\", \"required\", or an object that names a tool", word)
+			return refuse("tool_choice", "tool_choice is %q; it must be \"auto\", \"none\", \"required\", or an object that names a tool", word)
 		}
 		t.ToolChoice = word
 	case json.Unmarshal(raw, &choice) != nil:
-		return refuse("tool_choice", "\"tool_choice\" must be \"auto\", \"none\", \"required\", or an object that names a tool")
+		return refuse("tool_choice", "tool_choice must be \"auto\", \"none\", \"required\", or an object that names a tool")
 	case choice.Type == "allowed_tools":
 		if choice.Allowed != nil {
 			choice.Mode, choice.Tools = choice.Allowed.Mode, choice.Allowed.Tools
@@ -292,7 +292,7 @@ func (b *toolbox) choose(t *realizar.Transcript, raw json.RawMessage) error {
 	default:
 		name := b.find(&choice.namedTool)
 		if name == "" {
-			return refuse("tool_choice", "\"tool_choice\" names no function or custom tool of the request")
+			return refuse("tool_choice", "tool_choice names a tool that is not in tools")
 		}
 		t.ToolChoice = map[string]any{"type": "function", "function": map[string]any{"name": name}}
 	}
@@ -305,7 +305,7 @@ func called(t *realizar.Transcript) error {
 		return nil
 	}
 	if t.ToolChoice == "required" {
-		return refuse("tool_choice", "\"tool_choice\" is \"required\"; it needs tools that the model may call")
+		return refuse("tool_choice", "tool_choice is \"required\"; it needs tools that the model may call")
 	}
 	t.ToolChoice = nil
 	return nil
@@ -314,14 +314,14 @@ func called(t *realizar.Transcript) error {
 // allow passes only the allowed tools to the model.
 func (b *toolbox) allow(t *realizar.Transcript, choice *toolChoice) error {
 	if choice.Mode != "auto" && choice.Mode != "required" {
-		return refuse("tool_choice", "the mode of \"tool_choice\" is %q; it must be \"auto\" or \"required\"", choice.Mode)
+		return refuse("tool_choice", "tool_choice.mode is %q; it must be \"auto\" or \"required\"", choice.Mode)
 	}
 	allowed := map[string]bool{}
 	for i, one := range choice.Tools {
 		if name := b.find(&one); name != "" {
 			allowed[name] = true
 		} else if !leaveOut(one.Type) {
-			return refuse("tool_choice", "\"tool_choice.tools[%d]\" names no tool of the request", i)
+			return refuse("tool_choice", "tool_choice.tools[%d] names a tool that is not in tools", i)
 		}
 	}
 	t.Tools = slices.DeleteFunc(slices.Clone(b.tools), func(one any) bool { return !allowed[one.(tool).Function.Name] })

@@ -92,7 +92,7 @@ func TestWhatIsNoSpeechIsRefused(t *testing.T) {
 		fields []string
 	}{
 		{400, `the model \"thinking\" takes no audio`, file, []string{"model", "thinking"}},
-		{400, "names no model", file, nil},
+		{400, "model is missing", file, nil},
 		{404, "nobody", file, []string{"model", "nobody"}},
 		{400, "file is missing", nil, []string{"model", "plain"}},
 		{400, "file is empty", []byte{}, []string{"model", "plain"}},
