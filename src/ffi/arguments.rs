@@ -1,5 +1,5 @@
-//! The arguments of one call. `Call` is the only way to turn a caller's pointer into a Rust value, so that each is
-//! checked for NULL, alignment, length and UTF-8 on the way in.
+//! The arguments of one call. `Call` is the only way to turn a caller's pointer into a Rust value, so every pointer is
+//! checked for NULL, alignment, length and UTF-8.
 
 use std::cell::{Cell, OnceCell};
 use std::ffi::{CStr, c_char, c_void};
@@ -16,12 +16,12 @@ use crate::os;
 
 use super::handle::{self, Handle, Held};
 
-/// The arguments of one call. It exists only inside `guard`, whose contract vouches for the pointers it is given;
-/// references to the caller's memory that it returns live no longer than the call.
+/// The arguments of one call. It exists only inside `guard`, whose safety contract covers the pointers of the call.
+/// References to the caller's memory that it returns live no longer than the call.
 pub(super) struct Call {
     /// The runtime of the first handle that has one.
     runtime: OnceCell<Arc<Runtime>>,
-    /// The call has asked for a count, which was written.
+    /// True if the call queried a count, and the count was written.
     is_answered: Cell<bool>,
 }
 
@@ -45,17 +45,18 @@ unsafe impl<T> Plain for *const T {}
 
 impl Call {
     /// # Safety
-    /// That of `guard::guard`.
+    /// As for `guard::guard`.
     pub(super) unsafe fn new() -> Call {
         Call { runtime: OnceCell::new(), is_answered: Cell::new(false) }
     }
 
-    /// The runtime whose log is told of a failure.
+    /// Returns the runtime whose log receives failures of the call.
     pub(super) fn runtime(&self) -> Option<&Arc<Runtime>> {
         self.runtime.get()
     }
 
-    /// True if `error` ends a query of a size, which takes and changes nothing, as a call with too small a buffer does.
+    /// True if `error` is the successful end of a query of a size. A query ends like a call with too small a buffer: it
+    /// takes and changes nothing.
     pub(super) fn is_answered_by(&self, error: &Error) -> bool {
         self.is_answered.get() && matches!(error, Error::BufferTooSmall { .. })
     }
@@ -77,18 +78,18 @@ impl Call {
         Ok(object)
     }
 
-    /// `None` for NULL.
+    /// Returns the object of a handle; `None` for NULL.
     pub(super) fn optional<H: Handle>(&self, handle: *const H) -> Result<Option<Held<H>>> {
         if handle.is_null() { Ok(None) } else { self.handle(handle).map(Some) }
     }
 
-    /// Gives back the count that the caller's pointer held. NULL is fine.
+    /// Releases the reference that the caller's handle holds. NULL is fine.
     pub(super) fn release<H: Handle>(&self, handle: *mut H) -> Result<()> {
         // SAFETY: the contract of `guard` is that of `release`.
         if handle.is_null() { Ok(()) } else { unsafe { handle::release(handle) } }
     }
 
-    /// `n` values in memory of the caller; with `n` 0 the pointer may be NULL.
+    /// Returns `n` values in the caller's memory; if `n` is 0, the pointer may be NULL.
     pub(super) fn slice<T: Plain>(&self, values: *const T, n: usize, name: &str) -> Result<&[T]> {
         if n == 0 {
             return Ok(&[]);
@@ -98,8 +99,8 @@ impl Call {
         Ok(unsafe { std::slice::from_raw_parts(pointer.as_ptr(), n) })
     }
 
-    /// `n` values to be written, apart from every one of `inputs`, because a kernel still reads those.
-    // The memory is the caller's, not the token's, and `guard` vouches for its being writable.
+    /// Returns memory for `n` results. It must not overlap `inputs`, which a kernel reads while it writes the results.
+    // The memory belongs to the caller, not to `self`, and is writable by the contract of `guard`.
     #[allow(clippy::mut_from_ref)]
     pub(super) fn slice_mut<T: Plain>(&self, out: *mut T, n: usize, name: &str, inputs: &[Span]) -> Result<&mut [T]> {
         if n == 0 {
@@ -123,7 +124,7 @@ impl Call {
         self.checked(values, name)
     }
 
-    /// Refuses bits outside `known`, which a newer caller may want to have heeded.
+    /// Rejects bits outside `known`, which a program for a newer library may have set.
     pub(super) fn flags(&self, flags: u32, known: u32, name: &str) -> Result<()> {
         match flags & !known {
             0 => Ok(()),
@@ -131,17 +132,17 @@ impl Call {
         }
     }
 
-    /// Text of `len` bytes.
+    /// Returns a text of `len` bytes.
     pub(super) fn text(&self, text: *const c_char, len: usize, name: &str) -> Result<&str> {
         utf8(self.slice(text.cast::<u8>(), len, name)?, name)
     }
 
-    /// Text up to its NUL.
+    /// Returns a NUL-terminated text.
     pub(super) fn c_str(&self, text: *const c_char, name: &str) -> Result<&str> {
         utf8(self.nul_terminated(text, name)?.to_bytes(), name)
     }
 
-    /// A path up to its NUL: any bytes where the system's paths are bytes, UTF-8 elsewhere.
+    /// Returns a NUL-terminated path: any bytes if the system's paths are bytes, otherwise UTF-8.
     pub(super) fn path(&self, path: *const c_char, name: &str) -> Result<&Path> {
         let bytes = self.nul_terminated(path, name)?.to_bytes();
         if bytes.is_empty() {
@@ -156,19 +157,19 @@ impl Call {
         Ok(unsafe { CStr::from_ptr(pointer.as_ptr()) })
     }
 
-    /// The place of a result, checked before the work begins.
+    /// Returns the checked location of a result; called before the work begins.
     pub(super) fn out<T>(&self, out: *mut T, name: &str) -> Result<Out<'_, T>> {
         Ok(Out { pointer: self.checked(out, name)?, call: PhantomData })
     }
 
-    /// The places of up to `len` results. `out` may be NULL where `len` is 0, and may lie over an input that is no
-    /// longer read when the results come.
+    /// Returns the checked location of up to `len` results. `out` may be NULL if `len` is 0. It may overlap an input
+    /// that is not read any more when the results are written.
     pub(super) fn outs<T: Plain>(&self, out: *mut T, len: usize, name: &str) -> Result<Outs<'_, T>> {
         let start = if len == 0 { NonNull::dangling() } else { self.checked(out, name)? };
         Ok(Outs { start, len, call: PhantomData })
     }
 
-    /// `outs`, and where their number goes. NULL with a capacity of 0 asks for the number alone.
+    /// Like `outs`, with the location of the number of results. NULL with a capacity of 0 queries only the number.
     pub(super) fn buffer<T: Plain>(
         &self,
         out: *mut T,
@@ -203,7 +204,7 @@ impl<'a> Span<'a> {
     }
 }
 
-/// A checked place for one result.
+/// The checked location of one result.
 pub(super) struct Out<'a, T> {
     pointer: NonNull<T>,
     call: PhantomData<&'a Call>,
@@ -217,13 +218,13 @@ impl<T> Out<'_, T> {
 }
 
 impl<H: Handle> Out<'_, *mut H> {
-    /// Gives the caller a new handle.
+    /// Writes a new handle for `object`.
     pub(super) fn set_handle(self, object: H) {
         self.set(handle::into_raw(object));
     }
 }
 
-/// Checked places for several results.
+/// The checked location of several results.
 pub(super) struct Outs<'a, T> {
     start: NonNull<T>,
     len: usize,
@@ -231,7 +232,7 @@ pub(super) struct Outs<'a, T> {
 }
 
 impl<T: Plain> Outs<'_, T> {
-    /// Copies `values` to the first places, or says how many are missing.
+    /// Writes `values`, or fails with the needed capacity.
     pub(super) fn set(self, values: &[T]) -> Result<()> {
         if values.len() > self.len {
             return Err(Error::BufferTooSmall { needed: values.len(), capacity: self.len });
@@ -242,16 +243,16 @@ impl<T: Plain> Outs<'_, T> {
     }
 }
 
-/// Checked places for results whose number is known only later.
+/// The checked location of results whose number is not known before the work.
 pub(super) struct Buffer<'a, T> {
     outs: Outs<'a, T>,
     count: Out<'a, usize>,
-    /// The call, if it asks for the number of results alone.
+    /// The call, if it queries only the number of results.
     query: Option<&'a Call>,
 }
 
 impl<'a, T: Plain> Buffer<'a, T> {
-    /// Refuses a buffer for fewer than `needed` values, and tells the caller their number.
+    /// Rejects a buffer with space for fewer than `needed` values, and writes this number for the caller.
     pub(super) fn with_room(self, needed: usize) -> Result<Buffer<'a, T>> {
         match self.outs.len {
             capacity if capacity < needed || self.query.is_some() => Err(self.without_room(needed)),
@@ -259,13 +260,13 @@ impl<'a, T: Plain> Buffer<'a, T> {
         }
     }
 
-    /// Copies `values` out where there is room, and their number in any case. A query of the number ends here with
-    /// `BufferTooSmall`, so that nothing that was to be handed on is taken.
+    /// Writes `values` if they fit, and their number in any case. A query of the number ends here with
+    /// `BufferTooSmall`, so that the caller of this function does not consume the values.
     pub(super) fn fill(self, values: &[T]) -> Result<()> {
         self.fill_next_to(values, || {})
     }
 
-    /// `fill`; `others` writes the other results of the call, also if it asks for the number alone.
+    /// Like `fill`; `others` writes the other results of the call, even if the call only queries the number.
     pub(super) fn fill_next_to(self, values: &[T], others: impl FnOnce()) -> Result<()> {
         if self.query.is_some() {
             others();
@@ -277,7 +278,8 @@ impl<'a, T: Plain> Buffer<'a, T> {
         Ok(())
     }
 
-    /// Tells the caller the number of results, and ends the call: by success if it has asked for the number.
+    /// Writes the number of results, and returns the error that ends the call; for a query of the number, the call then
+    /// succeeds.
     fn without_room(self, needed: usize) -> Error {
         let capacity = self.outs.len;
         self.count.set(needed);
@@ -287,7 +289,8 @@ impl<'a, T: Plain> Buffer<'a, T> {
         Error::BufferTooSmall { needed, capacity }
     }
 
-    /// At most the first `most` places, for `write` to fill; its count is told to the caller even when it fails.
+    /// Lets `write` fill at most `most` values. The number of values that it has written is written for the caller,
+    /// even if it fails.
     pub(super) fn fill_with<R>(self, most: usize, write: impl FnOnce(&mut [T], &mut usize) -> Result<R>) -> Result<R> {
         let len = self.outs.len.min(most);
         // SAFETY: as in `Outs::set`; nothing else refers to this memory while the call runs, and `T` is `Plain`.
@@ -299,11 +302,11 @@ impl<'a, T: Plain> Buffer<'a, T> {
     }
 }
 
-/// The pointer that a callback of the caller gets back with each call.
+/// The `user` pointer that is passed to a callback.
 #[derive(Clone, Copy)]
 pub(super) struct User(*mut c_void);
 
-// SAFETY: never dereferenced here; the header says from which threads a callback may come.
+// SAFETY: never dereferenced by the library; the header says on which threads a callback may run.
 unsafe impl Send for User {}
 // SAFETY: as above.
 unsafe impl Sync for User {}

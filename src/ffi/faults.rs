@@ -1,5 +1,5 @@
-//! The messages of the last caught panics, by number: later calls on a handle that a panic left unusable repeat its
-//! message. Allocates nothing, because memory may be what failed.
+//! The messages of the last caught panics, by number. Later calls on a handle that a panic has left unusable repeat the
+//! message. Allocates nothing, because the error may be a failed allocation.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ const KEPT: usize = 8;
 /// Bytes of a message that are kept.
 const LENGTH: usize = 400;
 
-/// The beginning of what a panic said.
+/// The beginning of a panic's message.
 #[derive(Clone, Copy)]
 pub(super) struct Message {
     /// The number of the panic; 0: none yet.
@@ -26,7 +26,7 @@ static MESSAGES: Mutex<[Message; KEPT]> = Mutex::new([Message { fault: 0, len: 0
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 thread_local! {
-    /// The number of the panic that unwinds this thread; 0: none has been asked for. It has no destructor.
+    /// The number of the panic that unwinds this thread; 0 if no number was requested. It has no destructor.
     static CURRENT: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -46,7 +46,7 @@ pub(super) fn current() -> u32 {
     CURRENT.get()
 }
 
-/// Keeps the message of the panic that has unwound this thread, if a handle has asked for its number.
+/// Stores the message of the panic that has unwound this thread, if a handle has requested its number.
 pub(super) fn end(text: &str) {
     let fault = CURRENT.replace(0);
     if fault == 0 {
@@ -58,7 +58,7 @@ pub(super) fn end(text: &str) {
     kept.iter_mut().skip(fault as usize % KEPT).take(1).for_each(|place| *place = message);
 }
 
-/// Returns the message of the panic with a number, while that message is kept.
+/// Returns the message of the panic with a number, if it is still stored.
 pub(super) fn message(fault: u32) -> Option<Message> {
     let kept = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     kept.iter().find(|message| fault != 0 && message.fault == fault).copied()

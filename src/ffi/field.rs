@@ -1,18 +1,18 @@
 //! Text in char fields of fixed size, free of control characters and always NUL-terminated. Allocates nothing, because
-//! memory may be what failed.
+//! the error may be a failed allocation.
 
 use std::ffi::c_char;
 use std::fmt::{self, Write};
 
-/// Between the beginning and the end of a message that was too long.
+/// The text between the beginning and the end of a message that is too long.
 const GAP: &str = " ... ";
 
-/// Writes the beginning of a text, cut between two characters when the room ends.
+/// Writes a text; if it does not fit, the beginning, cut between two characters.
 pub(super) fn write_text(field: &mut [c_char], text: fmt::Arguments) {
     write_from(field, 0, text);
 }
 
-/// Writes a message; of one that is too long, the beginning, which names the reason, and the end, which names the file.
+/// Writes a message; if it does not fit, its beginning, which has the reason, and its end, which has the file.
 pub(super) fn write_message(field: &mut [c_char], text: fmt::Arguments) {
     let room = field.len().saturating_sub(1);
     let mut length = Length(0);
@@ -27,21 +27,22 @@ pub(super) fn write_message(field: &mut [c_char], text: fmt::Arguments) {
     write_from(field.get_mut(at..).unwrap_or_default(), length.0.saturating_sub(left), text);
 }
 
-/// Writes a text without its first `skip` bytes; the bytes written.
+/// Writes a text without its first `skip` bytes; returns the number of bytes written.
 fn write_from(field: &mut [c_char], skip: usize, text: fmt::Arguments) -> usize {
     field.fill(0);
     let mut window = Window { bytes: field, len: 0, skip, full: false };
-    // A `Window` takes whatever comes; an error could only be a formatter's, and half a text is better than none.
+    // Writing to a `Window` never fails. An error could only come from a formatter; part of the text is then better
+    // than none.
     let _ = window.write_fmt(text);
     window.len
 }
 
-/// Names out of a hostile file must neither end the string early nor drive somebody's terminal.
+/// Names in a hostile file must not end the string early or send control sequences to a terminal.
 fn shown(c: char) -> char {
     if c.is_control() { ' ' } else { c }
 }
 
-/// Bytes of a text as `Window` writes it.
+/// Returns the number of bytes of a text as `Window` writes it.
 struct Length(usize);
 
 impl Write for Length {

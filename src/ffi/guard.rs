@@ -1,6 +1,6 @@
 //! The outermost frame of every export: `guarded!` and `guarded_or!` catch panics, fill in the caller's error record,
-//! log lost devices and internal errors, and lend the `Call` through which arguments are read. `tests/it/abi/header.rs`
-//! fails on an export that does without.
+//! log lost devices and internal errors, and provide the `Call` through which arguments are read.
+//! `tests/it/abi/header.rs` fails if an export does not use one of them.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
@@ -19,13 +19,13 @@ use super::status::{RZ_ERR_DEVICE_LOST, RZ_ERR_PANIC, RZ_OK, rz_error, rz_status
 macro_rules! guarded {
     ($err:expr, $body:expr) => {{
         let body = $crate::ffi::guard::body($body);
-        // SAFETY: the export's own contract, told in the header, is that of `guard`.
+        // SAFETY: the contract of the export, which the header states, is the contract of `guard`.
         unsafe { $crate::ffi::guard::guard($err, body) }
     }};
 }
 pub(super) use guarded;
 
-/// `guarded!` for calls that may come before the allocator is set, and keep no memory.
+/// Like `guarded!`, for calls that may come before the allocator is set, and that keep no memory.
 macro_rules! guarded_first {
     ($err:expr, $body:expr) => {{
         let body = $crate::ffi::guard::body($body);
@@ -39,25 +39,25 @@ pub(super) use guarded_first;
 macro_rules! guarded_or {
     ($fallback:expr, $body:expr) => {{
         let body = $crate::ffi::guard::body($body);
-        // SAFETY: the export's own contract, told in the header, is that of `guard_or`.
+        // SAFETY: the contract of the export, which the header states, is the contract of `guard_or`.
         unsafe { $crate::ffi::guard::guard_or($fallback, body) }
     }};
 }
 pub(super) use guarded_or;
 
-/// A call was made, so that there may be memory that was allocated.
+/// True after the first call that may have allocated memory.
 pub(super) static CALLED: AtomicBool = AtomicBool::new(false);
 
-/// Names the type of an export's closure outside the macros' `unsafe`.
+/// Fixes the type of an export's closure, outside of the `unsafe` block in the macros.
 pub(super) fn body<T, F: FnOnce(&Call) -> Result<T>>(body: F) -> F {
     body
 }
 
-/// Runs the body of an export and reports how it ended, in `err` too.
+/// Runs the body of an export, and returns its status and writes it to `err`.
 ///
 /// # Safety
-/// Every pointer that `body` hands to its `Call`, and `err`, is NULL or what the header says: readable (and writable
-/// where not `const`) for its type and stated length while the call runs, and a handle is one that is not yet freed.
+/// Every pointer that `body` passes to its `Call`, and `err`, must be NULL or as the header says: readable (and
+/// writable if it is not `const`) for its type and stated length while the call runs. Handles must not be freed.
 pub(super) unsafe fn guard(err: *mut rz_error, body: impl FnOnce(&Call) -> Result<rz_status>) -> rz_status {
     CALLED.store(true, Ordering::Release);
     let _user = memory::User::enter();
@@ -69,10 +69,10 @@ pub(super) unsafe fn guard(err: *mut rz_error, body: impl FnOnce(&Call) -> Resul
     unsafe { guard_first(err, body) }
 }
 
-/// `guard` without a reserve of memory.
+/// Like `guard`, without a reserve of memory.
 ///
 /// # Safety
-/// That of `guard`.
+/// As for `guard`.
 pub(super) unsafe fn guard_first(err: *mut rz_error, body: impl FnOnce(&Call) -> Result<rz_status>) -> rz_status {
     // SAFETY: the contract of this function is that of `Call::new`.
     let call = unsafe { Call::new() };
@@ -91,14 +91,14 @@ pub(super) unsafe fn guard_first(err: *mut rz_error, body: impl FnOnce(&Call) ->
     status
 }
 
-/// `guard` for exports that have no way to report a failure.
+/// Like `guard`, for exports that cannot report a failure.
 ///
 /// # Safety
-/// That of `guard`.
+/// As for `guard`.
 pub(super) unsafe fn guard_or<T>(fallback: T, body: impl FnOnce(&Call) -> Result<T>) -> T {
     CALLED.store(true, Ordering::Release);
     let _user = memory::User::enter();
-    // Without memory it still frees and tells what is there.
+    // Without a reserve, the export still frees objects and returns what exists.
     memory::begin();
     // SAFETY: as in `guard`.
     let call = unsafe { Call::new() };
@@ -109,7 +109,7 @@ pub(super) unsafe fn guard_or<T>(fallback: T, body: impl FnOnce(&Call) -> Result
     caught(&call, |call| body(call).ok(), panicked).unwrap_or(fallback)
 }
 
-/// Logs failures that are no fault of the caller's.
+/// Logs failures that the caller has not caused.
 fn report(call: &Call, record: &rz_error) {
     if [RZ_ERR_PANIC, RZ_ERR_DEVICE_LOST].contains(&record.code)
         && let Some(runtime) = call.runtime()
@@ -119,28 +119,29 @@ fn report(call: &Call, record: &rz_error) {
 }
 
 thread_local! {
-    // Neither has a destructor: a destructor pending on a thread of the caller's keeps the library mapped.
-    /// Calls in progress on this thread; more than one where a callback calls back.
+    // Neither has a destructor, because a registered destructor of a caller's thread would keep the library mapped.
+    /// Number of calls in progress on this thread; more than one if a callback calls the library.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// The last panic that the hook has seen.
+    /// The last panic that the hook has recorded.
     static PANIC: RefCell<Option<rz_error>> = const { RefCell::new(None) };
 }
 
-/// The result of `body`, or its panic, which reaches no one's stderr.
+/// Returns the result of `body`, or its panic, which is not printed.
 pub(super) fn silently<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
     silence_own_panics();
     DEPTH.set(DEPTH.get().saturating_add(1));
-    // A handle that the closure was changing when it panicked is poisoned by its lock, so no one sees it half changed.
+    // If the closure panics while it changes an object, the object's lock is poisoned, so no call can see it half
+    // changed.
     let result = catch_unwind(AssertUnwindSafe(body));
     DEPTH.set(DEPTH.get().saturating_sub(1));
     result
 }
 
-/// The result of `body`, or what `panicked` makes of the panic that ended it.
+/// Returns the result of `body`; after a panic, the result of `panicked`.
 fn caught<T>(call: &Call, body: impl FnOnce(&Call) -> T, panicked: impl FnOnce(rz_error) -> T) -> T {
     PANIC.set(None);
     silently(|| body(call)).unwrap_or_else(|payload| {
-        // The hook of a worker's panic ran on the worker; only the payload reaches this thread.
+        // For a panic of a worker, the hook ran on the worker; only the payload reaches this thread.
         let text = match payload.downcast_ref::<String>() {
             Some(text) => text,
             None => payload.downcast_ref::<&str>().copied().unwrap_or("of unknown origin"),
@@ -152,8 +153,8 @@ fn caught<T>(call: &Call, body: impl FnOnce(&Call) -> T, panicked: impl FnOnce(r
     })
 }
 
-/// Keeps panics that the boundary catches off the host's stderr, and notes their messages.
-/// Others, of a Rust program that links this crate, go to the hook that was there before.
+/// Installs a panic hook that does not print panics of calls, and records their messages. It passes all other panics,
+/// of a Rust program that links this crate, to the previous hook.
 fn silence_own_panics() {
     type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
     // In a static, so that the hook is a closure of no size: nothing on the heap is left when the library is unloaded.

@@ -1,5 +1,5 @@
-//! Objects behind opaque pointers: one allocation each, with a count of users and a tag in front that tells handles of
-//! one kind from those of another and from freed ones.
+//! Objects behind opaque pointers: one allocation each, with a reference count and, before the object, a tag that
+//! distinguishes handles of different types and freed handles.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::engine::Runtime;
 use crate::error::{Error, Result};
 use crate::memory::User;
 
-/// An object that C programs hold by an opaque pointer, made by `into_raw`.
+/// An object that C programs hold by an opaque pointer, which `into_raw` creates.
 pub(super) trait Handle: Send + Sync {
     /// The object's name in messages; distinct, because the tag derives from it.
     const NAME: &'static str;
     const TAG: u64 = tag(Self::NAME);
 
-    /// The runtime whose log is told when a call on this object fails by no fault of the caller's.
+    /// Returns the runtime whose log receives failures of calls on this object that the caller has not caused.
     fn runtime(&self) -> Option<&Arc<Runtime>> {
         None
     }
 }
 
-/// FNV-1a: a number that memory hardly holds by chance.
+/// FNV-1a, a number that is unlikely to occur in memory by chance.
 const fn tag(name: &str) -> u64 {
     let (mut hash, mut i) = (0xcbf2_9ce4_8422_2325u64, 0);
     while let Some((_, [byte, ..])) = name.as_bytes().split_at_checked(i) {
@@ -31,7 +31,7 @@ const fn tag(name: &str) -> u64 {
     hash
 }
 
-/// An object and its tag, which is zero from the moment when the caller frees the handle.
+/// An object and its tag, which becomes zero when the caller frees the handle.
 #[repr(C)]
 pub(super) struct Tagged<H> {
     tag: AtomicU64,
@@ -47,34 +47,37 @@ impl<H> Deref for Tagged<H> {
     }
 }
 
-/// An object in use by a running call, whose count keeps it alive though the caller may free the handle meanwhile.
+/// A reference to the object of a running call, which keeps the object alive even if the caller frees the handle
+/// meanwhile.
 pub(super) type Held<H> = Arc<Tagged<H>>;
 
-/// A new handle; the caller of the library owns it.
+/// Returns a new handle, which the caller of the library owns.
 pub(super) fn into_raw<H: Handle>(object: H) -> *mut H {
     Arc::into_raw(Arc::new(Tagged { tag: AtomicU64::new(H::TAG), object, _user: User::enter() })).cast_mut().cast()
 }
 
-/// The object behind a handle; `None` where the pointer is misaligned, of another kind or freed. The last two are found
-/// as long as the memory is readable and nobody has put other data there. Allocates nothing.
+/// Returns the object of a handle; `None` if the pointer is NULL or misaligned, or if the handle has another type or
+/// was freed. Another type and a freed handle are detected as long as the memory is readable and was not overwritten.
+/// Allocates nothing.
 ///
 /// # Safety
-/// `handle` is NULL or came from `into_raw`, and was not freed before but by a mistake that the tag still shows.
+/// `handle` must be NULL or from `into_raw`, and must not be freed; a freed handle is tolerated as long as its tag is
+/// still in memory.
 pub(super) unsafe fn live<'a, H: Handle>(handle: *const H) -> Option<&'a Tagged<H>> {
     let pointer = handle.cast::<Tagged<H>>();
     if pointer.is_null() || !pointer.is_aligned() {
         return None;
     }
-    // SAFETY: not NULL and aligned; by the contract a handle, all of which begin with a tag.
+    // SAFETY: not NULL and aligned; by the contract it is a handle, and each handle begins with a tag.
     let tag = unsafe { &*pointer.cast::<AtomicU64>() };
-    // SAFETY: the tag says that an `H` lies behind it.
+    // SAFETY: the tag identifies an object of type `H`.
     (tag.load(Ordering::Acquire) == H::TAG).then(|| unsafe { &*pointer })
 }
 
-/// `live`, or why not.
+/// Like `live`, with an error that says why there is no object.
 ///
 /// # Safety
-/// That of `live`.
+/// As for `live`.
 unsafe fn checked<H: Handle>(handle: *const H) -> Result<*const Tagged<H>> {
     // SAFETY: the contract of this function.
     match unsafe { live(handle) } {
@@ -88,13 +91,13 @@ unsafe fn checked<H: Handle>(handle: *const H) -> Result<*const Tagged<H>> {
     }
 }
 
-/// The object behind a handle, for the length of a call.
+/// Returns the object of a handle, for the duration of a call.
 ///
 /// # Safety
-/// That of `live`.
+/// As for `live`.
 pub(super) unsafe fn held<H: Handle>(handle: *const H) -> Result<Held<H>> {
     // SAFETY: the contract of this function; the object came from `Arc::into_raw` and its count is at least one; the
-    // count added here is the one that the returned `Arc` gives back.
+    // returned `Arc` releases the reference that is added here.
     unsafe {
         let pointer = checked(handle)?;
         Arc::increment_strong_count(pointer);
@@ -102,13 +105,13 @@ pub(super) unsafe fn held<H: Handle>(handle: *const H) -> Result<Held<H>> {
     }
 }
 
-/// Gives back the count that the caller's handle held.
+/// Releases the reference that the caller's handle holds.
 ///
 /// # Safety
-/// That of `live`.
+/// As for `live`.
 pub(super) unsafe fn release<H: Handle>(handle: *mut H) -> Result<()> {
-    // SAFETY: the contract of this function. Who takes the tag away frees the object, so that of two calls only one
-    // does.
+    // SAFETY: the contract of this function. The call that clears the tag releases the object, so that of two
+    // concurrent calls only one does.
     unsafe {
         let object = checked(handle.cast_const())?;
         if (*object).tag.swap(0, Ordering::AcqRel) == H::TAG {
@@ -136,7 +139,7 @@ mod tests {
     #[test]
     fn a_handle_of_another_kind_is_refused() {
         let left = into_raw(Left(7));
-        // SAFETY: handles of this test, freed at its end only.
+        // SAFETY: handles of this test, which are freed only at its end.
         unsafe {
             assert_eq!(held(left).expect("a left").0, 7);
             let error = held(left.cast_const().cast::<Right>()).err().expect("no right").to_string();

@@ -1,4 +1,4 @@
-//! Layouts of the header's structs as data, with which hand-written bindings check themselves.
+//! Layouts of the header's structs as data, which hand-written bindings compare with their own.
 
 use std::ffi::c_char;
 
@@ -45,7 +45,7 @@ macro_rules! layout {
                 size: width(|s: &$path| &s.$field),
             }),+];
         }
-        // The fields cover the struct, so that there is no hole between them.
+        // The fields must cover the struct without holes.
         const _: () = assert!(0 $(+ width(|s: &$path| &s.$field))+ == size_of::<$path>());
     };
 }
@@ -68,7 +68,7 @@ const fn width<S, F>(_field: fn(&S) -> &F) -> usize {
     size_of::<F>()
 }
 
-// A call of one of the macros for each struct, and `STRUCTS`, from the declarations of all groups.
+// Generated from the declarations of all groups: a call of one of the macros for each struct, and `STRUCTS`.
 include!(concat!(env!("OUT_DIR"), "/layouts.rs"));
 
 /// Returns entry `index` of the table of all structs of this header: for each struct an entry for the whole struct,
@@ -101,7 +101,7 @@ fn entry(index: u32) -> Result<rz_layout> {
         field_name: [0; 32],
     };
     write_text(&mut layout.struct_name, format_args!("{struct_name}"));
-    // A word of Rust is a field's name in C.
+    // A field of the C struct has a name that is a keyword of Rust.
     write_text(&mut layout.field_name, format_args!("{}", field_name.trim_start_matches("r#")));
     Ok(layout)
 }

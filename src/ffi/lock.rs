@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 use super::faults;
 use crate::error::{Error, Result};
 
-/// The number of the panic that has left an object unusable; 0: none.
+/// The number of the panic after which an object is unusable; 0: none.
 #[derive(Default)]
 struct Fault(AtomicU32);
 
@@ -17,8 +17,7 @@ impl Fault {
         Error::Poisoned { what, fault: self.0.load(Ordering::Acquire) }
     }
 
-    /// Returns the guard of an object, or the reason why this call cannot have it: another call has it, or one has
-    /// panicked.
+    /// Returns the guard of an object, or an error: another call has the lock, or a call has panicked.
     fn taken<G>(&self, attempt: Result<G, TryLockError<G>>, what: &'static str) -> Result<G> {
         attempt.map_err(|refusal| match refusal {
             TryLockError::WouldBlock => Error::Busy(what),
@@ -44,7 +43,7 @@ impl<T> Lock<T> {
         Ok(Taken { guard, fault: &self.fault })
     }
 
-    /// Refuses an object that a panic has left unusable. Never fails because of another call.
+    /// Fails if a panic has left the object unusable. Never fails because of another call.
     pub(super) fn sound(&self, what: &'static str) -> Result<()> {
         if self.object.is_poisoned() { Err(self.fault.error(what)) } else { Ok(()) }
     }
@@ -68,7 +67,7 @@ impl<T> SharedLock<T> {
         SharedLock { object: RwLock::new(object), fault: Fault::default() }
     }
 
-    /// Refuses an object that a panic has left unusable. Never fails because of another call.
+    /// Fails if a panic has left the object unusable. Never fails because of another call.
     pub(super) fn sound(&self, what: &'static str) -> Result<()> {
         if self.object.is_poisoned() { Err(self.fault.error(what)) } else { Ok(()) }
     }
@@ -82,11 +81,11 @@ impl<T> SharedLock<T> {
         Ok(Taken { guard, fault: &self.fault })
     }
 
-    /// Takes the lock of an object that others read for a moment only, which is waited for.
+    /// Takes the lock of an object, and waits for readers, which hold the lock only for a moment.
     pub(super) fn take_after_readers(&self, what: &'static str) -> Result<Taken<'_, RwLockWriteGuard<'_, T>>> {
         loop {
             match self.take(what) {
-                // Nobody waits in this lock, so it can be read unless another call changes the object.
+                // No call waits for this lock, so `read` succeeds unless another call changes the object.
                 Err(Error::Busy(_)) if self.read(what).is_ok() => std::thread::yield_now(),
                 taken => return taken,
             }

@@ -1,10 +1,10 @@
-//! The C interface: every `extern "C"` function, one file a group of the header, in the header's order (see
+//! The C interface: every `extern "C"` function, one file per group of the header, in the header's order (see
 //! `build.rs`). Parses arguments, calls the engine, writes outputs on success only.
 //!
-//! Doc comments of public items here are the text of `include/realizar.h`, so they speak to a C programmer.
+//! Doc comments of public items here are the text of `include/realizar.h`, so they are written for C programmers.
 
 #![allow(unsafe_code, non_camel_case_types)]
-// What every pointer must be is told once: in the header's overview and at `guard::guard`.
+// The requirements on pointers are stated only in the header's overview and at `guard::guard`.
 #![allow(clippy::missing_safety_doc)]
 #![cfg_attr(
     not(test),

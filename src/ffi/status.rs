@@ -1,4 +1,5 @@
-//! The pinned status numbers, the error record of a caller, and the one match from the engine's errors to both.
+//! The status numbers, which never change, the error record of a caller, and the only mapping from the engine's errors
+//! to both.
 
 use std::ffi::{CStr, c_char};
 use std::fmt;
@@ -89,7 +90,7 @@ pub struct rz_error {
     pub message: [c_char; 496],
 }
 
-/// The name of a status, `RZ_UNKNOWN` for any other number.
+/// Returns the name of a status; `RZ_UNKNOWN` for any other number.
 pub(super) fn name(status: rz_status) -> &'static CStr {
     match status {
         RZ_OK => c"RZ_OK",
@@ -120,7 +121,7 @@ pub(super) fn name(status: rz_status) -> &'static CStr {
     }
 }
 
-/// The status that an error of the engine becomes.
+/// Returns the status of an error of the engine.
 fn status_of(error: &Error) -> rz_status {
     match error {
         Error::InvalidArgument(_) => RZ_ERR_INVALID_ARGUMENT,
@@ -147,7 +148,7 @@ fn status_of(error: &Error) -> rz_status {
 }
 
 impl rz_error {
-    /// The record of a call that returned `status` without a failure.
+    /// Returns the record of a call that has returned `status` without a failure.
     pub(super) fn success(status: rz_status) -> rz_error {
         rz_error { code: status, system_code: 0, needed: 0, message: [0; 496] }
     }
@@ -170,7 +171,7 @@ impl rz_error {
         rz_error { needed, ..rz_error::describe(status_of(error), system_code, format_args!("{error}")) }
     }
 
-    /// Allocates nothing, because memory may be what failed.
+    /// Allocates nothing, because the error may be a failed allocation.
     pub(super) fn describe(status: rz_status, system_code: i32, text: fmt::Arguments) -> rz_error {
         let mut record = rz_error { system_code, ..rz_error::success(status) };
         write_message(&mut record.message, text);

@@ -1,5 +1,5 @@
-//! Structs that callers and library share: their layouts, and the rule by which they grow. A struct begins with
-//! `struct_size`; the smaller of the two sizes counts, and a field that only one side knows is the default.
+//! Structs that callers and the library exchange: their layouts, and how they grow. A struct begins with `struct_size`.
+//! The smaller size, of the caller's struct and of the library's, is used; fields beyond it have their defaults.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -16,8 +16,8 @@ pub(super) struct StructField {
     pub(super) size: usize,
 }
 
-/// A struct of the header, by `layout.rs` alone: without padding, so that all of its bytes may be read, and the same
-/// under every compiler.
+/// A struct of the header; only `layout.rs` implements this trait. The struct has no padding, so all of its bytes may
+/// be read, and the same layout under every compiler.
 pub(super) trait Layout: Copy {
     const NAME: &'static str;
     /// All fields, in order.
@@ -27,32 +27,34 @@ pub(super) trait Layout: Copy {
 /// A struct of the header that begins with `uint32_t struct_size` and may grow at its end.
 ///
 /// # Safety
-/// `repr(C)`; begins with that `u32`; every bit pattern is a value. `layout.rs` checks the second of these.
+/// The struct must be `repr(C)`, begin with that `u32` (`layout.rs` checks this), and every bit pattern must be a
+/// value.
 pub(super) unsafe trait Versioned: Layout {
-    /// Fields that fill a hole and may get a meaning later.
+    /// Returns the fields that fill a hole and may get a meaning later, which must be 0.
     fn reserved(&self) -> u32 {
         0
     }
 }
 
-/// A number for a field of a struct; the largest where it has no room.
+/// Converts a number for a field of a struct; `u32::MAX` if it is larger.
 pub(super) fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// The same of nanoseconds.
+/// Converts a time to nanoseconds for a field of a struct; `u64::MAX` if it is longer.
 pub(super) fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A struct_size beyond this is an uninitialized one, and reading that far would crash.
+/// Maximum `struct_size`. A larger one is uninitialized memory; reading that many bytes could crash.
 const MAX_STRUCT_SIZE: usize = 4096;
 
-/// The most elements of an array of output structs.
+/// Maximum number of elements of an array of output structs.
 const MAX_OUT_STRUCTS: usize = 4096;
 
 impl Call {
-    /// A parameter struct: NULL stands for all defaults, fields behind `struct_size` are defaults.
+    /// Returns a parameter struct; NULL means all defaults, and fields after the caller's `struct_size` have their
+    /// defaults.
     pub(super) fn params<T: Versioned>(&self, params: *const T) -> Result<T> {
         // SAFETY: all zeros is a value of a `Versioned` type.
         let mut value: T = unsafe { std::mem::zeroed() };
@@ -61,7 +63,7 @@ impl Call {
         }
         let (source, size) = self.sized(params)?;
         if let Some(tail) = size.checked_sub(size_of::<T>()) {
-            // SAFETY: the caller says that its struct goes on for `tail` bytes behind the part that we know.
+            // SAFETY: by the caller's `struct_size`, `tail` bytes follow the part that the library knows.
             let tail = unsafe { std::slice::from_raw_parts(source.as_ptr().add(1).cast::<u8>(), tail) };
             if tail.iter().any(|&byte| byte != 0) {
                 let known = size_of::<T>();
@@ -71,7 +73,7 @@ impl Call {
             }
         }
         let len = whole_fields::<T>(size);
-        // SAFETY: `len` bytes lie on both sides; they are distinct memory; what they hold is a value of `T`.
+        // SAFETY: both structs have `len` bytes; they do not overlap; the bytes are a value of `T`.
         unsafe { std::ptr::copy_nonoverlapping(source.as_ptr().cast::<u8>(), (&raw mut value).cast::<u8>(), len) };
         if value.reserved() != 0 {
             let what = format!("{}.reserved is not zero: a newer field in an older library", T::NAME);
@@ -80,7 +82,7 @@ impl Call {
         Ok(value)
     }
 
-    /// Element `i` of an array of parameter structs, which stand as far apart as the first says it is long.
+    /// Returns element `i` of an array of parameter structs, whose stride is the `struct_size` of the first element.
     pub(super) fn element<T: Versioned>(&self, first: *const T, i: usize) -> Result<T> {
         let (_, size) = self.sized(first)?;
         let element = first.wrapping_byte_add(i.saturating_mul(size));
@@ -91,14 +93,15 @@ impl Call {
         self.params(element)
     }
 
-    /// An output struct whose `struct_size` the caller has set; the rest of it may be uninitialized.
+    /// Returns the location of an output struct, whose `struct_size` the caller has set; its other fields may be
+    /// uninitialized.
     pub(super) fn out_struct<T: Versioned>(&self, out: *mut T) -> Result<OutStruct<'_, T>> {
         let (pointer, size) = self.sized(out.cast_const())?;
         Ok(OutStruct { pointer, size, call: PhantomData })
     }
 
-    /// Checks an array of `capacity` output structs, whose stride is the struct_size of the first, and the place of
-    /// their count. A caller that needs neither passes NULL for both, and a capacity of 0.
+    /// Checks an array of `capacity` output structs, whose stride is the `struct_size` of the first element, and the
+    /// location of their number. A caller that needs neither passes NULL for both and a capacity of 0.
     pub(super) fn out_structs<T: Versioned>(
         &self,
         first: *mut T,
@@ -127,7 +130,7 @@ impl Call {
         Ok(OutStructs { places, is_query, count })
     }
 
-    /// A struct and the size that the caller says it has.
+    /// Returns a struct with its `struct_size`.
     fn sized<T: Versioned>(&self, pointer: *const T) -> Result<(NonNull<T>, usize)> {
         let pointer = self.checked(pointer, T::NAME)?;
         // SAFETY: not NULL, aligned; a `Versioned` struct begins with its size, readable by the contract of `guard`.
@@ -139,12 +142,13 @@ impl Call {
     }
 }
 
-/// Bytes of the fields that lie before `size` as a whole: one that the caller's size cuts in two counts as missing.
+/// Returns the size of the fields that end at or before `size`. A field that the caller's size cuts in two counts as
+/// missing.
 fn whole_fields<T: Layout>(size: usize) -> usize {
     T::FIELDS.iter().map(|field| field.offset + field.size).filter(|&end| end <= size).max().unwrap_or(0)
 }
 
-/// Checked places for output structs whose number is known only later.
+/// Checked locations of output structs whose number is not known before the work.
 pub(super) struct OutStructs<'a, T> {
     places: Vec<OutStruct<'a, T>>,
     is_query: bool,
@@ -169,7 +173,7 @@ impl<T: Versioned> OutStructs<'_, T> {
     }
 }
 
-/// A checked place for an output struct.
+/// The checked location of an output struct.
 pub(super) struct OutStruct<'a, T> {
     pointer: NonNull<T>,
     size: usize,
@@ -183,8 +187,8 @@ impl<T: Versioned> OutStruct<'_, T> {
         let skip = size_of::<u32>();
         let len = whole_fields::<T>(self.size);
         let bytes = self.pointer.as_ptr().cast::<u8>();
-        // SAFETY: `len` bytes lie on both sides, of which the first four are skipped, and the caller's struct is `size`
-        // bytes long; `value` is ours, so the two are distinct memory.
+        // SAFETY: both structs have `len` bytes, of which the first four are skipped, and the caller's struct has
+        // `size` bytes; `value` belongs to this function, so the two do not overlap.
         unsafe {
             let source = (&raw const value).cast::<u8>().add(skip);
             std::ptr::copy_nonoverlapping(source, bytes.add(skip), len - skip);
