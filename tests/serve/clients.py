@@ -246,6 +246,28 @@ def test_completions():
     refused(openai.BadRequestError, lambda: oa.completions.create(model=M, prompt="x", suffix="y"), "suffix")
 
 
+def test_logprobs_of_a_prompt():
+    fields = {"model": M, "max_tokens": 0, "echo": True, "logprobs": 2}
+    both = lax.completions.create(prompt=["The capital of France is", "Once upon a time"], **fields).choices
+    for choice in both:
+        rows = choice.logprobs
+        assert rows.token_logprobs[0] is None and all(p < 0 for p in rows.token_logprobs[1:]), rows
+        assert all(max(top.values()) >= p for top, p in zip(rows.top_logprobs[1:], rows.token_logprobs[1:])), rows
+
+
+def test_guided():
+    one = lambda **extra: chat(extra_body=extra).choices[0].message.content
+    assert one(guided_choice=["Paris", "Rome"]) in ("Paris", "Rome")
+    assert one(structured_outputs={"regex": "[0-9]{4}"}).isdigit()
+    assert one(grammar='root ::= "yes" | "no"') in ("yes", "no")
+
+
+def test_prefill():
+    prefill = [*QUESTION, {"role": "assistant", "content": "The capital of"}]
+    text = chat(prefill).choices[0].message.content
+    assert text and text == message(prefill).content[0].text and text != chat().choices[0].message.content
+
+
 def test_embeddings():
     name, extra = (args.embeddings, {}) if args.embeddings else (M, {"pooling": "mean"})
     lists = lambda **fields: oa.embeddings.create(model=name, extra_body=extra, encoding_format="float", **fields)
@@ -268,9 +290,13 @@ def test_responses():
     more = response("And of Italy?", previous_response_id=answer.id)
     assert more.usage.input_tokens > answer.usage.input_tokens and more.previous_response_id == answer.id
     assert oa.responses.retrieve(answer.id).output_text == answer.output_text
+    items = oa.responses.input_items.list(more.id, order="asc").data
+    assert [(item.type, item.content[0].text) for item in items] == [("message", "And of Italy?")], items
+    refused(openai.BadRequestError, lambda: oa.responses.cancel(answer.id), "synchronous")
     oa.responses.delete(answer.id)
     refused(openai.NotFoundError, lambda: oa.responses.retrieve(answer.id))
-    refused(openai.BadRequestError, lambda: response(previous_response_id=answer.id), "forgotten")
+    refused(openai.NotFoundError, lambda: oa.responses.input_items.list(answer.id))
+    refused(openai.BadRequestError, lambda: response(previous_response_id=answer.id), "not found")
     system = response([{"role": "user", "content": [{"type": "input_text", "text": "Hi"}]}], instructions="Be brief.")
     assert system.instructions == "Be brief."
     count = oa.responses.input_tokens.count(model=M, input="What is the capital of France?")
@@ -433,6 +459,27 @@ def test_sounds():
     # Each part, of two seconds, has 13 rows.
     assert (short - plain, long - plain) == (13, 26), (plain, short, long)
     refused(openai.BadRequestError, lambda: asked(24000, "aac"), 'input_audio.format is "aac"; it must be')
+
+
+def test_transcriptions():
+    if not args.hears:
+        return "SKIPPED: no model takes sounds"
+    file = io.BytesIO()
+    with wave.open(file, "wb") as out:
+        out.setparams((1, 2, 16000, 0, "NONE", "NONE"))
+        out.writeframes(bytes(i * i % 251 for i in range(64000)))
+    sound = ("speech.wav", file.getvalue())
+    fields = {"model": M, "language": "en", "extra_body": {"max_completion_tokens": 12}}
+    create = lambda **more: oa.audio.transcriptions.create(file=sound, **fields, **more)
+    plain = create()
+    assert plain.text and plain.usage.input_token_details.audio_tokens == 13, plain
+    assert create(response_format="text") == plain.text + "\n"
+    verbose = lax.audio.transcriptions.create(file=sound, response_format="verbose_json", **fields)
+    assert (verbose.text, verbose.language, verbose.duration) == (plain.text, "english", 2.0), verbose
+    events = list(create(stream=True))
+    assert events[-1].type == "transcript.text.done" and events[-1].text == plain.text, events
+    assert "".join(event.delta for event in events[:-1]).strip() == plain.text, events
+    refused(openai.BadRequestError, lambda: create(response_format="srt"), "response_format")
 
 
 def test_errors():
