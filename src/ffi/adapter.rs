@@ -141,7 +141,7 @@ pub unsafe extern "C" fn rz_cache_adapters_set(
     })
 }
 
-/// Caller's adapters and their scales, 1 each if `scales` is NULL.
+/// Returns the caller's adapters with their scales; each scale is 1 if `scales` is NULL.
 pub(super) fn adapters_of(
     call: &Call,
     adapters: *const *mut rz_adapter,

@@ -12,7 +12,7 @@ use super::status::{RZ_OK, rz_error, rz_status};
 /// No limit, for times in microseconds: rz_cancel_deadline and every step with a budget. 0 means that no time is left.
 pub const RZ_NO_LIMIT: u64 = u64::MAX;
 
-/// The time that a caller gives, if it is one.
+/// Converts a caller's time in microseconds; `None` for RZ_NO_LIMIT.
 pub(super) fn time_limit(us: u64) -> Option<Duration> {
     (us != RZ_NO_LIMIT).then(|| Duration::from_micros(us))
 }

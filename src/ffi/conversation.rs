@@ -75,7 +75,7 @@ impl rz_conversation {
         call(&*self.conversation.read(Self::NAME)?)
     }
 
-    /// State that can be read while another call works on the conversation.
+    /// Returns the state that can be read while another call works on the conversation.
     pub(super) fn view(&self) -> Result<&ConversationView> {
         self.conversation.sound(Self::NAME)?;
         Ok(&self.view)

@@ -79,7 +79,7 @@ fn format(number: u32, name: &str) -> Result<Option<Format>> {
     engine::format(dtype).map(Some).map_err(|_| unknown())
 }
 
-/// The type of the keys or values of a cache; `None`: the default.
+/// Returns the type of the keys or values of a cache; `None`: the default.
 pub(super) fn cache_type(number: u32, name: &str) -> Result<Option<DType>> {
     let Some(format) = format(number, name)? else { return Ok(None) };
     if !OF_CACHES.contains(&format.dtype) {
@@ -89,7 +89,7 @@ pub(super) fn cache_type(number: u32, name: &str) -> Result<Option<DType>> {
     Ok(Some(format.dtype))
 }
 
-/// The type that float matrices are quantized to; `None`: none are.
+/// Returns the type to which float matrices are quantized; `None`: they are not quantized.
 pub(super) fn target_type(number: u32, name: &str) -> Result<Option<DType>> {
     let Some(format) = format(number, name)? else { return Ok(None) };
     if format.quantize.is_none() {
@@ -99,7 +99,7 @@ pub(super) fn target_type(number: u32, name: &str) -> Result<Option<DType>> {
     Ok(Some(format.dtype))
 }
 
-/// The type of weights that a caller hands over.
+/// Returns the type of weights that a caller passes.
 pub(super) fn named_type(number: u32, name: &str) -> Result<DType> {
     let default = || Error::invalid(format!("{name} is RZ_TYPE_DEFAULT; it must name the type of the weights"));
     format(number, name)?.map(|format| format.dtype).ok_or_else(default)

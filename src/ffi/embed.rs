@@ -150,7 +150,7 @@ fn pooling(id: u32) -> Result<Option<Pooling>> {
     })
 }
 
-/// RZ_POOLING_... of a model's pooling.
+/// Returns RZ_POOLING_... for a model's pooling.
 pub(super) fn pooling_number(pooling: Option<Pooling>) -> u32 {
     match pooling {
         None => RZ_POOLING_MODEL,

@@ -43,7 +43,7 @@ pub const RZ_ENCODER_IMAGE: u32 = 1;
 /// Encoder flag: the audio encoder of a file that has a vision encoder too.
 pub const RZ_ENCODER_AUDIO: u32 = 2;
 
-/// Encoder that the flags select.
+/// Returns the encoder that the flags select.
 fn encoder_choice(flags: u32) -> EncoderChoice {
     match flags & (RZ_ENCODER_IMAGE | RZ_ENCODER_AUDIO) {
         RZ_ENCODER_IMAGE => EncoderChoice::Pictures,
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn rz_encoder_info_get(
     })
 }
 
-/// Minimum and maximum number of rows of an image or an audio clip, and the maximum scratch memory for one.
+/// Returns the minimum and maximum number of rows of an image or an audio clip, and the maximum scratch memory for one.
 fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
     if encoder.facts().sound.is_some() {
         return sound_extent(encoder, max_rows);
@@ -358,7 +358,7 @@ pub struct rz_media_params {
 }
 
 impl rz_media_params {
-    /// Background color of transparent pixels.
+    /// Returns the background color of transparent pixels.
     pub(super) fn background(&self) -> Result<[u8; 3]> {
         let [alpha, color @ ..] = self.background.to_be_bytes();
         match alpha {

@@ -208,7 +208,7 @@ pub unsafe extern "C" fn rz_sample(
     })
 }
 
-/// The sampler of a call that may do without one.
+/// Locks the sampler of a call; `None` if the call has none.
 fn locked(sampler: Option<&Held<rz_sampler>>) -> Result<Option<Taken<'_, RwLockWriteGuard<'_, Chooser>>>> {
     sampler.map(|sampler| sampler.0.take_after_readers(rz_sampler::NAME)).transpose()
 }

@@ -152,7 +152,7 @@ pub unsafe extern "C" fn rz_sampler_grammar_set(
     })
 }
 
-/// Text of a grammar of a kind with flags.
+/// Returns the engine's description of a grammar with a kind and flags.
 pub(super) fn grammar_text(kind: u32, flags: u32, text: &str) -> Result<GrammarText<'_>> {
     Ok(GrammarText {
         kind: grammar_kind(kind)?,

@@ -53,7 +53,7 @@ impl rz_job {
 }
 
 impl rz_job {
-    /// State of the job, readable while another call works on it.
+    /// Returns the state of the job; works while another call works on the job.
     fn info(&self) -> Result<JobInfo> {
         self.job.sound(Self::NAME)?;
         Ok(self.progress.info())
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn rz_job_new(
     })
 }
 
-/// Draft parameters in the fields of a struct with these three.
+/// Returns the draft parameters from the three fields of a parameter struct.
 pub(super) fn draft_params(call: &Call, draft: u32, most: u32, model: *const rz_model) -> Result<DraftParams> {
     let source = match draft {
         RZ_DRAFT_NONE => None,
@@ -378,7 +378,7 @@ fn progress(all_ended: bool) -> rz_status {
     if all_ended { RZ_DONE } else { RZ_AGAIN }
 }
 
-/// Error of a failed job.
+/// Fails with the error of a failed job.
 fn failure(job: &Job) -> Result<()> {
     job.failure().map_or(Ok(()), |error| Err(error.clone()))
 }
@@ -464,7 +464,7 @@ pub unsafe extern "C" fn rz_job_tokens_into(
     })
 }
 
-/// Number of top log probabilities to keep with each token; `None`: none.
+/// Returns the number of most likely tokens to keep with each token; `None`: no log probabilities.
 pub(super) fn likeliest(logprobs: u32) -> Option<usize> {
     match logprobs {
         0 => None,
@@ -532,7 +532,7 @@ pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_in
     })
 }
 
-/// RZ_STATE_... of a job.
+/// Returns RZ_STATE_... of a job.
 pub(super) fn state_code(info: &JobInfo) -> u32 {
     match info.end {
         Some(_) => RZ_STATE_ENDED,
@@ -541,7 +541,7 @@ pub(super) fn state_code(info: &JobInfo) -> u32 {
     }
 }
 
-/// End reason as RZ_END_...; 0 for none.
+/// Returns the end reason as RZ_END_...; 0 for none.
 pub(super) fn end_code(end: Option<End>) -> u32 {
     match end {
         None => 0,

@@ -64,7 +64,7 @@ impl rz_media {
         rz_media { media: OnceLock::from(media), work: Lock::new(None), so_far, model: model.clone() }
     }
 
-    /// Remaining work of rz_media_step.
+    /// Returns a media item whose encoding rz_media_step continues.
     pub(super) fn unfinished(steps: MediaSteps) -> rz_media {
         let model = steps.work.encoder().model().clone();
         let so_far = Mutex::new(Some(so_far(&steps.work)));
@@ -157,7 +157,7 @@ pub(super) fn kind_of(kind: MediaKind) -> u32 {
 }
 
 impl rz_media_info {
-    /// The description of a media item of some layout.
+    /// Returns the description of a media item with a layout.
     pub(super) fn of(kind: MediaKind, layout: &MediaLayout, row_dim: usize) -> rz_media_info {
         let ([width, height], [seen_width, seen_height]) = (layout.size.map(count), layout.seen.map(count));
         rz_media_info {

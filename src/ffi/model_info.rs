@@ -204,7 +204,7 @@ pub unsafe extern "C" fn rz_model_device_get(
     })
 }
 
-/// The bits that are set.
+/// Combines the bits whose condition is true.
 fn or<const N: usize>(bits: [(bool, u32); N]) -> u32 {
     bits.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, bit)| all | bit)
 }

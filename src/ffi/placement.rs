@@ -43,10 +43,10 @@ pub struct rz_placement {
     pub bytes: u64,
 }
 
-/// The most elements of an array: more than there are RZ_PLACED_...
+/// Maximum number of elements of an array, more than the number of RZ_PLACED_... constants.
 const MAX: usize = 16;
 
-/// The placement of a caller's array.
+/// Converts the caller's array of placements.
 pub(super) fn placement(call: &Call, placements: *const rz_placement, n: usize) -> Result<Placement> {
     if n > MAX {
         return Err(Error::invalid(format!("rz_model_params.n_placements is {n}; it must be at most {MAX}")));

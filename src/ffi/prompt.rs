@@ -129,7 +129,7 @@ pub unsafe extern "C" fn rz_prompt_from_chat(
     })
 }
 
-/// Media of several handles, none of which is NULL.
+/// Returns the media of several handles, none of which may be NULL.
 pub(super) fn media_of(call: &Call, handles: &[*mut rz_media]) -> Result<Vec<Arc<Media>>> {
     let mut media = try_vec("media", handles.len())?;
     for (i, handle) in handles.iter().enumerate() {
@@ -138,7 +138,7 @@ pub(super) fn media_of(call: &Call, handles: &[*mut rz_media]) -> Result<Vec<Arc
     Ok(media)
 }
 
-/// Media of several handles; `None` for NULL.
+/// Returns the media of several handles; `None` for NULL.
 fn all_media(
     call: &Call,
     handles: impl ExactSizeIterator<Item = *const rz_media>,

@@ -85,7 +85,7 @@ pub unsafe extern "C" fn rz_cache_load(
     })
 }
 
-/// Error for the result of a caller's callback, unless it is success.
+/// Fails if the result of a caller's callback is not success.
 fn answer(code: i32, name: &str, n: usize) -> Result<()> {
     match code {
         0 => Ok(()),

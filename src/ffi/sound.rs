@@ -12,12 +12,12 @@ use super::media::rz_media;
 use super::status::{RZ_OK, rz_error, rz_status};
 
 impl rz_encoder {
-    /// Maximum number of rows of an audio clip.
+    /// Returns the maximum number of rows of an audio clip.
     fn most_rows(&self, params: &rz_media_params) -> usize {
         if params.max_rows == 0 { self.max_rows } else { params.max_rows as usize }
     }
 
-    /// Maximum number of samples of an audio clip, at the encoder's rate.
+    /// Returns the maximum number of samples of an audio clip, at the encoder's rate.
     fn most_samples(&self, params: &rz_media_params) -> Result<usize> {
         most_samples(&self.encoder, self.most_rows(params))
     }

@@ -86,7 +86,7 @@ pub unsafe extern "C" fn rz_model_load_from(
 /// Most files of a model.
 const MAX_SOURCES: usize = 2048;
 
-/// The sources of a caller; their memory and functions are used during the call only.
+/// Returns the caller's sources, whose memory and callbacks are used only during the call.
 pub(super) fn byte_sources(call: &Call, sources: *const rz_source, n: usize) -> Result<Vec<ByteSource>> {
     if n == 0 || n > MAX_SOURCES {
         return Err(Error::invalid(format!("there are {n} sources; there must be 1 to {MAX_SOURCES}")));

@@ -178,7 +178,7 @@ impl rz_error {
         record
     }
 
-    /// The message.
+    /// Returns the message.
     pub(super) fn text(&self) -> String {
         let bytes: Vec<u8> = self.message.iter().map(|&c| c.to_ne_bytes()[0]).take_while(|&b| b != 0).collect();
         String::from_utf8_lossy(&bytes).into_owned()

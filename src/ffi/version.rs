@@ -63,7 +63,7 @@ pub extern "C" fn rz_status_name(status: rz_status) -> *const c_char {
     name(status).as_ptr()
 }
 
-/// A number of a version.
+/// Parses one number of a version.
 const fn number(text: &str) -> u32 {
     match u32::from_str_radix(text, 10) {
         Ok(number) => number,
