@@ -67,15 +67,15 @@ func (s *server) isGivenName(host string) bool {
 // warnIfOpen warns if other machines can reach a service that requires no key, or has no TLS, and if any page can.
 func (s *server) warnIfOpen(address net.Addr) {
 	if slices.Contains(s.options.origins, "*") && !s.requiresKeys() {
-		warn("warning: every web page may use the service (-cors *), which requires no API key (-keys)")
+		warn("every web page may use the service (-cors *), which requires no API key (-keys)")
 	}
 	if tcp, ok := address.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() {
 		return
 	}
 	if !s.requiresKeys() {
-		warn("warning: other machines can reach %s, and the service requires no API key (-keys)", address)
+		warn("other machines can reach %s, and the service requires no API key (-keys)", address)
 	}
 	if s.tls == nil {
-		warn("warning: other machines can reach %s without TLS (-tls-cert, -tls-key): networks between can read keys and texts", address)
+		warn("other machines can reach %s without TLS (-tls-cert, -tls-key): networks between can read keys and texts", address)
 	}
 }

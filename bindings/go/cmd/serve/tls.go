@@ -24,7 +24,7 @@ func (c *certificate) read() error {
 		return fmt.Errorf("cannot read the certificate (-tls-cert, -tls-key): %w", err)
 	}
 	if leaf := pair.Leaf; leaf != nil && time.Now().After(leaf.NotAfter) {
-		warn("warning: the certificate of %s (-tls-cert) expired at %s", c.file, leaf.NotAfter.Format(time.RFC3339))
+		warn("the certificate of %s (-tls-cert) expired at %s", c.file, leaf.NotAfter.Format(time.RFC3339))
 	}
 	c.current.Store(&pair)
 	return nil
