@@ -1,16 +1,16 @@
-//! Writes what bindings repeat of the header in their languages: constants, structs and functions under its names.
+//! Writes the header's constants, structs and functions in the languages of bindings, under the names of the header.
 //!
 use std::collections::BTreeSet;
 
 use super::header::{Group, Kind, Signature, Value};
 
-/// Groups of the header that no other language has a use for: memory and kernels for engines in C or Rust.
+/// Groups of the header that other languages do not need: memory, and kernels for engines in C or Rust.
 const UNBOUND: [&str; 2] = ["allocator", "kernels"];
 
-/// What writes the header in a language.
+/// A function that writes the header in a language.
 type Writer = fn(&Header) -> String;
 
-/// Paths of the generated files, below the root.
+/// Paths of the generated files, relative to the root.
 pub const FILES: [(&str, Writer); 10] = [
     ("bindings/python/realizar/_header.py", python),
     ("bindings/java/realizar/Header.java", java),
@@ -24,7 +24,7 @@ pub const FILES: [(&str, Writer); 10] = [
     ("bindings/go/header_nocgo.go", go_nocgo),
 ];
 
-/// Types of C, and what they are in Python, Java, C# and Go.
+/// Types of C, with their types in Python, Java, C# and Go.
 const NUMBERS: [(&str, [&str; 4]); 9] = [
     ("char", ["c_char", "JAVA_BYTE", "byte", "byte"]),
     ("uint8_t", ["c_uint8", "JAVA_BYTE", "byte", "byte"]),
@@ -48,11 +48,11 @@ pub struct Constant<'a> {
     pub doc: &'a str,
 }
 
-/// Declarations of the header that languages have a use for.
+/// Declarations of the header that other languages need.
 #[derive(Default)]
 pub struct Header<'a> {
     pub constants: Vec<Constant<'a>>,
-    /// Structs without fields, which callers know by pointers alone.
+    /// Opaque structs, which callers use only by pointer.
     pub handles: BTreeSet<&'a str>,
     pub structs: Vec<(&'a str, &'a [Value])>,
     /// Comments of the structs.
@@ -78,7 +78,7 @@ impl<'a> Header<'a> {
                 }
                 Kind::Callback(signature) => header.callbacks.push(signature),
                 Kind::Function(signature) => header.functions.push(signature),
-                // Languages have types of their own in place of other names.
+                // For other names, languages have their own types.
                 Kind::Constant(_) | Kind::Alias(_) => {}
             }
         }
@@ -86,12 +86,12 @@ impl<'a> Header<'a> {
         header
     }
 
-    /// The comment of a struct.
+    /// Returns the comment of a struct.
     pub fn doc(&self, structure: &str) -> &'a str {
         self.docs.iter().find(|(name, _)| *name == structure).expect("a struct").1
     }
 
-    /// Panics at a constant or a type that has no translation.
+    /// Panics if a constant or a type has no translation.
     fn check(&self) {
         for Constant { name, value, .. } in &self.constants {
             assert!(value.parse::<i32>().is_ok() || value.starts_with("0x"), "{name} is {value}, which is no number");
@@ -110,26 +110,26 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Whether the value points to what callers know by pointers alone.
+    /// True if the value points to an opaque struct.
     pub fn is_handle(&self, value: &Value) -> bool {
         self.handles.contains(value.base.as_str())
     }
 
-    /// Names of the structs that callers know by pointers alone.
+    /// Returns the names of opaque structs.
     pub fn handles(&self) -> Vec<&'a str> {
         self.handles.iter().copied().collect()
     }
 }
 
 impl Value {
-    /// The base as a number or a struct of a language.
+    /// Returns the base type as a number or a struct of a language.
     fn plain(&self, language: usize) -> &str {
         let number = NUMBERS.iter().find(|(number, _)| *number == self.base);
         number.map_or(&self.base, |(_, names)| names[language])
     }
 }
 
-/// Whether a constant's value needs 64 bits.
+/// True if a constant's value needs 64 bits.
 fn is_long(value: &str) -> bool {
     value.len() > "0xFFFFFFFF".len()
 }
@@ -248,7 +248,7 @@ fn python(header: &Header) -> String {
     }
     text += "\n";
     for callback in &header.callbacks {
-        // A text is as long as another parameter says; c_char_p would end it at a NUL.
+        // Another parameter has the length of a text; c_char_p would end the text at a NUL.
         let parameters = callback.each(|value| python_type(header, value).replace("c_char_p", "POINTER(c_char)"));
         let result = python_result(header, callback);
         text += &format!("{} = CFUNCTYPE({result}, {parameters})\n", callback.name);
@@ -425,7 +425,7 @@ fn java_is_address(value: &Value) -> bool {
     value.pointers > 0 || value.is_callback()
 }
 
-/// The layout of a number, that of an address being one of 64 bits.
+/// Returns the layout of a number; an address has the layout of a 64-bit number.
 fn java_layout(value: &Value) -> &str {
     if java_is_address(value) { "JAVA_LONG" } else { value.plain(JAVA) }
 }
@@ -443,7 +443,7 @@ fn java_declaration(function: &Signature) -> String {
     format!("{} {}({parameters})", java_result(function), function.name)
 }
 
-/// Bytes of an element, as an expression.
+/// Returns the size of an element in bytes, as an expression.
 fn java_size(value: &Value) -> String {
     match java_layout(value) {
         "JAVA_BYTE" => "1".to_owned(),
@@ -516,18 +516,18 @@ fn csharp(header: &Header) -> String {
     text + "    }\n}\n"
 }
 
-/// A field's type, or that of a callback's parameter, whose methods need not be unsafe then.
+/// Returns the type of a field or of a callback's parameter; with this type the methods need not be unsafe.
 fn csharp_field(value: &Value) -> &str {
     if value.pointers > 0 || value.is_callback() { "IntPtr" } else { value.plain(CSHARP) }
 }
 
-/// A parameter's name, which some words of the language have to be marked as.
+/// Returns a parameter's name; keywords of the language are marked.
 fn csharp_name(value: &Value) -> String {
     let is_word = ["out", "params"].contains(&value.name.as_str());
     format!("{}{}", if is_word { "@" } else { "" }, value.name)
 }
 
-/// The class of a handle: `rz_chat_parser` is `ChatParserHandle`.
+/// Returns the class of a handle: `ChatParserHandle` for `rz_chat_parser`.
 pub fn csharp_handle(name: &str) -> String {
     let words = name.trim_start_matches("rz_").split('_');
     words.map(|word| word[..1].to_uppercase() + &word[1..]).collect::<String>() + "Handle"
@@ -554,7 +554,7 @@ package realizar
 const (
 ";
 
-/// The types of Go that hold handles, and their fields.
+/// The Go types that hold handles, and their fields.
 const GO_HOLDERS: [(&str, &str, &str); 14] = [
     ("rz_adapter", "Adapter", "adapter"),
     ("rz_cache", "Session", "cache"),
@@ -572,7 +572,7 @@ const GO_HOLDERS: [(&str, &str, &str); 14] = [
     ("rz_textstream", "TextStream", "stream"),
 ];
 
-/// Constants, structs and the objects of handles, which both ways of calling share.
+/// Returns constants, structs and the objects of handles, which the files with and without cgo share.
 fn go(header: &Header) -> String {
     let mut text = GO_HEAD.to_owned() + GO_CONSTANTS;
     let constants = header
@@ -599,7 +599,7 @@ fn go(header: &Header) -> String {
     text
 }
 
-/// The functions without cgo: a table that is filled in when the library is opened.
+/// Returns the functions without cgo: a table that is filled in when the library is opened.
 fn go_nocgo(header: &Header) -> String {
     let mut text = GO_HEAD.to_owned() + "\n//go:build !cgo\n\npackage realizar\n";
     text += "\n// functions is every function of the library.\ntype functions struct {\n";
@@ -618,8 +618,8 @@ package realizar
 #include <realizar.h>
 ";
 
-/// The functions with cgo: methods that call them. Functions with callbacks are called by functions of C, which make
-/// pointers of numbers.
+/// Returns the functions with cgo: methods that call them. Functions with callbacks are called through C functions,
+/// which convert numbers to pointers.
 fn go_cgo(header: &Header) -> String {
     let has_numbers =
         |function: &Signature| function.parameters.iter().any(|value| value.is_callback() || value.is_user());
@@ -659,7 +659,7 @@ fn go_cgo(header: &Header) -> String {
     text
 }
 
-/// Parameters and result.
+/// Returns parameters and result.
 fn go_signature(function: &Signature) -> String {
     let parameters = function.each(|value| format!("{} {}", value.name, go_type(value)));
     format!("({parameters}){}", go_result(function))
@@ -673,7 +673,7 @@ fn go_result(function: &Signature) -> String {
     }
 }
 
-/// Names and what stands behind them, in two columns as gofmt has them.
+/// Returns names with the text after them, in two columns as gofmt formats them.
 pub fn go_columns(rows: Vec<(String, String)>) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     rows.iter().map(|(name, rest)| format!("\t{name:width$} {rest}\n")).collect()

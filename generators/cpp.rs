@@ -1,5 +1,5 @@
 //! Writes the part of the header for C++ that follows from `realizar.h`: exceptions, one for each status, and options,
-//! one class for each struct of parameters, whose numbers are checked and whose texts are kept.
+//! one class for each parameter struct. These classes check numbers and keep copies of texts.
 
 use super::bindings::Header;
 use super::header::Value;
@@ -18,7 +18,7 @@ namespace realizar {
 
 const CONVERSATION: (&str, &str) = ("rz_conversation_params", "Conversation");
 
-/// Types of numbers.
+/// The types of numbers.
 const NUMBERS: [&str; 5] = ["uint32_t", "uint64_t", "int32_t", "size_t", "float"];
 
 pub fn cpp(header: &Header) -> String {
@@ -85,7 +85,7 @@ fn exception(status: &str) -> String {
     camel[..1].to_uppercase() + &camel[1..] + "Error"
 }
 
-/// The class of a struct of parameters.
+/// Returns the class of a parameter struct.
 fn options(header: &Header, structure: &str, name: &str, fields: &[Value]) -> String {
     let (mut setters, mut kept, mut pointed) = (String::new(), String::new(), String::new());
     let of = |value: &Value, end: &str| fields.iter().any(|field| field.name == format!("{}{end}", value.name));

@@ -1,15 +1,17 @@
-//! Writes `kernels/args.cuh` from `src/cuda/args/`, and compiles `kernels/` into one image for every supported GPU,
-//! where an nvcc can be found.
+//! Writes `kernels/args.cuh` from `src/cuda/args/`, and compiles `kernels/` into one image for every supported GPU, if
+//! nvcc is found.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Architectures that machine code is compiled for; later ones translate PTX of the oldest.
+/// Architectures for which machine code is compiled; the driver translates the PTX of the oldest one for later
+/// architectures.
 const TARGETS: &[&str] = &["80", "86", "89", "90", "100", "120"];
 
-/// Text of the constant `IMAGE`, aligned because the driver reads words of 8 bytes and `include_bytes` aligns to 1.
+/// Text of the constant `IMAGE`. It is aligned, because the driver reads words of 8 bytes, and `include_bytes` has an
+/// alignment of 1.
 const IMAGE: &str = r#"{
     #[repr(align(64))]
     struct Aligned<T: ?Sized>(T);
@@ -17,7 +19,7 @@ const IMAGE: &str = r#"{
     Ok(&IMAGE.0)
 }"#;
 
-/// What stands above the declarations of `kernels/args.cuh`.
+/// The text before the declarations in `kernels/args.cuh`.
 const ARGS_HEAD: &str = "\
 // What the host and the kernels share: the parameters of kernels, what they point to, and constants. The build writes
 // this file from src/cuda/args/.
@@ -41,7 +43,7 @@ template <class T> using Ptr = T*;
 /// The files of `src/cuda/args/`, in the order of their declarations in `kernels/args.cuh`.
 const ARGS: [&str; 7] = ["mod", "rows", "products", "attention", "experts", "recurrent", "choose"];
 
-/// Types of cbindgen, and those of kernels, which count in 32 bits.
+/// Types of cbindgen, with their types in kernels, where counts have 32 bits.
 const TYPES: &[(&str, &str)] = &[
     ("static const uintptr_t", "u32"),
     ("static const ", ""),
@@ -51,7 +53,8 @@ const TYPES: &[(&str, &str)] = &[
     ("uint64_t", "u64"),
 ];
 
-/// The text of `kernels/args.cuh`. cbindgen translates items; names of constants and variants, `kName`, are made here.
+/// Returns the text of `kernels/args.cuh`. cbindgen translates the items; this function renames constants and variants
+/// to `kName`.
 pub fn arguments(root: &Path) -> String {
     let sources = ARGS.map(|name| root.join("src/cuda/args").join(name).with_extension("rs"));
     let text =
@@ -72,7 +75,7 @@ pub fn arguments(root: &Path) -> String {
     };
     config.enumeration.enum_class = false;
     config.export.include = [named("pub struct "), named("pub enum ")].concat();
-    // Those of C++ are in the head.
+    // The head of the file has the C++ includes.
     config.export.exclude = vec!["ConstPtr".to_owned(), "Ptr".to_owned()];
     config.export.rename = constants.iter().map(|name| (name.clone(), camel(name))).collect();
     let builder = cbindgen::Builder::new().with_config(config);
@@ -88,7 +91,7 @@ pub fn arguments(root: &Path) -> String {
         if in_enum && line.starts_with("    ") && !is_comment(&line) {
             line.insert(4, 'k');
         }
-        // A short comment stands after what it describes.
+        // A short comment follows its declaration on the same line.
         if let [.., before, comment] = &lines[..]
             && line.ends_with([';', ','])
             && is_comment(comment)
@@ -103,7 +106,7 @@ pub fn arguments(root: &Path) -> String {
     format!("{ARGS_HEAD}{}\n", lines.join("\n"))
 }
 
-/// `kTwoWords` for `TWO_WORDS`.
+/// Returns `kTwoWords` for `TWO_WORDS`.
 fn camel(constant: &str) -> String {
     let words = constant.split('_').map(|word| format!("{}{}", &word[..1], word[1..].to_lowercase()));
     format!("k{}", words.collect::<String>())
@@ -160,7 +163,7 @@ fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {
     let known = || {
         let list = Command::new(nvcc).arg("--list-gpu-arch").output().map(|o| o.stdout).unwrap_or_default();
         let list = String::from_utf8_lossy(&list).into_owned();
-        // An older compiler leaves the newest GPUs to PTX.
+        // An older compiler does not know the newest GPUs, which then use PTX.
         move |target: &&str| list.is_empty() || list.lines().any(|line| line.trim() == format!("compute_{target}"))
     };
     let targets: Vec<&str> = match &chosen {
@@ -170,21 +173,21 @@ fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {
     let Some(oldest) = targets.first() else { return Err("nvcc knows none of the targets".to_owned()) };
     let mut command = Command::new(nvcc);
     command.args(["-std=c++17", "-O3", "--fatbin", "--threads", "0"]);
-    // An eighth of the size, where the compiler knows how (12.4 and newer).
+    // Compression to an eighth of the size, if the compiler supports it (12.4 and newer).
     let help = Command::new(nvcc).arg("--help").output().map_err(|e| e.to_string())?;
     if String::from_utf8_lossy(&help.stdout).contains("--compress-mode") {
         command.arg("--compress-mode=size");
     }
     for target in &targets {
-        // With the instructions that GPUs of this architecture alone have.
+        // With the instructions that only GPUs of this architecture have.
         let own = if *target == "90" { "a" } else { "" };
         command.arg(format!("-gencode=arch=compute_{target}{own},code=sm_{target}{own}"));
     }
     command.arg(format!("-gencode=arch=compute_{oldest},code=compute_{oldest}"));
     let image = out.join("kernels.fatbin");
     command.arg(root.join("kernels/realizar.cu"));
-    // Minutes of work, which every profile and clippy would do again: in the folder of all of them (`OUT_DIR` is
-    // `TARGET/PROFILE/build/PACKAGE/out`).
+    // Compiling takes minutes, and every profile and clippy would do it again. Therefore the image is in the folder
+    // that all profiles share (`OUT_DIR` is `TARGET/PROFILE/build/PACKAGE/out`).
     let shared = out.ancestors().nth(4).unwrap_or(out);
     let built = shared.join(format!("kernels-{:016x}.fatbin", key(nvcc, root, &command).map_err(|e| e.to_string())?));
     if fs::copy(&built, &image).is_ok() {
@@ -200,16 +203,16 @@ fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {
             .unwrap_or("no message")
             .to_owned());
     }
-    // Warnings of the assembler that it had to put matrix instructions one behind another.
+    // Warnings of the assembler that it had to serialize matrix instructions.
     let text = String::from_utf8_lossy(&output.stderr);
     text.lines().filter(|l| l.contains("C75")).for_each(|l| println!("cargo:warning=the CUDA kernels: {l}"));
-    // Without it the next build only takes longer. Under its name there is never a part of a file.
+    // If this fails, the next build only takes longer. The renaming ensures that the file is complete.
     let part = built.with_extension(format!("{}.part", std::process::id()));
     let _ = fs::copy(&image, &part).and_then(|_| fs::rename(&part, &built));
     Ok(())
 }
 
-/// Hashes all that the image follows from: the compiler, what it is called with, and the sources.
+/// Hashes everything that determines the image: the compiler, its arguments, and the sources.
 fn key(nvcc: &Path, root: &Path, command: &Command) -> std::io::Result<u64> {
     let mut hasher = DefaultHasher::new();
     Command::new(nvcc).arg("--version").output()?.stdout.hash(&mut hasher);

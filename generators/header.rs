@@ -1,14 +1,14 @@
-//! The declarations of the header as data. They are read from cbindgen's text with its comments, and `header.json`, the
-//! layouts of structs and the header in the languages of bindings are written from them.
+//! The declarations of the header as data. They are read from the text and comments that cbindgen writes. From these
+//! data the build writes `header.json`, the layouts of structs, and the header in the languages of bindings.
 //!
-//! Names and types tell how a caller passes a value: see [`Signature::direction`], [`Signature::count`],
-//! [`Signature::is_nullable`]. The tests hold the sources to these rules.
+//! Names and types determine how a caller passes a value: see [`Signature::direction`], [`Signature::count`],
+//! [`Signature::is_nullable`]. Tests check that the sources follow these rules.
 
 use serde_json::{Value as Json, json};
 
 /// The declarations of a file of `src/ffi`, in its order.
 pub struct Group {
-    /// Name of the file without its ending.
+    /// Name of the file without its extension.
     pub file: String,
     pub title: String,
     pub items: Vec<Item>,
@@ -16,7 +16,7 @@ pub struct Group {
 
 pub struct Item {
     pub name: String,
-    /// Text of the comment, with its line ends.
+    /// Text of the comment, with line breaks.
     pub doc: String,
     pub kind: Kind,
 }
@@ -24,7 +24,7 @@ pub struct Item {
 pub enum Kind {
     /// A constant with its value.
     Constant(String),
-    /// A struct without fields, which callers know by pointers alone.
+    /// An opaque struct, which callers use only by pointer.
     Handle,
     Struct(Vec<Value>),
     /// Another name of a type.
@@ -36,7 +36,7 @@ pub enum Kind {
 /// A function, or the type of one.
 pub struct Signature {
     pub name: String,
-    /// The declaration in C, with its line ends.
+    /// The declaration in C, with line breaks.
     pub code: String,
     pub result: Value,
     pub parameters: Vec<Value>,
@@ -49,9 +49,9 @@ pub struct Value {
     /// The type in C, without the name and the length of an array.
     pub code: String,
     pub base: String,
-    /// How many pointers lead to the base.
+    /// Number of pointer levels above the base type.
     pub pointers: usize,
-    /// Elements of an array.
+    /// Number of elements of an array.
     pub length: Option<String>,
 }
 
@@ -74,12 +74,12 @@ impl Value {
         self.base.ends_with("_callback")
     }
 
-    /// Whether it is what a callback is handed back, which is no place in memory to some languages.
+    /// True if it is the `user` pointer of a callback, for which some languages have no memory.
     pub fn is_user(&self) -> bool {
         self.name == "user" || self.name.ends_with("_user")
     }
 
-    /// Whether the memory that it points to is only read.
+    /// True if the memory that it points to is only read.
     fn is_const(&self) -> bool {
         if self.pointers > 1 { self.code.contains("*const *") } else { self.code.starts_with("const ") }
     }
@@ -88,12 +88,12 @@ impl Value {
         self.base.ends_with("_params")
     }
 
-    /// Whether it is a pointer whose name is a plural.
+    /// True if it is a pointer whose name is a plural.
     fn is_array(&self) -> bool {
         self.pointers > 0 && self.name.ends_with('s') && !self.is_params()
     }
 
-    /// Whether it is the number of elements of `array`, by its name.
+    /// True if its name says that it is the number of elements of `array`.
     fn counts(&self, array: &Value) -> bool {
         let of = [format!("n_{}", array.name), format!("{}_len", array.name)];
         self.pointers == 0
@@ -126,13 +126,13 @@ impl Signature {
         (self.result.base.as_str(), self.result.pointers) == ("void", 0)
     }
 
-    /// Text for each parameter.
+    /// Returns the joined texts of all parameters.
     pub fn each(&self, text: impl FnMut(&Value) -> String) -> String {
         self.parameters.iter().map(text).collect::<Vec<_>>().join(", ")
     }
 
-    /// "out" for memory that is written: a pointer to what is neither const, nor a handle, nor what a callback is
-    /// handed back. "new" for the place of a handle that the caller has to free.
+    /// Returns "out" for memory that the function writes: a pointer that is neither const, nor a handle, nor the `user`
+    /// pointer of a callback. Returns "new" for the location of a new handle, which the caller must free.
     pub fn direction(&self, i: usize, handles: &[&str]) -> &'static str {
         let value = &self.parameters[i];
         match (value.pointers, handles.contains(&value.base.as_str())) {
@@ -143,8 +143,9 @@ impl Signature {
         }
     }
 
-    /// The parameter that counts the elements of an array: the first number after arrays, or a number before an array
-    /// whose name is a plural. A text without a count ends with a NUL; comments give the sizes of other memory.
+    /// Returns the parameter that is the number of elements of an array: the first number after arrays, or a number
+    /// before an array whose name is a plural. A text without such a parameter is NUL-terminated; for other memory,
+    /// comments give the size.
     pub fn count(&self, i: usize, handles: &[&str]) -> Option<&str> {
         let value = &self.parameters[i];
         let is_handle = handles.contains(&value.base.as_str()) && (value.pointers == 1 || !value.is_const());
@@ -159,8 +160,8 @@ impl Signature {
         number.or_else(|| ahead().filter(|_| value.is_array())).map(|number| number.name.as_str())
     }
 
-    /// Whether NULL may be passed: for errors, parameter structs and counted arrays, to functions without a status, and
-    /// where the comment of the function says that the parameter may be NULL.
+    /// True if NULL may be passed: for errors, parameter structs and counted arrays, to functions without a status, and
+    /// if the comment of the function says that the parameter may be NULL.
     pub fn is_nullable(&self, i: usize, doc: &str, handles: &[&str]) -> bool {
         let value = &self.parameters[i];
         let is_always = value.base == "rz_error"
@@ -172,20 +173,18 @@ impl Signature {
         is_pointer && (is_always || nullable(doc).contains(&value.name))
     }
 
-    /// Whether the library may pass NULL to a callback: what the callback is handed back, and where the comment says
-    /// so.
+    /// True if the library may pass NULL to a callback: for its `user` pointer, and if the comment says so.
     pub fn is_nullable_in_callback(&self, i: usize, doc: &str) -> bool {
         let value = &self.parameters[i];
         value.pointers > 0 && (value.is_user() || nullable(doc).contains(&value.name))
     }
 
-    /// Whether the pointer that is returned may be NULL, by the comment.
+    /// True if, by the comment, the returned pointer may be NULL.
     pub fn is_result_nullable(&self, doc: &str) -> bool {
         self.result.pointers > 0 && doc.contains("or NULL")
     }
 
-    /// Whether what the function writes is only valid with a status that says so, or the status says whether to call
-    /// again.
+    /// True if results are only valid with certain statuses, or if the status says whether to call again.
     pub fn must_be_looked_at(&self, handles: &[&str]) -> bool {
         let writes = |i: usize| self.parameters[i].base != "rz_error" && self.direction(i, handles) != "in";
         self.result.base == "rz_status" && (self.name.ends_with("_step") || (0..self.parameters.len()).any(writes))
@@ -208,7 +207,7 @@ impl Signature {
     }
 }
 
-/// The names in "`a` may be NULL" and "`a` and `b` may be NULL" of a comment.
+/// Returns the names in "`a` may be NULL" and "`a` and `b` may be NULL" of a comment.
 fn nullable(doc: &str) -> Vec<String> {
     let doc = doc.split_whitespace().collect::<Vec<_>>().join(" ");
     let sentences =
@@ -216,7 +215,7 @@ fn nullable(doc: &str) -> Vec<String> {
     sentences.flat_map(|sentence| sentence.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
 }
 
-/// What the names of an enum's constants begin with, and the name of the enum.
+/// Prefix of the names of an enum's constants, and name of the enum.
 const ENUMS: [(&str, &str); 41] = [
     ("RZ_OK", "rz_status_code"),
     ("RZ_AGAIN", "rz_status_code"),
@@ -264,7 +263,8 @@ const ENUMS: [(&str, &str); 41] = [
 /// Constants that are macros: versions, which programs compare with #if, and numbers that do not fit into an int.
 const MACROS: [&str; 5] = ["RZ_VERSION_", "RZ_ABI_VERSION", "RZ_TOKEN_", "RZ_NO_LIMIT", "RZ_NONE"];
 
-/// The enum of a constant; none for a macro. LuaJIT sees no macros, cffi and ctypesgen not all of them.
+/// Returns the enum of a constant; `None` for a macro. Constants are enumerators, because LuaJIT reads no macros, and
+/// cffi and ctypesgen read not all of them.
 pub fn enum_of(constant: &str) -> Option<&'static str> {
     let begins = |beginning: &str| constant.starts_with(beginning);
     let found = ENUMS.iter().find(|(beginning, _)| begins(beginning)).map(|(_, name)| *name);
@@ -295,8 +295,8 @@ impl Item {
         item(name, if of.starts_with("struct ") { Kind::Handle } else { Kind::Alias(of.to_owned()) })
     }
 
-    /// Whether a pointer in a field may be NULL: in structs that begin as zeros, of counted arrays, and where a comment
-    /// says so.
+    /// True if a pointer in a field may be NULL: in structs that are initialized with zeros, for counted arrays, and if
+    /// a comment says so.
     pub fn may_be_null(&self, field: &Value) -> bool {
         let Kind::Struct(fields) = &self.kind else { return false };
         let begins_as_zeros = fields[0].name == "struct_size";
@@ -327,7 +327,7 @@ impl Item {
 }
 
 impl Group {
-    /// Reads declarations of C with comments of `//`.
+    /// Reads C declarations with `//` comments.
     pub fn read(file: &str, title: &str, text: &str) -> Self {
         let file = file.trim_end_matches(".rs").to_owned();
         let mut group = Self { file, title: title.to_owned(), items: Vec::new() };
@@ -367,7 +367,7 @@ impl<'a> Commented<'a> {
         None
     }
 
-    /// The fields of a struct to its end.
+    /// Reads the fields of a struct up to its end.
     fn fields(&mut self, name: &str) -> Vec<Value> {
         let mut fields = Vec::new();
         loop {
@@ -386,7 +386,7 @@ pub fn handles(groups: &[Group]) -> Vec<&str> {
     items.filter(|item| matches!(item.kind, Kind::Handle)).map(|item| item.name.as_str()).collect()
 }
 
-/// All declarations, a line each.
+/// Returns all declarations as JSON, one per line.
 pub fn json(overview: &str, groups: &[Group]) -> String {
     let handles = handles(groups);
     let mut text = format!("{{\n\"overview\": {},\n\"groups\": [\n", Json::from(overview));
@@ -399,7 +399,7 @@ pub fn json(overview: &str, groups: &[Group]) -> String {
     text + "]\n}\n"
 }
 
-/// The implementations of `Layout` and `Versioned`, and the table of all structs, for `src/ffi/layout.rs`.
+/// Returns the implementations of `Layout` and `Versioned`, and the table of all structs, for `src/ffi/layout.rs`.
 pub fn layouts(groups: &[Group]) -> String {
     let (mut text, mut table) = (String::new(), String::new());
     for group in groups {

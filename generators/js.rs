@@ -1,7 +1,7 @@
-//! Writes the addon for Node: for each function of the header that the package calls, a function of JavaScript that
-//! reads its arguments, makes the call, here or on a thread of the pool, and returns what the call wrote.
+//! Writes the addon for Node: for each function of the header that the package calls, a JavaScript function that reads
+//! its arguments, calls the header's function on this thread or on a thread of the pool, and returns the results.
 //!
-//! Types and names of parameters and fields tell how most values are passed; the tables have what they do not tell.
+//! Types and names of parameters and fields determine how most values are passed; tables have the exceptions.
 
 #[path = "js/calls.rs"]
 mod calls;
@@ -14,10 +14,10 @@ use super::bindings::Header;
 use super::header::Value;
 use super::options::{CACHE_TYPES, CHOICES, TYPES, camel, choices_of, wrapped};
 
-/// What writes a file.
+/// A function that writes a file.
 type Writer = fn(&Header) -> String;
 
-/// Paths of the generated files, below the root.
+/// Paths of the generated files, relative to the root.
 pub const FILES: [(&str, Writer); 6] = [
     ("bindings/js/src/interface.h", interface),
     ("bindings/js/src/kinds.c", kinds),
@@ -27,7 +27,7 @@ pub const FILES: [(&str, Writer); 6] = [
     ("bindings/js/results.d.ts", results::types),
 ];
 
-/// Handles that JavaScript has objects for, and what messages call them.
+/// Handles with objects in JavaScript, and their names in error messages.
 const KINDS: [(&str, &str); 13] = [
     ("rz_model", "model"),
     ("rz_cancel", "cancel"),
@@ -44,7 +44,7 @@ const KINDS: [(&str, &str); 13] = [
     ("rz_sampler", "sampler"),
 ];
 
-/// Functions that the thread of the environment calls.
+/// Functions that are called on the thread of the environment.
 const HERE: &str = "
     rz_cache_adapters_set rz_cache_capacity rz_cache_fork rz_cache_len rz_cache_match rz_cache_match_prompt
     rz_cache_new rz_cache_tokens_into rz_cache_truncate rz_cancel_fire rz_cancel_new rz_conversation_adapters_set
@@ -57,7 +57,7 @@ const HERE: &str = "
     rz_model_sampling_get rz_prompt_from_chat rz_prompt_len rz_prompt_new rz_prompt_tokens_into rz_runtime_new
     rz_sampler_new rz_store_info_get rz_tokenize_into";
 
-/// Functions that take long, which a thread of the pool calls: JavaScript gets a promise.
+/// Functions that take long and are called on a thread of the pool; JavaScript gets a promise.
 const POOL: &str = "
     rz_adapter_load rz_cache_load rz_cache_save rz_conversation_load rz_conversation_read rz_conversation_reply
     rz_conversation_save rz_conversation_step rz_conversations_step rz_embed_into rz_embed_prompts_into
@@ -65,10 +65,10 @@ const POOL: &str = "
     rz_media_from_frames rz_media_from_image rz_media_from_pixels rz_media_from_samples rz_media_load rz_media_save
     rz_media_step rz_model_load rz_model_load_from rz_model_plan_get rz_store_clear rz_store_new rz_tokenize_into";
 
-/// Functions that the addon calls by itself.
+/// Functions that only the addon itself calls.
 const OWN: [&str; 4] = ["rz_abi_version", "rz_layout_get", "rz_status_name", "rz_version"];
 
-/// Parameters and fields that have one value, and those that JavaScript does not set.
+/// Parameters and fields with a fixed value, and parameters and fields that JavaScript does not set.
 const FIXED: [(&str, &str); 10] = [
     ("rz_adapter_load.params", "NULL"),
     ("rz_prompt_from_chat.flags", "RZ_CHAT_ADD_GENERATION_PROMPT"),
@@ -90,7 +90,7 @@ const OPTIONAL: [&str; 4] = [
     "rz_conversation_store_set.store",
 ];
 
-/// Numbers made of other arguments: an object with switches, or a member with a name.
+/// Numbers that are computed from other arguments: an object of switches, or a member that is a name.
 enum Bits {
     Switch(&'static str, &'static str),
     Choice(&'static str, &'static str),
@@ -113,7 +113,7 @@ const BITS: [(&str, &[Bits]); 8] = [
     ("rz_hub_choose_into.flags", &[Bits::Switch("isCached", "RZ_HUB_CACHED")]),
 ];
 
-/// Numbers that have names, next to those of options: what their constants begin with.
+/// Numbers with names, in addition to the options: the prefix of their constants.
 const NAMED: [(&str, &str); 14] = [
     ("overflow", "RZ_OVERFLOW_"),
     ("rz_conversation_overflow_set.mode", "RZ_OVERFLOW_"),
@@ -131,7 +131,7 @@ const NAMED: [(&str, &str); 14] = [
     ("stopped", "RZ_ERR_"),
 ];
 
-/// Results of bits, with what their constants begin with, and results that are true or false.
+/// Results that are bits, with the prefix of their constants, and Boolean results.
 const SETS: [(&str, &str); 4] = [
     ("capabilities", "RZ_CAN_"),
     ("rz_encoder_info.kinds", "RZ_MEDIA_"),
@@ -154,7 +154,7 @@ const SPLIT: [(&str, &[(&str, &str)]); 1] = [(
     &[("chatTemplate", "RZ_TEMPLATE_PRESENT"), ("templateWritesBos", "RZ_TEMPLATE_WRITES_BOS")],
 )];
 
-/// Other names in JavaScript than those of the header: of members, and of arguments in messages.
+/// Names in JavaScript that differ from the header's: of members, and of arguments in error messages.
 const NAMES: [(&str, &str); 19] = [
     ("device_split", "shares"),
     ("rz_reply_params.sampler", "sampling"),
@@ -177,7 +177,7 @@ const NAMES: [(&str, &str); 19] = [
     ("rz_embed_into.tokens", "texts"),
 ];
 
-/// Lists whose elements belong to those of another list, which comes before them.
+/// Lists with one element for each element of another list, which comes first.
 const BESIDE: [(&str, &str); 3] =
     [("device_split", "devices"), ("scales", "adapters"), ("rz_media_from_frames.times", "frames")];
 
@@ -187,14 +187,14 @@ const CHECKS: [(&str, &str); 2] = [
     ("rz_media_from_rows", "c->n_rows = rows_of(t, c->n_rows, c->row_dim);"),
 ];
 
-/// The entry of a member of a struct or a function, else of all members of this name.
+/// Returns the entry of a member of a struct or a function, otherwise the entry for all members of this name.
 fn found<T: Copy>(table: &[(&str, T)], owner: &str, name: &str) -> Option<T> {
     let own = format!("{owner}.{name}");
     let of = |name: &str| table.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
     of(&own).or_else(|| of(name))
 }
 
-/// What the constants of a number begin with.
+/// Returns the prefix of a number's constants.
 fn group_of(owner: &str, name: &str) -> Option<&'static str> {
     found(&NAMED, owner, name).or_else(|| found(&CHOICES, owner, name))
 }
@@ -207,7 +207,7 @@ fn kind_of(base: &str) -> String {
     base.trim_start_matches("rz_").to_uppercase()
 }
 
-/// All groups of names.
+/// Returns the prefixes of all groups of names.
 fn groups() -> Vec<&'static str> {
     let bits = BITS.iter().flat_map(|(_, bits)| bits.iter());
     let choices = bits.filter_map(|bit| if let Bits::Choice(_, begin) = bit { Some(*begin) } else { None });
@@ -218,7 +218,7 @@ fn groups() -> Vec<&'static str> {
     groups
 }
 
-/// The names of a group with their constants, as JavaScript has them.
+/// Returns the names of a group, as in JavaScript, with their constants.
 fn names<'a>(header: &Header<'a>, begin: &'static str) -> Vec<(String, &'a str)> {
     let of = |(name, constant): (String, &'a str)| {
         let is_other = name.starts_with("flag_") || name.starts_with("max") || begin == "RZ_DEVICE_" && name == "auto";
@@ -235,7 +235,7 @@ fn names<'a>(header: &Header<'a>, begin: &'static str) -> Vec<(String, &'a str)>
 
 const HEAD: &str = "The build writes this file: make header. */\n";
 
-/// Functions and structs, each in parentheses of a macro, and the kinds of handles.
+/// Returns the functions and structs, each as arguments of a macro, and the kinds of handles.
 fn interface(header: &Header) -> String {
     let mut text = format!("/* What the addon uses of realizar.h, for macros. {HEAD}\n");
     let mut list = |name: &str, parameters: &str, lines: Vec<String>| {
@@ -271,7 +271,7 @@ fn kinds(_: &Header) -> String {
     text + "    }\n}\n"
 }
 
-/// A statement in lines of at most 120 columns.
+/// Wraps a statement at 120 columns.
 fn wrap(statement: &str, indent: &str) -> String {
     if indent.len() + statement.len() <= 120 {
         return format!("{indent}{statement}\n");

@@ -1,4 +1,4 @@
-//! Writes the part of C#'s classes that holds a handle and frees it.
+//! Writes the part of the C# classes that holds and frees a handle.
 
 use super::bindings::csharp_handle;
 
@@ -9,7 +9,7 @@ pub const FILE: &str = "bindings/csharp/Realizar/Objects.cs";
 struct Class {
     handle: &'static str,
     name: &'static str,
-    /// True if the class has only the handle, so that the pointer alone makes an object.
+    /// True if the class has no other members, so that an object can be created from the pointer.
     is_plain: bool,
     free: Free,
 }

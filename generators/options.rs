@@ -1,5 +1,5 @@
-//! Writes the options of the header's structs of parameters in the languages of bindings: names, types, checks and
-//! comments. What a struct points to (lists, texts, handles) stays with the bindings.
+//! Writes the options of the header's parameter structs in the languages of bindings: names, types, checks and
+//! comments. Bindings convert pointers in structs (lists, texts, handles) themselves.
 
 #[path = "options/csharp.rs"]
 mod csharp;
@@ -17,10 +17,10 @@ mod swift;
 use super::bindings::{Constant, Header};
 use super::header::Value;
 
-/// What writes the options in a language.
+/// A function that writes the options in a language.
 type Writer = fn(&[Group]) -> String;
 
-/// Paths of the generated files, below the root.
+/// Paths of the generated files, relative to the root.
 pub const FILES: &[(&str, Writer)] = &[
     ("bindings/python/realizar/_options.py", python::python),
     ("bindings/js/options.js", js::js),
@@ -36,7 +36,7 @@ pub const FILES: &[(&str, Writer)] = &[
     ("bindings/swift/Sources/Realizar/Options.swift", swift::swift),
 ];
 
-/// The structs whose fields are options, and the names that their groups have in types.
+/// The structs whose fields are options, with the names of their groups in types.
 pub const STRUCTS: [(&str, &str); 10] = [
     ("rz_runtime_params", "Runtime"),
     ("rz_model_params", "Load"),
@@ -50,7 +50,7 @@ pub const STRUCTS: [(&str, &str); 10] = [
     ("rz_embed_params", "Embed"),
 ];
 
-/// Fields that bindings set by themselves from other arguments.
+/// Fields that bindings set from other arguments.
 const DERIVED: [(&str, &str); 8] = [
     ("rz_encoder_params", "flags"),
     ("rz_job_params", "flags"),
@@ -62,7 +62,7 @@ const DERIVED: [(&str, &str); 8] = [
     ("rz_reply_params", "grammar_flags"),
 ];
 
-/// Fields whose values are names: the ends of constants that begin so.
+/// Fields whose values are names, with the prefix of their constants; the name is the rest of the constant.
 pub const CHOICES: [(&str, &str); 6] = [
     ("quantize", TYPES),
     ("k_type", CACHE_TYPES),
@@ -72,7 +72,7 @@ pub const CHOICES: [(&str, &str); 6] = [
     ("order", "RZ_FILTER_"),
 ];
 
-/// A field that points to what a caller gives.
+/// A pointer in a struct, whose target the caller provides.
 #[derive(Clone, Copy, PartialEq)]
 enum Reference {
     Runtime,
@@ -129,14 +129,14 @@ const REFERENCES: [(&str, &str, Reference, &str); 11] = [
     ("Store", "path", Reference::Path, "Folder for files that outlive the process; it is created if it is missing."),
 ];
 
-/// The element types that matrices are quantized to, and those of caches: the constants of the first name that the
-/// comment of a field lists.
+/// The element types to which matrices are quantized, and the element types of caches: the constants that the comment
+/// of a field lists.
 pub const TYPES: &str = "RZ_TYPE_";
 pub const CACHE_TYPES: &str = "RZ_CACHE_TYPE_";
 const TYPE_FIELDS: [(&str, &str, &str); 2] =
     [(TYPES, "rz_model_params", "quantize"), (CACHE_TYPES, "rz_cache_params", "k_type")];
 
-/// Structs whose field `flags` is a set of switches: the constants that begin so.
+/// Structs whose field `flags` is a set of switches, with the prefix of their constants.
 pub const FLAGS: [(&str, &str); 4] = [
     ("rz_model_params", "RZ_MODEL_"),
     ("rz_sampler_params", "RZ_SAMPLER_"),
@@ -144,13 +144,13 @@ pub const FLAGS: [(&str, &str); 4] = [
     ("rz_embed_params", "RZ_EMBED_"),
 ];
 
-/// Numbers with a fraction that may be negative.
+/// Floats that may be negative.
 const SIGNED: [&str; 2] = ["presence_penalty", "frequency_penalty"];
 
-/// Options that JavaScript has no result for: times of steps, and probabilities of texts outside of conversations.
+/// Options without a result in JavaScript: times of steps, and log probabilities outside of conversations.
 pub const NOT_IN_JS: [(&str, &str); 2] = [("rz_model_params", "profile"), ("rz_job_params", "logprobs")];
 
-/// Comments in place of the header's, whose terms are those of C; of a field of all structs or of `STRUCT.FIELD`.
+/// Comments that replace the header's, which use terms of C: for a field of all structs, or for `STRUCT.FIELD`.
 const DOCS: [(&str, &str); 28] = [
     ("rz_encoder_params.device", "Index of the device; it must be 0 or 1 (the CPU), because encoders run only there."),
     ("device", "Index of a device; 0: chosen by the library."),
@@ -204,7 +204,8 @@ const DOCS: [(&str, &str); 28] = [
     ("keep", "Keeps the text of an abandoned reply as a message; otherwise the text is removed."),
 ];
 
-/// The element types that a field takes, by the first paragraph of its comment: "RZ_TYPE_F32, _F16 or RZ_TYPE_Q8_0".
+/// Returns the element types that a field accepts, from the first paragraph of its comment: "RZ_TYPE_F32, _F16 or
+/// RZ_TYPE_Q8_0".
 fn element_types(doc: &str) -> Vec<String> {
     let paragraph = doc.split("\n\n").next().unwrap_or_default();
     let words = paragraph.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -212,7 +213,7 @@ fn element_types(doc: &str) -> Vec<String> {
     names.map(str::to_lowercase).collect()
 }
 
-/// The names of a group of choices, with their constants.
+/// Returns the names of a group of choices, with their constants.
 pub fn choices_of<'a>(header: &Header<'a>, begin: &'static str) -> Choices<'a> {
     let of = TYPE_FIELDS.iter().find(|(group, ..)| *group == begin);
     let offered = of.map(|(_, structure, field)| {
@@ -229,26 +230,26 @@ pub fn choices_of<'a>(header: &Header<'a>, begin: &'static str) -> Choices<'a> {
     (begin, named.collect())
 }
 
-/// What the names of a group begin with, and names with their constants.
+/// Prefix of a group's constants, and names with their constants.
 pub type Choices<'a> = (&'static str, Vec<(String, &'a str)>);
 
-/// What a value has to be.
+/// The kind of an option's value.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Kind<'a> {
-    /// A whole number that fits into the type of the field.
+    /// An integer in the range of the field's type.
     Whole,
-    /// The same, where 0 is a number, and absence the default.
+    /// The same, except that 0 is a valid number, and an absent option means the default.
     OrNone,
     Real,
-    /// A name: the end of a constant that begins like this.
+    /// A name: a constant without this prefix.
     Choice(&'a str),
-    /// A switch of this constant.
+    /// A switch that sets this constant.
     Flag(&'a str),
     /// Lists of tokens.
     Sequences,
-    /// Tokens and what is added to their logits.
+    /// Tokens with logit biases.
     Biases,
-    /// Names: the ends of constants that begin like this.
+    /// Names: constants without this prefix.
     Choices(&'a str),
 }
 
@@ -263,13 +264,13 @@ pub struct Setting<'a> {
 /// The options of a struct.
 pub struct Group<'a> {
     structure: &'a str,
-    /// Its name in types.
+    /// Name of the group in types.
     name: &'a str,
     settings: Vec<Setting<'a>>,
     choices: Vec<Choices<'a>>,
 }
 
-/// The options of all structs.
+/// Returns the options of all structs.
 pub fn groups<'a>(header: &Header<'a>) -> Vec<Group<'a>> {
     let choices: Vec<Choices> = choice_groups().into_iter().map(|begin| choices_of(header, begin)).collect();
     let group = |(structure, name)| {
@@ -280,7 +281,7 @@ pub fn groups<'a>(header: &Header<'a>) -> Vec<Group<'a>> {
     STRUCTS.map(group).into()
 }
 
-/// The options that a field stands for.
+/// Returns the options that set a field.
 fn settings<'a>(header: &Header<'a>, structure: &str, fields: &[Value], value: &'a Value) -> Vec<Setting<'a>> {
     let name = value.name.as_str();
     let counts = |field: &Value| {
@@ -311,7 +312,7 @@ fn settings<'a>(header: &Header<'a>, structure: &str, fields: &[Value], value: &
         (_, 0, None) if value.is_callback() => return Vec::new(),
         (_, 0, None) if value.doc.contains("RZ_NONE") => Kind::OrNone,
         (_, 0, None) => Kind::Whole,
-        // Other pointers lead to texts and handles.
+        // Other pointers are texts and handles.
         (_, 1.., _) => return Vec::new(),
     };
     vec![Setting { name: name.to_owned(), kind, value, doc: doc_of(structure, name, &value.doc) }]
@@ -323,12 +324,12 @@ fn doc_of(structure: &str, name: &str, doc: &str) -> String {
     found(&own).or_else(|| found(name)).map_or_else(|| plain(doc), |(_, doc)| doc.to_string())
 }
 
-/// The sentences at the beginning of a comment that speak of nothing that only C has.
+/// Returns the first sentences of a comment, up to a sentence that mentions something that exists only in C.
 pub fn plain(doc: &str) -> String {
     let paragraph = doc.split("\n\n").next().unwrap_or_default().replace('\n', " ");
     let is_plain = |text: &str| !["RZ_", "rz_", "NULL", "llama.cpp"].iter().any(|word| text.contains(word));
     let text: String = paragraph.split_inclusive(". ").take_while(|sentence| is_plain(sentence)).collect();
-    // Constants say first what they are.
+    // The comment of a constant begins with its kind.
     let text = match text.split_once(": ") {
         Some((what, rest)) if what.contains("lag") => rest[..1].to_uppercase() + &rest[1..],
         Some(_) | None => text,
@@ -338,7 +339,7 @@ pub fn plain(doc: &str) -> String {
 }
 
 impl<'a> Group<'a> {
-    /// Constants by the ends of their names, in small letters.
+    /// Returns constants by the rest of their names, in lower case.
     fn choices(&self, begin: &str) -> impl Iterator<Item = (String, &'a str)> {
         let found = self.choices.iter().find(|(group, _)| *group == begin).expect("a group of choices");
         found.1.iter().cloned()
@@ -348,7 +349,7 @@ impl<'a> Group<'a> {
         self.settings.iter().filter(|setting| !NOT_IN_JS.contains(&(self.structure, setting.name.as_str())))
     }
 
-    /// The comment of an option, the names of others as a language writes them.
+    /// Returns the comment of an option, with the names of other options as in a language.
     fn doc(&self, setting: &Setting, name: fn(&str) -> String) -> String {
         let mut doc = setting.doc.replace('`', "");
         for other in self.settings.iter().filter(|other| other.name.contains('_')) {
@@ -358,21 +359,21 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The groups of constants that options are chosen from.
+/// Returns the groups of constants that are values of options.
 fn choice_groups() -> Vec<&'static str> {
     let mut groups: Vec<&str> = CHOICES.iter().map(|(_, begin)| *begin).collect();
     groups.dedup();
     groups
 }
 
-/// `max_tokens` as `maxTokens`.
+/// Returns `maxTokens` for `max_tokens`.
 pub fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |text, word| text + &word[..1].to_uppercase() + &word[1..])
 }
 
-/// Lines of at most 120 columns of a comment, each behind `begin`.
+/// Wraps a comment at 120 columns, each line after `begin`.
 pub fn wrapped(text: &str, begin: &str) -> Vec<String> {
     let mut lines = vec![begin.to_owned()];
     for word in text.split_whitespace() {
@@ -389,17 +390,17 @@ pub fn wrapped(text: &str, begin: &str) -> Vec<String> {
     lines
 }
 
-/// The options of sampling.
+/// Returns the sampling options.
 fn sampling<'a, 'b>(groups: &'b [Group<'a>]) -> &'b Group<'a> {
     groups.iter().find(|group| group.name == "Sampling").expect("options of sampling")
 }
 
-/// The name of an option that is longer in languages than in C.
+/// Returns the name of an option, which is longer than in C for some options.
 fn longer(name: &str) -> String {
     name.replace("biases", "logitBias")
 }
 
-/// The type of the names that constants of one group have in languages.
+/// Returns the type of the names of a group's constants.
 fn literal(begin: &str) -> String {
     let word = begin.trim_start_matches("RZ_").trim_end_matches('_').to_lowercase();
     match begin {
