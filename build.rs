@@ -1,7 +1,8 @@
-//! Writes `include/realizar.h` from the doc comments and signatures in `src/ffi`, and its declarations in the languages
-//! of bindings, has the CUDA kernels compiled, and names the shared library.
+//! Writes `include/realizar.h` from the doc comments and signatures in `src/ffi`, writes its declarations in the
+//! languages of bindings, compiles the CUDA kernels, and sets the name of the shared library.
 //!
-//! cbindgen writes each group's declarations; the order of the groups, their titles and the frame are here.
+//! cbindgen writes each group's declarations; this file has the order of the groups, their titles, and the text around
+//! the declarations.
 
 #[path = "generators/bindings.rs"]
 mod bindings;
@@ -77,11 +78,11 @@ const GROUPS: [(&str, &str); 40] = [
 
 const OVERVIEW: &str = include_str!("src/ffi/overview.h");
 
-/// `RZ_API` and other macros. `{0}` draws warnings in C++, and `{}` is none of C's before C23.
+/// `RZ_API` and other macros. `{0}` causes warnings in C++, and `{}` is not valid in C before C23.
 const MACROS: &str = include_str!("src/ffi/macros.h");
 
-/// What surrounds the declarations. Clang warns of its own nullability, and of pointers to pointers, for which its
-/// pragma assumes nothing.
+/// The text around the declarations. Clang warns about its own nullability extension, and about pointers to pointers,
+/// to which its pragma does not apply.
 const BEGIN: &str = "\
 #ifdef __cplusplus
 extern \"C\" {
@@ -160,10 +161,10 @@ fn main() {
         Ok("macos" | "ios") => println!("cargo:rustc-cdylib-link-arg=-Wl,-install_name,@rpath/librealizar.{abi}.dylib"),
         Ok("linux" | "android") => {
             println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,librealizar.so.{abi}");
-            // A crate has a C interface of its own.
+            // One of the crates has its own C interface.
             println!("cargo:rustc-cdylib-link-arg=-Wl,--exclude-libs,ALL");
         }
-        // A host that is not made of WebAssembly has no other memory to hand in, and calls through the table.
+        // A host outside of WebAssembly can pass only memory of the module, and calls functions through the table.
         Ok("wasi") => {
             for argument in ["--export=malloc", "--export=free", "--export-table", "-zstack-size=8388608"] {
                 println!("cargo:rustc-cdylib-link-arg={argument}");
@@ -173,9 +174,8 @@ fn main() {
     }
 }
 
-/// Writes a generated file into `OUT_DIR`, and its committed copy, which follows the sources while somebody works on
-/// them. On a build server that stays as committed, so that the test which compares the two can fail; in a read-only
-/// package there is nothing to follow.
+/// Writes a generated file to `OUT_DIR`, and updates its committed copy. On a build server the copy is not updated, so
+/// that the test that compares the two can fail; nor in a read-only package.
 fn generated(root: &Path, file: &str, text: &str, out: &Path) {
     let committed = root.join(file);
     if committed.exists() {
@@ -187,8 +187,8 @@ fn generated(root: &Path, file: &str, text: &str, out: &Path) {
     }
 }
 
-/// Returns true where NVIDIA has drivers for the system that is built for, by the condition of dependencies in
-/// `Cargo.toml`. `REALIZAR_CUDA_TARGETS=none` builds as for a system without, so that this can be checked on any.
+/// True if NVIDIA has drivers for the target system, by the condition of the dependencies in `Cargo.toml`. With
+/// `REALIZAR_CUDA_TARGETS=none` every target is built like a system without drivers, so that this can be tested.
 fn has_cuda() -> bool {
     if env::var("REALIZAR_CUDA_TARGETS").is_ok_and(|targets| targets == "none") {
         return false;
@@ -211,7 +211,7 @@ fn header(texts: &[(&str, &str, String)], groups: &[Group]) -> String {
     header + END
 }
 
-/// The version of the package, for programs to compare while they are compiled.
+/// Returns the version macros, which programs can compare at compile time.
 fn version() -> String {
     let mut text = String::new();
     let mut number = 0;
@@ -221,19 +221,19 @@ fn version() -> String {
         let name = part.to_lowercase();
         text += &format!("// The {name} version of this header.\n#define RZ_VERSION_{part} {value}\n");
     }
-    // No expression, for readers that know only numbers.
+    // A number, not an expression, for tools that read only numbers.
     let comment = "1,000,000 times the major, 1,000 times the minor, and the patch version of this header.";
     text + &format!("// {comment}\n#define RZ_VERSION_NUMBER {number}\n\n")
 }
 
-/// The text of the comment at the head of the header.
+/// Returns the text of the comment at the head of the header.
 fn overview_text() -> String {
     let lines = OVERVIEW.trim().trim_start_matches("/*").trim_end_matches("*/").lines();
     let lines = lines.map(|line| line.trim_start().trim_start_matches('*'));
     lines.map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end()).collect::<Vec<_>>().join("\n")
 }
 
-/// The declarations of a file of `src/ffi` in C, with comments of `//`.
+/// Returns the C declarations of a file of `src/ffi`, with `//` comments.
 fn declarations(root: &Path, file: &str) -> String {
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).expect("cbindgen.toml is valid");
     let bindings = cbindgen::Builder::new()
@@ -244,14 +244,14 @@ fn declarations(root: &Path, file: &str) -> String {
     let mut text = Vec::new();
     bindings.write(&mut text);
     let text = tagged(&String::from_utf8(text).expect("cbindgen writes UTF-8"));
-    // As numbers that every reader of the header knows.
+    // As numbers, which every tool that reads the header knows.
     let greatest =
         [("(UINT32_MAX - 1)", "0xFFFFFFFE"), ("UINT32_MAX", "0xFFFFFFFF"), ("UINT64_MAX", "0xFFFFFFFFFFFFFFFF")];
     let text = greatest.iter().fold(text, |text, (name, number)| text.replace(name, number));
     if file == "version.rs" { version() + &text } else { text }
 }
 
-/// Gives each struct its name as a tag too, so that programs can declare it ahead.
+/// Gives each struct its name as a tag too, so that programs can forward-declare it.
 fn tagged(text: &str) -> String {
     let mut parts = text.split("typedef struct {");
     let mut tagged = parts.next().unwrap_or_default().to_owned();

@@ -1,11 +1,11 @@
-//! The text of the header: cbindgen's declarations with the macros of the calling convention, of the export and of
-//! pointers that may be NULL, and with comments as C has them.
+//! The text of the header: cbindgen's declarations with C comments, and with the macros for the calling convention,
+//! exports and nullable pointers.
 
 use super::header::{Group, Item, Kind, Signature, Value, enum_of};
 
 const LINE_LENGTH: usize = 120;
 
-/// The declarations of a group as in the header; `text` has them as cbindgen writes them.
+/// Returns the declarations of a group as in the header; `text` has them as cbindgen writes them.
 pub fn printed(text: &str, group: &Group, handles: &[&str]) -> String {
     let mut lines: Vec<Line> = Vec::new();
     let mut comment: Vec<&str> = Vec::new();
@@ -19,7 +19,7 @@ pub fn printed(text: &str, group: &Group, handles: &[&str]) -> String {
         }
         let constant = line.strip_prefix("#define ").map(|constant| constant.split_once(' ').expect("a value"));
         let enum_next = constant.and_then(|(name, _)| enum_of(name));
-        // The constants of an enum stand together.
+        // The constants of an enum are adjacent.
         if line.is_empty() && enum_now.is_some() {
             continue;
         }
@@ -57,25 +57,25 @@ pub fn printed(text: &str, group: &Group, handles: &[&str]) -> String {
     lines.chunk_by(|a, b| a.note.is_some() && b.note.is_some()).map(aligned).collect()
 }
 
-/// A number with the mark of one without a sign where it does not fit into an int.
+/// Returns a number, with the suffix for unsigned numbers if it does not fit into an int.
 fn literal(value: &str) -> String {
     if value.starts_with("0x") { format!("{value}u") } else { value.to_owned() }
 }
 
-/// The struct whose fields follow the line.
+/// Returns the struct whose fields follow the line.
 fn begun<'a>(line: &str, group: &'a Group) -> Option<&'a Item> {
     let name = line.strip_prefix("typedef struct ")?.strip_suffix(" {")?;
     group.items.iter().find(|item| item.name == name)
 }
 
-/// The name in the declaration of a field, and what follows it.
+/// Returns the name in the declaration of a field, and the text after it.
 fn field_name(line: &str) -> Option<(&str, &str)> {
     let declaration = line.strip_prefix("  ")?.strip_suffix(';')?;
     let name = declaration.rsplit([' ', '*']).next()?;
     Some(name.split_once('[').unwrap_or((name, "")))
 }
 
-/// The declaration of a field, which says whether a pointer may be NULL.
+/// Returns the declaration of a field, with the macro for a nullable pointer.
 fn field(line: &str, name: &str, item: &Item) -> String {
     let Kind::Struct(fields) = &item.kind else { panic!("{} has fields", item.name) };
     let value = fields.iter().find(|field| field.name == name).unwrap_or_else(|| panic!("{} has {name}", item.name));
@@ -86,7 +86,7 @@ fn field(line: &str, name: &str, item: &Item) -> String {
     }
 }
 
-/// The function, or the type of functions, whose declaration begins with the line.
+/// Returns the function or callback type whose declaration begins with the line.
 fn signature<'a>(line: &str, group: &'a Group) -> Option<(&'a Item, &'a Signature)> {
     group.items.iter().find_map(|item| match &item.kind {
         Kind::Function(signature) | Kind::Callback(signature) if signature.code.lines().next() == Some(line) => {
@@ -96,7 +96,7 @@ fn signature<'a>(line: &str, group: &'a Group) -> Option<(&'a Item, &'a Signatur
     })
 }
 
-/// A declaration with its macros.
+/// Returns a declaration with its macros.
 fn declaration(item: &Item, signature: &Signature, handles: &[&str]) -> String {
     let is_function = matches!(item.kind, Kind::Function(_));
     let parameter = |i: usize| {
@@ -146,7 +146,8 @@ impl Line {
         Self { code: code.to_owned(), note: None }
     }
 
-    /// Appends a line with its comment: at its end where it is short and the line is a constant or a field, else above.
+    /// Appends a line with its comment: at its end if the comment is short and the line is a constant or a field,
+    /// otherwise above it.
     fn push(lines: &mut Vec<Line>, line: &str, comment: &[&str]) {
         let indent = &line[..line.len() - line.trim_start().len()];
         let is_constant = line.starts_with("#define");
@@ -155,7 +156,7 @@ impl Line {
         let comment: &[&str] = &wrapped.iter().map(String::as_str).collect::<Vec<_>>();
         match comment {
             [note] if (is_constant || !indent.is_empty()) && code.len() + note.len() < LINE_LENGTH - 10 => {
-                // Constants with a comment at the end of the line stand together.
+                // Constants with a comment at the end of the line are adjacent.
                 if let [.., Line { code, note: Some(_) }, Line { code: blank, note: None }] = &lines[..]
                     && is_constant
                     && code.starts_with("#define")
@@ -179,10 +180,10 @@ impl Line {
     }
 }
 
-/// The lines of a comment, with the paragraphs that have a line of more than `width` bytes filled again.
+/// Returns the lines of a comment; paragraphs with a line of more than `width` bytes are wrapped again.
 fn wrapped(comment: &[&str], width: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    // A line that is indented or begins an item stands for itself.
+    // A line that is indented or begins a list item is not joined with others.
     for paragraph in comment.chunk_by(|line, next| {
         !line.is_empty() && next.starts_with(|c: char| c.is_alphanumeric() || "`(\"".contains(c))
     }) {
@@ -202,7 +203,7 @@ fn wrapped(comment: &[&str], width: usize) -> Vec<String> {
         }
         lines.push(line);
     }
-    // The end of the comment follows its last line.
+    // The end of the comment is on its last line.
     if let Some(last) = lines.last_mut().filter(|last| last.len() + " */".len() > width) {
         let (at, _) = last.rmatch_indices(' ').next().expect("a line of several words");
         let word = last.split_off(at).trim_start().to_owned();
@@ -211,7 +212,7 @@ fn wrapped(comment: &[&str], width: usize) -> Vec<String> {
     lines
 }
 
-/// A run of lines with their comments in one column.
+/// Returns lines with their comments aligned in one column.
 fn aligned(run: &[Line]) -> String {
     let width = run.iter().map(|line| line.code.len()).max().unwrap_or(0);
     run.iter()

@@ -1,5 +1,5 @@
-//! Writes the enums and the results of calls in the languages of bindings: names, types, comments, and what reads the
-//! structs.
+//! Writes the enums and the results of calls in the languages of bindings: names, types, comments, and the code that
+//! reads the structs.
 
 #[path = "results/csharp.rs"]
 mod csharp;
@@ -13,10 +13,10 @@ mod records;
 use super::bindings::{Constant, Header};
 use super::options::plain;
 
-/// What writes them in a language.
+/// A function that writes enums and results in a language.
 type Writer = fn(&Header) -> String;
 
-/// Paths of the generated files, below the root.
+/// Paths of the generated files, relative to the root.
 pub const FILES: [(&str, Writer); 7] = [
     ("bindings/csharp/Realizar/Enums.cs", csharp::enums),
     ("bindings/csharp/Realizar/Results.cs", csharp::results),
@@ -27,13 +27,13 @@ pub const FILES: [(&str, Writer); 7] = [
     ("bindings/swift/Sources/Realizar/Results.swift", records::swift),
 ];
 
-/// An enum of C# and Go, which other languages have in part.
+/// An enum of C# and Go; other languages have some of these enums.
 pub struct Enum {
-    /// What its constants begin with.
+    /// Prefix of its constants.
     pub begin: &'static str,
-    /// Its name, empty in a language that has no such enum.
+    /// Its name in each language; empty if a language has no such enum.
     name: &'static str,
-    /// Its name and type in Go, and what its constants begin with there.
+    /// Its name and type in Go, and the prefix of its constants there.
     pub go: [&'static str; 3],
     pub doc: &'static str,
 }
@@ -83,14 +83,14 @@ pub const ENUMS: [Enum; 16] = [
     ),
 ];
 
-/// Comments of a 0 that no constant of an enum is.
+/// Comments of the value 0 of enums that have no constant for it.
 const NONE: [(&str, &str); 3] = [
     ("RZ_CAN_", "None of these."),
     ("RZ_END_", "The text has not ended."),
     ("RZ_STATE_", "There was no reply, or it was abandoned."),
 ];
 
-/// Comments in place of the header's, which speak of functions of C.
+/// Comments that replace the header's, which mention C functions.
 const DOCS: [(&str, &str); 26] = [
     ("RZ_LOG_INFO", "Information."),
     ("RZ_END_LENGTH", "The maximum number of tokens."),
@@ -124,21 +124,21 @@ const DOCS: [(&str, &str); 26] = [
     ("first_token_ns", "Time to first token (TTFT) in nanoseconds; 0 before the first token."),
 ];
 
-/// The enums of languages other than Go.
+/// Returns the enums of languages other than Go.
 fn enums() -> impl Iterator<Item = &'static Enum> {
     ENUMS.iter().filter(|of| !of.name.is_empty())
 }
 
 impl Enum {
-    /// The constants, with the ends of their names.
+    /// Returns the constants, with their names without the prefix.
     pub fn constants<'a>(&self, header: &'a Header) -> impl Iterator<Item = (&'a str, &'a Constant<'a>)> {
         let of = header.constants.iter().filter_map(|one| Some((one.name.strip_prefix(self.begin)?, one)));
-        // A group whose name begins like that of another one.
+        // Excludes groups with a longer prefix.
         of.filter(|(end, _)| !end.starts_with("FLAG_"))
     }
 }
 
-/// The comment of a constant or a field, by its names, with the terms of a language for those of C.
+/// Returns the comment of a constant or a field, with C's names replaced by the names of a language.
 fn doc_of(names: [&str; 2], doc: &str, term: impl Fn(&str) -> Option<String>) -> String {
     let doc = DOCS.iter().find(|(of, _)| names.contains(of)).map_or(doc, |(_, own)| own);
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_.`".contains(c);
@@ -150,7 +150,7 @@ fn doc_of(names: [&str; 2], doc: &str, term: impl Fn(&str) -> Option<String>) ->
     plain(&doc.split_inclusive(|c| !is_name(c)).map(translated).collect::<String>())
 }
 
-/// A sentence that begins with a capital letter.
+/// Returns the text with a capital first letter.
 fn sentence(text: &str) -> String {
     text[..1].to_uppercase() + &text[1..]
 }

@@ -1,13 +1,13 @@
-//! Writes the statuses that a call can fail with in the languages of bindings: names, numbers and comments. A status
-//! that is added to the header appears in all of them by itself.
+//! Writes the failure statuses in the languages of bindings: names, numbers and comments. A new status of the header
+//! appears in all languages.
 
 use super::bindings::Header;
 use super::options::{camel, plain, wrapped};
 
-/// What writes the statuses in a language.
+/// A function that writes the statuses in a language.
 type Writer = fn(&[Status]) -> String;
 
-/// Paths of the generated files, below the root.
+/// Paths of the generated files, relative to the root.
 pub const FILES: [(&str, Writer); 7] = [
     ("bindings/python/realizar/_errors.py", python),
     ("bindings/java/realizar/RealizarException.java", java),
@@ -20,7 +20,7 @@ pub const FILES: [(&str, Writer); 7] = [
 
 const BEGIN: &str = "RZ_ERR_";
 
-/// Comments in place of the header's, whose terms are those of C.
+/// Comments that replace the header's, which use terms of C.
 const DOCS: [(&str, &str); 4] = [
     ("INVALID_ARGUMENT", "An argument is missing, out of range, not UTF-8, or otherwise never valid."),
     ("BUFFER_TOO_SMALL", "The buffer is too small."),
@@ -40,7 +40,7 @@ const PYTHON_NAMES: [(&str, &str); 5] = [
     ("RESOURCES", "ResourcesRefused"),
 ];
 
-/// Exceptions of Python itself from which the exceptions are derived too.
+/// Built-in exceptions of Python that are additional base classes.
 const PYTHON_BASES: [(&str, &str); 10] = [
     ("INVALID_ARGUMENT", "ValueError"),
     ("OUT_OF_MEMORY", "MemoryError"),
@@ -56,13 +56,13 @@ const PYTHON_BASES: [(&str, &str); 10] = [
 
 /// A status of a failed call.
 pub struct Status {
-    /// The end of the constant's name, such as "OUT_OF_MEMORY".
+    /// The constant's name without its prefix, such as "OUT_OF_MEMORY".
     name: String,
     value: String,
     doc: String,
 }
 
-/// The statuses in the order of the header.
+/// Returns the statuses in the order of the header.
 pub fn all(header: &Header) -> Vec<Status> {
     let status = |constant: &super::bindings::Constant| {
         let name = constant.name.strip_prefix(BEGIN)?;
@@ -82,12 +82,12 @@ impl Status {
         format!("{BEGIN}{}", self.name)
     }
 
-    /// `OUT_OF_MEMORY` as `outOfMemory`.
+    /// Returns `outOfMemory` for `OUT_OF_MEMORY`.
     fn camel(&self) -> String {
         camel(&self.name.to_lowercase())
     }
 
-    /// `OUT_OF_MEMORY` as `OutOfMemory`, and `IO` as it is.
+    /// Returns `OutOfMemory` for `OUT_OF_MEMORY`, and `IO` unchanged.
     fn pascal(&self) -> String {
         let camel = self.camel();
         if self.name.len() == 2 { self.name.clone() } else { camel[..1].to_uppercase() + &camel[1..] }
@@ -102,12 +102,12 @@ fn found(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
     table.iter().find(|(of, _)| *of == name).map(|(_, found)| *found)
 }
 
-/// A comment whose lines begin like this.
+/// Returns a comment whose lines begin with `begin`.
 fn comment(status: &Status, begin: &str) -> String {
     wrapped(&status.doc, begin).join("\n") + "\n"
 }
 
-/// A comment of Java.
+/// Returns a comment for Java.
 fn block(status: &Status, begin: &str) -> String {
     let lines = wrapped(&status.doc, &format!("{begin} * ")).join("\n");
     format!("{begin}/** {} */\n", lines.trim_start().trim_start_matches("* "))

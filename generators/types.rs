@@ -1,15 +1,14 @@
-//! Writes the element types that options take in the languages of bindings that have an enum for them, and all enums of
-//! Go.
+//! Writes the enums of element types for the bindings that have them, and all enums of Go.
 
 use super::bindings::Header;
 use super::options::go::{Field, HEAD as GO_HEAD, declared, pascal};
 use super::options::{CACHE_TYPES, TYPES, choices_of, plain, wrapped};
 use super::results::{self, ENUMS};
 
-/// What writes the types in a language.
+/// A function that writes the types in a language.
 type Writer = fn(&[Enum]) -> String;
 
-/// Paths of the generated files, below the root.
+/// Paths of the generated files, relative to the root.
 pub const FILES: [(&str, Writer); 5] = [
     ("bindings/java/realizar/ElementType.java", |enums| java(&enums[0])),
     ("bindings/java/realizar/CacheType.java", |enums| java(&enums[1])),
@@ -18,24 +17,24 @@ pub const FILES: [(&str, Writer); 5] = [
     ("bindings/go/types.go", go),
 ];
 
-/// An enum of element types, or one that only Go needs.
+/// An enum of element types, or an enum that only Go needs.
 pub struct Enum {
     name: &'static str,
     doc: &'static str,
-    /// The type of the constants of Go, and what their names begin with.
+    /// The type of the Go constants, and the prefix of their names.
     go: (&'static str, &'static str),
     types: Vec<Type>,
 }
 
 struct Type {
-    /// In small letters.
+    /// In lower case.
     name: String,
     constant: String,
     value: String,
     doc: String,
 }
 
-/// Comments in place of the header's, which speak of GGML and of C.
+/// Comments that replace the header's, which mention GGML and C.
 const DOCS: [(&str, &str, &str); 6] = [
     ("ElementType", "default", "The types of the file."),
     ("ElementType", "f32", "Single precision."),
@@ -45,13 +44,13 @@ const DOCS: [(&str, &str, &str); 6] = [
     ("CacheType", "q4_0", "4.5 bits per value; better for values than for keys."),
 ];
 
-/// The enums of all languages.
+/// Returns the enums of all languages.
 pub fn all(header: &Header) -> Vec<Enum> {
     let of = |name, doc, begin| {
         let (_, choices) = choices_of(header, begin);
         let types = choices.into_iter().map(|(end, constant)| {
             let at = header.constants.iter().position(|one| one.name == constant).expect("a constant");
-            // A comment is about the constants without one that follow, too.
+            // A comment also applies to the following constants without a comment.
             let told = header.constants[..=at].iter().rev().find(|one| !one.doc.is_empty()).expect("a comment").doc;
             let told = told.split("\n\n").next().unwrap_or_default().replace('\n', " ");
             let told = told.strip_prefix("Element type: ").unwrap_or(&told);
@@ -76,7 +75,7 @@ pub fn all(header: &Header) -> Vec<Enum> {
     enums
 }
 
-/// Comments of constants in place of the header's, whose terms are those of C, and of enums with their begin.
+/// Comments of constants that replace the header's, which use terms of C, and comments of enums, by prefix.
 const GO_DOCS: [(&str, &str); 17] = [
     ("RZ_CAN_", "A set of bits for features of a model and its conversations: info.Capabilities&CanTools != 0."),
     ("RZ_FILTER_", "A filter of tokens, by the option of [Sampling], or the temperature."),
@@ -110,7 +109,7 @@ fn go_enum(header: &Header, of: &results::Enum) -> Enum {
     Enum { name, doc: own(of.begin).unwrap_or(of.doc), go: (kind, begin), types: types.collect() }
 }
 
-/// The comment of a constant without the kind that it begins with: "End reason: a stop sequence.".
+/// Returns the comment of a constant without the kind at its beginning, such as "End reason:".
 fn what(doc: &str) -> String {
     let is_kind = |kind: &str| !kind.contains(". ") && !kind.contains("peculati") && !kind.contains("decoding");
     let text = doc.split_once(": ").filter(|(kind, _)| is_kind(kind)).map_or(doc, |(_, text)| text);
@@ -119,12 +118,12 @@ fn what(doc: &str) -> String {
 }
 
 impl Type {
-    /// `default` as `Default`, and other names in capitals.
+    /// Returns `Default` for `default`, and other names in upper case.
     fn pascal(&self) -> String {
         if self.name == "default" { "Default".to_owned() } else { self.name.to_uppercase() }
     }
 
-    /// Element types have names in capitals, other constants words.
+    /// Returns the name in Go: in upper case for element types, in camel case for other constants.
     fn go(&self) -> String {
         if self.constant.starts_with(TYPES) { self.pascal() } else { pascal(&self.name) }
     }

@@ -1,4 +1,4 @@
-//! Writes a function of the addon for each function of the header that JavaScript calls.
+//! Writes an addon function for each function of the header that JavaScript calls.
 
 use super::structs::{bits, list};
 use super::{BESIDE, CHECKS, FIXED, HEAD, HERE, OPTIONAL, POOL, found, group_of, kind_of, name_of, results, wrap};
@@ -11,24 +11,24 @@ use crate::options::camel;
 struct Call {
     /// Names of the arguments, for the comment.
     arguments: Vec<String>,
-    /// Declarations of what it keeps.
+    /// Declarations of the variables that live during the call.
     fields: Vec<String>,
     /// Statements that read the arguments.
     reads: Vec<String>,
-    /// Statements ahead of each attempt.
+    /// Statements before each attempt.
     before: Vec<String>,
     after: Vec<String>,
-    /// Numbers of the elements of arguments.
+    /// Lengths of list arguments.
     counts: Vec<String>,
     /// Arguments in C.
     passed: Vec<String>,
-    /// The first capacity of its buffers, and what has the capacity that is needed.
+    /// The first capacity of its buffers, and the expression of the needed capacity.
     capacity: Option<(String, String)>,
-    /// Structs that objects are made of.
+    /// Structs from which result objects are created.
     structs: Vec<String>,
-    /// Names and expressions of what it returns.
+    /// Names and expressions of its results.
     results: Vec<(String, String)>,
-    /// The expression of a struct that the results are members of.
+    /// The expression of a struct whose members are the results.
     object: Option<String>,
 }
 
@@ -71,13 +71,13 @@ impl Call {
         self.fields.iter().any(|field| field.trim_end_matches(';').rsplit([' ', '*']).next() == Some(name))
     }
 
-    /// An array that is made larger until it suffices.
+    /// Declares an output array, which is enlarged until it suffices.
     fn buffer(&mut self, function: &Signature, value: &Value, count: &str) {
         let (name, base) = (&value.name, &value.base);
         self.fields.push(format!("{base} *{name};"));
         self.before.push(format!("c->{name} = task_alloc(t, c->capacity * sizeof *c->{name});"));
         self.passed.push(format!("c->{name}"));
-        // Tokens are at most as many as the bytes of a text, whose bytes are some for each token.
+        // First capacity: a text has at most as many tokens as bytes; a token has several bytes of text.
         let of = self.counts.first().map_or(String::new(), |count| format!(" + c->{count}"));
         let first = match base.as_str() {
             "char" => format!("4096{}", of.replace("+ ", "+ 8 * ")),
@@ -214,7 +214,7 @@ impl Call {
         self.passed.push(passed);
     }
 
-    /// What the call keeps, the call itself, and its result.
+    /// Returns the variables of the call, the call itself, and its result.
     fn work(&self, function: &Signature, name: &str) -> String {
         let own = function.name.trim_start_matches("rz_");
         let mut text = format!("\n/* {name}({}). */\ntypedef struct {own} {{\n", self.arguments.join(", "));
@@ -229,7 +229,7 @@ impl Call {
         text + &finish + "}\n"
     }
 
-    /// The function that JavaScript calls.
+    /// Returns the function that JavaScript calls.
     fn entry(&self, function: &Signature, is_pool: bool, later: &str) -> String {
         let own = function.name.trim_start_matches("rz_");
         let mut text = format!("\nstatic napi_value call_{own}{later}(napi_env env, napi_callback_info info) {{\n");
@@ -243,7 +243,7 @@ impl Call {
         text + &format!("    return {how}(t, run_{own}, finish_{own});\n}}\n")
     }
 
-    /// The statements that call the function, until its buffers suffice.
+    /// Returns the statements that call the function until its buffers suffice.
     fn attempts(&self, function: &Signature) -> String {
         let result = match function.result.base.as_str() {
             "rz_status" => "t->status = ",

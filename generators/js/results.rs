@@ -1,11 +1,11 @@
-//! Writes what makes values of JavaScript out of what calls wrote.
+//! Writes the code that converts results of calls to JavaScript values.
 
 use super::{ABSENT, BOOLS, SETS, SPLIT, found, group_of, name_of, names, wrap};
 use crate::bindings::Header;
 use crate::header::Value;
 use crate::options::{plain, wrapped};
 
-/// The expression of a value that a call wrote.
+/// Returns the expression of a value that a call has written.
 pub fn result(owner: &str, value: &Value, from: &str) -> String {
     let name = value.name.as_str();
     if let Some(begin) = found(&SETS, owner, name) {
@@ -26,7 +26,7 @@ fn is_told(field: &Value) -> bool {
     field.name != "struct_size" && !field.name.starts_with("reserved")
 }
 
-/// The function that makes an object of a struct.
+/// Returns the function that converts a struct to an object.
 pub fn object(structure: &str, fields: &[Value]) -> String {
     let mut text = format!("\nstatic napi_value value_{structure}(napi_env env, const void *at) {{\n");
     text += &format!("    const {structure} *from = at;\n    napi_value object = object_value(env);\n");
@@ -47,7 +47,7 @@ pub fn object(structure: &str, fields: &[Value]) -> String {
     text + "    return object;\n}\n"
 }
 
-/// Structs that are results as they are, with their names and comments in types.
+/// Structs that are results themselves, with their TypeScript names and comments.
 const TYPES: [(&str, &str, &str); 8] = [
     ("rz_device_info", "Device", "A device that models can be loaded to."),
     ("rz_model_plan", "LoadPlan", "Memory that a model and its sessions will take, in bytes."),
@@ -59,7 +59,7 @@ const TYPES: [(&str, &str, &str); 8] = [
     ("rz_conversation_info", "ConversationInfo", "The state of a conversation and of its last reply."),
 ];
 
-/// Comments in place of the header's, which speak of C.
+/// Comments that replace the header's, which mention C.
 const DOCS: [(&str, &str); 31] = [
     ("rz_device_info.kind", "Kind of the device."),
     ("bos_token", "The token that begins a text; absent: none."),
@@ -97,14 +97,14 @@ const DOCS: [(&str, &str); 31] = [
     ("disk_limit", "Ceiling in bytes on files."),
 ];
 
-/// The results as types of TypeScript.
+/// Returns the results as TypeScript types.
 pub fn types(header: &Header) -> String {
     let mut text = "// The results of calls. The build writes this file: make header.\n".to_owned();
     text += "import type { Pooling } from \"./options\";\n";
     for (structure, name, doc) in TYPES {
         let (_, fields) = header.structs.iter().find(|(found, _)| *found == structure).expect(structure);
         text += &format!("\n/** {doc} */\nexport interface {name} {{\n");
-        // The number of devices becomes their list.
+        // Instead of the number of devices, JavaScript has their list.
         for field in fields.iter().filter(|field| is_told(field) && field.name != "n_devices") {
             let optional = if found(&ABSENT, structure, &field.name).is_some() { "?" } else { "" };
             let union = |begin| {

@@ -1,4 +1,4 @@
-//! Writes the names of numbers, and what makes structs of parameters out of objects.
+//! Writes the names of numbers, and the code that converts objects to parameter structs.
 
 use super::{BESIDE, BITS, Bits, CHECKS, FIXED, HEAD, found, group_of, groups, kind_of, name_of, names, wrap};
 use crate::bindings::Header;
@@ -14,7 +14,7 @@ pub fn declarations(header: &Header) -> String {
     text
 }
 
-/// Structs that arguments are made into.
+/// Structs to which arguments are converted.
 fn read_structs<'a>(header: &'a Header<'a>) -> impl Iterator<Item = (&'a str, &'a [Value])> {
     let unused = ["rz_adapter_params"];
     let others = ["rz_placement", "rz_pixels", "rz_part"];
@@ -49,14 +49,14 @@ pub fn definitions(header: &Header) -> String {
     text
 }
 
-/// The statements that set a field out of the members of an object.
+/// Returns the statements that set a field from the members of an object.
 fn setting(header: &Header, structure: &str, fields: &[Value], field: &Value) -> Vec<String> {
     let name = field.name.as_str();
     let fixed = found(&FIXED, structure, name);
     let counts = |array: &Value| {
         array.pointers > 0 && [format!("n_{}", array.name), format!("{}_len", array.name)].contains(&field.name)
     };
-    // The progress is set with the cancel.
+    // The progress callback is set together with the cancel.
     if fixed.is_some_and(str::is_empty)
         || field.is_callback()
         || name.starts_with("reserved")
@@ -127,7 +127,7 @@ fn setting(header: &Header, structure: &str, fields: &[Value], field: &Value) ->
     vec![format!("params->{name} = {set};")]
 }
 
-/// The expression that reads a list, whose number of elements goes to COUNT.
+/// Returns the expression that reads a list and stores its length in COUNT.
 pub fn list(
     header: &Header,
     base: &str,
@@ -153,7 +153,7 @@ pub fn list(
     })
 }
 
-/// Conditions and bits of a number that switches make.
+/// Returns the conditions and bits of a number that consists of switches.
 pub fn bits(header: &Header, owner: &str, name: &str, from: &str) -> Option<Vec<(String, String)>> {
     if let Some(bits) = found(&BITS, owner, name) {
         let of = |bit: &Bits| match bit {

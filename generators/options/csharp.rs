@@ -11,8 +11,8 @@ namespace Realizar
 {
 ";
 
-/// The groups, the classes that have their options, those that write them into their structs, and comments where no
-/// other part of the class has one.
+/// The groups, the classes that have their options, the classes that write them to their structs, and comments of
+/// classes that have no comment elsewhere.
 const CLASSES: [(&str, &str, &str, &str); 7] = [
     (
         "Sampling",
@@ -46,7 +46,7 @@ pub fn csharp(groups: &[Group]) -> String {
     text.replacen("{\n\n", "{\n", 1) + "}\n"
 }
 
-/// The members, without those that are inherited, and the method that writes all.
+/// Returns the members that are not inherited, and the method that writes all members.
 fn csharp_members(group: &Group, inherited: &[Setting]) -> (String, String) {
     let pascal: fn(&str) -> String = |name| {
         let name = longer(&camel(name));
@@ -101,7 +101,7 @@ fn csharp_members(group: &Group, inherited: &[Setting]) -> (String, String) {
             Reference::Runtime => "Runtime",
             Reference::Path | Reference::Text => "string",
             Reference::Progress => "Action<ulong, ulong>",
-            // Calls take tokens.
+            // The C functions take tokens.
             Reference::Cancel => continue,
         };
         text += &wrapped(&format!("<summary>{doc} May be null.</summary>"), "        /// ").join("\n");

@@ -12,10 +12,10 @@ package realizar
 const SAMPLING: &str =
     "// Sampling has the sampling parameters. Zero in a field disables it; the zero value means greedy decoding.";
 
-/// Names of types that are others than that of the group with `Options` at its end.
+/// Names of types that differ from the group's name followed by `Options`.
 const TYPES: [(&str, &str); 2] = [("Sampling", "Sampling"), ("Cache", "SessionOptions")];
 
-/// Words that names have in capitals, and the way in which they have them.
+/// Words in names that are written in upper case, and their spelling.
 const INITIALS: [(&str, &str); 20] = [
     ("bf16", "BF16"),
     ("bos", "BOS"),
@@ -39,10 +39,10 @@ const INITIALS: [(&str, &str); 20] = [
     ("biases", "LogitBias"),
 ];
 
-/// Fields with the type of C, of which every number means something.
+/// Fields with the C type, for which every number is valid.
 const AS_IN_C: [&str; 2] = ["device", "background"];
 
-/// What structs have besides the numbers of C: declarations whose values the package converts by itself.
+/// Additional fields of structs: declarations, whose values the package converts.
 const OWN: [(&str, &str); 7] = [
     (
         "Runtime",
@@ -122,7 +122,7 @@ const OWN: [(&str, &str); 7] = [
     ),
 ];
 
-/// A name of C in letters of Go: `gpu_layers` as `GPULayers`.
+/// Returns a C name in Go's form: `GPULayers` for `gpu_layers`.
 pub fn pascal(name: &str) -> String {
     let word = |word: &str| match INITIALS.iter().find(|(small, _)| *small == word) {
         Some((_, capitals)) => (*capitals).to_owned(),
@@ -135,7 +135,7 @@ pub fn go(groups: &[Group]) -> String {
     HEAD.to_owned() + "\nimport \"unsafe\"\n" + &groups.iter().map(options).collect::<String>()
 }
 
-/// The struct of a group, and what converts its numbers.
+/// Returns the struct of a group, and the code that converts its numbers.
 fn options(group: &Group) -> String {
     let structure = group.structure;
     let found = TYPES.iter().find(|(of, _)| *of == group.name);
@@ -161,14 +161,14 @@ fn options(group: &Group) -> String {
     )
 }
 
-/// A field of a struct of Go.
+/// A field of a Go struct.
 pub struct Field {
     pub doc: String,
     pub name: String,
     pub kind: String,
 }
 
-/// The fields as gofmt has them: a comment ends the columns before it.
+/// Returns the fields as gofmt formats them: alignment ends at a comment.
 pub fn declared(fields: Vec<Field>) -> String {
     let runs = fields.chunk_by(|_, next| next.doc.is_empty());
     let text = runs.map(|run| {
@@ -178,7 +178,7 @@ pub fn declared(fields: Vec<Field>) -> String {
     text.collect()
 }
 
-/// `0: A; absent: B` as Go has it: `0: B; None: A`.
+/// Returns `0: A; absent: B` in Go's terms: `0: B; None: A`.
 fn from_none(doc: &str) -> String {
     let parts = doc.split_once("0: ").and_then(|(text, rest)| Some((text, rest.split_once("; absent: ")?)));
     match parts {
@@ -207,7 +207,7 @@ fn go_type(setting: &Setting) -> String {
     }
 }
 
-/// What sets the field of C; lists are set by the package.
+/// Returns the code that sets the C field; the package sets lists.
 fn set(setting: &Setting) -> String {
     let (name, field) = (pascal(&setting.name), &setting.value.name);
     let value = match (setting.kind, go_type(setting).as_str()) {

@@ -2,8 +2,8 @@
 
 use super::{Group, Kind, REFERENCES, Reference, Setting, TYPES, camel, literal, longer, wrapped};
 
-/// A class that others extend: its group of options, its name, the class that it extends itself, the groups of the
-/// structs that it is written into, and its comment.
+/// A base class: its group of options, its name, its own base class, the groups of the structs to which its options are
+/// written, and its comment.
 struct Class {
     group: &'static str,
     name: &'static str,
@@ -39,10 +39,10 @@ const CLASSES: [Class; 6] = [
     Class { group: "Store", name: "StoreOptions", parent: None, writes: &["Store"], doc: "Options of a store." },
 ];
 
-/// Options that a method written by hand sets together with others, or under another name.
+/// Options that a hand-written method sets together with others, or under another name.
 const BY_HAND: [&str; 2] = ["draft_max", "background"];
 
-/// The options of the class.
+/// Returns the class of a group of options.
 pub fn java(groups: &[Group], name: &str) -> String {
     let class = CLASSES.iter().find(|class| class.name == name).expect(name);
     let of = |name: &str| groups.iter().find(|group| group.name == name).expect("a group");
@@ -114,7 +114,7 @@ pub fn java(groups: &[Group], name: &str) -> String {
     )
 }
 
-/// The type of what may be null.
+/// Returns the type of a value that may be null.
 fn nullable(of: Reference) -> &'static str {
     match of {
         Reference::Runtime => "@Nullable RealizarRuntime",
@@ -125,10 +125,10 @@ fn nullable(of: Reference) -> &'static str {
     }
 }
 
-/// An option as a field and a method that sets it.
+/// An option: a field and the method that sets it.
 struct Member {
     name: String,
-    /// The type and the value that it begins with; none for a switch that is a bit of a field.
+    /// The type and the initial value; `None` for a switch that is a bit of a field.
     field: Option<(String, String)>,
     parameter: String,
     sets: String,
@@ -169,7 +169,7 @@ impl Member {
     }
 }
 
-/// The lines that write the numbers of a group into its struct.
+/// Returns the lines that write the numbers of a group to its struct.
 fn sets(group: &Group, is_sampling: bool) -> String {
     let (mut text, mut flags) = (String::new(), Vec::new());
     let line = |set: &str, field: &str, value: &str| {

@@ -1,8 +1,8 @@
-//! The options in JavaScript: their names and types of TypeScript.
+//! Writes the options for JavaScript: names and TypeScript types.
 
 use super::{Group, Kind, camel, choice_groups, literal, wrapped};
 
-/// The names of filters are those of options.
+/// Returns the name of a choice; filters have the names of their options.
 fn js_choice(begin: &str, name: &str) -> String {
     if begin == "RZ_FILTER_" { camel(name) } else { name.to_owned() }
 }

@@ -75,7 +75,7 @@ pub fn python(groups: &[Group]) -> String {
     text
 }
 
-/// Words of the language, and names that are longer there.
+/// Keywords of the language, and names that are longer there.
 fn python_name(name: &str) -> String {
     match name {
         "biases" => "logit_bias".to_owned(),

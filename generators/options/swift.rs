@@ -15,7 +15,7 @@ const INIT: &str = "
     }
 ";
 
-/// Options whose values the package converts by itself, and initializers.
+/// Options whose values the package converts, and initializers.
 const OWN: [(&str, &str); 5] = [
     (
         "Load",
@@ -118,7 +118,7 @@ pub fn swift(groups: &[Group]) -> String {
     text + SAMPLING + &structure(sampling(groups), INIT)
 }
 
-/// The options of a struct, and what converts its numbers.
+/// Returns the options of a struct, and the code that converts its numbers.
 fn structure(group: &Group, own: &str) -> String {
     let (text, sets) = members(group);
     format!("{text}{own}{}}}\n", numbers("numbers", group, &sets))
@@ -132,7 +132,7 @@ fn numbers(function: &str, group: &Group, sets: &str) -> String {
     )
 }
 
-/// The options, and the lines that convert them.
+/// Returns the options, and the lines that convert them.
 fn members(group: &Group) -> (String, String) {
     let (mut text, mut sets) = (String::new(), String::new());
     for setting in &group.settings {

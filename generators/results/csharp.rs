@@ -1,4 +1,4 @@
-//! Enums and results in C#.
+//! Writes enums and results in C#.
 
 use super::super::bindings::{Header, csharp_handle};
 use super::super::header::{Signature, Value};
@@ -22,7 +22,7 @@ const RESULTS: [(&str, &str); 13] = [
     ("rz_backend_metrics", "class Work"),
 ];
 
-/// Names that differ from the header's, and types where these are not numbers, with how they are read.
+/// Names that differ from the header's, types other than numbers, and the expressions that read them.
 const NAMES: [(&str, &str, &str, &str); 22] = [
     ("rz_device_info.kind", "IsGpu", "bool", "c->kind == Native.RZ_DEVICE_GPU"),
     ("rz_device_info.isa", "InstructionSet", "", ""),
@@ -48,7 +48,7 @@ const NAMES: [(&str, &str, &str, &str); 22] = [
     ("latency_variance_ns2", "LatencyVariance", "", ""),
 ];
 
-/// Fields of no use to callers, or that bindings read by themselves.
+/// Fields that callers do not need, or that bindings read without these properties.
 const LEFT_OUT: [&str; 5] = ["struct_size", "reserved", "available", "device_kind", "reads_source"];
 
 const HEAD: &str = "The build writes this file: make header.\nusing System;\nusing System.Collections.Generic;\n\nnamespace Realizar\n{";
@@ -76,7 +76,7 @@ pub fn enums(header: &Header) -> String {
     text + "}\n"
 }
 
-/// The comment of a constant, without what says to which group it belongs.
+/// Returns the comment of a constant without the name of its group.
 fn member_doc(header: &Header, name: &str, doc: &str) -> String {
     let doc = match doc.split_once(": ") {
         Some((group, rest)) if !group.contains('\n') && group.split(' ').count() < 10 => rest,
@@ -142,7 +142,7 @@ fn getter_of(structure: &str) -> String {
     if structure.ends_with("_plan") { String::new() } else { format!("{structure}_get") }
 }
 
-/// A method that asks the library.
+/// Returns a method that calls the library.
 fn get(name: &str, structure: &str, getter: &Signature) -> String {
     let inputs = &getter.parameters[..getter.parameters.len() - 2];
     let kind = |value: &Value| if value.pointers > 0 { csharp_handle(&value.base) } else { "uint".to_owned() };
@@ -157,7 +157,7 @@ fn get(name: &str, structure: &str, getter: &Signature) -> String {
     )
 }
 
-/// The properties that a field becomes: name, type, and how it is read.
+/// Returns the properties of a field: name, type, and the expression that reads it.
 fn properties(structure: &str, field: &Value) -> impl Iterator<Item = (String, String, String)> {
     let own = format!("{structure}.{}", field.name);
     let is_own = NAMES.iter().any(|(name, ..)| *name == own);
@@ -192,7 +192,7 @@ fn usual_kind(field: &Value) -> (String, String) {
     (kind.to_owned(), read)
 }
 
-/// The name in C# of what a word of C stands for.
+/// Returns the name in C# for a name of C.
 fn term(header: &Header, word: &str) -> Option<String> {
     if let Some(field) = word.strip_prefix('`') {
         let field = field.trim_end_matches('`');
@@ -234,7 +234,7 @@ fn term(header: &Header, word: &str) -> Option<String> {
     all().find_map(of).or_else(|| FLAGS.iter().find_map(flag))
 }
 
-/// `TOP_K` and `top_k` as `TopK`.
+/// Returns `TopK` for `TOP_K` and `top_k`.
 fn pascal(name: &str) -> String {
     sentence(&camel(&name.to_lowercase()))
 }

@@ -1,12 +1,12 @@
-//! Enums and the readers of results in Java, whose records are parts of other classes.
+//! Writes enums and the readers of results in Java; the records are members of other classes.
 
 use super::super::bindings::Header;
 use super::super::header::Value;
 use super::super::options::camel;
 use super::ENUMS;
 
-/// Structs, the records that they become, what else the records have, and the components of the records: fields, or
-/// names of what else there is.
+/// Structs, their records, additional values of the records, and the components of the records: fields, or names of
+/// additional values.
 const RECORDS: [(&str, &str, &str, &str); 10] = [
     ("rz_device_info", "Device", "", "index id name kind isa memory_total memory_free unavailable"),
     (
@@ -61,7 +61,7 @@ const RECORDS: [(&str, &str, &str, &str); 10] = [
     ),
 ];
 
-/// Fields that become more than numbers and texts: `{}` is what was read.
+/// Fields that are not numbers or texts in Java: the expression that converts the value read, `{}`.
 const MADE: [(&str, &str); 14] = [
     ("rz_device_info.kind", "Device.Kind.values()[{} - 1]"),
     ("rz_media_info.kind", "Media.Kind.of({})"),
@@ -106,7 +106,7 @@ pub fn filter(header: &Header) -> String {
     )
 }
 
-/// Methods that ask the library, and methods that read what it has written.
+/// Methods that call the library, and methods that read the structs it has written.
 pub fn results(header: &Header) -> String {
     let mut text = HEAD.to_owned();
     for (structure, record, others, components) in RECORDS {
@@ -143,7 +143,7 @@ pub fn results(header: &Header) -> String {
     text + "}\n"
 }
 
-/// The expression that reads a field.
+/// Returns the expression that reads a field.
 fn read(structure: &str, field: &Value) -> String {
     let read = |how: &str| format!("Native.{how}(c, struct, \"{}\")", field.name);
     let value = match (field.base.as_str(), field.length.is_some()) {

@@ -1,4 +1,4 @@
-//! Results in Python: named tuples, whose fields have the names of C.
+//! Writes results in Python: named tuples, whose fields have the C names.
 
 use super::records::DOCS;
 use crate::bindings::Header;
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ._models import Capability
 "#;
 
-/// Structs with their classes, comments and fields, in the order that tuples have.
+/// Structs with their classes, comments and fields, in the order of the tuples.
 const RECORDS: [(&str, &str, &str, &str); 12] = [
     (
         "rz_device_info",
@@ -91,7 +91,7 @@ const RECORDS: [(&str, &str, &str, &str); 12] = [
     ),
 ];
 
-/// Fields with another type or comment than C's; an empty type is that of C.
+/// Fields whose type or comment differs from C's; an empty type means the C type.
 const OWN: [(&str, &str, &str); 27] = [
     ("rz_device_info.index", "", "Index of the device, for loads; the CPU is 1. It may differ between processes."),
     ("rz_device_info.kind", "str", "\"cpu\" or \"gpu\"."),
@@ -164,7 +164,7 @@ const OWN: [(&str, &str, &str); 27] = [
     ),
 ];
 
-/// The named tuples.
+/// Returns the named tuples.
 pub fn python(header: &Header) -> String {
     let mut text = HEAD.to_owned();
     for (structure, class, doc, names) in RECORDS {

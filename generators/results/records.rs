@@ -1,4 +1,4 @@
-//! Writes the structs that the library fills in, as structs of Go and Swift with what reads them: names, types and
+//! Writes the library's result structs as structs of Go and Swift, with the code that reads them: names, types and
 //! comments.
 
 use crate::bindings::Header;
@@ -6,7 +6,7 @@ use crate::header::Value;
 use crate::options::go::{Field, HEAD, declared, pascal};
 use crate::options::{camel, plain, wrapped};
 
-/// Structs of C with their names in Go and in Swift, which reads those without a name by methods, and comments.
+/// C structs with their names in Go and in Swift, and comments. Swift reads structs without a name by methods.
 const STRUCTS: [(&str, &str, &str, &str); 14] = [
     ("rz_device_info", "Device", "Device", "a CPU or GPU"),
     ("rz_runtime_info", "RuntimeInfo", "", "the state of a runtime"),
@@ -39,8 +39,8 @@ const STRUCTS: [(&str, &str, &str, &str); 14] = [
     ),
 ];
 
-/// Names in Go and Swift of fields, or of fields of one struct, that are not those of C without `n_` and `_ns`; empty:
-/// the field is left out.
+/// Names of fields in Go and Swift, for all structs or for one struct, if they differ from the C name without `n_` and
+/// `_ns`; empty: the field is left out.
 const NAMES: [(&str, &str, &str); 45] = [
     ("rz_device_info.index", "", "index"),
     ("available", "Available", ""),
@@ -89,7 +89,7 @@ const NAMES: [(&str, &str, &str); 45] = [
     ("latency_variance_ns2", "", "latencyVariance"),
 ];
 
-/// Types that do not follow from those of C: in Go and what makes one there, and in Swift.
+/// Types that do not follow from the C types: in Go, with the conversion, and in Swift.
 const TYPES: [(&str, [&str; 4]); 13] = [
     ("rz_device_info.kind", ["DeviceKind", "DeviceKind({})", "Kind?", "Kind(rawValue: {})"]),
     ("kind", ["MediaKind", "MediaKind({})", "MediaKind", "MediaKind(rawValue: {}) ?? .image"]),
@@ -106,7 +106,7 @@ const TYPES: [(&str, [&str; 4]); 13] = [
     ("latency_mean_ns", ["time.Duration", "time.Duration({})", "Double", "{}"]),
 ];
 
-/// Comments in place of the header's, whose terms are those of C.
+/// Comments that replace the header's, which use terms of C.
 pub const DOCS: [(&str, &str); 25] = [
     ("rz_device_info.kind", "Kind of the device."),
     (
@@ -151,7 +151,7 @@ pub const DOCS: [(&str, &str); 25] = [
     ),
 ];
 
-/// Fields that bindings fill in from other calls: in Go, and in Swift.
+/// Fields in Go and in Swift that bindings fill in from other calls.
 const OWN: [(&str, &str, &str); 4] = [
     (
         "rz_model_info",
@@ -190,7 +190,7 @@ const OWN: [(&str, &str, &str); 4] = [
 /// A struct.
 struct Record<'a> {
     structure: &'a str,
-    /// Its names in Go and Swift.
+    /// Names in Go and Swift.
     names: [&'a str; 2],
     doc: &'a str,
     fields: &'a [Value],
@@ -208,13 +208,13 @@ const GO: usize = 0;
 const SWIFT: usize = 1;
 
 impl Record<'_> {
-    /// What a table has of a field, of this struct or of all.
+    /// Returns a table's entry for a field, of this struct or of all structs.
     fn entry<'t, T>(&self, table: &'t [T], field: &str, key: impl Fn(&T) -> &str) -> Option<&'t T> {
         let own = format!("{}.{field}", self.structure);
         table.iter().find(|row| key(row) == own).or_else(|| table.iter().find(|row| key(row) == field))
     }
 
-    /// The name of a field; none: it is left out.
+    /// Returns the name of a field; `None`: the field is left out.
     fn name(&self, field: &str, language: usize) -> Option<String> {
         let is_profile = self.structure == "rz_metrics" && field.starts_with("gpu_");
         if field == "struct_size" || field == "reserved" || is_profile && language == GO {
@@ -230,7 +230,7 @@ impl Record<'_> {
         }
     }
 
-    /// The type of a field, and what reads it.
+    /// Returns the type of a field, and the expression that reads it.
     fn kind(&self, field: &Value, language: usize) -> (String, String) {
         let value = format!("c.{}", field.name);
         if let Some((_, types)) = self.entry(&TYPES, &field.name, |row| row.0) {
@@ -271,7 +271,7 @@ impl Record<'_> {
         let own = self.entry(&DOCS, &field.name, |row| row.0);
         let mut doc =
             own.map_or_else(|| plain(&field.doc), |(_, doc)| doc.replace("{none}", ["NoToken", "nil"][language]));
-        // Times of Go have a unit.
+        // Times in Go have a unit.
         if language == GO && field.name.ends_with("_ns") {
             doc = doc.replace(" in nanoseconds", "");
         }
@@ -287,7 +287,7 @@ impl Record<'_> {
         doc
     }
 
-    /// The fields that a language has, with their names.
+    /// Returns the fields that a language has, with their names.
     fn shown(&self, language: usize) -> impl Iterator<Item = (&Value, String)> {
         self.fields.iter().filter_map(move |field| Some((field, self.name(&field.name, language)?)))
     }
