@@ -7,6 +7,9 @@ import (
 	"errors"
 	"io"
 	"math"
+	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -120,6 +123,34 @@ func TestALoopHasItsReplyForItself(t *testing.T) {
 	}
 	_, err := talk.Parts()
 	must(t, err)
+}
+
+// resident is the kilobytes of memory after so many chats.
+func resident(t *testing.T, model *Model, chats int) int {
+	for range chats {
+		c, err := model.NewConversation(&ConversationOptions{System: "Be brief."})
+		must(t, err)
+		ask(t, c, prompt, &ReplyOptions{MaxTokens: 3})
+		c.Close()
+	}
+	runtime.GC()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Skip("the resident set is the one of Linux")
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
+	must(t, err)
+	return kilobytes
+}
+
+// The KV cache of each chat takes half a megabyte.
+func TestMemoryOfManyChatsIsGivenBack(t *testing.T) {
+	model := load(t, chatModel(t, thinkingTemplate))
+	before := resident(t, model, 100)
+	if grown := resident(t, model, 200) - before; grown > 16_000 {
+		t.Errorf("%d KB", grown)
+	}
 }
 
 func TestMemoryIsForWhatThereIs(t *testing.T) {

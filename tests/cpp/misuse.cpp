@@ -4,6 +4,7 @@
 
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #if __has_include(<span>) && __cplusplus >= 202002L
 #include <span>
@@ -177,6 +178,24 @@ static void chats(const realizar::Model &chatting) {
     EXPECT(chatting.embed_texts({"one", "two"}, mean) == chatting.embed({chatting.tokenize("one"), chatting.tokenize("two")}, mean));
 }
 
+/// Kilobytes that the process has after so many chats; 0 where the system does not tell.
+static long resident_after(const realizar::Model &chatting, int chats) {
+    for (int i = 0; i < chats; i++) {
+        realizar::Conversation talk(chatting);
+        talk.say("Once upon a time", [](std::string_view) {}, realizar::ReplyOptions().max_tokens(3));
+    }
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.rfind("VmRSS:", 0) == 0) return std::stol(line.substr(6));
+    return 0;
+}
+
+/// Chats leave no memory behind; the KV cache of each takes half a megabyte.
+static void memory(const realizar::Model &chatting) {
+    const long before = resident_after(chatting, 100);
+    EXPECT(resident_after(chatting, 200) - before < 16000);
+}
+
 int main(int argc, char **argv) {
     if (argc != 4) return 2;
     options();
@@ -184,6 +203,7 @@ int main(int argc, char **argv) {
     const realizar::Model chatting(std::filesystem::path(argv[3]), realizar::LoadOptions().deterministic());
     texts(chatting);
     chats(chatting);
+    memory(chatting);
     if (failures == 0) std::cout << "ok\n";
     return failures != 0;
 }

@@ -20,6 +20,7 @@ internal static partial class Tests
         PausedBatches(model);
         Empty(model);
         Constrained(model);
+        ManyChats(model);
     }
 
     private static void Each(IEnumerable<Action> calls, Action<Action, string> check)
@@ -282,6 +283,22 @@ internal static partial class Tests
             var banned = new[] { model.Tokenize("Lily", false) };
             Check(!Said(talk, Prompt, 20, new ReplyOptions { Sampling = new Sampling { BannedSequences = banned } }).Contains("Lily"), "a banned sequence alone");
         }
+    }
+
+    /// <summary>Chats leave no memory behind; the KV cache of each takes half a megabyte.</summary>
+    private static void ManyChats(Model model)
+    {
+        if (!File.Exists("/proc/self/status")) return;
+        Func<int, int> after = n => {
+            for (var i = 0; i < n; i++)
+                using (var talk = new Conversation(model, "Be brief.")) Said(talk, Prompt, 3);
+            GC.Collect();
+            var resident = File.ReadLines("/proc/self/status").First(line => line.StartsWith("VmRSS"));
+            return int.Parse(string.Concat(resident.Where(char.IsDigit)));
+        };
+        var before = after(100);
+        var grown = after(200) - before;
+        Check(grown < 16000, $"{grown} KB of memory after 200 chats");
     }
 
     /// <summary>Ends the process with the code 7 while threads load, save and compute.</summary>
