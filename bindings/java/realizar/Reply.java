@@ -69,6 +69,7 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
     /** Computes until there is a part. @throws CancellationException after {@link #cancel} or an interrupt */
     @Override
     public boolean hasNext() {
+        if (ended && ready.isEmpty() && !isClosed) return false; // the conversation may have gone on since
         return alone(() -> {
             while (ready.isEmpty() && !ended) {
                 boolean more = step();

@@ -864,6 +864,12 @@ class Tests {
             while (reply.step(50)) {}
             check(reply.end() == Generation.End.LENGTH && chat.messages(1).get(0).get("content").equals(whole), "slices of time");
             check(!reply.parts().isEmpty() && reply.parts().isEmpty() && !reply.step(), "what is left");
+            // At the end of a reply its loop may add what comes next.
+            chat.rewind(1);
+            for (var part : chat.reply(new Options().maxTokens(3))) {
+                if (part.kind() == Part.Kind.END) chat.add("user", "x");
+            }
+            check(chat.messages(2).get(0).get("content").equals("x"), "a message at the end of a reply: " + chat.messages());
             // The conversation goes on without a reply.
             chat.rewind(1);
             thrown(IllegalStateException.class, reply::step);

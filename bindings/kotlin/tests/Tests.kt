@@ -194,6 +194,11 @@ suspend fun failing(model: Model) = model.conversation(capacity = 24).use { chat
     chat.rewind(0)
     val changed = runCatching { chat.sayFlow(PROMPT).collect { chat.add("user", "x") } }.exceptionOrNull()
     check(changed is IllegalStateException && changed !is CancellationException && chat.messages().isEmpty()) { "$changed, ${chat.messages()}" }
+    // At the end of a reply its collector may add what comes next.
+    chat.add("user", PROMPT)
+    chat.replyFlow(options(maxTokens = 3)).collect { if (it.kind() == Part.Kind.END) chat.add("user", "x") }
+    check(chat.messages().map { it["role"] } == listOf("user", "assistant", "user")) { chat.messages() }
+    chat.rewind(0)
     check(runCatching { options(maxTokens = -1) }.exceptionOrNull() is IllegalArgumentException)
     chat.add("user", PROMPT)
     chat.reply(Options()).use { other ->
