@@ -157,6 +157,20 @@ extension RealizarTests {
         XCTAssertFalse(try content(asked(model), Options(sampling: banned, maxTokens: 20)).contains("Lily"))
     }
 
+    /// Chats leave no memory behind; the KV cache of each takes half a megabyte.
+    func testMemoryOfManyChats() throws {
+        let model = try chatModel()
+        func resident(after chats: Int) throws -> Int {
+            for _ in 0..<chats { try Conversation(model).say(Self.prompt, Options(maxTokens: 3)) { _ in true } }
+            guard let status = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8),
+                let line = status.split(separator: "\n").first(where: { $0.hasPrefix("VmRSS") })
+            else { throw XCTSkip("the resident set is the one of Linux") }
+            return Int(line.filter(\.isNumber))!
+        }
+        let before = try resident(after: 100)
+        XCTAssertLessThan(try resident(after: 200) - before, 16_000)
+    }
+
     func testTwoCallsAtOnce() async throws {
         let model = try chatModel()
         let chat = try Conversation(model, options: ConversationOptions(capacity: 8192))
