@@ -3,7 +3,7 @@
 //     each warp: start copying its first pieces, which depend on no other kernel; wait for the previous kernel
 //     block: h = norm(x), quantized to signed bytes with a scale per 32 columns
 //     each warp, for its pieces of two rows by kRingColumns columns: wait for the piece; start copying the piece
-//         kStages - 1 later; sums += piece * h; at the end of a pair of rows: out = epilogue(sums)
+//         that is kStages - 1 positions ahead; sums += piece * h; at the end of a pair of rows: out = epilogue(sums)
 //
 // Bound by the bandwidth of reading weights.
 //

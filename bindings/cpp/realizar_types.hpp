@@ -239,12 +239,12 @@ public:
     /// begins before the previous one has ended.
     LoadOptions &profile(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_PROFILE, on), *this; }
     /// Load flag: also load the multi-token prediction (MTP) head (arXiv 2412.19437, section 2.2), for speculative
-    /// decoding by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. The weights of
-    /// the head count as weights of the model, prefill computes all positions of the last layer, and saved caches
-    /// are not interchangeable with saved caches of a model without the flag. With several devices the head is on
-    /// the last device. RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an architecture whose heads are
-    /// not supported. Supported models: GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5, Qwen 3 Next,
-    /// and Hunyuan 3 in GGUF files.
+    /// decoding by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. Its weights
+    /// count as weights of the model, prefill computes all positions of the last layer, and saved caches are not
+    /// interchangeable with saved caches of a model without the flag. With several devices the head is on the last
+    /// device. RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an architecture whose heads are not
+    /// supported. Supported models: GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5, Qwen 3 Next, and
+    /// Hunyuan 3 in GGUF files.
     LoadOptions &mtp(bool on = true) noexcept { return detail::set_flag(raw_.flags, RZ_MODEL_MTP, on), *this; }
     /// Load flag: ignore unknown keys in the model's configuration or metadata and unknown tensors, instead of
     /// RZ_ERR_UNSUPPORTED. The log has a warning for the first ignored item, and rz_model_info.n_unknown has the

@@ -1,5 +1,5 @@
-// Attention of tokens of one sequence over one of `splits` parts of the positions. A row is a query head of a token. A
-// workgroup computes ROWS rows that read the same KV head, 32 positions per iteration. Blocks of 32 positions begin at
+// Attention for tokens of one sequence. The positions are divided into `splits` parts. A row is a query head of a token.
+// A workgroup computes ROWS rows that read the same KV head, 32 positions per iteration. Blocks of 32 positions begin at
 // multiples of 32 and are assigned to parts by index, so that a row's bits do not depend on other rows.
 struct P {
     q: u32, q_row: u32, heads: u32, kv_heads: u32, n: u32, ranges: u32, positions: u32,
@@ -10,11 +10,11 @@ var<immediate> p: P;
 
 // KEY: width of a key. KEY_WIDTH: width of a row in `queries`, a multiple of 8. VALUE: width of a value vector. ROWS: a
 // multiple of 4, smaller for wide heads, whose queries would not fit in workgroup memory. LANES: number of threads per
-// row of the output, each of which computes PAIRS times two of its numbers. OWN: rows per thread.
+// output row; each computes 2 * PAIRS values of the row. OWN: rows per thread.
 const THREADS = 128u;
 const OWN = ROWS * LANES / THREADS;
 const PAIRS = ((VALUE + 1u) / 2u + LANES - 1u) / LANES;
-// Rows of which a thread computes the score of one position.
+// Number of rows for which a thread computes the score at one position.
 const SCORED = ROWS / 4u;
 const KEY_WIDTH = (KEY + 7u) / 8u * 8u;
 const LOW = -3.0e38;

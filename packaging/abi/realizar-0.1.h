@@ -631,12 +631,14 @@ typedef struct rz_placement {
   uint32_t struct_size;  /* sizeof(rz_placement), the same in all elements of an array. */
   uint32_t what;         /* RZ_PLACED_..., a different one in each element of the array. */
   uint32_t place;        /* RZ_PLACE_... */
-  uint32_t first_layer;  /* With RZ_PLACE_CPU: first layer that the placement applies to, from 0. Otherwise 0. */
+  /* With RZ_PLACE_CPU: first layer that the placement applies to, from 0. With another `place`: 0. */
+  uint32_t first_layer;
   /* With RZ_PLACE_CPU: number of MoE layers, from `first_layer` on, that the placement applies to; 0: all of them.
-   * For a model with experts in all layers, 16 is llama.cpp's --n-cpu-moe 16. Otherwise 0. */
+   * For a model with experts in all layers, 16 is llama.cpp's --n-cpu-moe 16. With another `place`: 0. */
   uint32_t n_layers;
   uint32_t reserved;  /* 0. */
-  uint64_t bytes;     /* With RZ_PLACE_GPU: maximum bytes of experts on all GPUs together, not 0. Otherwise 0. */
+  /* With RZ_PLACE_GPU: maximum bytes of experts on all GPUs together, not 0. With another `place`: 0. */
+  uint64_t bytes;
 } rz_placement;
 
 /* ------------------------------------------------------------------------------------------------
@@ -660,9 +662,9 @@ enum rz_model_flag {
    * before the previous one has ended. */
   RZ_MODEL_PROFILE = 8,
   /* Load flag: also load the multi-token prediction (MTP) head (arXiv 2412.19437, section 2.2), for speculative
-   * decoding by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. The weights of the
-   * head count as weights of the model, prefill computes all positions of the last layer, and saved caches are not
-   * interchangeable with saved caches of a model without the flag. With several devices the head is on the last device.
+   * decoding by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. Its weights count as
+   * weights of the model, prefill computes all positions of the last layer, and saved caches are not interchangeable
+   * with saved caches of a model without the flag. With several devices the head is on the last device.
    * RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an architecture whose heads are not supported. Supported
    * models: GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5, Qwen 3 Next, and Hunyuan 3 in GGUF files. */
   RZ_MODEL_MTP = 16,
@@ -764,11 +766,11 @@ typedef struct rz_model_params {
   /* Indices of `n_devices` different GPUs over which the layers are split in this order; NULL: only `device` counts.
    * With `devices`, `device` must be 0. Copied.
    *
-   * The first layers are on the CPU if `gpu_layers` or the free memory leave any there, the next ones on the first
-   * GPU, and so on; the last GPU has the output matrix. Each part of a KV cache is where its layers are. The GPUs
-   * work one after the other, so several GPUs hold a larger model but are not faster than one. Activations pass
-   * directly between devices that can access each other's memory, otherwise through page-locked host memory. If one
-   * device fails, the model loses all of them. Since 0.1.0. */
+   * If `gpu_layers` or the free memory does not allow all layers on GPUs, the first layers are on the CPU. The next
+   * layers are on the first GPU, and so on; the last GPU has the output matrix. Each part of a KV cache is where its
+   * layers are. The GPUs work one after the other, so several GPUs hold a larger model but are not faster than one.
+   * Activations pass directly between devices that can access each other's memory, otherwise through page-locked host
+   * memory. If one device fails, the model loses all of them. Since 0.1.0. */
   const uint32_t *RZ_NULLABLE devices;
   size_t n_devices;  /* Number of `devices`, at most RZ_DEVICES_MAX. */
   /* Relative sizes of the parts of `devices`: `n_devices` positive numbers; NULL: in proportion to free memory, and
@@ -808,8 +810,8 @@ typedef struct rz_model_params {
    * as measured by the load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
    *
    * The scratch memory of a step on a GPU then includes two buffers for the copies, of at most 32 MiB each, or of
-   * one expert's largest matrix if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or
-   * experts without GPU kernels. */
+   * one expert's largest matrix if that is larger. Models loaded with RZ_MODEL_DETERMINISTIC copy no
+   * experts, and experts without GPU kernels are never copied. */
   uint32_t experts_copied_from;
   uint32_t reserved;  /* 0. */
 } rz_model_params;
@@ -818,8 +820,8 @@ typedef struct rz_model_params {
 typedef struct rz_model_sampling {
   uint32_t struct_size;  /* sizeof(rz_model_sampling), set by the caller. */
   uint32_t advised;      /* RZ_SAMPLING_... bits of the recommended fields, combined with |; 0: no recommendation. */
-  /* 0: greedy. 1 if the authors recommend no temperature. A reply without a sampler uses this 1 only if they
-   * recommend another field; if `advised` is 0, the reply is greedy. */
+  /* 0: greedy. 1 if the authors recommend no temperature. A reply without a sampler uses this field, unless `advised`
+   * is 0: then the reply is greedy. */
   float temperature;
   uint32_t top_k;  /* 0 if the authors do not recommend the field, as in all fields below. */
   float top_p;
@@ -993,7 +995,7 @@ rz_model_device_get(const rz_model *model, uint32_t index, rz_model_device *out,
 
 enum rz_source_kind {
   RZ_SOURCE_MEMORY = 1,  /* Kind of a source: `size` bytes at `data`. */
-  /* Kind of a source: `size` bytes from `offset` on of the regular file open at `fd`; size 0: up to the end of the
+  /* Kind of a source: `size` bytes, from `offset` on, of the regular file open at `fd`; size 0: up to the end of the
    * file. */
   RZ_SOURCE_FD = 2,
   RZ_SOURCE_READER = 3,  /* Kind of a source: `size` bytes, delivered by `read`. */
@@ -1684,8 +1686,8 @@ rz_cache_capacity(const rz_cache *RZ_NULLABLE cache);
 RZ_API rz_status RZ_CALL
 rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *RZ_NULLABLE err);
 
-/* Sets a cancellation flag for every call on the cache, in addition to the call's own: prefill, decode, batches, and
- * calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; later forks use it too. A
+/* Sets a cancellation flag that every call on the cache (prefill, decode, batches, calls that ask for logits) checks
+ * in addition to its own. `cancel` may be NULL, for none. The cache keeps the flag alive; later forks use it too. A
  * batch stops if the flag of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`,
  * RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
@@ -1727,10 +1729,10 @@ rz_cache_tokens_into(const rz_cache *cache,
 /* Context shift: removes `drop` tokens after the first `keep`, to free capacity in a long conversation; later tokens
  * move `drop` positions toward the beginning.
  *
- * The cache is then bit-identical to one that never contained the removed tokens, for every network: the keys and
- * values of a token depend on all tokens before it. The next call that needs the keys and values of the moved tokens
- * therefore recomputes them, which takes as long as a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there
- * are fewer tokens, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * The cache is then bit-identical to one that never contained the removed tokens. The keys and values of a token depend
+ * on all tokens before it, so the next call that needs the keys and values of the moved tokens recomputes them, which
+ * takes as long as a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there are fewer tokens, RZ_ERR_BUSY,
+ * RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_shift(rz_cache *cache, uint32_t keep, uint32_t drop, rz_error *RZ_NULLABLE err);
 
@@ -1745,10 +1747,10 @@ rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
  * LoRA adapters
  * ------------------------------------------------------------------------------------------------ */
 
-/* LoRA adapter of one model (low-rank adaptation, arXiv 2106.09685): it has two low-rank factors A and B for some of
- * the matrices W, whose products become `W x + scale * alpha / rank * B (A x)`. The model's weights do not change.
- * Immutable: any number of threads and caches may use it at once. Reference-counted: it may be freed before the
- * objects that use it. */
+/* LoRA adapter of one model (low-rank adaptation, arXiv 2106.09685): it has two low-rank factors A and B for each of
+ * some weight matrices W, and the product `W x` becomes `W x + scale * alpha / rank * B (A x)`. The model's weights do
+ * not change. Immutable: any number of threads and caches may use it at once. Reference-counted: it may be freed before
+ * the objects that use it. */
 typedef struct rz_adapter rz_adapter;
 
 /* Parameters of rz_adapter_load and rz_adapter_load_from. Zero in a field, or NULL instead of the struct, means the
@@ -2870,11 +2872,11 @@ rz_store_new(const rz_model *model,
  * prefix: the cache holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be
  * computed; 0 if no prefix is stored. The caller appends the remaining tokens as to any cache.
  *
- * The cache has no adapters, and prefixes computed with adapters are not used. Conversations with adapters look up the
- * prefixes of their adapters by themselves. `params` may be NULL; the element types of keys and values must match, and
- * a prefix of another capacity is copied. `cancel` stops reading a file before the next chunk, and may be NULL. The
- * caller frees `*out` with rz_cache_free. Any thread. Errors: as for rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE.
- * Since 0.1.0. */
+ * The cache has no adapters, and prefixes computed with adapters are not used. A conversation with adapters finds
+ * prefixes computed with the same adapters without this call. `params` may be NULL; the element types of keys and
+ * values must match. If the stored cache has another capacity, the prefix is copied. `cancel` stops reading a file
+ * before the next chunk, and may be NULL. The caller frees `*out` with rz_cache_free. Any thread. Errors: as for
+ * rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_take(const rz_store *store,
               const uint32_t *RZ_NULLABLE tokens,
@@ -2903,10 +2905,10 @@ rz_store_take_prompt(const rz_store *store,
  *
  * A prefix computed with adapters is only used for adapters with the same factors and scales in the same order. The
  * call only reads the cache. A prefix that exceeds the memory limit is written to the folder after the call; if it
- * cannot be written, it is dropped (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each prefix
- * counts the bytes of all its tokens, including memory that it shares. Any thread. Errors: RZ_ERR_MISMATCH (a cache of
- * another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since
- * 0.1.0. */
+ * cannot be written, it is dropped (rz_store_info.n_unwritten). Each prefix counts toward
+ * rz_runtime_params.memory_limit with the bytes of all its tokens, even shared ones. Any thread. Errors:
+ * RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_store_put(const rz_store *store, const rz_cache *cache, rz_error *RZ_NULLABLE err);
 

@@ -357,7 +357,7 @@ impl Session {
         }
     }
 
-    /// Commits the next results of a step: `again` recomputed tokens, which were pending, then the new `tokens`. If
+    /// Commits the next results of a step: first `again` pending tokens that were recomputed, then the new `tokens`. If
     /// there are new tokens, no earlier token may stay pending. `left` is the number of tokens of the step that are not
     /// committed yet. `result` reads the logits or returns their location. Recurrent layers have a state only after a
     /// whole step, so the tokens of a partial step stay pending.
@@ -409,7 +409,7 @@ impl Session {
         Ok(fork)
     }
 
-    /// Rejects tokens that cannot be appended, and a chooser of another vocabulary.
+    /// Rejects tokens that cannot be appended, and a chooser for another vocabulary size.
     pub(super) fn check(&self, tokens: &[u32], chooser: Option<&Chooser>) -> Result<()> {
         self.check_text(Text::plain(tokens), chooser)
     }

@@ -200,8 +200,8 @@ pub unsafe extern "C" fn rz_cache_truncate(cache: *mut rz_cache, len: u32, err: 
     })
 }
 
-/// Sets a cancellation flag for every call on the cache, in addition to the call's own: prefill, decode, batches, and
-/// calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; later forks use it too. A
+/// Sets a cancellation flag that every call on the cache (prefill, decode, batches, calls that ask for logits) checks
+/// in addition to its own. `cancel` may be NULL, for none. The cache keeps the flag alive; later forks use it too. A
 /// batch stops if the flag of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`,
 /// RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -287,9 +287,8 @@ pub unsafe extern "C" fn rz_cache_tokens_into(
 /// Context shift: removes `drop` tokens after the first `keep`, to free capacity in a long conversation; later tokens
 /// move `drop` positions toward the beginning.
 ///
-/// The cache is then bit-identical to one that never contained the removed tokens, for every network: the keys and
-/// values of a token depend on all tokens before it. The next call that needs the keys and values of the moved tokens
-/// therefore recomputes them, which takes as long as a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there
+/// The cache is then bit-identical to one that never contained the removed tokens. The keys and values of a token depend
+/// on all tokens before it, so the next call that needs the keys and values of the moved tokens recomputes them, which takes as long as a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there
 /// are fewer tokens, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u32, err: *mut rz_error) -> rz_status {

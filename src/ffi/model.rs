@@ -43,8 +43,8 @@ pub const RZ_MODEL_TEXT_ONLY: u32 = 4;
 /// the previous one has ended.
 pub const RZ_MODEL_PROFILE: u32 = 8;
 /// Load flag: also load the multi-token prediction (MTP) head (arXiv 2412.19437, section 2.2), for speculative decoding
-/// by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. The weights of the head count as
-/// weights of the model, prefill computes all positions of the last layer, and saved caches are not interchangeable
+/// by jobs with RZ_DRAFT_MTP. If the file has several heads, only the first is loaded. Its weights count as weights
+/// of the model, prefill computes all positions of the last layer, and saved caches are not interchangeable
 /// with saved caches of a model without the flag. With several devices the head is on the last device.
 /// RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an architecture whose heads are not supported. Supported
 /// models: GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5, Qwen 3 Next, and Hunyuan 3 in GGUF files.
@@ -141,8 +141,8 @@ pub struct rz_model_params {
     /// Indices of `n_devices` different GPUs over which the layers are split in this order; NULL: only `device` counts.
     /// With `devices`, `device` must be 0. Copied.
     ///
-    /// The first layers are on the CPU if `gpu_layers` or the free memory leave any there, the next ones on the first
-    /// GPU, and so on; the last GPU has the output matrix. Each part of a KV cache is where its layers are. The GPUs
+    /// If `gpu_layers` or the free memory does not allow all layers on GPUs, the first layers are on the CPU. The next
+    /// layers are on the first GPU, and so on; the last GPU has the output matrix. Each part of a KV cache is where its layers are. The GPUs
     /// work one after the other, so several GPUs hold a larger model but are not faster than one. Activations pass
     /// directly between devices that can access each other's memory, otherwise through page-locked host memory. If one
     /// device fails, the model loses all of them. Since 0.1.0.
@@ -187,8 +187,8 @@ pub struct rz_model_params {
     /// as measured by the load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
     ///
     /// The scratch memory of a step on a GPU then includes two buffers for the copies, of at most 32 MiB each, or of
-    /// one expert's largest matrix if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or
-    /// experts without GPU kernels.
+    /// one expert's largest matrix if that is larger. Models loaded with RZ_MODEL_DETERMINISTIC copy no
+    /// experts, and experts without GPU kernels are never copied.
     pub experts_copied_from: u32,
     /// 0.
     pub reserved: u32,
@@ -332,8 +332,8 @@ pub struct rz_model_sampling {
     pub struct_size: u32,
     /// RZ_SAMPLING_... bits of the recommended fields, combined with |; 0: no recommendation.
     pub advised: u32,
-    /// 0: greedy. 1 if the authors recommend no temperature. A reply without a sampler uses this 1 only if they
-    /// recommend another field; if `advised` is 0, the reply is greedy.
+    /// 0: greedy. 1 if the authors recommend no temperature. A reply without a sampler uses this field, unless `advised`
+    /// is 0: then the reply is greedy.
     pub temperature: f32,
     /// 0 if the authors do not recommend the field, as in all fields below.
     pub top_k: u32,

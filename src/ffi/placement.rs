@@ -32,14 +32,14 @@ pub struct rz_placement {
     pub what: u32,
     /// RZ_PLACE_...
     pub place: u32,
-    /// With RZ_PLACE_CPU: first layer that the placement applies to, from 0. Otherwise 0.
+    /// With RZ_PLACE_CPU: first layer that the placement applies to, from 0. With another `place`: 0.
     pub first_layer: u32,
     /// With RZ_PLACE_CPU: number of MoE layers, from `first_layer` on, that the placement applies to; 0: all of them.
-    /// For a model with experts in all layers, 16 is llama.cpp's --n-cpu-moe 16. Otherwise 0.
+    /// For a model with experts in all layers, 16 is llama.cpp's --n-cpu-moe 16. With another `place`: 0.
     pub n_layers: u32,
     /// 0.
     pub reserved: u32,
-    /// With RZ_PLACE_GPU: maximum bytes of experts on all GPUs together, not 0. Otherwise 0.
+    /// With RZ_PLACE_GPU: maximum bytes of experts on all GPUs together, not 0. With another `place`: 0.
     pub bytes: u64,
 }
 

@@ -184,7 +184,7 @@ impl WgpuExecutor {
         (i < results).then_some(()).ok_or_else(missing)
     }
 
-    /// True if activations hold only output rows at op `op`.
+    /// True if, from op `op` on, activations contain output rows only.
     fn is_kept_at(&self, op: usize) -> bool {
         self.keep.map_or(matches!(self.program.ops.last(), Some(Op::Logits { .. })), |keep| keep < op)
     }

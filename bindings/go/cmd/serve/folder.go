@@ -83,8 +83,8 @@ func scan(folder string) (all []*model, err error) {
 	return all, nil
 }
 
-// rescan reads the folder of models again, if there is one. Names of the command line have precedence. Requests with a
-// model whose file has changed or is gone continue with what was loaded, which is unloaded after the last of them.
+// rescan reads the folder of models again, if there is one. Names of the command line have precedence. If the file of
+// a model has changed or disappeared, running requests keep the loaded model, which is unloaded when the last one ends.
 func (m *models) rescan() error {
 	if m.options.folder == "" {
 		return nil

@@ -25,7 +25,7 @@ type key struct {
 	*limits
 }
 
-// limits bound the requests with a key. They outlive a new reading of the file.
+// limits restrict the requests of one key. They remain when the file is read again.
 type limits struct {
 	mu         sync.Mutex
 	perMinute  int // 0: no limit
@@ -114,7 +114,7 @@ func keyOf(words []string, name string) (*key, error) {
 	return k, nil
 }
 
-// changed returns the limits with new bounds, and the requests that they have counted.
+// changed gives l the bounds of to; the counted requests remain.
 func (l *limits) changed(to *limits) *limits {
 	l.mu.Lock()
 	defer l.mu.Unlock()
