@@ -1,4 +1,4 @@
-//! Speed of attention, beside the reads and multiplications that it cannot do without. Prints a hash of each result.
+//! Speed of attention, compared with the time of its reads and multiplications alone. Prints a hash of each result.
 //!
 //! `cargo bench --bench attention [-- THREADS] [MODEL] [PASTxTOKENS]`
 
@@ -23,7 +23,7 @@ fn values(n: usize) -> Vec<f32> {
     (0..n).map(|_| next()).collect()
 }
 
-/// Seconds of the median of some runs.
+/// Returns the median time of some runs in seconds.
 fn median(mut run: impl FnMut()) -> f64 {
     run();
     let mut times: Vec<f64> = (0..9)
@@ -37,7 +37,7 @@ fn median(mut run: impl FnMut()) -> f64 {
     times[times.len() / 2]
 }
 
-/// Bytes a second that all threads read together from a buffer of this size.
+/// Returns the bytes per second that all threads together read from a buffer of this size.
 fn read_rate(team: &Team, bytes: usize) -> f64 {
     let data = vec![1u64; bytes / 8];
     let partition = team.partition(data.len(), 64);
@@ -63,7 +63,7 @@ fn hash(x: &[f32]) -> u64 {
     x.iter().fold(0xcbf2_9ce4_8422_2325, |h, x| (h ^ u64::from(x.to_bits())).wrapping_mul(0x100_0000_01b3))
 }
 
-/// One key of 576 numbers a position, of which 512 are its value.
+/// One key of 576 numbers per position; its first 512 numbers are the value.
 fn latent(queries: usize) -> Heads {
     Heads { queries, kv: 1, dim: 576, value_dim: 512, is_latent: true }
 }

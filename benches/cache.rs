@@ -1,12 +1,13 @@
-//! Types of the key-value cache beside the default one, and products in BF16 beside exact ones: how far the predictions
-//! for a text move, and how fast a model generates after a long context, alone and for forks of one context together.
+//! KV cache types compared with the default type, and BF16 products compared with exact products: how much the
+//! predictions for a text change, and how fast a model generates after a long context, for one sequence and for a batch
+//! of forks of one context.
 //!
 //! `cargo bench --bench cache -- FILE [--text FILE] [--tokens N] [--depth N] [--forks N,...] [--threads N] [--types
 //! K/V,...]`
 //!
 //! The distance is the Kullback-Leibler divergence of the distribution of the next token from that with a 16-bit cache,
-//! in nats, after each of the first `--tokens` tokens of the text. Where the processor has products in BF16, they are a
-//! further row, with a 16-bit cache.
+//! in nats, after each of the first `--tokens` tokens of the text. If the processor has BF16 products, a further row
+//! has them, with a 16-bit cache.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use realizar::quant;
 use realizar::tensor::DType;
 
 const USAGE: &str = "FILE [--text FILE] [--tokens N] [--depth N] [--forks N,...] [--threads N] [--types K/V,...]";
-/// Generated tokens of a turn, and turns.
+/// Number of generated tokens per repetition, and number of repetitions.
 const FEW: usize = 16;
 const TURNS: usize = 5;
 const TYPES: [(&str, DType); 4] =
@@ -35,7 +36,7 @@ struct Options {
     types: Vec<(String, DType, DType)>,
 }
 
-/// Reads "KEYS/VALUES,...".
+/// Parses "KEYS/VALUES,...".
 fn types(list: &str) -> Option<Vec<(String, DType, DType)>> {
     let dtype = |name: &str| TYPES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype);
     list.split(',')
@@ -119,7 +120,7 @@ fn median(rates: &mut [f64]) -> f64 {
     rates[rates.len() / 2]
 }
 
-/// Tokens a second of so many forks of one context in a batch, `FEW` tokens each, and a hash of their logits.
+/// Returns the tokens per second of a batch of forks of one context, `FEW` tokens each, and a hash of their logits.
 fn forks(options: &Options, model: &Arc<Model>, name: &str, [k_type, v_type]: [DType; 2]) -> Result<()> {
     let capacity = (options.depth + FEW) as u32;
     let mut origin = Session::new(model, &CacheParams { capacity, k_type, v_type })?;
@@ -161,7 +162,7 @@ fn forks(options: &Options, model: &Arc<Model>, name: &str, [k_type, v_type]: [D
     Ok(())
 }
 
-/// Logarithms of the probabilities.
+/// Returns the log probabilities.
 fn log_softmax(logits: &[f32]) -> Vec<f64> {
     let peak = logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
     let sum: f64 = logits.iter().map(|&x| f64::from(x - peak).exp()).sum();
@@ -209,7 +210,7 @@ fn distances(options: &Options, model: &Arc<Model>, others: &[(&str, Arc<Model>)
     Ok(())
 }
 
-/// Tokens a second of `FEW` tokens after the depth.
+/// Returns the tokens per second of `FEW` tokens after `depth` tokens.
 fn speeds(options: &Options, model: &Arc<Model>) -> Result<()> {
     let prompt = prompt(options, model);
     let mut sessions = Vec::new();

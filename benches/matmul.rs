@@ -1,13 +1,13 @@
-//! WeightMatrix products beside the machine's own roofs, measured in the same run: the rate at which all threads read a
-//! buffer of large pages, and the rate of dot product instructions on registers.
+//! Matrix products compared with the limits of the machine (roofline), measured in the same run: the rate at which all
+//! threads read a buffer of large pages, and the rate of dot product instructions on registers.
 //!
 //! `cargo bench --bench matmul [-- [--threads N] [--isa NAME [--beside NAME]] [--shape ROWSxCOLS] [TYPE ...]]`
 //!
-//! With `--beside` the products of another instruction set are measured in turns with these, and a row shows their
-//! seconds divided by these: `--isa amx --beside avx512-vbmi` tells what tiles are worth.
+//! With `--beside` the products of another instruction set are measured alternately, and a row shows their time divided
+//! by the time of the first: `--isa amx --beside avx512-vbmi` shows the gain of AMX.
 //!
-//! For one token a row shows the share of the read bandwidth, for more tokens the share of the dot product rate. The
-//! bytes that are read are larger than any cache unless `--hot` is given.
+//! For one token a row shows the percentage of the read bandwidth, for more tokens the percentage of the dot product
+//! rate. The matrices are larger than any cache unless `--hot` is given.
 
 mod support;
 
@@ -24,7 +24,7 @@ use support::{Pages, dot_roof, fastest, read_roof};
 
 const BYTES: usize = 256 << 20;
 const TOKENS: [usize; 4] = [1, 8, 64, 512];
-/// Turns of each of two instruction sets.
+/// Number of measurements of each of two instruction sets.
 const TURNS: usize = 3;
 
 struct Options {
@@ -67,7 +67,8 @@ fn named(name: &str) -> Isa {
     isa.unwrap_or_else(|| panic!("this machine has no {name}"))
 }
 
-/// Seconds of a product of one matrix and `tokens` tokens, over as many copies of the matrix as `pages` hold.
+/// Returns the time in seconds of a product of one matrix and `tokens` tokens, measured over as many copies of the
+/// matrix as `pages` hold.
 fn time(team: &Team, isa: Isa, matrix: WeightMatrix, pages: &[u8], copies: usize, tokens: usize) -> f64 {
     let cols = matrix.cols();
     let x: Vec<f32> = (0..tokens * cols).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0).collect();
@@ -88,7 +89,7 @@ fn time(team: &Team, isa: Isa, matrix: WeightMatrix, pages: &[u8], copies: usize
     seconds / calls as f64
 }
 
-/// Fills the pages with copies of a matrix of small random blocks; the number of copies.
+/// Fills the pages with copies of a matrix of small random blocks, and returns the number of copies.
 fn fill(format: &Format, matrix: &WeightMatrix, pages: &mut [u8], hot: bool) -> usize {
     let mut raw = vec![0u8; matrix.rows * matrix.row_bytes()];
     let mut state = 1u64;

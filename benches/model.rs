@@ -1,17 +1,17 @@
-//! Speed of a model: reading a prompt, and generating from nothing, beside the processors' own roofs measured in the
-//! same run, and on request beside llama.cpp, in turns.
+//! Speed of a model: prefill, and token generation in an empty context, compared with the limits of the processors
+//! (roofline), measured in the same run, and on request alternately with llama.cpp.
 //!
 //! `cargo bench --bench model -- FILE [--threads N] [--prompt N] [--generate N] [--sequences N] [--depth N] [--repeat
 //! N] [--device N] [--placement EXPERTS] [--isa NAME] [--peer LLAMA_BENCH]`
 //!
-//! `--sequences`: also generates for so many sequences in one batch, beside one. `--depth`: also generates after so
-//! many tokens, where a token has to read their keys and values too.
+//! `--sequences N`: also generates for N sequences in one batch. `--depth N`: also generates after N tokens, so that
+//! each token reads their keys and values too.
 //!
-//! Generation has to read every weight once a token, of experts those that it chooses, and to read and write recurrent
-//! states; a prompt has to multiply by them once a token, but for the output matrix and what the last layer does
-//! after its keys and values, which only the last token needs. The roofs are the rates at which the processors read and
-//! multiply when they do nothing else. The hash is that of the bits of the last logits, which nothing but the model and
-//! the prompt may change.
+//! Generation reads every weight once per token (of experts only the chosen ones), and reads and writes recurrent
+//! states. Prefill multiplies by every weight once per token; only the last token needs the output matrix and the part
+//! of the last layer after its keys and values. The limits are the rates at which the processors read and multiply when
+//! they do nothing else. The hash is computed from the bits of the last logits, which depend only on the model and the
+//! prompt.
 
 #[path = "../tests/it/support/placement.rs"]
 mod placement;
@@ -40,7 +40,7 @@ struct Options {
     sequences: usize,
     depth: usize,
     repeat: usize,
-    /// Number of the device and the place of experts, as in `rz_model_params`.
+    /// Index of the device, and placement of experts, as in `rz_model_params`.
     device: u32,
     placement: (Placement, Copied),
     isa: Option<Isa>,
@@ -49,7 +49,7 @@ struct Options {
 
 const USAGE: &str = "FILE [--threads N] [--prompt N] [--generate N] [--sequences N] [--depth N] [--repeat N] [--device N] \
                      [--placement EXPERTS] [--isa NAME] [--peer LLAMA_BENCH]";
-/// Tokens of a sequence in a batch or after many others.
+/// Number of generated tokens of a sequence in a batch, or at a depth.
 const FEW: usize = 32;
 
 fn options() -> Option<Options> {
@@ -239,23 +239,24 @@ fn time(work: impl FnOnce() -> realizar::error::Result<()>) -> realizar::error::
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Bytes of this process in memory, where the system tells.
+/// Returns the bytes of this process in memory; `None` if the system does not report them.
 fn resident() -> Option<u64> {
     let pages: u64 = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').nth(1)?.parse().ok()?;
     Some(pages * 4096)
 }
 
-/// Upper bounds of the processors.
+/// Limits of the processors (roofline).
 struct Roofs {
-    /// Bytes a second.
+    /// Bytes per second.
     read: f64,
-    /// Multiply-accumulates of 8-bit numbers a second.
+    /// Multiply-accumulates of 8-bit numbers per second.
     dot: Option<f64>,
-    /// Bytes of weights that a token needs, the output matrix included.
+    /// Bytes of weights that a token needs, including the output matrix.
     token_bytes: f64,
     /// Multiply-accumulates with weights that every token of a prompt needs.
     token_products: f64,
-    /// Those that only the last token needs: with the last layer's weights after keys and values, and for the logits.
+    /// Multiply-accumulates that only the last token needs: with the last layer's weights after keys and values, and
+    /// with the output matrix.
     last_products: f64,
     pool: Arc<Pool>,
     pages: Pages,
@@ -303,32 +304,33 @@ impl Roofs {
         Ok(roofs)
     }
 
-    /// Measures anew how fast the processors read, because memory that others share changes its speed within seconds.
+    /// Measures the read rate again, because the speed of shared memory changes within seconds.
     fn measure_read(&mut self) -> realizar::error::Result<()> {
         self.read = read_roof(&self.pool.enter()?, self.pages.bytes());
         Ok(())
     }
 
-    /// Tokens a second, of a prompt of `n`.
+    /// Returns the maximum tokens per second for a prompt of `n` tokens.
     fn prompt(&self, n: usize) -> Option<f64> {
         self.dot.map(|dot| dot / (self.token_products + self.last_products / n as f64))
     }
 
-    /// Tokens a second of one sequence, each of which reads `more` bytes than the weights.
+    /// Returns the maximum tokens per second of one sequence, whose tokens read `more` bytes in addition to the
+    /// weights.
     fn token(&self, more: f64) -> f64 {
         self.read / (self.token_bytes + more)
     }
 }
 
-/// The runs of one test, in tokens a second.
+/// The runs of one test, in tokens per second.
 struct Test {
     name: String,
     tokens: usize,
     ours: Vec<f64>,
-    /// Of the same turns.
+    /// The limits, measured together with our runs.
     roofs: Vec<f64>,
     theirs: Vec<f64>,
-    /// Whose `theirs` are.
+    /// What the program of `theirs` is called in the output.
     beside: &'static str,
     hash: Option<u64>,
 }
@@ -372,7 +374,7 @@ impl Test {
     }
 }
 
-/// Least, median, most.
+/// Returns minimum, median and maximum.
 fn spread(values: &mut [f64]) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     (values[0], values[values.len() / 2], values[values.len() - 1])
@@ -387,7 +389,7 @@ struct Peer<'a> {
 }
 
 impl Peer<'_> {
-    /// Tokens a second.
+    /// Returns tokens per second.
     fn measure(&self, test: &[&str]) -> Result<f64, Box<dyn std::error::Error>> {
         let output = Command::new(self.program)
             .arg("-m")

@@ -1,4 +1,5 @@
-//! How long a token waits beside prompts that other threads read with the same model, beside a token alone.
+//! Latency of a decode step while other threads prefill prompts with the same model, compared with its latency without
+//! them.
 //!
 //! `cargo bench --bench waiting -- FILE [--threads N] [--readers N] [--prompt N] [--seconds N]`
 
@@ -14,9 +15,9 @@ const USAGE: &str = "FILE [--threads N] [--readers N] [--prompt N] [--seconds N]
 
 struct Options {
     file: PathBuf,
-    /// Of the runtime; 0: one a processor.
+    /// Number of threads of the runtime; 0: one per processor.
     threads: u32,
-    /// Threads that read prompts.
+    /// Number of threads that prefill prompts.
     readers: usize,
     prompt: u32,
     seconds: u64,
@@ -89,7 +90,7 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Times of single tokens, one after the other.
+/// Returns the times of single tokens, one after the other.
 fn tokens(model: &Arc<Model>, time: Duration) -> Result<Vec<f64>> {
     let mut session = Session::new(model, &CacheParams { capacity: 512, ..Default::default() })?;
     let (started, mut times, mut token) = (Instant::now(), Vec::new(), 1);

@@ -1,13 +1,14 @@
-//! Speed of the CUDA backend on networks of well-known shapes with random weights, beside the rate at which the device
-//! copies memory. Needs no files.
+//! Speed of the CUDA backend on networks of well-known shapes with random weights, compared with the rate at which the
+//! device copies memory. Needs no files.
 //!
 //! `cargo bench --bench cuda [-- parts] [--model NAME] [--context N] [--repeat N] [--read GB/S] [--multiply TFLOP/S]
 //! [--image FATBIN] [--driver LIBRARY]`
 //!
-//! Decoding reads every weight once per token, so its roof is the memory rate over those bytes. `parts` prints the time
-//! of each part of a network, all layers in one step, so that weights come from memory and not from a cache, with the
-//! percentage of the nearer roof: bytes over `--read`, operations over `--multiply` (see `roofs.cu`); without them the
-//! copy rate is the only one. Hashes are those of the bits of the last logits.
+//! Decode reads every weight once per token, so its upper bound is the memory rate divided by the bytes of all weights.
+//! `parts` prints the time of each part of a network, all layers in one step, so that weights come from memory and not
+//! from a cache, with the percentage of the lower of two limits: the rate of `--read` for bytes, the rate of
+//! `--multiply` for operations (see `roofs.cu`). Without these options the copy rate is the only limit. Hashes are
+//! computed from the bits of the last logits.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -123,14 +124,14 @@ fn run(options: &Options) -> AnyResult<()> {
     Ok(())
 }
 
-/// What the device can do: bytes per second, floating-point operations per second.
+/// Limits of the device: bytes per second, floating-point operations per second.
 #[derive(Clone, Copy)]
 pub struct Roofs {
     pub read: f64,
     pub multiply: Option<f64>,
 }
 
-/// What a step has to read and to compute.
+/// Bytes and operations of a step.
 #[derive(Clone, Copy)]
 pub struct Work {
     pub bytes: u64,
@@ -209,7 +210,7 @@ impl<'a> Bench<'a> {
         weights.into_iter().map(|w| self.bytes[w.0 as usize]).sum()
     }
 
-    /// The bytes that a token reads: of the embedding only a row, unless it is the head too.
+    /// Returns the bytes that a token reads: only one row of the embedding table, unless the table is the head too.
     pub fn bytes_per_token(&self) -> u64 {
         let embedding = if self.network.shape.tied { 0 } else { self.bytes_of([self.network.embedding]) };
         self.bytes.iter().sum::<u64>() - embedding
@@ -219,7 +220,7 @@ impl<'a> Bench<'a> {
         (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761) % self.network.shape.vocab as u32).collect()
     }
 
-    /// One step of the whole network; seconds and the next token.
+    /// Runs one step of the whole network; returns its time in seconds and the next token.
     fn forward(&mut self, ids: &[u32], from: usize) -> Result<(f64, u32)> {
         let start = Instant::now();
         queue(&mut self.executor, &self.program, &mut [&mut self.state], ids, from)?;
@@ -237,14 +238,14 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Prompt tokens per second, with `from` tokens in the cache.
+    /// Returns prompt tokens per second, with `from` tokens in the cache.
     pub fn prompt(&mut self, tokens: Tokens) -> Result<f64> {
         let ids = self.ids(tokens.n);
         let seconds = self.median(|b| Ok(b.forward(&ids, tokens.from)?.0))?;
         Ok(tokens.n as f64 / seconds)
     }
 
-    /// Generates `n` tokens from position `from` as the engine does, steps being submitted ahead; seconds.
+    /// Generates `n` tokens from position `from` with pipelined steps, as the engine does; returns the time in seconds.
     fn generate(&mut self, n: usize, from: usize) -> Result<f64> {
         let start = Instant::now();
         let mut sent = 0;
@@ -261,12 +262,12 @@ impl<'a> Bench<'a> {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// Generated tokens per second behind `from` tokens, steps being submitted ahead.
+    /// Returns generated tokens per second after `from` tokens, with pipelined steps.
     pub fn decode(&mut self, from: usize) -> Result<f64> {
         Ok(TOKENS as f64 / self.median(|b| b.generate(TOKENS, from))?)
     }
 
-    /// Generated tokens per second of `n` sequences together, each behind `from` tokens.
+    /// Returns generated tokens per second of a batch of `n` sequences, each after `from` tokens.
     pub fn batch(&mut self, n: usize, from: usize) -> Result<f64> {
         let mut executor = self.backend.new_executor(&self.program, StepLimits { max_tokens: STEP, max_outputs: n })?;
         let spec = SequenceSpec { capacity: from + STEP, ..self.spec.clone() };
@@ -299,7 +300,7 @@ impl<'a> Bench<'a> {
         Ok(logits.iter().fold(0xcbf2_9ce4_8422_2325, mix))
     }
 
-    /// Median of several runs after two that warm up.
+    /// Returns the median of several runs after two warm-up runs.
     fn median(&mut self, mut run: impl FnMut(&mut Bench<'a>) -> Result<f64>) -> Result<f64> {
         run(self)?;
         run(self)?;
@@ -308,7 +309,7 @@ impl<'a> Bench<'a> {
         Ok(times[times.len() / 2])
     }
 
-    /// Prints the time of a part of the network, and the percentage of the nearer roof.
+    /// Prints the time of a part of the network, and the percentage of the lower limit.
     pub fn part(&mut self, name: &str, work: Work, program: &Arc<Program>, tokens: Tokens) -> Result<()> {
         let limits = StepLimits { max_tokens: tokens.n, max_outputs: 1 };
         let mut executor = self.backend.new_executor(program, limits)?;
@@ -333,7 +334,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The speed of the whole network.
+    /// Prints the speed of the whole network.
     fn whole(&mut self, context: usize) -> AnyResult<()> {
         let rate = self.prompt(Tokens { n: STEP, from: 0 })?;
         println!("  prompt of {STEP}: {rate:.0} tok/s, {:016x}", self.hash()?);

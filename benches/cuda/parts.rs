@@ -14,7 +14,7 @@ const ROWS: [usize; 5] = [1, 4, 16, 64, STEP];
 /// Numbers of tokens in the cache.
 const DEPTHS: [usize; 3] = [512, 8192, 32_000];
 const BATCHES: [usize; 4] = [1, 4, 16, 64];
-/// Number of norms in a row, each a launch that waits for the one before.
+/// Number of consecutive norms, each of which is a launch that waits for the previous one.
 const CHAIN: usize = 256;
 
 /// Prints the table. Depths beyond `context` are left out.
@@ -32,7 +32,7 @@ pub fn measure(bench: &mut Bench, context: usize) -> Result<()> {
     for n in [STEP / 4, STEP] {
         println!("  prompt of {n}: {:.0} tok/s", bench.prompt(Tokens { n, from: 0 })?);
     }
-    // From the deepest on, because a step overwrites the positions behind it.
+    // In descending order of depth, because a step overwrites the positions after it.
     for &depth in depths.iter().rev() {
         println!("  prompt of {STEP} behind {depth}: {:.0} tok/s", bench.prompt(Tokens { n: STEP, from: depth })?);
         let (rate, bytes) = (bench.decode(depth)?, bench.bytes_per_token() + cache_bytes(bench, depth));
@@ -45,7 +45,7 @@ pub fn measure(bench: &mut Bench, context: usize) -> Result<()> {
     Ok(())
 }
 
-/// The last norm of a chain is left to a consumer, which there is none of.
+/// The last norm of a chain would be fused with its consumer, and there is no consumer.
 fn chain(bench: &mut Bench) -> Result<()> {
     let hidden = bench.network.shape.hidden;
     for n in [1, CHAIN] {
@@ -60,8 +60,8 @@ fn chain(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// The products of all layers, and the head. Inputs are made from the embedding, by at most one product more, because
-/// some devices are faster on zeros.
+/// The products of all layers, and the head. Inputs are computed from the embedding, with at most one additional
+/// product, because some devices multiply zeros faster.
 fn products(bench: &mut Bench) -> Result<()> {
     type Ops = fn(&mut Writer, &[Layer], Weight);
     type Matrices = fn(&Layer) -> Vec<Weight>;

@@ -1,4 +1,5 @@
-//! The roofs of this machine, to which speed is compared: what all threads together read, and what they multiply.
+//! The limits of this machine (roofline), with which speed is compared: how fast all threads together read and
+//! multiply.
 #![allow(unsafe_code)]
 
 use std::hint::black_box;
@@ -7,7 +8,7 @@ use std::time::Instant;
 use realizar::cpu::kernels::Isa;
 use realizar::cpu::threads::pool::Team;
 
-/// Zeroed memory in pages of 2 MiB where the system grants them.
+/// Zeroed memory, in pages of 2 MiB if the system grants them.
 pub struct Pages {
     start: *mut u8,
     len: usize,
@@ -32,7 +33,8 @@ impl Pages {
     }
 }
 
-/// Seconds of the fastest of many repetitions: on a machine with neighbors the others measure those.
+/// Returns the time of the fastest of many repetitions in seconds: on a shared machine, slower ones measure other
+/// programs.
 pub fn fastest(budget: f64, mut work: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     let begin = Instant::now();
@@ -45,7 +47,7 @@ pub fn fastest(budget: f64, mut work: impl FnMut()) -> f64 {
     best
 }
 
-/// Bytes per second at which the threads read `data`, each a part of its own.
+/// Returns the bytes per second at which the threads read `data`, each thread its own part.
 pub fn read_roof(team: &Team, data: &[u8]) -> f64 {
     let (lines, _) = data.as_chunks::<64>();
     let each = lines.len() / team.threads();
@@ -63,7 +65,7 @@ pub fn read_roof(team: &Team, data: &[u8]) -> f64 {
     data.len() as f64 / time
 }
 
-/// Multiply-accumulates per second of 8-bit products on registers, all threads together; `None` where the
+/// Returns the multiply-accumulates per second of 8-bit products on registers, all threads together; `None` if the
 /// instruction set has no such instruction.
 #[cfg(target_arch = "x86_64")]
 pub fn dot_roof(team: &Team, isa: Isa) -> Option<f64> {
@@ -98,7 +100,7 @@ pub fn dot_roof(team: &Team, isa: Isa) -> Option<f64> {
         _mm_cvtsi128_si32(_mm256_castsi256_si128(sum))
     }
 
-    /// Products of bytes, added in 16 bits, as weights of four bits allow.
+    /// Products of bytes, added in 16 bits, which is possible with 4-bit weights.
     #[target_feature(enable = "avx2")]
     fn products(a: i32, b: i32) -> i32 {
         let (a, b) = (_mm256_set1_epi32(a), _mm256_set1_epi32(b));

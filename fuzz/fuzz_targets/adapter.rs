@@ -1,5 +1,5 @@
-//! A low-rank adapter of the tiny model: a GGUF file, or, for PEFT, two bytes of length, `adapter_config.json` and a
-//! safetensors file. Loaded, and a token computed with it.
+//! A LoRA adapter of the tiny model: a GGUF file, or, for PEFT, two bytes of length, `adapter_config.json` and a
+//! safetensors file. The target loads it and computes a token with it.
 #![no_main]
 
 mod memory;

@@ -1,5 +1,5 @@
-//! Calls of the C interface in any order, on a few caches and jobs of the tiny model, each argument within its type. Two bytes are
-//! a call: which, and its argument.
+//! Calls of the C interface in any order, on a few caches and jobs of the tiny model, each argument within its type.
+//! Two bytes are a call: the function and its argument.
 #![no_main]
 
 use std::ffi::{CString, c_void};
@@ -29,7 +29,7 @@ static MODEL: LazyLock<Loaded> = LazyLock::new(|| {
     let path = path.expect("the tiny model").into_os_string().into_encoded_bytes();
     let path = CString::new(path).expect("no NUL");
     let mut model = null_mut();
-    // SAFETY: a terminated path, and a place for the handle.
+    // SAFETY: a NUL-terminated path, and a location for the handle.
     assert_eq!(unsafe { rz_model_load(path.as_ptr(), null(), &mut model, null_mut()) }, 0);
     Loaded(model)
 });
@@ -50,7 +50,7 @@ fuzz_target!(|data: &[u8]| {
         let (i, argument) = (usize::from(call[0]) % CACHES, u32::from(call[1]));
         let (cache, job, n) = (caches[i], jobs[i], tokens.len().min(argument as usize % 9));
         let (mut token, mut written) = (0u32, 0usize);
-        // SAFETY: pointers are of live handles or NULL, and of the lengths told.
+        // SAFETY: pointers are live handles or NULL, and arrays have the given lengths.
         unsafe {
             match call[0] / CACHES as u8 % 20 {
                 0 if cache.is_null() => {
@@ -129,7 +129,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     for (cache, job) in caches.into_iter().zip(jobs) {
-        // SAFETY: live handles or NULL, for the last time.
+        // SAFETY: live handles or NULL, which are not used again.
         unsafe {
             rz_job_free(job);
             rz_cache_free(cache);

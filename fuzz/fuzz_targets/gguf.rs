@@ -1,4 +1,4 @@
-//! A GGUF file: loaded whole, and where that works, a few tokens computed and text tokenized.
+//! A GGUF file. The target loads it; if that succeeds, it computes a few tokens and tokenizes text.
 #![no_main]
 
 mod memory;

@@ -1,6 +1,6 @@
-//! A grammar: the first byte chooses its kind, and for tools the style of the chat template; the rest is its text.
-//! Compiled for a small vocabulary; then some of the tokens that it allows are taken, and taken back. What that of
-//! tools allows is read as a reply.
+//! A grammar: the first byte chooses its kind, and for tools the style of the chat template; the rest is its text. The
+//! target compiles it for a small vocabulary, then accepts some of the allowed tokens and rolls them back. It parses
+//! the texts of a grammar of tools as replies.
 #![no_main]
 
 mod memory;
@@ -17,12 +17,12 @@ use realizar::text::{Reply, Stops};
 use styles::{style, tokenizer};
 use twox_hash::XxHash64;
 
-/// Tokens that are taken at most.
+/// Maximum number of accepted tokens.
 const STEPS: usize = 12;
-/// Tokens more at most in which a reply is ended, and what ends parts of it.
+/// Maximum number of additional tokens to end a reply, and the texts that end its parts.
 const MORE_STEPS: usize = 80;
 const CLOSING: [&[u8]; 8] = [b"\"", b"}", b"]", b")", b"</", b"<", b"\n", b">"];
-/// Bits of a word of a mask.
+/// Number of bits of a word of a mask.
 const WORD: usize = 32;
 
 const KINDS: [GrammarKind; 5] =
@@ -31,7 +31,8 @@ const KINDS: [GrammarKind; 5] =
 static GRAMMARS: LazyLock<Grammars> =
     LazyLock::new(|| Grammars::new(tokenizer(), tokenizer().n_vocab()).expect("a vocabulary"));
 
-/// Compiles a grammar, with white space where its text is of odd length; of tools with the reply whose grammar it is.
+/// Compiles a grammar; allows white space if the length of its text is odd. For tools also returns the reply of the
+/// grammar.
 fn compile(choice: u8, text: &str) -> Result<(Grammar, Option<Arc<Reply>>)> {
     let (choice, white_space) = (usize::from(choice), text.len() % 2 == 1);
     if let Some(&kind) = KINDS.get(choice % (KINDS.len() + 1)) {
@@ -44,7 +45,7 @@ fn compile(choice: u8, text: &str) -> Result<(Grammar, Option<Arc<Reply>>)> {
     Ok((GRAMMARS.compile_reply(&reply, None, white_space, tokenizer())?, Some(Arc::new(reply))))
 }
 
-/// The tokens that may follow a timeline, of which there are some; `None` beyond the bounds.
+/// Returns the tokens that may follow `line`, at least one; `None` beyond the bounds.
 fn allowed(matcher: &mut Matcher, line: &[u32]) -> Option<Vec<u32>> {
     match matcher.allowed(line) {
         Ok(allowed) => {
@@ -60,21 +61,21 @@ fn allowed(matcher: &mut Matcher, line: &[u32]) -> Option<Vec<u32>> {
     }
 }
 
-/// One of some tokens, which follows from a text and a number.
+/// Returns one of some tokens, which a text and a number determine.
 fn chosen(tokens: &[u32], text: &str, step: usize) -> u32 {
     let mut hash = XxHash64::with_seed(step as u64);
     hash.write(text.as_bytes());
     tokens[hash.finish() as usize % tokens.len()]
 }
 
-/// Takes tokens that are allowed, one by one, each chosen by the text; at the end goes back to the middle, where the
-/// same may follow. Returns the tokens.
+/// Accepts allowed tokens, one by one, each chosen by the text. At the end rewinds to the middle, where the same tokens
+/// must be allowed as before. Returns the tokens.
 fn walk(matcher: &mut Matcher, text: &str) -> Option<Vec<u32>> {
     let mut line = vec![1];
     let mut masks = Vec::new();
     for step in 0..STEPS {
         let Some(tokens) = allowed(matcher, &line) else {
-            // A second look and a rewind find the same, or are beyond the bounds too.
+            // A second computation and a rewind give the same result, or exceed the bounds too.
             allowed(matcher, &line);
             allowed(matcher, &line[..1 + step / 2]);
             return None;
@@ -96,7 +97,7 @@ fn walk(matcher: &mut Matcher, text: &str) -> Option<Vec<u32>> {
     Some(line)
 }
 
-/// Goes on to an end of the text, with those that close something first. `None` where none is near.
+/// Continues to an end of the text, and prefers tokens that close something. `None` if no end is near.
 fn end(matcher: &mut Matcher, text: &str, line: &mut Vec<u32>) -> Option<()> {
     for step in STEPS..2 * STEPS + text.len().min(MORE_STEPS) {
         let tokens = allowed(matcher, line)?;
@@ -110,7 +111,7 @@ fn end(matcher: &mut Matcher, text: &str, line: &mut Vec<u32>) -> Option<()> {
     None
 }
 
-/// What the grammar of a reply allows is understood as one.
+/// Checks that texts that the grammar of a reply allows are parsed as replies.
 fn read_back(reply: Arc<Reply>, tokens: &[u32]) {
     let mut parser = ReplyParser::new(reply, Stops::default());
     let mut events = Vec::new();

@@ -1,5 +1,5 @@
 //! Models whose files are in memory.
-// Each target uses some of it.
+// Each target uses some of these functions.
 #![allow(dead_code)]
 
 use std::fs;
@@ -11,19 +11,20 @@ use realizar::error::Result;
 use realizar::format::ByteSource;
 use realizar::tensor::DType;
 
-/// Most bytes that a model and its caches may take, so that the fuzzer's own bound tells what went past it.
+/// Memory limit of a model and its caches, below the fuzzer's limit, so that the fuzzer finds memory that does not
+/// count.
 const MEMORY: u64 = 256 << 20;
 
 static RUNTIME: LazyLock<Arc<Runtime>> = LazyLock::new(|| {
     Runtime::new(RuntimeParams { threads: 1, memory_limit: MEMORY, ..Default::default() }).expect("a runtime")
 });
 
-/// Loads a model of files by their names.
+/// Loads a model from files with their names.
 pub fn load(files: &[(&str, &[u8])], text_only: bool) -> Result<Arc<Model>> {
     load_with(files, LoadOptions { text_only, ..Default::default() })
 }
 
-/// Loads a model with its weights packed into a file, as those of a type.
+/// Loads a model with a file of packed weights, quantized to a type.
 pub fn load_packed(files: &[(&str, &[u8])], quantize: Option<DType>, packed: &Path) -> Result<Arc<Model>> {
     load_with(files, LoadOptions { quantize, packed_path: Some(packed), ..Default::default() })
 }

@@ -1,6 +1,6 @@
-//! A file of packed weights: a byte that chooses the model, a length and a place, then what is laid over a real file:
-//! its head from byte 8 on and its weights from that place on. Its checksums are right, so that what stands behind them
-//! is reached.
+//! A file of packed weights: a byte that chooses the model, a length by which the file is truncated, an offset, then
+//! bytes that are XORed with a real file: with its header from byte 8 on, and with its weights from the offset on. The
+//! checksums are corrected, so that the code after their validation is reached.
 #![no_main]
 
 mod memory;
@@ -15,13 +15,13 @@ use realizar::quant;
 use realizar::tensor::DType;
 use twox_hash::XxHash64;
 
-/// Bytes ahead of the weights; of them those of numbers, the last of which is the checksum of the weights; behind these
-/// is their own checksum.
+/// Number of bytes before the weights; number of bytes of the numbers at the beginning, after which their checksum
+/// follows; offset of the last number, the checksum of the weights.
 const HEAD: usize = 4096;
 const NUMBERS: usize = 40;
 const OF_WEIGHTS: usize = 32;
 
-/// Model files and what their floats are converted to: types without an encoder are in the second file.
+/// Model files and the type to which their floats are converted; the second file has types that cannot be quantized to.
 const MODELS: [(&[u8], Option<DType>); 9] = {
     let floats = include_bytes!("../seeds/gguf/plain");
     [
@@ -52,7 +52,7 @@ fn compute(model: &Arc<Model>) -> Vec<u32> {
     session.logits().expect("logits").iter().map(|x| x.to_bits()).collect()
 }
 
-/// The real file of each model, and what is computed with it.
+/// The real file of each model, and the results with it.
 static REAL: LazyLock<[(Vec<u8>, Vec<u32>); MODELS.len()]> = LazyLock::new(|| {
     std::array::from_fn(|choice| {
         let _ = fs::remove_file(&*PATH);
@@ -77,7 +77,7 @@ fuzz_target!(|data: &[u8]| {
     bytes[NUMBERS..][..8].copy_from_slice(&of_numbers.to_le_bytes());
     fs::write(&*PATH, &bytes).expect("written");
     let found = compute(&load(choice));
-    // One that was not taken was made anew.
+    // A file that was rejected was written again.
     let is_anew = fs::read(&*PATH).expect("a file") != bytes;
     assert!(!is_anew || found == *logits, "a file was made anew with other weights");
 });

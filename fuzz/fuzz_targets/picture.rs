@@ -1,4 +1,4 @@
-//! Shared by the targets of pictures: a file with the first bytes of its format laid over.
+//! Shared by the targets of images: a file whose first bytes are replaced by the first bytes of its format.
 
 use realizar::media::Picture;
 

@@ -1,6 +1,6 @@
 //! A reply: the first byte chooses the style of the chat template, whether the reply broke off, and whether there are
-//! stop strings; the rest is the text. However it is cut into tokens its parts are the same, and the arguments of calls
-//! are JSON where nothing is flagged.
+//! stop strings; the rest is the text. However the text is split into tokens, the parts must be the same, and the
+//! arguments of calls must be JSON if nothing is flagged.
 #![no_main]
 
 mod memory;
@@ -18,7 +18,7 @@ use serde::de::IgnoredAny;
 use styles::{style, tokenizer};
 use twox_hash::XxHash64;
 
-/// A byte that stands for a control token, which is none of the text's.
+/// A byte that stands for a control token, which is not part of the text.
 const CONTROL: u8 = 1;
 
 const TOOLS: &str = r##""tools": [
@@ -29,7 +29,7 @@ const TOOLS: &str = r##""tools": [
     {"type": "function", "function": {"name": "get", "description": "d", "parameters": {"type": "object",
         "properties": {"query": {"type": "string"}}, "required": ["query"]}}}],"##;
 
-/// Bits of the first byte beside those of the style.
+/// Bits of the first byte in addition to the bits of the style.
 const BROKE_OFF: u8 = 64;
 const HAS_STOPS: u8 = 128;
 const STOPS: [&str; 3] = ["END", "\n\n\n", "éa"];
@@ -37,7 +37,7 @@ const STOPS: [&str; 3] = ["END", "\n\n\n", "éa"];
 /// The replies to a conversation in the styles that were chosen so far.
 static REPLIES: [OnceLock<Arc<Reply>>; BROKE_OFF as usize] = [const { OnceLock::new() }; BROKE_OFF as usize];
 
-/// The reply in the style that a byte chooses; without tools where its template has no place for them.
+/// Returns the replies in the style that a byte chooses; without tools if its template does not support tools.
 fn reply(choice: u8) -> &'static Arc<Reply> {
     let choice = usize::from(choice % BROKE_OFF);
     let chat = |tools: &str| {
@@ -51,7 +51,7 @@ fn reply(choice: u8) -> &'static Arc<Reply> {
     REPLIES[choice].get_or_init(|| Arc::new(reply()))
 }
 
-/// Tokens of text by their bytes, and the control token that `CONTROL` stands for.
+/// The tokens by their bytes, and the control token for `CONTROL`.
 static TOKENS: LazyLock<HashMap<Vec<u8>, u32>> = LazyLock::new(|| {
     let control = tokenizer().bos().expect("a control token");
     let is_text = |id: &u32| matches!(tokenizer().kind(*id), Some(TokenKind::Normal | TokenKind::Byte));
@@ -62,7 +62,8 @@ static TOKENS: LazyLock<HashMap<Vec<u8>, u32>> = LazyLock::new(|| {
     tokens
 });
 
-/// Cuts a text into tokens: the longest at each place where `seed` is 0, else one that follows from it.
+/// Splits a text into tokens: the longest token at each position if `seed` is 0, otherwise a token that `seed`
+/// determines.
 fn cut(text: &[u8], seed: u64) -> Vec<u32> {
     let (mut tokens, mut at) = (Vec::new(), 0);
     while at < text.len() {
@@ -78,7 +79,7 @@ fn cut(text: &[u8], seed: u64) -> Vec<u32> {
     tokens
 }
 
-/// Takes a reply apart; parts of one kind that follow one another are put together.
+/// Parses a reply; joins consecutive parts of one kind.
 fn parts(choice: u8, tokens: &[u32], at_once: bool) -> Vec<Event> {
     let stops = Stops::new(if choice & HAS_STOPS == 0 { &[] } else { &STOPS }).expect("stop strings");
     let (mut parser, mut parts) = (ReplyParser::new(reply(choice).clone(), stops), Vec::<Event>::new());

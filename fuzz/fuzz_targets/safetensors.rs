@@ -1,4 +1,4 @@
-//! A folder: the first bytes are the length of config.json, which stands ahead of a safetensors file.
+//! A folder: the length of config.json, then config.json, then a safetensors file.
 #![no_main]
 
 mod memory;

@@ -1,4 +1,5 @@
-//! A saved cache: the input is laid over a real one, and its checksums are right, so that what stands behind them is reached.
+//! A saved cache: a real one, XORed with the input. The checksums are corrected, so that the code after their
+//! validation is reached.
 #![no_main]
 
 mod memory;
@@ -11,10 +12,10 @@ use realizar::engine::saved::{self, RestoreParams};
 use realizar::engine::{CacheParams, Model, Session};
 use twox_hash::XxHash64;
 
-/// Bytes of the head ahead of its checksum.
+/// Number of bytes of the header before its checksum.
 const HEAD: usize = 128;
 
-/// The tiny model, and a cache of it as it was saved.
+/// The tiny model, and a saved cache of it.
 static SAVED: LazyLock<(Arc<Model>, Vec<u8>)> = LazyLock::new(|| {
     let bytes = include_bytes!("../../tests/data/stories260K-f32.gguf");
     let model = memory::load(&[("model.gguf", bytes)], false).expect("the tiny model");
@@ -42,14 +43,14 @@ fuzz_target!(|data: &[u8]| {
             }
         };
         match out.len() {
-            // The head with its checksum behind it.
+            // The header, followed by its checksum.
             _ if is_head => {
                 let (words, checksum) = out.split_at_mut(HEAD);
                 fill(words);
                 checksum.copy_from_slice(&XxHash64::oneshot(0, words).to_ne_bytes());
                 at += checksum.len();
             }
-            // The checksum of all the rest is of this length, and hardly anything else.
+            // The checksum of the rest has this length; other chunks hardly ever do.
             8 => out.copy_from_slice(&hash.finish().to_ne_bytes()),
             _ => {
                 fill(out);

@@ -1,4 +1,4 @@
-//! Numbers of a rule, of a picture and its pixels: resized, cut into tiles, made patches of.
+//! Parameters of a sizing rule, and an image, which is resized, cut into tiles, and divided into patches.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(layout) = sizing.layout(n[3], n[4]) else { return };
     let pixels = Pixels { format: PixelFormat::Gray8, width: n[3], height: n[4], stride: 0, data: pixels };
     let Ok(picture) = Picture::from_pixels(pixels, [255; 3]) else { return };
-    // Larger ones take their time.
+    // Larger images take too long.
     if layout.seen_width * layout.seen_height > 1 << 18 {
         return;
     }

@@ -18,7 +18,7 @@ pub fn tokenizer() -> &'static Tokenizer {
     MODEL.tokenizer().expect("a tokenizer")
 }
 
-/// A chat template, and the form of replies that was read off it.
+/// A chat template, and the form of replies that was inferred from it.
 pub struct Style {
     template: ChatTemplate,
     form: Arc<ReplyForm>,
@@ -36,7 +36,7 @@ impl Style {
     }
 }
 
-/// Forms of calls that no published template beside these has; `c` is a call.
+/// Forms of calls that the published templates of the tests do not have; `c` is a call.
 const CALLS: [&str; 6] = [
     "<|calls|>[{{ '{\"' ~ c.name ~ '\": ' }}{{ c.arguments | tojson }}{{ '}' }}]<|end_calls|>",
     "<tool_call>{{ '{\"arguments\": ' ~ c.arguments | tojson ~ ', \"name\": \"' ~ c.name ~ '\"}' }}</tool_call>",
@@ -52,7 +52,7 @@ const CALLS: [&str; 6] = [
         {% endfor %}</function>",
 ];
 
-/// The sources of the published templates of the tests, and of those with `CALLS`; each is read when it is first
+/// The sources of the published templates of the tests, and of templates with `CALLS`; each is parsed when it is first
 /// needed.
 static STYLES: LazyLock<Vec<(String, OnceLock<Style>)>> = LazyLock::new(|| {
     let published: Json = serde_json::from_str(include_str!("../../tests/data/text/published.json")).expect("JSON");
@@ -71,7 +71,7 @@ static STYLES: LazyLock<Vec<(String, OnceLock<Style>)>> = LazyLock::new(|| {
     published.chain(small).map(|source| (source, OnceLock::new())).collect()
 });
 
-/// The style that a number chooses.
+/// Returns the style that a number chooses.
 pub fn style(choice: usize) -> &'static Style {
     let (source, style) = &STYLES[choice % STYLES.len()];
     style.get_or_init(|| Style::new(source).expect("a template"))

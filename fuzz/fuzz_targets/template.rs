@@ -1,4 +1,4 @@
-//! A chat template, rendered with a conversation of several roles.
+//! A chat template, which is rendered with a conversation of several roles.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! tokenizer.json, and a text behind a zero that it cuts into tokens.
+//! tokenizer.json, a zero byte, and a text that is tokenized.
 #![no_main]
 
 mod memory;

@@ -1,4 +1,5 @@
-//! A WAV file, decoded, brought to one channel at the rate of encoders, and a spectrogram made of its beginning.
+//! A WAV file, which is decoded, mixed to one channel and resampled to the rate of encoders; the target also computes a
+//! spectrogram of its beginning.
 #![no_main]
 
 use realizar::media::{HOP, LogMel, Sound};
