@@ -4,11 +4,9 @@
 use std::cell::Cell;
 use std::f64::consts::PI;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use realizar::device::StepBudget;
-use realizar::engine::{Encoder, EncoderChoice, EncoderParams, Encoding, Model, Run, measure_sound};
+use realizar::engine::{Encoder, EncoderChoice, EncoderParams, Model, Run, measure_sound};
 use realizar::error::Error;
 use realizar::media::{LogMel, SAMPLE_RATE, Sound};
 use realizar::quant;
@@ -19,47 +17,11 @@ use crate::support::gguf::Gguf;
 use crate::support::models;
 use crate::support::published::numbers;
 use crate::support::safetensors;
+use crate::support::sound::{FAMILIES, TEMPLATE, at, encoding, rows};
+pub use crate::support::sound::{TOKENS, data, model, sound};
 use crate::vision::{self, bytes, folder, gguf, load, off_case, set};
 
-const FAMILIES: [&str; 5] = ["qwen2.5o", "qwen2a", "qwen3a", "voxtral", "ultravox"];
-/// The control tokens of sounds, and of pictures of Qwen2.5-Omni, behind the vocabulary of pictures.
-pub const TOKENS: [&str; 11] = [
-    "<|audio_bos|>",
-    "<|audio_eos|>",
-    "<|AUDIO|>",
-    "[BEGIN_AUDIO]",
-    "[AUDIO]",
-    "<|audio|>",
-    "<|audio_start|>",
-    "<|audio_end|>",
-    "<|audio_pad|>",
-    "<|vision_bos|>",
-    "<|vision_eos|>",
-];
-/// A template that knows sounds, as Qwen's does, and pictures.
-const TEMPLATE: &str = "{% for m in messages %}<|im_start|>{% if m.content is string %}{{ m.content }}\
-    {% else %}{% for p in m.content %}{% if p.type == 'audio' %}Audio: <|audio_bos|><|AUDIO|><|audio_eos|>\
-    {% elif p.type == 'image' %}<|image_pad|>{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}\
-    <|im_end|>{% endfor %}";
 const MANY: usize = 1 << 24;
-
-fn at(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sound").join(name)
-}
-
-pub fn data(name: &str) -> Value {
-    serde_json::from_slice(&fs::read(at(&format!("{name}.json"))).unwrap()).unwrap()
-}
-
-pub fn model(folder: &Path) -> Arc<Model> {
-    vision::model_with(folder, "", 64, &TOKENS, TEMPLATE)
-}
-
-/// `sound` of make.py.
-pub fn sound(n: usize) -> Vec<f32> {
-    let sample = |i: usize| (i * (i % 97 + 3) * 37 + i / 5) % 4001;
-    (0..n).map(|i| if i / 4000 % 3 == 2 { 0.0 } else { (sample(i) as f32 - 2000.0) / 4096.0 }).collect()
-}
 
 fn floats(list: &Value) -> Vec<f64> {
     list.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
@@ -319,18 +281,6 @@ fn compressed_files_with_changed_bytes_do_no_harm() {
         }
     }
     assert!(refused > 30, "{refused}");
-}
-
-/// The rows of a sound at the rate of encoders.
-fn rows(encoder: &Encoder, samples: &[f32]) -> Vec<f32> {
-    let mut encoding = encoding(encoder, samples);
-    assert!(encoding.advance(encoder, &StepBudget::unlimited()).unwrap());
-    encoding.rows
-}
-
-fn encoding(encoder: &Encoder, samples: &[f32]) -> Encoding {
-    let facts = encoder.facts().sound.as_ref().unwrap();
-    Encoding::of_sound(encoder, facts.split(samples).unwrap()).unwrap()
 }
 
 /// Compares what an encoder makes of the sounds of a family.

@@ -11,26 +11,12 @@ use realizar::text::Tokenizer;
 use serde_json::{Value, json};
 
 use crate::support::models;
-use crate::support::published::{Tensor, numbers, put_weights, weights};
+use crate::support::published::numbers;
 use crate::support::safetensors::Folder;
-use crate::vision::{self, bytes, data, load, picture, sides};
+pub use crate::support::vision::tower as folder;
+use crate::vision::{self, data, load, picture, sides};
 
 const MODELS: EmbedParams = EmbedParams { pooling: None, raw: false };
-
-/// The folder of a family, with the tensors whose names pass.
-pub fn folder(data: &Value, has: impl Fn(&str) -> bool) -> Folder {
-    let folder = Folder::new(&data["config"].to_string());
-    folder.put("preprocessor_config.json", data["pixels"].to_string());
-    let made = |row: &Value| {
-        let (name, shape) = (row[0].as_str().unwrap().to_owned(), numbers(&row[1]));
-        let values = bytes(&weights(&name, &shape));
-        (name, "F32", shape, values)
-    };
-    let all = data["tensors"].as_array().unwrap().iter().map(made);
-    let tensors: Vec<Tensor> = all.filter(|tensor| has(&tensor.0)).collect();
-    put_weights(&folder.0.path().join("model.safetensors"), &tensors);
-    folder
-}
 
 fn open(folder: &Folder) -> Result<(Arc<Model>, Arc<Encoder>)> {
     let model = Model::load(folder.0.path(), models::cpu())?;

@@ -23,5 +23,7 @@ pub mod safetensors;
 pub mod save;
 #[cfg(cuda)]
 pub mod shim;
+pub mod sound;
 pub mod stub_gpu;
 pub mod tiny;
+pub mod vision;
