@@ -152,7 +152,10 @@ pub const NOT_IN_JS: [(&str, &str); 2] = [("rz_model_params", "profile"), ("rz_j
 
 /// Comments that replace the header's, which use terms of C: for a field of all structs, or for `STRUCT.FIELD`.
 const DOCS: [(&str, &str); 28] = [
-    ("rz_encoder_params.device", "Index of the device; it must be 0 or 1 (the CPU), because encoders run only there."),
+    (
+        "rz_encoder_params.device",
+        "Index of a device; 0: the model's first GPU if the encoder fits there, otherwise the CPU.",
+    ),
     ("device", "Index of a device; 0: chosen by the library."),
     ("gpu_layers", "Number of layers on GPUs; 0: none; absent: as many as fit."),
     (

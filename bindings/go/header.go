@@ -487,14 +487,20 @@ type rz_encoder_info struct {
 	scratch_bytes uint64
 	kinds         uint32
 	sample_rate   uint32
+	device        uint32
+	reserved      uint32
 }
 
 type rz_encoder_plan struct {
-	struct_size  uint32
-	max_rows     uint32
-	weights_host uint64
-	scratch_host uint64
-	row          uint64
+	struct_size    uint32
+	max_rows       uint32
+	weights_host   uint64
+	scratch_host   uint64
+	row            uint64
+	weights_device uint64
+	scratch_device uint64
+	device         uint32
+	reserved       uint32
 }
 
 type rz_pixels struct {

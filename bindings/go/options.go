@@ -233,7 +233,7 @@ func (o *SessionOptions) params() (params rz_cache_params, err error) {
 
 // EncoderOptions are optional; the zero value means the defaults.
 type EncoderOptions struct {
-	// Index of the device; it must be 0 or 1 (the CPU), because encoders run only there.
+	// Index of a device; 0: the model's first GPU if the encoder fits there, otherwise the CPU.
 	Device uint32
 	// Element type to which float matrices are quantized during the load.
 	Quantize ElementType

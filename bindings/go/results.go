@@ -243,14 +243,16 @@ type EncoderInfo struct {
 	MinRows int
 	// Maximum number of rows of an image or an audio clip.
 	MaxRows int
-	// Bytes of weights in memory.
+	// Bytes of weights in memory, on the CPU or the GPU.
 	WeightBytes uint64
-	// Maximum bytes of scratch memory of each call that encodes an image or an audio clip.
+	// Maximum bytes of scratch memory in host memory of each call that encodes an image or an audio clip.
 	ScratchBytes uint64
 	// Kinds of media that the encoder accepts.
 	Kinds []MediaKind
 	// Sample rate in Hz to which audio is resampled; 0 for images.
 	SampleRate int
+	// Index of the device that the encoder was loaded to.
+	Device uint32
 }
 
 func (c *rz_encoder_info) value() (v EncoderInfo) {
@@ -266,6 +268,7 @@ func (c *rz_encoder_info) value() (v EncoderInfo) {
 	v.ScratchBytes = c.scratch_bytes
 	v.Kinds = kinds(c.kinds)
 	v.SampleRate = int(c.sample_rate)
+	v.Device = c.device
 	return v
 }
 
@@ -273,12 +276,19 @@ func (c *rz_encoder_info) value() (v EncoderInfo) {
 type EncoderPlan struct {
 	// Number of rows of the largest image, or of the longest audio clip.
 	MaxRows int
-	// Weights, as they are packed.
+	// Weights in host memory, as they are packed.
 	WeightsHost uint64
 	// Maximum scratch memory of a call that encodes an image or an audio clip.
 	ScratchHost uint64
 	// One row of a media item.
 	Row uint64
+	// Weights on a GPU.
+	WeightsDevice uint64
+	// Maximum scratch memory on a GPU of a call that encodes an image or an audio clip. The encoder keeps the scratch
+	// memory of one call for the next one; calls at the same time take this much each.
+	ScratchDevice uint64
+	// Index of the device that the load would choose.
+	Device uint32
 }
 
 func (c *rz_encoder_plan) value() (v EncoderPlan) {
@@ -286,6 +296,9 @@ func (c *rz_encoder_plan) value() (v EncoderPlan) {
 	v.WeightsHost = c.weights_host
 	v.ScratchHost = c.scratch_host
 	v.Row = c.row
+	v.WeightsDevice = c.weights_device
+	v.ScratchDevice = c.scratch_device
+	v.Device = c.device
 	return v
 }
 

@@ -131,7 +131,7 @@ export interface CacheParams {
 }
 
 export interface EncoderParams {
-  /** Index of the device; it must be 0 or 1 (the CPU), because encoders run only there. */
+  /** Index of a device; 0: the model's first GPU if the encoder fits there, otherwise the CPU. */
   device?: number;
   /** Element type to which float matrices are quantized during the load. */
   quantize?: ElementType;

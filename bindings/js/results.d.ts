@@ -146,24 +146,33 @@ export interface EncoderFacts {
   maxRows: number;
   /** Bytes of weights in memory. */
   weightBytes: number;
-  /** Maximum bytes of scratch memory of each call that encodes an image or an audio clip. */
+  /** Maximum bytes of scratch memory in host memory of each call that encodes an image or an audio clip. */
   scratchBytes: number;
   /** Kinds of media that it encodes. */
   kinds: ("image" | "audio" | "text" | "vector" | "video")[];
   /** Sample rate in Hz to which audio is resampled; 0 for images. */
   sampleRate: number;
+  /** Index of the device that the encoder was loaded to. */
+  device: number;
 }
 
 /** Memory that an encoder will take in addition to its model, in bytes. */
 export interface EncoderPlan {
   /** Number of rows of the largest image, or of the longest audio clip. */
   maxRows: number;
-  /** Weights, as they are packed. */
+  /** Weights in host memory, as they are packed. */
   weightsHost: number;
   /** Maximum scratch memory of a call that encodes an image or an audio clip. */
   scratchHost: number;
   /** One row of a media item. */
   row: number;
+  /** Weights on a GPU. */
+  weightsDevice: number;
+  /** Maximum scratch memory on a GPU of a call that encodes an image or an audio clip. The encoder keeps the
+   * scratch memory of one call for the next one; calls at the same time take this much each. */
+  scratchDevice: number;
+  /** Index of the device that the load would choose. */
+  device: number;
 }
 
 /** Description of media. */

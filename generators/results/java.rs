@@ -29,9 +29,14 @@ const RECORDS: [(&str, &str, &str, &str); 10] = [
         "Encoder.Info",
         "",
         "projector is_mutual row_dim n_layers tile_side grain min_rows max_rows weight_bytes scratch_bytes kinds \
-         sample_rate",
+         sample_rate device",
     ),
-    ("rz_encoder_plan", "Encoder.Plan", "", "max_rows weights_host scratch_host row"),
+    (
+        "rz_encoder_plan",
+        "Encoder.Plan",
+        "",
+        "max_rows weights_host scratch_host row weights_device scratch_device device",
+    ),
     (
         "rz_media_info",
         "Media.Info",

@@ -61,13 +61,13 @@ const RECORDS: [(&str, &str, &str, &str); 12] = [
         "EncoderInfo",
         "What an encoder is.",
         "projector is_mutual row_dim n_layers tile_side grain min_rows max_rows weight_bytes scratch_bytes kinds \
-         sample_rate",
+         sample_rate device",
     ),
     (
         "rz_encoder_plan",
         "EncoderPlan",
         "Memory that an encoder takes in addition to its model's, in bytes.",
-        "max_rows weights_host scratch_host row",
+        "max_rows weights_host scratch_host row weights_device scratch_device device",
     ),
     (
         "rz_media_info",

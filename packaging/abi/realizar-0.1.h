@@ -2191,7 +2191,13 @@ typedef struct rz_encoder_params {
   /* RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, combined with |. Without RZ_ENCODER_... the vision encoder is loaded,
    * or the audio encoder if there is no vision encoder. */
   uint32_t flags;
-  uint32_t device;  /* Index of a device: 1 (the CPU) or 0. Other devices fail with RZ_ERR_UNSUPPORTED. */
+  /* Index of a device: the CPU or a GPU, which need not be a device of the model; 0: automatic choice, which
+   * rz_encoder_info.device reports. The automatic choice is the model's first GPU if that is a CUDA device, and if
+   * the encoder, an image or audio clip of `max_rows` rows, and a cache of default capacity and a step of the model
+   * fit into its free memory; otherwise, and if the GPU fails in any way, the CPU. On a GPU that is named here, a
+   * lack of memory fails the load, or later the call that encodes, with RZ_ERR_DEVICE_OUT_OF_MEMORY. An encoder
+   * without GPU kernels stays on the CPU in either case, and the log has the reason. */
+  uint32_t device;
   /* Element type to which float matrices are quantized, as rz_model_params.quantize; RZ_TYPE_DEFAULT: the matrices
    * keep the types of the file. */
   uint32_t quantize;
@@ -2216,22 +2222,31 @@ typedef struct rz_encoder_info {
   uint32_t n_layers;  /* Layers of the encoder. */
   /* Side length of a tile in pixels; 0: an image is one tile of any size, or the encoder is an audio encoder. */
   uint32_t tile_side;
-  uint32_t grain;          /* The sides of tiles are multiples of this number of pixels; 0 for audio. */
-  uint32_t min_rows;       /* Minimum number of rows of an image or an audio clip. */
-  uint32_t max_rows;       /* Maximum number of rows of an image or an audio clip. */
-  uint64_t weight_bytes;   /* Bytes of weights in memory. */
-  uint64_t scratch_bytes;  /* Maximum bytes of scratch memory of each call that encodes an image or an audio clip. */
-  uint32_t kinds;          /* Kinds of media that the encoder encodes: RZ_MEDIA_... bits, combined with |. */
-  uint32_t sample_rate;    /* Sample rate in Hz to which audio is resampled; 0 for images. */
+  uint32_t grain;         /* The sides of tiles are multiples of this number of pixels; 0 for audio. */
+  uint32_t min_rows;      /* Minimum number of rows of an image or an audio clip. */
+  uint32_t max_rows;      /* Maximum number of rows of an image or an audio clip. */
+  uint64_t weight_bytes;  /* Bytes of weights in memory, on the CPU or the GPU. */
+  /* Maximum bytes of scratch memory in host memory of each call that encodes an image or an audio clip. */
+  uint64_t scratch_bytes;
+  uint32_t kinds;        /* Kinds of media that the encoder encodes: RZ_MEDIA_... bits, combined with |. */
+  uint32_t sample_rate;  /* Sample rate in Hz to which audio is resampled; 0 for images. */
+  uint32_t device;       /* Index of the device that the encoder was loaded to. */
+  uint32_t reserved;     /* 0. */
 } rz_encoder_info;
 
 /* Memory that an encoder takes in addition to its model, in bytes. Since 0.1.0. */
 typedef struct rz_encoder_plan {
-  uint32_t struct_size;   /* sizeof(rz_encoder_plan), set by the caller. */
-  uint32_t max_rows;      /* Number of rows of the largest image, or of the longest audio clip. */
-  uint64_t weights_host;  /* Weights, as they are packed. */
-  uint64_t scratch_host;  /* Maximum scratch memory of a call that encodes an image or an audio clip. */
-  uint64_t row;           /* One row of a media item. */
+  uint32_t struct_size;     /* sizeof(rz_encoder_plan), set by the caller. */
+  uint32_t max_rows;        /* Number of rows of the largest image, or of the longest audio clip. */
+  uint64_t weights_host;    /* Weights in host memory, as they are packed. */
+  uint64_t scratch_host;    /* Maximum scratch memory of a call that encodes an image or an audio clip. */
+  uint64_t row;             /* One row of a media item. */
+  uint64_t weights_device;  /* Weights on a GPU. */
+  /* Maximum scratch memory on a GPU of a call that encodes an image or an audio clip. The encoder keeps the scratch
+   * memory of one call for the next one; calls at the same time take this much each. */
+  uint64_t scratch_device;
+  uint32_t device;    /* Index of the device that the load would choose. */
+  uint32_t reserved;  /* 0. */
 } rz_encoder_plan;
 
 /* Image in memory, top row first. Since 0.1.0. */
@@ -2269,13 +2284,14 @@ typedef struct rz_media_params {
 /* Loads the vision or audio encoder of `model`.
  *
  * `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: the
- * model's own folder if it contains both. Weights count against rz_runtime_params.memory_limit; the encoder uses the
- * model's thread pool. `params` may be NULL. The caller frees `*out` with rz_encoder_free, before or after the model.
- * Any thread; blocks while the files are read. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or inconsistent sizes),
- * RZ_ERR_UNSUPPORTED (no encoder, a projector that is not implemented, which the message names; a device other than
- * the CPU), RZ_ERR_MISMATCH (the encoder's row width does not fit the model, or the model's vocabulary lacks the
- * tokens around images or audio), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a
- * model without weights), RZ_ERR_VERSION. Since 0.1.0. */
+ * model's own folder if it contains both. Weights in host memory count against rz_runtime_params.memory_limit; the
+ * encoder uses the model's thread pool, and a GPU context of its own. `params` may be NULL. The caller frees `*out`
+ * with rz_encoder_free, before or after the model. Any thread; blocks while the files are read. Errors: RZ_ERR_IO,
+ * RZ_ERR_FORMAT (damaged, or inconsistent sizes), RZ_ERR_UNSUPPORTED (no encoder, a projector that is not implemented,
+ * which the message names), RZ_ERR_MISMATCH (the encoder's row width does not fit the model, or the model's vocabulary
+ * lacks the tokens around images or audio), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without weights, a device that does
+ * not exist), RZ_ERR_VERSION. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_load(const rz_model *model,
                 const char *path,
@@ -2318,11 +2334,12 @@ rz_encoder_plan_get(const rz_model *model,
 /* Encodes an image in memory.
  *
  * The image is resized, tiled and normalized as in the model's reference implementation. The result depends neither on
- * threads nor on other calls. `params` may be NULL. The caller frees `*out` with rz_media_free, before or after the
- * encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch memory until the call is done. Any
- * thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, an aspect ratio
- * that the model does not accept), RZ_ERR_UNSUPPORTED (an audio encoder), RZ_ERR_LIMIT (also too many rows),
- * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
+ * threads nor on other calls; on a GPU it differs by rounding from the CPU's. `params` may be NULL. The caller frees
+ * `*out` with rz_media_free, before or after the encoder. Rows count against rz_runtime_params.memory_limit, and so
+ * does scratch memory until the call is done. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no
+ * pixels, a stride that is too small, an aspect ratio that the model does not accept), RZ_ERR_UNSUPPORTED (an audio
+ * encoder), RZ_ERR_LIMIT (also too many rows), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST,
+ * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_pixels(const rz_encoder *encoder,
                      const rz_pixels *pixels,

@@ -49,7 +49,7 @@ pub fn device(number: u32) -> Option<DeviceInfo> {
 }
 
 /// Fails unless the named devices are available GPUs.
-fn check_gpus(named: &[u32]) -> Result<()> {
+pub(super) fn check_gpus(named: &[u32]) -> Result<()> {
     let all = devices();
     let check = |&device: &u32| match (device as usize).checked_sub(1).and_then(|i| all.get(i)) {
         Some(d) if d.kind == DeviceKind::Cpu => {
@@ -267,6 +267,16 @@ impl Backend {
     /// Returns the number in `devices()`, from 1, of the first GPU, otherwise of the CPU.
     pub fn device_number(&self) -> u32 {
         self.on_gpus().first().map_or(CPU_DEVICE, |gpu| number(&**gpu))
+    }
+
+    /// Returns the name of the driver of its GPUs; `None` on the CPU.
+    pub fn driver(&self) -> Option<&'static str> {
+        self.on_gpus().first().map(|gpu| gpu.device().driver())
+    }
+
+    /// Returns the bytes on the first GPU of a KV cache and an executor of the model, at most; 0 on the CPU.
+    pub fn working_bytes(&self, program: &Program, cache: &SequenceSpec, limits: StepLimits) -> Result<u64> {
+        self.on_gpus().first().map_or(Ok(0), |gpu| gpu.device().working_bytes(program, cache, limits))
     }
 
     /// Returns, per GPU, the device and pinned bytes of the model, caches and executors; in a plan, predicted.

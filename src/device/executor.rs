@@ -101,6 +101,19 @@ impl Executor {
         }
     }
 
+    /// True if `advance` queues work on a GPU and does not wait for it.
+    pub fn queues(&self) -> bool {
+        !matches!(self.device, DeviceExecutor::Cpu(_))
+    }
+
+    /// Waits for the work of the open step that a GPU has queued.
+    pub fn wait(&mut self) -> Result<()> {
+        match &mut self.device {
+            DeviceExecutor::Gpu(gpu) => gpu.finish(),
+            DeviceExecutor::Cpu(_) | DeviceExecutor::Pipeline(_) => Ok(()),
+        }
+    }
+
     pub fn token(&mut self, i: usize) -> Result<u32> {
         self.device.step().token(i)
     }

@@ -3,7 +3,7 @@
 //!
 //! A model is on the CPU, on a GPU, or divided among several devices: `partition` decides which layers go where,
 //! `placement` which experts stay on the host, `pipeline` runs the parts. `select` chooses the device of a load that
-//! names none, after `self_test` has compared it with the CPU.
+//! names none, after `self_test` has compared it with the CPU. `undivided` loads media encoders.
 
 pub mod adapter;
 pub mod backend;
@@ -18,6 +18,7 @@ pub mod placement;
 pub mod select;
 pub mod self_test;
 pub mod sequence;
+mod undivided;
 
 pub use self::adapter::{Adapter, Factors};
 pub use self::backend::{Backend, CPU_DEVICE, device, devices};
@@ -27,5 +28,6 @@ pub use self::executor::Executor;
 pub use self::load::Load;
 pub use self::partition::MAX_GPUS;
 pub use self::sequence::Sequence;
+pub use self::undivided::{Undivided, Workload};
 pub use crate::graph::device_info::{DeviceInfo, DeviceKind, Part, Times};
 pub use crate::graph::step_budget::StepBudget;

@@ -17,7 +17,7 @@ use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::weights::Weights;
 
 /// Memory that a driver needs in addition to allocations: kernels, streams, captured graphs.
-const RESERVE: u64 = 256 << 20;
+pub(super) const RESERVE: u64 = 256 << 20;
 
 /// Maximum number of GPUs of a model.
 pub const MAX_GPUS: usize = 16;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::{
     Cancel, Encoder, EncoderChoice, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Pixels, Runtime,
-    SAMPLE_RATE, Sizing, WHITE, encoder_extent, measure_picture, sound_extent,
+    SAMPLE_RATE, Sizing, WHITE, encoder_extent, measure_picture,
 };
 use crate::error::{Error, Result};
 
@@ -61,7 +61,12 @@ pub struct rz_encoder_params {
     /// RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, combined with |. Without RZ_ENCODER_... the vision encoder is loaded,
     /// or the audio encoder if there is no vision encoder.
     pub flags: u32,
-    /// Index of a device: 1 (the CPU) or 0. Other devices fail with RZ_ERR_UNSUPPORTED.
+    /// Index of a device: the CPU or a GPU, which need not be a device of the model; 0: automatic choice, which
+    /// rz_encoder_info.device reports. The automatic choice is the model's first GPU if that is a CUDA device, and if
+    /// the encoder, an image or audio clip of `max_rows` rows, and a cache of default capacity and a step of the model
+    /// fit into its free memory; otherwise, and if the GPU fails in any way, the CPU. On a GPU that is named here, a
+    /// lack of memory fails the load, or later the call that encodes, with RZ_ERR_DEVICE_OUT_OF_MEMORY. An encoder
+    /// without GPU kernels stays on the CPU in either case, and the log has the reason.
     pub device: u32,
     /// Element type to which float matrices are quantized, as rz_model_params.quantize; RZ_TYPE_DEFAULT: the matrices
     /// keep the types of the file.
@@ -102,26 +107,31 @@ pub struct rz_encoder_info {
     pub min_rows: u32,
     /// Maximum number of rows of an image or an audio clip.
     pub max_rows: u32,
-    /// Bytes of weights in memory.
+    /// Bytes of weights in memory, on the CPU or the GPU.
     pub weight_bytes: u64,
-    /// Maximum bytes of scratch memory of each call that encodes an image or an audio clip.
+    /// Maximum bytes of scratch memory in host memory of each call that encodes an image or an audio clip.
     pub scratch_bytes: u64,
     /// Kinds of media that the encoder encodes: RZ_MEDIA_... bits, combined with |.
     pub kinds: u32,
     /// Sample rate in Hz to which audio is resampled; 0 for images.
     pub sample_rate: u32,
+    /// Index of the device that the encoder was loaded to.
+    pub device: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// Loads the vision or audio encoder of `model`.
 ///
 /// `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: the
-/// model's own folder if it contains both. Weights count against rz_runtime_params.memory_limit; the encoder uses the
-/// model's thread pool. `params` may be NULL. The caller frees `*out` with rz_encoder_free, before or after the model.
-/// Any thread; blocks while the files are read. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or inconsistent sizes),
-/// RZ_ERR_UNSUPPORTED (no encoder, a projector that is not implemented, which the message names; a device other than
-/// the CPU), RZ_ERR_MISMATCH (the encoder's row width does not fit the model, or the model's vocabulary lacks the
-/// tokens around images or audio), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a
-/// model without weights), RZ_ERR_VERSION. Since 0.1.0.
+/// model's own folder if it contains both. Weights in host memory count against rz_runtime_params.memory_limit; the
+/// encoder uses the model's thread pool, and a GPU context of its own. `params` may be NULL. The caller frees `*out`
+/// with rz_encoder_free, before or after the model. Any thread; blocks while the files are read. Errors: RZ_ERR_IO,
+/// RZ_ERR_FORMAT (damaged, or inconsistent sizes), RZ_ERR_UNSUPPORTED (no encoder, a projector that is not implemented,
+/// which the message names), RZ_ERR_MISMATCH (the encoder's row width does not fit the model, or the model's vocabulary
+/// lacks the tokens around images or audio), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without weights, a device that does
+/// not exist), RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_load(
     model: *const rz_model,
@@ -170,14 +180,13 @@ fn with_params<T>(
     let params: rz_encoder_params = call.params(params)?;
     let known = super::model::RZ_MODEL_ALLOW_UNKNOWN | RZ_ENCODER_IMAGE | RZ_ENCODER_AUDIO;
     call.flags(params.flags, known, "rz_encoder_params.flags")?;
-    if params.device > 1 {
-        return Err(Error::unsupported(format!("an encoder on device {}; 1 is the CPU", params.device)));
-    }
     let cancel = call.optional(params.cancel)?;
     let mut progress = progress_function(params.progress, params.progress_user);
     let loaded = load(EncoderParams {
         quantize: target_type(params.quantize, "rz_encoder_params.quantize")?,
         choice: encoder_choice(params.flags),
+        device: params.device,
+        max_rows: params.max_rows as usize,
         allow_unknown: params.flags & super::model::RZ_MODEL_ALLOW_UNKNOWN != 0,
         cancel: flag(&cancel),
         progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
@@ -203,7 +212,8 @@ pub unsafe extern "C" fn rz_encoder_info_get(
         let handle = call.handle(encoder)?;
         let out = call.out_struct(out)?;
         let (encoder, facts) = (&handle.encoder, handle.encoder.facts());
-        let ([min_rows, max_rows], scratch_bytes) = extent(encoder, handle.max_rows)?;
+        let extent = encoder_extent(facts, handle.max_rows)?;
+        let [min_rows, max_rows] = extent.rows;
         let is_audio = facts.sound.is_some();
         let tile_side = match facts.sizing {
             _ if is_audio => 0,
@@ -227,21 +237,14 @@ pub unsafe extern "C" fn rz_encoder_info_get(
             min_rows: count(min_rows),
             max_rows: count(max_rows),
             weight_bytes: encoder.weight_bytes(),
-            scratch_bytes,
+            scratch_bytes: encoder.scratch_bytes(extent.tile)?,
             kinds: kind_of(encoder.kind()) | if facts.video.is_some() { RZ_MEDIA_VIDEO } else { 0 },
             sample_rate: if is_audio { count(SAMPLE_RATE) } else { 0 },
+            device: encoder.device(),
+            reserved: 0,
         });
         Ok(RZ_OK)
     })
-}
-
-/// Returns the minimum and maximum number of rows of an image or an audio clip, and the maximum scratch memory for one.
-fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
-    if encoder.facts().sound.is_some() {
-        return sound_extent(encoder, max_rows);
-    }
-    let (rows, largest) = encoder_extent(encoder, max_rows)?;
-    Ok((rows, encoder.scratch_bytes(&largest)?))
 }
 
 /// Memory that an encoder takes in addition to its model, in bytes. Since 0.1.0.
@@ -252,12 +255,21 @@ pub struct rz_encoder_plan {
     pub struct_size: u32,
     /// Number of rows of the largest image, or of the longest audio clip.
     pub max_rows: u32,
-    /// Weights, as they are packed.
+    /// Weights in host memory, as they are packed.
     pub weights_host: u64,
     /// Maximum scratch memory of a call that encodes an image or an audio clip.
     pub scratch_host: u64,
     /// One row of a media item.
     pub row: u64,
+    /// Weights on a GPU.
+    pub weights_device: u64,
+    /// Maximum scratch memory on a GPU of a call that encodes an image or an audio clip. The encoder keeps the scratch
+    /// memory of one call for the next one; calls at the same time take this much each.
+    pub scratch_device: u64,
+    /// Index of the device that the load would choose.
+    pub device: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources (with
@@ -285,13 +297,18 @@ pub unsafe extern "C" fn rz_encoder_plan_get(
                 Files::Sources(sources) => Encoder::load_from(&model.0, sources, params),
             }
         })?;
-        let ([_, max_rows], scratch_host) = extent(&encoder, max_rows)?;
+        let extent = encoder_extent(encoder.facts(), max_rows)?;
+        let [weights, scratch] = encoder.planned(extent.tile)?;
         out.set(rz_encoder_plan {
             struct_size: 0,
-            max_rows: count(max_rows),
-            weights_host: encoder.weight_bytes(),
-            scratch_host,
+            max_rows: count(extent.rows[1]),
+            weights_host: weights.host,
+            scratch_host: scratch.host,
             row: 4 * encoder.facts().row_dim as u64,
+            weights_device: weights.device,
+            scratch_device: scratch.device,
+            device: encoder.device(),
+            reserved: 0,
         });
         Ok(RZ_OK)
     })
@@ -424,11 +441,12 @@ impl rz_encoder {
 /// Encodes an image in memory.
 ///
 /// The image is resized, tiled and normalized as in the model's reference implementation. The result depends neither on
-/// threads nor on other calls. `params` may be NULL. The caller frees `*out` with rz_media_free, before or after the
-/// encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch memory until the call is done. Any
-/// thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, an aspect ratio
-/// that the model does not accept), RZ_ERR_UNSUPPORTED (an audio encoder), RZ_ERR_LIMIT (also too many rows),
-/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0.
+/// threads nor on other calls; on a GPU it differs by rounding from the CPU's. `params` may be NULL. The caller frees
+/// `*out` with rz_media_free, before or after the encoder. Rows count against rz_runtime_params.memory_limit, and so
+/// does scratch memory until the call is done. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no
+/// pixels, a stride that is too small, an aspect ratio that the model does not accept), RZ_ERR_UNSUPPORTED (an audio
+/// encoder), RZ_ERR_LIMIT (also too many rows), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST,
+/// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_pixels(
     encoder: *const rz_encoder,

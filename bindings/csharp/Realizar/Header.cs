@@ -325,6 +325,8 @@ namespace Realizar
         public ulong scratch_bytes;
         public uint kinds;
         public uint sample_rate;
+        public uint device;
+        public uint reserved;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -335,6 +337,10 @@ namespace Realizar
         public ulong weights_host;
         public ulong scratch_host;
         public ulong row;
+        public ulong weights_device;
+        public ulong scratch_device;
+        public uint device;
+        public uint reserved;
     }
 
     [StructLayout(LayoutKind.Sequential)]

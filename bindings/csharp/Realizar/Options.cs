@@ -167,7 +167,8 @@ namespace Realizar
 
     public sealed partial class EncoderOptions
     {
-        /// <summary>Index of the device; it must be 0 or 1 (the CPU), because encoders run only there.</summary>
+        /// <summary>Index of a device; 0: the model's first GPU if the encoder fits there, otherwise the
+        /// CPU.</summary>
         public int Device;
         /// <summary>Element type to which float matrices are quantized during the load.</summary>
         public ElementType Quantize;

@@ -285,14 +285,17 @@ namespace Realizar
         public int MinRows { get; internal set; }
         /// <summary>Maximum number of rows of an image or an audio clip.</summary>
         public int MaxRows { get; internal set; }
-        /// <summary>Bytes of weights in memory.</summary>
+        /// <summary>Bytes of weights in memory, on the CPU or the GPU.</summary>
         public ulong WeightBytes { get; internal set; }
-        /// <summary>Maximum bytes of scratch memory of each call that encodes an image or an audio clip.</summary>
+        /// <summary>Maximum bytes of scratch memory in host memory of each call that encodes an image or an audio
+        /// clip.</summary>
         public ulong ScratchBytes { get; internal set; }
         /// <summary>The kinds of media that the encoder accepts.</summary>
         public IReadOnlyList<MediaKind> Kinds { get; internal set; } = null!;
         /// <summary>Sample rate in Hz to which audio is resampled; 0 for images.</summary>
         public int SampleRate { get; internal set; }
+        /// <summary>Index of the device that the encoder was loaded to.</summary>
+        public int Device { get; internal set; }
 
         internal static unsafe EncoderInfo Of(rz_encoder_info* c) => new EncoderInfo {
             IsMutual = c->is_mutual != 0,
@@ -307,6 +310,7 @@ namespace Realizar
             ScratchBytes = c->scratch_bytes,
             Kinds = Native.Kinds(c->kinds),
             SampleRate = (int)c->sample_rate,
+            Device = (int)c->device,
         };
 
         internal static unsafe EncoderInfo Get(EncoderHandle encoder)
@@ -323,18 +327,29 @@ namespace Realizar
     {
         /// <summary>Number of rows of the largest image, or of the longest audio clip.</summary>
         public int MaxRows { get; internal set; }
-        /// <summary>Weights, as they are packed.</summary>
+        /// <summary>Weights in host memory, as they are packed.</summary>
         public ulong WeightsHost { get; internal set; }
         /// <summary>Maximum scratch memory of a call that encodes an image or an audio clip.</summary>
         public ulong ScratchHost { get; internal set; }
         /// <summary>One row of a media item.</summary>
         public ulong Row { get; internal set; }
+        /// <summary>Weights on a GPU.</summary>
+        public ulong WeightsDevice { get; internal set; }
+        /// <summary>Maximum scratch memory on a GPU of a call that encodes an image or an audio clip. The encoder
+        /// keeps the scratch memory of one call for the next one; calls at the same time take this much
+        /// each.</summary>
+        public ulong ScratchDevice { get; internal set; }
+        /// <summary>Index of the device that the load would choose.</summary>
+        public int Device { get; internal set; }
 
         internal static unsafe EncoderPlan Of(rz_encoder_plan* c) => new EncoderPlan {
             MaxRows = (int)c->max_rows,
             WeightsHost = c->weights_host,
             ScratchHost = c->scratch_host,
             Row = c->row,
+            WeightsDevice = c->weights_device,
+            ScratchDevice = c->scratch_device,
+            Device = (int)c->device,
         };
     }
 

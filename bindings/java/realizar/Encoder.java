@@ -77,13 +77,14 @@ public final class Encoder extends Handle {
     /** Description of an encoder. {@code isMutual}: the rows of an image attend to each other, so that one step of the
      * model computes them. {@code tileSide}: side of a tile in pixels; 0: an image is one tile of any size. {@code
      * grain}: the sides of tiles are multiples of so many pixels. {@code hears}: true for an audio encoder, which
-     * resamples sound to {@code sampleRate} samples per second. */
+     * resamples sound to {@code sampleRate} samples per second. {@code device}: index of the device that it is on. */
     public record Info(String projector, boolean isMutual, int rowDim, int layers, int tileSide, int grain, int minRows, int maxRows,
-        long weightBytes, long scratchBytes, boolean hears, int sampleRate) {}
+        long weightBytes, long scratchBytes, boolean hears, int sampleRate, int device) {}
 
     /** Memory that an encoder takes in addition to its model, in bytes. {@code maxRows}: rows of the largest image.
-     * {@code row}: bytes of one row. */
-    public record Plan(int maxRows, long weights, long scratch, long row) {}
+     * {@code row}: bytes of one row. {@code weights} and {@code scratch} are in host memory, {@code deviceWeights} and
+     * {@code deviceScratch} on the GPU with the index {@code device}. */
+    public record Plan(int maxRows, long weights, long scratch, long row, long deviceWeights, long deviceScratch, int device) {}
 
     private final Info info;
 

@@ -18,7 +18,7 @@ public abstract class EncoderOptions<T extends EncoderOptions<T>> {
         return (T) this;
     }
 
-    /** Index of the device; it must be 0 or 1 (the CPU), because encoders run only there. */
+    /** Index of a device; 0: the model's first GPU if the encoder fits there, otherwise the CPU. */
     public T device(int device) {
         this.device = Native.whole(device, "device");
         return self();

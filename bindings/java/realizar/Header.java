@@ -444,14 +444,20 @@ final class Header {
         .field("weight_bytes", 8)
         .field("scratch_bytes", 8)
         .field("kinds", 4)
-        .field("sample_rate", 4);
+        .field("sample_rate", 4)
+        .field("device", 4)
+        .field("reserved", 4);
 
     static final Struct rz_encoder_plan = new Struct("rz_encoder_plan")
         .field("struct_size", 4)
         .field("max_rows", 4)
         .field("weights_host", 8)
         .field("scratch_host", 8)
-        .field("row", 8);
+        .field("row", 8)
+        .field("weights_device", 8)
+        .field("scratch_device", 8)
+        .field("device", 4)
+        .field("reserved", 4);
 
     static final Struct rz_pixels = new Struct("rz_pixels")
         .field("struct_size", 4)

@@ -95,7 +95,8 @@ final class Results {
             Native.number(c, struct, "weight_bytes"),
             Native.number(c, struct, "scratch_bytes"),
             (Native.integer(c, struct, "kinds") & Header.RZ_MEDIA_AUDIO) != 0,
-            Native.integer(c, struct, "sample_rate"));
+            Native.integer(c, struct, "sample_rate"),
+            Native.integer(c, struct, "device"));
     }
 
     static Encoder.Info encoderInfo(Arena arena, Memory encoder) {
@@ -110,7 +111,10 @@ final class Results {
             Native.integer(c, struct, "max_rows"),
             Native.number(c, struct, "weights_host"),
             Native.number(c, struct, "scratch_host"),
-            Native.number(c, struct, "row"));
+            Native.number(c, struct, "row"),
+            Native.number(c, struct, "weights_device"),
+            Native.number(c, struct, "scratch_device"),
+            Native.integer(c, struct, "device"));
     }
 
     static Encoder.Plan encoderPlan(Arena arena, Memory model, Memory path, Memory sources, int n, Memory params) {

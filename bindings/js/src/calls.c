@@ -150,6 +150,7 @@ static napi_value value_rz_encoder_info(napi_env env, const void *at) {
     set_member(env, object, "scratchBytes", number_value(env, from->scratch_bytes));
     set_member(env, object, "kinds", names_value(env, RZ_MEDIA_NAMES, from->kinds));
     set_member(env, object, "sampleRate", number_value(env, from->sample_rate));
+    set_member(env, object, "device", number_value(env, from->device));
     return object;
 }
 
@@ -160,6 +161,9 @@ static napi_value value_rz_encoder_plan(napi_env env, const void *at) {
     set_member(env, object, "weightsHost", number_value(env, from->weights_host));
     set_member(env, object, "scratchHost", number_value(env, from->scratch_host));
     set_member(env, object, "row", number_value(env, from->row));
+    set_member(env, object, "weightsDevice", number_value(env, from->weights_device));
+    set_member(env, object, "scratchDevice", number_value(env, from->scratch_device));
+    set_member(env, object, "device", number_value(env, from->device));
     return object;
 }
 

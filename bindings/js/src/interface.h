@@ -341,12 +341,18 @@
     FIELD(rz_encoder_info, scratch_bytes) \
     FIELD(rz_encoder_info, kinds) \
     FIELD(rz_encoder_info, sample_rate) \
+    FIELD(rz_encoder_info, device) \
+    FIELD(rz_encoder_info, reserved) \
     STRUCT(rz_encoder_plan) \
     FIELD(rz_encoder_plan, struct_size) \
     FIELD(rz_encoder_plan, max_rows) \
     FIELD(rz_encoder_plan, weights_host) \
     FIELD(rz_encoder_plan, scratch_host) \
     FIELD(rz_encoder_plan, row) \
+    FIELD(rz_encoder_plan, weights_device) \
+    FIELD(rz_encoder_plan, scratch_device) \
+    FIELD(rz_encoder_plan, device) \
+    FIELD(rz_encoder_plan, reserved) \
     STRUCT(rz_pixels) \
     FIELD(rz_pixels, struct_size) \
     FIELD(rz_pixels, format) \

@@ -616,6 +616,8 @@ class rz_encoder_info(Sized):
         ("scratch_bytes", c_uint64),
         ("kinds", c_uint32),
         ("sample_rate", c_uint32),
+        ("device", c_uint32),
+        ("reserved", c_uint32),
     ]
 
 
@@ -626,6 +628,10 @@ class rz_encoder_plan(Sized):
         ("weights_host", c_uint64),
         ("scratch_host", c_uint64),
         ("row", c_uint64),
+        ("weights_device", c_uint64),
+        ("scratch_device", c_uint64),
+        ("device", c_uint32),
+        ("reserved", c_uint32),
     ]
 
 

@@ -166,7 +166,7 @@ class CacheOptions(TypedDict, total=False):
 
 class EncoderOptions(TypedDict, total=False):
     device: int
-    """Index of the device; it must be 0 or 1 (the CPU), because encoders run only there."""
+    """Index of a device; 0: the model's first GPU if the encoder fits there, otherwise the CPU."""
     quantize: ElementType
     """Element type to which float matrices are quantized during the load."""
     max_rows: int

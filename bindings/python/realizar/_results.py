@@ -219,13 +219,15 @@ class EncoderInfo(NamedTuple):
     max_rows: int
     """Maximum number of rows of an image or an audio clip."""
     weight_bytes: int
-    """Bytes of weights in memory."""
+    """Bytes of weights in memory, on the CPU or the GPU."""
     scratch_bytes: int
-    """Maximum bytes of scratch memory of each call that encodes an image or an audio clip."""
+    """Maximum bytes of scratch memory in host memory of each call that encodes an image or an audio clip."""
     kinds: Tuple[str, ...]
     """The kinds of media that it encodes: "image", "audio", "vector" or "video"."""
     sample_rate: int
     """Sample rate in Hz to which audio is resampled; 0 for images."""
+    device: int
+    """Index of the device that the encoder was loaded to."""
 
 
 class EncoderPlan(NamedTuple):
@@ -234,11 +236,18 @@ class EncoderPlan(NamedTuple):
     max_rows: int
     """Number of rows of the largest image, or of the longest audio clip."""
     weights_host: int
-    """Weights, as they are packed."""
+    """Weights in host memory, as they are packed."""
     scratch_host: int
     """Maximum scratch memory of a call that encodes an image or an audio clip."""
     row: int
     """One row of a media item."""
+    weights_device: int
+    """Weights on a GPU."""
+    scratch_device: int
+    """Maximum scratch memory on a GPU of a call that encodes an image or an audio clip. The encoder keeps the
+    scratch memory of one call for the next one; calls at the same time take this much each."""
+    device: int
+    """Index of the device that the load would choose."""
 
 
 class MediaInfo(NamedTuple):

@@ -4,11 +4,8 @@
 use super::stage::{Stage, StageExecutor, StageInputs, StageState};
 use crate::device::sequence::Sequence;
 use crate::device::{Backend, StepBudget};
-use crate::engine::cache::{CacheParams, state_spec};
 use crate::error::{Result, try_filled, try_vec};
-use crate::graph::step::StepLimits;
 use crate::model::vision::{Grid, SoundFacts, TileInputs};
-use crate::quant;
 
 /// The convolutions of an audio part, which may be paused.
 pub(super) struct Convolving {
@@ -26,7 +23,7 @@ pub(super) struct Convolving {
 }
 
 /// Returns the output size of each convolution for a chunk of `times` frames and `bins` bins.
-fn places(stages: &[Stage], [mut times, mut bins]: [usize; 2]) -> Vec<usize> {
+pub(super) fn places(stages: &[Stage], [mut times, mut bins]: [usize; 2]) -> Vec<usize> {
     let halve = |_| {
         (times, bins) = (times.div_ceil(2), bins.div_ceil(2));
         times * bins
@@ -39,11 +36,7 @@ impl Convolving {
     pub fn new(backend: &Backend, stages: &[Stage], chunk: [usize; 2]) -> Result<Convolving> {
         let places = places(stages, chunk);
         let sequence = match (places.iter().max(), stages.first()) {
-            (Some(most), Some(stage)) => {
-                let params = CacheParams { capacity: *most as u32, k_type: quant::F32, v_type: quant::F32 };
-                let limits = StepLimits { max_tokens: *most, max_outputs: 0 };
-                Some(backend.new_sequence(&state_spec(&stage.program, 0, &params, limits))?)
-            }
+            (Some(most), Some(stage)) => Some(backend.new_sequence(&stage.cache(*most, backend.is_on_cpu()))?),
             _ => None,
         };
         let executor = |(stage, n): (&Stage, &usize)| StageExecutor::new(backend, stage, *n);
@@ -62,17 +55,16 @@ impl Convolving {
     pub fn bytes(backend: &Backend, stages: &[Stage], chunk: [usize; 2]) -> u64 {
         let bytes = stages.iter().zip(places(stages, chunk)).map(|(stage, n)| {
             let numbers = stage.inputs.iter().chain(&stage.results).map(|id| stage.program.width(*id)).sum::<usize>();
-            let limits = StepLimits { max_tokens: n, max_outputs: 0 };
-            backend.executor_bytes(&stage.program, limits) + 4 * n.saturating_mul(numbers) as u64
+            backend.executor_bytes(&stage.program, Stage::limits(n)) + 4 * n.saturating_mul(numbers) as u64
         });
         bytes.sum()
     }
 
     /// Abandons the current step.
-    pub fn reset(&mut self) {
-        self.executors.iter_mut().for_each(|executor| executor.state = StageState::Fresh);
+    pub fn reset(&mut self) -> Result<()> {
         (self.chunk, self.layer) = (0, 0);
-        self.made.clear();
+        self.made = Vec::new();
+        self.executors.iter_mut().try_for_each(StageExecutor::reset)
     }
 
     /// Computes the encoder's input for the frames of a part; returns true if complete, or without convolutions.

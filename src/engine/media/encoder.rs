@@ -1,32 +1,31 @@
 //! Vision and audio encoders: tiles or audio parts pass an encoder and a projector (mmproj), whose rows replace token
-//! embeddings. The result of a tile depends only on that tile, not on threads or pauses.
+//! embeddings. Both are on one device. The result of a tile depends only on that tile, not on threads or pauses.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::convolutions::Convolving;
+use super::bounds::extent;
+use super::convolutions::{Convolving, places};
 use super::item::MediaKind;
 use super::make::row_dim;
 use super::stage::{Stage, StageExecutor, StageInputs, StageState};
+use super::working::{Borrowed, Kept, Working};
 use crate::cpu::kv::CpuKv;
 use crate::cpu::nan::all_finite;
-use crate::device::sequence::Sequence;
-use crate::device::{Backend, CPU_DEVICE, Load, StepBudget};
+use crate::device::{Backend, CPU_DEVICE, StepBudget, Undivided, Workload};
 use crate::engine::cache::{CacheParams, state_spec};
 use crate::engine::cancel::Cancel;
 use crate::engine::embed::vectors::normalize;
 use crate::engine::model::{Model, WAY_OUT, in_file};
-use crate::engine::runtime::LogLevel;
-use crate::engine::runtime::Reservation;
+use crate::engine::plan::Bytes;
+use crate::engine::runtime::{LogLevel, Reservation, Runtime};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{Access, ByteSource, Source};
 use crate::graph::load_options::LoadOptions;
 use crate::graph::op::TensorId;
-use crate::graph::sequence_spec::SequenceSpec;
-use crate::graph::step::StepLimits;
+use crate::graph::program::Program;
 use crate::media::{Layout, Picture};
 use crate::model::vision::{self, AudioPart, EncoderChoice, Facts, Piece, SoundPart, TileInputs};
-use crate::quant;
 use crate::tensor::DType;
 
 /// Load options of an encoder.
@@ -34,6 +33,11 @@ use crate::tensor::DType;
 pub struct EncoderParams<'a> {
     /// Which encoder to load from a file with several.
     pub choice: EncoderChoice,
+    /// Number of a device in `devices()`, from 1; 0: the first GPU of the model if the encoder fits there next to the
+    /// model's session, otherwise the CPU.
+    pub device: u32,
+    /// Maximum number of rows of an image or audio, for the choice of the device; 0: the default bound.
+    pub max_rows: usize,
     /// Type to quantize float matrices to; `None`: unchanged.
     pub quantize: Option<DType>,
     /// True to ignore unknown keys and tensors.
@@ -65,6 +69,8 @@ pub struct Encoder {
     projector: Stage,
     /// Bytes of its weights.
     weight_bytes: u64,
+    /// Working memory between calls; `None` on the CPU.
+    kept: Option<Arc<Kept>>,
     _memory: Reservation,
 }
 
@@ -83,7 +89,7 @@ impl Encoder {
     }
 
     fn open(model: &Arc<Model>, source: Source, params: EncoderParams) -> Result<Arc<Encoder>> {
-        let EncoderParams { choice, quantize, allow_unknown, plan, cancel, mut progress } = params;
+        let EncoderParams { choice, device, max_rows, quantize, allow_unknown, plan, cancel, mut progress } = params;
         let (runtime, path) = (model.runtime().clone(), source.path());
         let hidden = model.info().hidden_dim as usize;
         let mut network = vision::network(&source, choice, hidden, quantize).map_err(|e| in_file(path, e))?;
@@ -120,42 +126,55 @@ impl Encoder {
                 false => Err(Error::Cancelled),
             }
         };
-        let (encoder, projector) = (Arc::new(network.encoder.clone()), Arc::new(network.projector.clone()));
-        let convolution = |of: &vision::Convolution| Stage {
-            program: Arc::new(of.program.clone()),
-            inputs: vec![of.columns],
-            results: vec![of.out],
+        let stage = |program: &Program, inputs: Vec<TensorId>, results: Vec<TensorId>| Stage {
+            program: Arc::new(program.clone()),
+            inputs,
+            results,
         };
-        let convolutions: Vec<Stage> = network.convolutions.iter().map(convolution).collect();
-        let limits = StepLimits { max_tokens: 1, max_outputs: 0 };
-        let options = LoadOptions { device: CPU_DEVICE, plan, ..LoadOptions::default() };
-        let load = Load {
+        let inputs = [network.patches].into_iter().chain(network.places).chain(network.queries).collect();
+        let encoder = stage(&network.encoder, inputs, network.states.clone());
+        let projector = stage(&network.projector, network.blocks.clone(), vec![network.rows]);
+        let convolutions = network.convolutions.iter().map(|of| stage(&of.program, vec![of.columns], vec![of.out]));
+        let convolutions: Vec<Stage> = convolutions.collect();
+        let (device, leave) = match device {
+            0 => preferred(model)?,
+            device => (device, None),
+        };
+        // The size of a step matters only for the choice of a GPU.
+        let [n, blocks] = if leave.is_some() { extent(&network.facts, max_rows)?.tile } else { [1; 2] };
+        let chunk = places(&convolutions, chunk_size(&network.facts));
+        let sizes = [(&encoder, n), (&projector, blocks)].into_iter().chain(convolutions.iter().zip(chunk));
+        let work = |(i, (stage, n)): (usize, (&Stage, usize))| {
+            let mut cache = stage.cache(n, false);
+            // Encoder and projector share one cache.
+            cache.layers.truncate(if i == 1 { 0 } else { usize::MAX });
+            Workload { program: stage.program.clone(), limits: Stage::limits(n), cache }
+        };
+        let load = Undivided {
+            work: &sizes.enumerate().map(work).collect::<Vec<_>>(),
+            options: &LoadOptions { device, plan, ..LoadOptions::default() },
             host_bytes: if plan { u64::MAX } else { runtime.memory_left() },
-            companions: [&projector]
-                .into_iter()
-                .chain(convolutions.iter().map(|stage| &stage.program))
-                .cloned()
-                .collect(),
-            ..Load::new(&options, limits, state_spec(&encoder, 1, &CacheParams::default(), limits))
+            leave,
         };
         let weights = network.weights();
-        let backend =
-            Backend::load(&encoder, &weights, &runtime.pool, &load, &mut report).map_err(|e| runtime.with_limit(e))?;
-        let weight_bytes = backend.weight_bytes().map(|(_, bytes)| bytes).sum();
-        drop(weights);
+        let (backend, kept_off) =
+            Backend::load_undivided(&load, &weights, &runtime.pool, &mut report).map_err(|e| runtime.with_limit(e))?;
+        let weight_bytes: u64 = backend.weight_bytes().map(|(_, bytes)| bytes).sum();
+        drop((load, weights));
+        if !plan {
+            log_place(&runtime, &backend, kept_off, path);
+        }
+        let is_counted = backend.is_on_cpu() && !plan;
         Ok(Arc::new(Encoder {
-            _memory: runtime.reserve("the encoder's weights", if plan { 0 } else { weight_bytes })?,
+            _memory: runtime.reserve("the encoder's weights", if is_counted { weight_bytes } else { 0 })?,
             model: model.clone(),
             path: path.to_owned(),
+            kept: (!backend.is_on_cpu()).then(Arc::default),
             backend,
             weight_bytes,
             convolutions,
-            encoder: Stage {
-                program: encoder,
-                inputs: [network.patches].into_iter().chain(network.places).chain(network.queries).collect(),
-                results: network.states,
-            },
-            projector: Stage { program: projector, inputs: network.blocks, results: vec![network.rows] },
+            encoder,
+            projector,
             facts: network.facts,
         }))
     }
@@ -177,41 +196,72 @@ impl Encoder {
         self.weight_bytes
     }
 
-    /// Identifies the encoder.
-    pub fn digest(&self) -> u64 {
-        self.backend.digest()
+    /// Returns the number of its device in `devices()`, from 1.
+    pub fn device(&self) -> u32 {
+        self.backend.device_number()
     }
 
-    /// Returns the number of scratch bytes for an image with this layout.
-    pub fn scratch_bytes(&self, layout: &Layout) -> Result<u64> {
-        self.scratch_bytes_of(self.facts.n_patches(layout), self.facts.most_rows(layout))
+    /// Returns text that identifies the weights and, on a GPU, the driver, because a GPU rounds differently.
+    pub fn identity(&self) -> String {
+        let on = self.backend.driver().map_or_else(String::new, |driver| format!(" on {driver}"));
+        format!("{:016x}{on}", self.backend.digest())
     }
 
-    /// Returns the number of scratch bytes for tiles of `n` patches and `rows` rows, or audio parts of `n` hidden
-    /// states.
-    pub fn scratch_bytes_of(&self, n: usize, rows: usize) -> Result<u64> {
-        let bytes = |stage: &Stage, max_tokens| {
-            self.backend.executor_bytes(&stage.program, StepLimits { max_tokens, max_outputs: 0 })
-        };
+    /// Returns the number of host scratch bytes for tiles of `n` patches and `blocks` rows, or for audio parts of `n`
+    /// hidden states.
+    pub fn scratch_bytes(&self, [n, blocks]: [usize; 2]) -> Result<u64> {
+        let bytes = |stage: &Stage, n| self.backend.executor_bytes(&stage.program, Stage::limits(n));
         // Patches and positions, also held by the host, and hidden states.
         let program = &self.encoder.program;
         let held: usize = self.encoder.inputs.iter().chain(&self.encoder.results).map(|id| program.width(*id)).sum();
         let stages = bytes(&self.encoder, n)
-            + bytes(&self.projector, rows)
-            + Convolving::bytes(&self.backend, &self.convolutions, self.chunk_size());
-        let kv = CpuKv::bytes_of(&self.kv_spec(n))?;
+            + bytes(&self.projector, blocks)
+            + Convolving::bytes(&self.backend, &self.convolutions, chunk_size(&self.facts));
+        let kv = match self.backend.is_on_cpu() {
+            true => CpuKv::bytes_of(&self.encoder.cache(n, true))?,
+            false => 0,
+        };
         Ok(stages.saturating_add(4 * n.saturating_mul(held) as u64).saturating_add(kv))
     }
 
-    /// Returns the KV cache shape for a tile of `n` patches.
-    fn kv_spec(&self, n: usize) -> SequenceSpec {
-        let params = CacheParams { capacity: n as u32, k_type: quant::F32, v_type: quant::F32 };
-        state_spec(&self.encoder.program, 0, &params, StepLimits { max_tokens: n, max_outputs: 0 })
+    /// Returns the bytes of weights, and of scratch memory for tiles of this size. The encoder must be a plan, because
+    /// this creates the working memory of a tile.
+    pub fn planned(&self, tile: [usize; 2]) -> Result<[Bytes; 2]> {
+        let scratch = Bytes { host: self.scratch_bytes(tile)?, device: 0 };
+        if self.backend.is_on_cpu() {
+            return Ok([Bytes { host: self.weight_bytes, device: 0 }, scratch]);
+        }
+        let taken = || self.backend.taken().first().copied().unwrap_or_default();
+        let [weights, pinned] = taken();
+        let working = self.new_working(tile)?;
+        let [all, all_pinned] = taken();
+        drop(working);
+        let scratch = Bytes {
+            host: scratch.host.saturating_add(all_pinned.saturating_sub(pinned)),
+            device: all.saturating_sub(weights),
+        };
+        Ok([Bytes { host: 0, device: weights }, scratch])
     }
 
-    /// Frames and bins of a chunk; zero for images.
-    fn chunk_size(&self) -> [usize; 2] {
-        self.facts.sound.as_ref().and_then(|sound| sound.chunk_size()).unwrap_or_default()
+    /// Allocates the working memory of tiles of up to this size.
+    fn new_working(&self, tile: [usize; 2]) -> Result<Working> {
+        let ([n, blocks], backend) = (tile, &self.backend);
+        Ok(Working {
+            tile,
+            convolving: Convolving::new(backend, &self.convolutions, chunk_size(&self.facts))?,
+            executors: [
+                StageExecutor::new(backend, &self.encoder, n)?,
+                StageExecutor::new(backend, &self.projector, blocks)?,
+            ],
+            sequence: backend.new_sequence(&self.encoder.cache(n, backend.is_on_cpu()))?,
+        })
+    }
+
+    /// Returns the kept working memory if tiles of this size fit, otherwise allocates it.
+    fn working(&self, tile: [usize; 2]) -> Result<Borrowed> {
+        let kept = self.kept.as_ref().and_then(|kept| kept.take(tile));
+        let working = kept.map_or_else(|| self.new_working(tile), Ok)?;
+        Ok(Borrowed::new(working, self.kept.as_ref()))
     }
 
     /// Returns the number of values of each result for a tile of `n` patches and `blocks` blocks, which may extend past
@@ -251,6 +301,34 @@ impl Encoder {
             false => Err(Cancel::reason(cancels)),
         }
     }
+}
+
+/// Returns the device of an encoder whose caller names none, and the bytes to leave free there for a session and a step
+/// of the model.
+fn preferred(model: &Model) -> Result<(u32, Option<u64>)> {
+    let network = model.network()?;
+    let device = network.backend.device_number();
+    if device == CPU_DEVICE {
+        return Ok((CPU_DEVICE, None));
+    }
+    let (program, limits) = (&network.program, network.limits);
+    let cache = state_spec(program, network.context_length, &CacheParams::default(), limits);
+    Ok((device, Some(network.backend.working_bytes(program, &cache, limits).unwrap_or(u64::MAX))))
+}
+
+/// Logs the GPU that an encoder is on, or why it is not on the GPU that was named or chosen.
+fn log_place(runtime: &Runtime, backend: &Backend, kept_off: Option<Error>, path: &Path) {
+    if let Some(why) = kept_off {
+        runtime.log(LogLevel::Warning, &format!("the encoder stays on the CPU: {why}: {}", path.display()));
+    } else if !backend.is_on_cpu() {
+        let what = format!("the encoder is on {}: {}", backend.device_names(), path.display());
+        runtime.log(LogLevel::Info, &what);
+    }
+}
+
+/// Frames and bins of a chunk; zero for images.
+fn chunk_size(facts: &Facts) -> [usize; 2] {
+    facts.sound.as_ref().and_then(|sound| sound.chunk_size()).unwrap_or_default()
 }
 
 fn kind_of(facts: &Facts) -> MediaKind {
@@ -301,11 +379,7 @@ pub struct Encoding {
     done: usize,
     /// Inputs of the current tile; `None` before they are computed.
     inputs: Option<TileInputs>,
-    convolving: Convolving,
-    /// Executors of encoder and projector, for one tile at a time.
-    executors: [StageExecutor; 2],
-    /// KV cache of the tile.
-    sequence: Sequence,
+    working: Borrowed,
     /// Hidden states of its patches, for each result of the encoder in turn.
     states: Vec<f32>,
     _memory: Reservation,
@@ -346,21 +420,16 @@ impl Encoding {
     /// `n` and `blocks`: maximum patches and blocks of a tile.
     fn with(encoder: &Encoder, tiles: Vec<Tile>, n: usize, blocks: usize, rows: usize) -> Result<Encoding> {
         let facts = encoder.facts();
-        let memory = encoder.model.runtime().reserve("scratch memory", encoder.scratch_bytes_of(n, blocks)?)?;
+        let memory = encoder.model.runtime().reserve("scratch memory", encoder.scratch_bytes([n, blocks])?)?;
         let each = encoder.state_len(n, blocks).saturating_mul(encoder.encoder.results.len());
         Ok(Encoding {
-            executors: [
-                StageExecutor::new(&encoder.backend, &encoder.encoder, n)?,
-                StageExecutor::new(&encoder.backend, &encoder.projector, blocks)?,
-            ],
-            sequence: encoder.backend.new_sequence(&encoder.kv_spec(n))?,
+            working: encoder.working([n, blocks])?,
             states: try_filled("hidden states", each, 0f32)?,
             rows: try_vec("the rows of a media item", rows.saturating_mul(facts.row_dim))?,
             tiles,
             layout: None,
             done: 0,
             inputs: None,
-            convolving: Convolving::new(&encoder.backend, &encoder.convolutions, encoder.chunk_size())?,
             _memory: memory,
         })
     }
@@ -391,12 +460,10 @@ impl Encoding {
                 }
                 Err(e) => {
                     // The steps are abandoned and start again.
-                    self.executors.iter_mut().for_each(|stage| stage.state = StageState::Fresh);
-                    self.convolving.reset();
-                    return Err(e);
+                    return self.working.get().reset().and(Err(e));
                 }
             }
-            self.executors.iter_mut().for_each(|stage| stage.state = StageState::Fresh);
+            self.working.get().executors.iter_mut().for_each(|stage| stage.state = StageState::Fresh);
             self.done += 1;
             if let Some(layout) = self.layout.filter(|_| self.done == self.tiles.len()) {
                 self.rows = encoder.facts.arranged(&layout, std::mem::take(&mut self.rows))?;
@@ -406,12 +473,13 @@ impl Encoding {
     }
 
     fn advance_tile(&mut self, encoder: &Encoder, inputs: &mut TileInputs, budget: &StepBudget) -> Result<bool> {
+        let Encoding { working, states, rows, .. } = self;
+        let Working { convolving, executors: [first, second], sequence, .. } = working.get();
         if let Some(sound) = &encoder.facts.sound
-            && !self.convolving.advance(&encoder.convolutions, sound, inputs, budget)?
+            && !convolving.advance(&encoder.convolutions, sound, inputs, budget)?
         {
             return Ok(false);
         }
-        let Encoding { executors: [first, second], sequence, states, rows, .. } = self;
         let blocks = inputs.rows.len();
         let each = encoder.state_len(inputs.n, blocks);
         if first.state != StageState::Done {

@@ -1,5 +1,6 @@
 //! Image, audio and video input: from files to rows for a model.
 
+pub(super) mod bounds;
 pub(super) mod convolutions;
 pub(super) mod encoder;
 pub(super) mod item;
@@ -10,3 +11,4 @@ pub(super) mod sound;
 pub(super) mod stage;
 pub(super) mod video;
 pub(super) mod work;
+mod working;

@@ -2,9 +2,10 @@
 
 use sha2::{Digest, Sha256};
 
+use super::bounds::{PictureBounds, fitted};
 use super::encoder::{Encoder, Encoding};
 use super::item::MediaHash;
-use super::picture::{PictureBounds, fitted, made_by};
+use super::picture::made_by;
 use super::sound;
 use crate::error::Result;
 use crate::media::{Layout, Picture, Resampling, Sound, Tiling};
@@ -53,7 +54,7 @@ impl Hashed {
 impl Preparing {
     /// Begins with an image; also returns its layout.
     pub fn picture(encoder: &Encoder, picture: Picture, bounds: PictureBounds) -> Result<(Preparing, Layout)> {
-        let (sizing, layout) = fitted(encoder, picture.size(), bounds)?;
+        let (sizing, layout) = fitted(encoder.facts(), picture.size(), bounds)?;
         let tiling = Box::new(Tiling::new(sizing, layout)?);
         Ok((Preparing::Tiles { picture, tiling, layout }, layout))
     }

@@ -1,11 +1,12 @@
 //! Audio input: its parts, their rows and the tokens around them.
 
+use super::bounds::most_rows;
 use super::encoder::Encoder;
 use super::item::MediaLayout;
-use super::picture::{MOST_ROWS, media_parts};
+use super::picture::media_parts;
 use crate::error::{Error, Result};
 use crate::media::Sound;
-use crate::model::vision::{SoundFacts, SoundPart};
+use crate::model::vision::SoundFacts;
 
 pub(super) fn facts(encoder: &Encoder) -> Result<&SoundFacts> {
     encoder
@@ -15,24 +16,10 @@ pub(super) fn facts(encoder: &Encoder) -> Result<&SoundFacts> {
         .ok_or_else(|| Error::unsupported("cannot encode a sound: the encoder is one of pictures"))
 }
 
-fn most_rows(max_rows: usize) -> usize {
-    if max_rows == 0 { MOST_ROWS } else { max_rows }
-}
-
 /// Returns the maximum number of samples, at the encoder's rate, of audio with at most `max_rows` rows; 0: the default
 /// bound.
 pub fn most_samples(encoder: &Encoder, max_rows: usize) -> Result<usize> {
     Ok(facts(encoder)?.most_samples(most_rows(max_rows)))
-}
-
-/// Returns the minimum and maximum rows of audio, and maximum scratch bytes.
-pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
-    let facts = facts(encoder)?;
-    // Two parts cover all cases: a complete one and its continuation.
-    let parts = facts.parts(most_samples(encoder, max_rows)?.min(2 * facts.part_samples()))?;
-    let most = |of: fn(&SoundPart) -> usize| parts.iter().map(of).max().unwrap_or(0);
-    let bytes = encoder.scratch_bytes_of(most(|part| part.n), most(|part| part.rows))?;
-    Ok(([facts.fewest_rows(), most_rows(max_rows)], bytes))
 }
 
 /// Returns the layout of audio with `samples` samples at the encoder's rate.
@@ -61,7 +48,7 @@ pub(super) fn layout(encoder: &Encoder, [given, samples]: [usize; 2], max_rows: 
 pub(super) fn hash_beginning(encoder: &Encoder, sound: &Sound) -> Result<String> {
     let facts = facts(encoder)?;
     let made_by = (&encoder.facts().projector, facts.bins, facts.stack, facts.cutting, encoder.facts().row_dim);
-    Ok(format!("sound {:016x} {made_by:?} {}", encoder.digest(), sound.samples.len()))
+    Ok(format!("sound {} {made_by:?} {}", encoder.identity(), sound.samples.len()))
 }
 
 /// Returns the number of parts of audio with `samples` samples.

@@ -3,9 +3,10 @@
 
 use sha2::{Digest, Sha256};
 
+use super::bounds::{MOST_ROWS, PictureBounds};
 use super::encoder::Encoder;
 use super::item::{MediaHash, MediaLayout};
-use super::picture::{MOST_ROWS, PictureBounds, made_by, media_parts};
+use super::picture::{made_by, media_parts};
 use crate::engine::cancel::Cancel;
 use crate::error::{Error, Result, try_vec};
 use crate::media::{Layout, Narrow, Picture, Sizing};

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::bounds::PictureBounds;
 use super::encoder::{Encoder, Encoding};
 use super::item::{Media, MediaHash, MediaKind, MediaLayout};
 use super::make::{self, MediaRows};
-use super::picture::{PictureBounds, media_layout};
+use super::picture::media_layout;
 use super::preparing::Preparing;
 use super::sound;
 use super::video::{self, Cut, Frames};

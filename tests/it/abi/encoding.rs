@@ -53,8 +53,8 @@ fn encoders_are_loaded_from_memory() {
     load(RZ_ERR_FORMAT, &[memory(b"no file of weights")], null());
     let text_model = std::fs::read(MODEL).expect("a model");
     load(RZ_ERR_UNSUPPORTED, &[memory(&text_model)], null());
-    let other = rz_encoder_params { device: 2, ..sized() };
-    load(RZ_ERR_UNSUPPORTED, &[memory(&bytes)], &other);
+    let other = rz_encoder_params { device: 99, ..sized() };
+    load(RZ_ERR_INVALID_ARGUMENT, &[memory(&bytes)], &other);
 }
 
 pub fn step(medium: &Medium, budget_us: u64) -> (rz_status, String) {

@@ -141,7 +141,8 @@ fn pictures_become_the_rows_of_the_engine() {
         let path = CString::new(seer.path().to_str().expect("UTF-8")).expect("no NUL");
         expect(RZ_OK, |e| unsafe { rz_encoder_plan_get(seer.model, path.as_ptr(), null(), 0, null(), &mut plan, e) });
         assert_eq!((plan.weights_host, plan.max_rows, plan.row), (about.weight_bytes, about.max_rows, 4 * 64));
-        assert_eq!(plan.scratch_host, about.scratch_bytes);
+        assert_eq!((plan.scratch_host, plan.device, about.device), (about.scratch_bytes, 1, 1));
+        assert_eq!([plan.weights_device, plan.scratch_device], [0; 2]);
         let file = std::fs::read(seer.path()).unwrap_or_default();
         let (data, size) = (file.as_ptr().cast(), file.len() as u64);
         let kind = RZ_SOURCE_MEMORY;
@@ -348,7 +349,9 @@ fn files_without_a_fitting_encoder_are_refused() {
     expect(RZ_ERR_UNSUPPORTED, |e| seer.load(&text_model, null(), e));
     expect(RZ_ERR_IO, |e| seer.load(Path::new("/nowhere/mmproj.gguf"), null(), e));
     let params = sized::<rz_encoder_params>();
-    expect(RZ_ERR_UNSUPPORTED, |e| seer.load(&mmproj, &rz_encoder_params { device: 2, ..params }, e));
+    let device = rz_encoder_params { device: 99, ..params };
+    let message = expect(RZ_ERR_INVALID_ARGUMENT, |e| seer.load(&mmproj, &device, e));
+    assert!(message.contains("device 99 does not exist"), "{message}");
     expect(RZ_ERR_VERSION, |e| seer.load(&mmproj, &rz_encoder_params { flags: 1 << 20, ..params }, e));
     // Rows for deeper layers that this model does not have.
     std::fs::write(&mmproj, vision::gguf(&vision::data("qwen3")).build().0).expect("a file");

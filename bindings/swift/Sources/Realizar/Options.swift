@@ -75,7 +75,7 @@ public struct LoadOptions: Sendable {
 
 /// Options; zero and nil mean the defaults.
 public struct EncoderOptions: Sendable {
-    /// Index of the device; it must be 0 or 1 (the CPU), because encoders run only there.
+    /// Index of a device; 0: the model's first GPU if the encoder fits there, otherwise the CPU.
     public var device = 0
     /// Element type to which float matrices are quantized during the load.
     public var quantize = ElementType.default

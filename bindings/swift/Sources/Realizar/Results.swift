@@ -167,14 +167,16 @@ public struct EncoderInfo: Sendable, Hashable {
     public let minRows: Int
     /// Maximum number of rows of an image or an audio clip.
     public let maxRows: Int
-    /// Bytes of weights in memory.
+    /// Bytes of weights in memory, on the CPU or the GPU.
     public let weightBytes: UInt64
-    /// Maximum bytes of scratch memory of each call that encodes an image or an audio clip.
+    /// Maximum bytes of scratch memory in host memory of each call that encodes an image or an audio clip.
     public let scratchBytes: UInt64
     /// Kinds of media that the encoder accepts.
     public let kinds: [MediaKind]
     /// Sample rate in Hz to which audio is resampled; 0 for images.
     public let sampleRate: Int
+    /// Index of the device that the encoder was loaded to.
+    public let device: Int
 
     init(_ c: rz_encoder_info) {
         isMutual = c.is_mutual != 0
@@ -189,6 +191,7 @@ public struct EncoderInfo: Sendable, Hashable {
         scratchBytes = c.scratch_bytes
         kinds = MediaKind.allCases.filter { c.kinds & $0.rawValue != 0 }
         sampleRate = Int(c.sample_rate)
+        device = Int(c.device)
     }
 }
 
@@ -196,18 +199,28 @@ public struct EncoderInfo: Sendable, Hashable {
 public struct EncoderPlan: Sendable, Hashable {
     /// Number of rows of the largest image, or of the longest audio clip.
     public let maxRows: Int
-    /// Weights, as they are packed.
+    /// Weights in host memory, as they are packed.
     public let weightsHost: UInt64
     /// Maximum scratch memory of a call that encodes an image or an audio clip.
     public let scratchHost: UInt64
     /// One row of a media item.
     public let row: UInt64
+    /// Weights on a GPU.
+    public let weightsDevice: UInt64
+    /// Maximum scratch memory on a GPU of a call that encodes an image or an audio clip. The encoder keeps the
+    /// scratch memory of one call for the next one; calls at the same time take this much each.
+    public let scratchDevice: UInt64
+    /// Index of the device that the load would choose.
+    public let device: Int
 
     init(_ c: rz_encoder_plan) {
         maxRows = Int(c.max_rows)
         weightsHost = c.weights_host
         scratchHost = c.scratch_host
         row = c.row
+        weightsDevice = c.weights_device
+        scratchDevice = c.scratch_device
+        device = Int(c.device)
     }
 }
 
