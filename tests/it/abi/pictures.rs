@@ -460,7 +460,7 @@ fn a_template_that_knows_no_pictures_has_them_where_their_parts_stood() {
     let invalid = RZ_ERR_INVALID_ARGUMENT;
     says(&image(""), &[medium.0], invalid, "messages[0].content[0].media is not the number");
     says(&image(r#", "media": 1"#), &[medium.0], invalid, "media is 1, there are 1");
-    says(&image(r#", "media": -1"#), &[medium.0], invalid, "no number");
+    says(&image(r#", "media": -1"#), &[medium.0], invalid, "media is not the number of a media item");
     says(&image(r#", "media": 0"#), &[medium.0, medium.0], invalid, "entry 1: no part");
     says(&image(r#", "media": 0"#), &[null_mut()], invalid, "entry 0: media is NULL");
     says(&image(r#", "media": 0"#), &[], invalid, "media is 0, there are 0");
