@@ -769,8 +769,8 @@ typedef struct rz_model_params {
    * If `gpu_layers` or the free memory does not allow all layers on GPUs, the first layers are on the CPU. The next
    * layers are on the first GPU, and so on; the last GPU has the output matrix. Each part of a KV cache is where its
    * layers are. The GPUs work one after the other, so several GPUs hold a larger model but are not faster than one.
-   * Activations pass directly between devices that can access each other's memory, otherwise through page-locked host
-   * memory. If one device fails, the model loses all of them. Since 0.1.0. */
+   * Activations pass directly between devices that can access each other's memory, otherwise through page-locked
+   * host memory. If one device fails, the model loses all of them. Since 0.1.0. */
   const uint32_t *RZ_NULLABLE devices;
   size_t n_devices;  /* Number of `devices`, at most RZ_DEVICES_MAX. */
   /* Relative sizes of the parts of `devices`: `n_devices` positive numbers; NULL: in proportion to free memory, and
@@ -820,8 +820,8 @@ typedef struct rz_model_params {
 typedef struct rz_model_sampling {
   uint32_t struct_size;  /* sizeof(rz_model_sampling), set by the caller. */
   uint32_t advised;      /* RZ_SAMPLING_... bits of the recommended fields, combined with |; 0: no recommendation. */
-  /* 0: greedy. 1 if the authors recommend no temperature. A reply without a sampler uses this field, unless `advised`
-   * is 0: then the reply is greedy. */
+  /* 0: greedy. 1 if the authors recommend no temperature. A reply without a sampler uses this field, unless
+   * `advised` is 0: then the reply is greedy. */
   float temperature;
   uint32_t top_k;  /* 0 if the authors do not recommend the field, as in all fields below. */
   float top_p;
@@ -1729,10 +1729,10 @@ rz_cache_tokens_into(const rz_cache *cache,
 /* Context shift: removes `drop` tokens after the first `keep`, to free capacity in a long conversation; later tokens
  * move `drop` positions toward the beginning.
  *
- * The cache is then bit-identical to one that never contained the removed tokens. The keys and values of a token depend
- * on all tokens before it, so the next call that needs the keys and values of the moved tokens recomputes them, which
- * takes as long as a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there are fewer tokens, RZ_ERR_BUSY,
- * RZ_ERR_POISONED. Since 0.1.0. */
+ * The cache is then bit-identical to one that never contained the removed tokens. The keys and values of a token
+ * depend on all tokens before it, so the next call that needs the keys and values of the moved tokens recomputes them,
+ * which takes as long as a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there are fewer tokens,
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_shift(rz_cache *cache, uint32_t keep, uint32_t drop, rz_error *RZ_NULLABLE err);
 
@@ -1749,8 +1749,8 @@ rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
 
 /* LoRA adapter of one model (low-rank adaptation, arXiv 2106.09685): it has two low-rank factors A and B for each of
  * some weight matrices W, and the product `W x` becomes `W x + scale * alpha / rank * B (A x)`. The model's weights do
- * not change. Immutable: any number of threads and caches may use it at once. Reference-counted: it may be freed before
- * the objects that use it. */
+ * not change. Immutable: any number of threads and caches may use it at once. Reference-counted: it may be freed
+ * before the objects that use it. */
 typedef struct rz_adapter rz_adapter;
 
 /* Parameters of rz_adapter_load and rz_adapter_load_from. Zero in a field, or NULL instead of the struct, means the
@@ -2925,7 +2925,8 @@ rz_store_take_prompt(const rz_store *store,
  * cannot be written, it is dropped (rz_store_info.n_unwritten). Each prefix counts toward
  * rz_runtime_params.memory_limit with the bytes of all its tokens, even shared ones. Any thread. Errors:
  * RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since
+ * 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_store_put(const rz_store *store, const rz_cache *cache, rz_error *RZ_NULLABLE err);
 

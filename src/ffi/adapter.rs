@@ -16,9 +16,9 @@ use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
 
 /// LoRA adapter of one model (low-rank adaptation, arXiv 2106.09685): it has two low-rank factors A and B for each of
-/// some weight matrices W, and the product `W x` becomes `W x + scale * alpha / rank * B (A x)`. The model's weights do not change.
-/// Immutable: any number of threads and caches may use it at once. Reference-counted: it may be freed before the
-/// objects that use it.
+/// some weight matrices W, and the product `W x` becomes `W x + scale * alpha / rank * B (A x)`. The model's weights do
+/// not change. Immutable: any number of threads and caches may use it at once. Reference-counted: it may be freed
+/// before the objects that use it.
 pub struct rz_adapter(Arc<Adapter>);
 
 impl Handle for rz_adapter {

@@ -287,9 +287,10 @@ pub unsafe extern "C" fn rz_cache_tokens_into(
 /// Context shift: removes `drop` tokens after the first `keep`, to free capacity in a long conversation; later tokens
 /// move `drop` positions toward the beginning.
 ///
-/// The cache is then bit-identical to one that never contained the removed tokens. The keys and values of a token depend
-/// on all tokens before it, so the next call that needs the keys and values of the moved tokens recomputes them, which takes as long as a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there
-/// are fewer tokens, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// The cache is then bit-identical to one that never contained the removed tokens. The keys and values of a token
+/// depend on all tokens before it, so the next call that needs the keys and values of the moved tokens recomputes them,
+/// which takes as long as a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there are fewer tokens,
+/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u32, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

@@ -142,10 +142,10 @@ pub struct rz_model_params {
     /// With `devices`, `device` must be 0. Copied.
     ///
     /// If `gpu_layers` or the free memory does not allow all layers on GPUs, the first layers are on the CPU. The next
-    /// layers are on the first GPU, and so on; the last GPU has the output matrix. Each part of a KV cache is where its layers are. The GPUs
-    /// work one after the other, so several GPUs hold a larger model but are not faster than one. Activations pass
-    /// directly between devices that can access each other's memory, otherwise through page-locked host memory. If one
-    /// device fails, the model loses all of them. Since 0.1.0.
+    /// layers are on the first GPU, and so on; the last GPU has the output matrix. Each part of a KV cache is where its
+    /// layers are. The GPUs work one after the other, so several GPUs hold a larger model but are not faster than one.
+    /// Activations pass directly between devices that can access each other's memory, otherwise through page-locked
+    /// host memory. If one device fails, the model loses all of them. Since 0.1.0.
     pub devices: *const u32,
     /// Number of `devices`, at most RZ_DEVICES_MAX.
     pub n_devices: usize,
@@ -332,8 +332,8 @@ pub struct rz_model_sampling {
     pub struct_size: u32,
     /// RZ_SAMPLING_... bits of the recommended fields, combined with |; 0: no recommendation.
     pub advised: u32,
-    /// 0: greedy. 1 if the authors recommend no temperature. A reply without a sampler uses this field, unless `advised`
-    /// is 0: then the reply is greedy.
+    /// 0: greedy. 1 if the authors recommend no temperature. A reply without a sampler uses this field, unless
+    /// `advised` is 0: then the reply is greedy.
     pub temperature: f32,
     /// 0 if the authors do not recommend the field, as in all fields below.
     pub top_k: u32,

@@ -16,7 +16,8 @@ use super::status::{RZ_ERR_FORMAT, RZ_OK, rz_error, rz_status};
 
 /// Kind of a source: `size` bytes at `data`.
 pub const RZ_SOURCE_MEMORY: u32 = 1;
-/// Kind of a source: `size` bytes, from `offset` on, of the regular file open at `fd`; size 0: up to the end of the file.
+/// Kind of a source: `size` bytes, from `offset` on, of the regular file open at `fd`; size 0: up to the end of the
+/// file.
 pub const RZ_SOURCE_FD: u32 = 2;
 /// Kind of a source: `size` bytes, delivered by `read`.
 pub const RZ_SOURCE_READER: u32 = 3;

@@ -133,11 +133,11 @@ pub unsafe extern "C" fn rz_store_new(
 /// prefix: the cache holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be
 /// computed; 0 if no prefix is stored. The caller appends the remaining tokens as to any cache.
 ///
-/// The cache has no adapters, and prefixes computed with adapters are not used. A conversation with
-/// adapters finds prefixes computed with the same adapters without this call. `params` may be NULL; the element types of
-/// keys and values must match. If the stored cache has another capacity, the prefix is copied. `cancel` stops reading a file before the next chunk, and may be NULL. The
-/// caller frees `*out` with rz_cache_free. Any thread. Errors: as for rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE.
-/// Since 0.1.0.
+/// The cache has no adapters, and prefixes computed with adapters are not used. A conversation with adapters finds
+/// prefixes computed with the same adapters without this call. `params` may be NULL; the element types of keys and
+/// values must match. If the stored cache has another capacity, the prefix is copied. `cancel` stops reading a file
+/// before the next chunk, and may be NULL. The caller frees `*out` with rz_cache_free. Any thread. Errors: as for
+/// rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take(
     store: *const rz_store,
@@ -202,8 +202,9 @@ pub unsafe extern "C" fn rz_store_take_prompt(
 /// A prefix computed with adapters is only used for adapters with the same factors and scales in the same order. The
 /// call only reads the cache. A prefix that exceeds the memory limit is written to the folder after the call; if it
 /// cannot be written, it is dropped (rz_store_info.n_unwritten). Each prefix counts toward
-/// rz_runtime_params.memory_limit with the bytes of all its tokens, even shared ones. Any thread. Errors: RZ_ERR_MISMATCH (a cache of
-/// another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since
+/// rz_runtime_params.memory_limit with the bytes of all its tokens, even shared ones. Any thread. Errors:
+/// RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since
 /// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_put(store: *const rz_store, cache: *const rz_cache, err: *mut rz_error) -> rz_status {

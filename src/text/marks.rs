@@ -23,7 +23,8 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Marks for the characters of `texts` (in upper and lower case) and of `source`; none of them may be a mark itself.
+    /// Marks for the characters of `texts` (in upper and lower case) and of `source`; none of them may be a mark
+    /// itself.
     ///
     /// # Errors
     /// `InvalidArgument` for more distinct characters than the private planes have.
