@@ -143,6 +143,15 @@ fn architectures_of_files_agree_with_another_implementation() {
     }
 }
 
+/// Heads of more than 256 values have fewer rows per workgroup of `attend`.
+#[test]
+fn wide_heads_pass() {
+    let Some(device) = open(false) else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::F16).layers(1).shape(64, 3, 1, 576, 64));
+    let error = check(&device, &path).unwrap();
+    assert!(error < 0.7, "{error}");
+}
+
 #[test]
 fn batch_invariant_kernels_pass() {
     let Some(device) = open(true) else { return };
