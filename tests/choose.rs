@@ -223,7 +223,7 @@ impl Trial {
     }
 }
 
-/// Steps of eight rows, each with a rule of its own.
+/// Steps of eight rows, each with its own rule.
 fn agree(shim: Option<&Shim>, head: &Head, steps: usize, rng: &mut Rng) -> usize {
     let mut choosing = Choosing::new(head);
     let mut executor = choosing.executor();

@@ -62,7 +62,7 @@ fn load(path: &Path, n: u32, shares: &[f32], gpu_layers: u32, deterministic: boo
     Model::load(path, LoadOptions { devices, shares, gpu_layers, deterministic, ..Default::default() })
 }
 
-/// Tokens that a model makes behind a part of the prompt.
+/// Returns the tokens that a model generates after a part of the prompt.
 fn generated(model: &Arc<Model>, n: usize) -> Vec<u32> {
     sampled(model, None, n)
 }
@@ -180,7 +180,7 @@ fn every_cut_gives_the_same_bits() {
     }
 }
 
-/// Steps begin before those ahead of them have ended, on all GPUs, and none where the CPU has a part.
+/// Steps begin before the previous steps have ended, on all GPUs; no step does if the CPU has a part.
 #[test]
 fn generation_runs_ahead_on_several_gpus() {
     let Some(gpus) = gpus() else { return };
@@ -210,7 +210,7 @@ fn generation_runs_ahead_on_several_gpus() {
     s.prefill(&PROMPT[..5], None).unwrap();
     assert_eq!(s.generate(PROMPT[5], None, &mut out, &mut n, None).unwrap(), Outcome::Done);
     assert_eq!(out[..n], expected[..=end]);
-    // What was begun behind the end is forgotten.
+    // Steps begun after the end are dropped.
     assert_eq!(s.decode(expected[end], None).unwrap(), expected[end + 1]);
 }
 
@@ -361,7 +361,7 @@ fn layers_follow_the_memory() {
     // Neither has room for all, nor both together.
     let one =
         Plan::of_path(&path, LoadOptions { device: 2, ..Default::default() }, &CacheParams::default(), 1).unwrap();
-    // A part needs a scratch of its own, beside its share of weights and cache.
+    // A part needs its own scratch, beside its share of weights and cache.
     let [scratch, rest] = [one.scratch.device as usize, (one.total.device - one.scratch.device) as usize];
     (0..2).for_each(|device| room(device, scratch + rest * 6 / 10));
     let divided = layers(2);
@@ -413,7 +413,7 @@ fn nonsense_in_a_list_of_devices_is_told() {
     assert!(cuda::devices().iter().all(|device| device.unavailable.is_empty()));
 }
 
-/// Lists that cannot be are refused by name.
+/// Impossible lists are rejected by name.
 #[test]
 fn wrong_lists_of_devices_are_refused() {
     let Some(_gpus) = gpus() else { return };

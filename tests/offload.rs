@@ -56,7 +56,7 @@ fn load_fixed(path: &Path, gpu_layers: u32) -> Result<Arc<Model>> {
     Model::load(path, LoadOptions { device: GPU, gpu_layers, deterministic: true, ..Default::default() })
 }
 
-/// Logits behind pieces of the prompt, each with the position that they follow.
+/// Returns the logits after pieces of the prompt, each with the position that they follow.
 fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
     let ends = (1..).map(|i| PROMPT.len().min(i * piece) - 1);
     ends.zip(models::logits_in_pieces(&mut models::session(model), piece)).collect()
@@ -230,7 +230,7 @@ fn deterministic_models_deal_positions_out_in_one_way() {
     }
 }
 
-/// Tokens chosen one call each, and the logits behind each.
+/// Tokens chosen one call each, and the logits after each.
 fn decoded(model: &Arc<Model>, n: usize) -> (Session, Vec<u32>, Vec<Vec<f32>>) {
     let mut s = models::session(model);
     s.prefill(&PROMPT[..5], None).unwrap();
@@ -245,7 +245,7 @@ fn decoded(model: &Arc<Model>, n: usize) -> (Session, Vec<u32>, Vec<Vec<f32>>) {
     (s, tokens, logits)
 }
 
-/// Memories follow steps that run ahead, also where a text ends and what was begun behind it is forgotten.
+/// Recurrent states follow pipelined steps, even if a text ends and the steps begun after its end are dropped.
 #[test]
 fn recurrent_networks_run_ahead() {
     let Some(_gpu) = gpu::gpu(1) else { return };
@@ -271,8 +271,8 @@ fn recurrent_networks_run_ahead() {
     }
 }
 
-/// Steps begin before the ones ahead of them have ended, and a text that ends, a full cache, a cancel or a fault find
-/// the same sequence as step by step.
+/// Steps begin before the previous steps have ended, and a text that ends, a full cache, a cancel or a fault find the
+/// same sequence as step by step.
 #[test]
 fn generation_runs_ahead_and_nobody_notices() {
     let Some(gpu) = gpu::gpu(1) else { return };
@@ -331,7 +331,7 @@ fn generation_runs_ahead_and_nobody_notices() {
     assert_eq!((n, &out[..n], s.len()), (4, &expected[..4], 9));
 }
 
-/// Logits behind a source are those of another implementation, whatever the pieces, and generation runs ahead.
+/// Logits after a source equal another implementation's for all chunk sizes, and generation is pipelined.
 #[test]
 fn decoders_that_read_a_source_agree_and_run_ahead() {
     let Some(_gpu) = gpu::gpu(1) else { return };
@@ -386,7 +386,7 @@ fn decoders_that_read_a_source_agree_and_run_ahead() {
     }
 }
 
-/// Two jobs behind different parts of the prompt, one of which draws its tokens.
+/// Two jobs after different parts of the prompt, one of which draws its tokens.
 fn jobs(model: &Arc<Model>, max_tokens: usize) -> Result<[Job; 2]> {
     let params = SamplerParams { temperature: 0.9, top_k: 20, repeat_penalty: 1.2, seed: 5, ..Default::default() };
     let job = |n: usize, sampler| {
@@ -878,7 +878,7 @@ fn kernels_of_the_caller_run_on_the_gpu() {
     anywhere(GPU, 200);
     let tried = [100, 100, 100, 40, 40, 40, 200, 200, 200, 300].map(|cache_len| anywhere(0, cache_len));
     if gpu.0.is_some() {
-        // The device is tried behind the CPU; 300 has no room there. What else is tried depends on the times that were
+        // The device is tried after the CPU; 300 has no room there. What else is tried depends on the times that were
         // measured, for which `engine/kernels/crossover.rs` has tests.
         assert!(!tried[0] && tried[1..3].contains(&true) && !tried[9], "{tried:?}");
     }

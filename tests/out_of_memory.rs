@@ -43,7 +43,7 @@ use realizar::ffi::version::*;
 
 use it::support::calls::{self, sized, zeroed};
 
-/// Allocations are counted, and fail: number `FIRST`, and those behind it where `FOR_GOOD`.
+/// Allocations are counted, and fail: number `FIRST`, and those after it where `FOR_GOOD`.
 static ARMED: AtomicBool = AtomicBool::new(false);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -381,7 +381,7 @@ fn main() {
         unsafe { run(&path, &mut saved) };
         *held = HELD.load(Ordering::Relaxed);
     }
-    // Behind the first runs, which fill what is kept for later, each ends with as much as some run before it. A byte
+    // After the first runs, which fill what is kept for later, each ends with as much as some run before it. A byte
     // more a run would make every number a new one.
     let (before, after) = held[10..].split_at(30);
     let same = after.iter().filter(|held| before.contains(held)).count();

@@ -68,7 +68,7 @@ fn load(path: &Path, placement: &str, gpu_layers: u32) -> Result<Arc<Model>> {
     Model::load(path, LoadOptions { gpu_layers, ..params(placement) })
 }
 
-/// Logits behind pieces of the prompt, each with the position that they follow.
+/// Returns the logits after pieces of the prompt, each with the position that they follow.
 fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
     let ends = (1..).map(|i| PROMPT.len().min(i * piece) - 1);
     ends.zip(models::logits_in_pieces(&mut models::session(model), piece)).collect()
@@ -288,7 +288,7 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
     }
 }
 
-/// Two jobs behind different parts of the prompt.
+/// Two jobs, after different parts of the prompt.
 fn jobs(model: &Arc<Model>) -> [Job; 2] {
     [5, 9].map(|n| {
         let s = models::session(model);
@@ -769,7 +769,7 @@ fn a_layer_crosses_once_each_way() {
     }
 }
 
-/// Impossible placements are refused by name, before a weight is read.
+/// Impossible placements are rejected by name, before a weight is read.
 #[test]
 fn placements_that_cannot_be_are_refused() {
     let Some(_gpus) = gpus() else { return };
@@ -806,7 +806,7 @@ fn placements_that_cannot_be_are_refused() {
     assert!(load(&dense, "experts=cpu:1", 0).is_err());
 }
 
-/// The device has the shared expert ahead of what it waits for, also where its ops stand on either side of the mixture.
+/// The device has the shared expert before what it waits for, also where its ops stand on either side of the mixture.
 #[test]
 fn shared_experts_are_ahead_of_the_sum() {
     let mut b = ProgramBuilder::default();

@@ -84,7 +84,7 @@ struct World {
 /// A call that may end with any of the statuses that `call` allows.
 fn ignore(_: rz_status) {}
 
-/// Calls with an error record, and refuses statuses that no call of this test may end with.
+/// Calls with an error record, and fails for statuses that no call of this test may return.
 #[track_caller]
 fn call(call: impl FnOnce(*mut rz_error) -> rz_status) -> rz_status {
     let mut err = no_error();
@@ -159,7 +159,7 @@ fn generated(model: *const rz_model) -> Vec<u32> {
     made
 }
 
-/// The bits of the logits behind the last token, computed anew.
+/// The bits of the logits after the last token, computed anew.
 fn logits(cache: *mut rz_cache, tokens: &[u32]) -> Vec<u32> {
     let (mut logits, mut n) = (vec![0f32; 512], 0);
     unsafe {
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// One generation on a cache of its own, in steps of its own or together with a job that all threads share: always
+    /// One generation on its own cache, in steps of its own or together with a job that all threads share: always
     /// the same tokens.
     fn generate(&self, of: usize, rng: &mut Rng) {
         let cache = self.models[of].with(|model| new_cache(model, 64));

@@ -55,7 +55,7 @@ fn load(path: &Path, device: u32, gpu_layers: u32) -> Result<Arc<Model>> {
     Model::load(path, LoadOptions { device, gpu_layers, ..Default::default() })
 }
 
-/// Logits behind pieces of the prompt, each with the position that they follow.
+/// Returns the logits after pieces of the prompt, each with the position that they follow.
 fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
     let ends = (1..).map(|i| PROMPT.len().min(i * piece) - 1);
     ends.zip(models::logits_in_pieces(&mut models::session(model), piece)).collect()
@@ -475,7 +475,7 @@ fn calls_are_cancelled_and_the_model_goes_on() {
     assert!(session.logits().unwrap() == expected[0].1);
 }
 
-/// What is not supported is refused by name, and a software driver is not available unless a test allows it.
+/// Unsupported features are rejected by name, and a software driver is only available if a test allows it.
 #[test]
 fn what_is_not_supported_is_refused_by_name() {
     if !in_own_process("what_is_not_supported_is_refused_by_name") {

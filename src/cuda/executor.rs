@@ -1,7 +1,7 @@
 //! Executes steps of a program on a GPU.
 //!
 //! Owns the memory and the stream of an executor, its progress in the program, and the steps in flight: while one step
-//! runs, the next step can be prepared and submitted. Relies on `Batch::check`.
+//! runs, the next step can be prepared and submitted. `Batch::check` has validated the inputs of each step.
 
 use std::ffi::CStr;
 use std::ops::Range;

@@ -203,7 +203,7 @@ fn neighbors_with_other_adapters_change_no_bit() {
         for i in 0..5 {
             assert!((0..i).all(|j| alone[i] != alone[j]), "{name}: sets {i} and another do the same");
         }
-        // Nine of them, those with the same set apart from one another, each at a place of its own.
+        // Nine of them, those with the same set apart from one another, each at its own place.
         let mut sessions: Vec<Session> = (0..9).map(make).collect();
         for (i, session) in sessions.iter_mut().enumerate() {
             session.prefill(&PROMPT[..=i], None).unwrap();

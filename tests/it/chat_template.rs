@@ -23,7 +23,7 @@ fn the_language_is_that_of_jinja2() {
 /// Keys of maps that are equal and of different types: they stay apart, unless their hashes meet.
 const BY_CHANCE: &[&str] = &["{{ {1: 'a', true: 'b'} }}", "{{ {1: 'a', none: 'b', true: 'c', 1.5: 'd'}|tojson }}"];
 
-/// Templates of `jinja_table.json` that have another result here, and why: they are refused by name, or the text
+/// Templates of `jinja_table.json` that have another result here, and why: they are rejected by name, or the text
 /// differs.
 const DIFFERENT: &[(&str, &str)] = &[
     ("{{ 'a'.encode() }}", "refused: there are no bytes"),
@@ -126,7 +126,7 @@ fn published_templates_make_the_same_texts() {
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Many long texts are joined, by the filter and by the method; a text with itself between its characters is refused.
+/// Many long texts are joined, by the filter and by the method; a text with itself between its characters is rejected.
 #[test]
 fn long_texts_are_joined() {
     let lines: Vec<String> = (0..400).map(|i| format!("line {i} {}", "x".repeat(50))).collect();

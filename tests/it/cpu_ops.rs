@@ -111,7 +111,7 @@ enum Way {
     Whole,
     /// After each op.
     Stopping,
-    /// Each op as a range of its own.
+    /// Each op as its own range.
     Cut,
 }
 
@@ -550,7 +550,7 @@ fn a_step_without_outputs_ends_where_they_would_be_kept() {
     assert!(executor.token(0).is_err());
 }
 
-/// Matrices of `n` experts with the columns of each in an order of its own, and the inputs of these.
+/// Matrices of `n` experts with the columns of each in its own order, and the inputs of these.
 fn in_orders(model: &mut Model, w: &[f32], n: usize, cols: usize, step: usize) -> (Weight, Option<Vector>) {
     // `step` has no divisor in common with `cols`.
     let place = |expert: usize, i: usize| (step * i + expert) % cols;

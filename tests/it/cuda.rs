@@ -99,7 +99,7 @@ fn open_of(driver: &Arc<Driver>) -> Result<Arc<dyn GpuDevice>> {
     Ok(CudaDevice::open(driver, 0, shim::IMAGE, &LoadOptions::default())?)
 }
 
-/// Logits behind the prompt on the CPU.
+/// Returns the logits after the prompt on the CPU.
 fn on_cpu(path: &Path) -> Vec<f32> {
     let model = models::load(path);
     let mut session = models::session(&model);
@@ -332,7 +332,7 @@ fn rows_have_the_bits_of_one() {
     }
 }
 
-/// The rows of a draft have the bits of single tokens, for which they have blocks of their own, wherever a step begins
+/// The rows of a draft have the bits of single tokens, for which they have their own blocks, wherever a step begins
 /// that does not divide positions anew.
 #[test]
 fn separate_rows_have_the_bits_of_single_tokens() {
@@ -426,7 +426,7 @@ fn every_shape_agrees_with_the_reference() {
         check(&target, "4 heads of 16, ffn 60", &llama(quant::F16).shape(64, 4, 4, 16, 60), &[1, 21]);
         // Wider than the shared memory of a block.
         check(&target, "ffn 58,200, F32", &llama(quant::F32).shape(32, 2, 2, 16, 58_200), &[1]);
-        // Wider than what a block prepares at once, without a norm and behind one.
+        // Wider than a block prepares at once, without a norm and after a norm.
         check(&target, "ffn 9,504, Q8_0", &llama(quant::Q8_0).shape(32, 2, 2, 16, 9_504), &[1, 2]);
         check(&target, "hidden 9,472, Q4_0", &llama(quant::Q4_0).shape(9_472, 1, 1, 32, 32), &[1, 2]);
         check(&target, "hidden 2,304, Q6_K", &llama(quant::Q6_K).shape(2_304, 1, 1, 256, 256), &[1]);
@@ -720,7 +720,7 @@ fn rings_keep_what_windows_see() {
             let whole = SequenceSpec { max_step: 340, ..rings.clone() };
             let mut caches = [whole, rings].map(|spec| model.backend.new_sequence(&spec).unwrap());
             assert!(caches[1].bytes() < caches[0].bytes());
-            // Behind the ring's end a prompt goes on in pieces and in single tokens.
+            // After the ring's end a prompt goes on in pieces and in single tokens.
             for n in [32; 8].into_iter().chain([20, 1, 1, 1, 5, 32]) {
                 let at = caches[0].len();
                 let (ids, last) = (&ids[at..at + n], [n as u32 - 1]);
@@ -743,7 +743,7 @@ fn sequences_of_a_batch_do_not_meet() {
         let model = load(&path, target.cuda().unwrap()).unwrap();
         let mut executor = model.executor().unwrap();
         let mut states: Vec<_> = (0..3).map(|_| model.state(quant::F16).unwrap()).collect();
-        // One behind 17 tokens, one with nothing, one behind 4; they go on with 3, 9 and 1 tokens.
+        // One after 17 tokens, one with nothing, one after 4; they go on with 3, 9 and 1 tokens.
         for (state, n) in states.iter_mut().zip([17, 0, 4]).filter(|(_, n)| *n > 0) {
             model.step(&mut executor, state, &PROMPT[..n]).unwrap();
         }
@@ -953,7 +953,7 @@ fn a_token_beyond_the_vocabulary_is_a_fault() {
     let model = load(&path, open(&shim).unwrap()).unwrap();
     let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
     model.step(&mut executor, &mut state, &PROMPT).unwrap();
-    // Rows of logits behind the first.
+    // Rows of logits after the first.
     shim.spoil(c"argmax", offset_of!(ChooseArgs, width), ((PROMPT.len() - 1) * model.program.vocab) as i32);
     let batch = &mut Batch {
         inputs: StepInputs { ids: &[1], positions: &[21], outputs: &[0], sequences: &[0], ..Default::default() },
@@ -1089,7 +1089,7 @@ fn a_device_that_hangs_is_given_up() {
         assert_eq!(model.state(quant::F16).err().unwrap().to_string(), error.to_string());
         drop((executor, state, model));
         if after == 2 {
-            // A load that hangs, behind which no other one begins.
+            // A load that hangs; no other load begins after it.
             let error = load(&path, open(&shim).unwrap()).err().unwrap();
             assert!(matches!(&error, Error::DeviceLost { why, .. } if why.contains("no answer")), "{error}");
             shim.hang(false);
@@ -1346,7 +1346,7 @@ impl Ops {
         self.attend_by(1, q, k, Some(v), |a| Attend { softcap, mask: Mask::window(window), ..a })
     }
 
-    /// Stores keys and values of a layer, and attends in a way of its own.
+    /// Stores keys and values of a layer, and attends in its own way.
     fn attend_by(
         &self,
         layer: usize,
@@ -1726,7 +1726,7 @@ fn ops_agree_with_the_cpu(target: &Target) {
         ("scan", &[96, 4, 40, 40], &|o, i| vec![o.scan(i[..4].try_into().unwrap(), 20)]),
         ("scan of channels", &[32, 32, 16, 16], &|o, i| vec![o.scan(i[..4].try_into().unwrap(), 16)]),
         ("RWKV 6, results of the memory ahead", &[128, 64, 64, 128], &|o, i| {
-            // The memory ahead of the first token is empty.
+            // The memory before the first token is empty.
             vec![o.add(i[0], o.wkv(i[..4].try_into().unwrap(), |w| Wkv { before: true, fades: true, ..w }), 1.0)]
         }),
         ("RWKV 7", &[160; 6], &|o, i| {
@@ -1976,7 +1976,7 @@ impl CaseModels {
 }
 
 /// Prompts over more positions than a step of attention has, of two sequences that go on, in every way to attend; with
-/// one type of caches over so many that they are divided, of prompts and of the tokens behind them.
+/// one type of caches over so many that they are divided, of prompts and of the tokens after them.
 #[test]
 fn prompts_agree_with_the_cpu() {
     let with_window = |n_kv_heads, head_dim, window| KvLayer { window, ..KvLayer::new(n_kv_heads, head_dim, 0) };
@@ -2057,7 +2057,7 @@ fn attended(
             executor.write(tensor, &values(n * program.width(tensor), seed)).unwrap();
         }
         assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
-        // Few tokens beside a prompt have kernels of their own.
+        // A few tokens next to a prompt have their own kernels.
         let (kernels, [fewer, more]) = (executor.kernels(), [counts[0].min(counts[1]), counts[0].max(counts[1])]);
         if fewer <= 8 && more >= 60 && !kernels.is_empty() {
             let (prompts, others): (Vec<&str>, Vec<&str>) =
@@ -2078,7 +2078,7 @@ fn attended(
 #[test]
 fn attention_to_one_token_has_the_bits_of_one_among_others() {
     type By = fn(Attend) -> Attend;
-    // Query heads, keys and values, the order of pairs, norms (none, of heads, of heads with weights of their own), and
+    // Query heads, keys and values, the order of pairs, norms (none, of heads, of heads with their own weights), and
     // the op.
     let cases: [(usize, KvLayer, RopePairs, usize, By); 9] = [
         (8, KvLayer::new(2, 64, 0), RopePairs::Halves, 0, |a| a),
@@ -2147,8 +2147,8 @@ fn attention_to_one_token_has_the_bits_of_one_among_others() {
     }
 }
 
-/// Attention of tokens alone, behind one of another sequence in launches of their own, because not all are outputs, and
-/// in one launch; ahead of and behind the end of a ring. `None` where no cache has the types.
+/// Attention of tokens alone, after one of another sequence in their own launches, because not all are outputs, and
+/// in one launch; before and after the end of a ring. `None` where no cache has the types.
 fn bits_of_tokens(
     backend: &Backend,
     program: &Arc<Program>,

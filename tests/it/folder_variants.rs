@@ -131,7 +131,7 @@ fn what_nobody_knows_is_refused_or_passed_over_and_counted() {
     assert_eq!(loaded.info().n_unknown, 5);
     assert!(["magic_norm", "text_magic", "springs", "magic.table", "mlp.extra"].iter().all(|name| folder.said(name)));
     assert_eq!(logits(&loaded), expected);
-    // A known key with a value that is not supported stays refused.
+    // A known key with a value that is not supported stays rejected.
     folder.put("config.json", with(&model.config, &json!({"rope_scaling": {"rope_type": "magic", "factor": 2.0}})));
     let error = folder.load_with(|options| options.allow_unknown = true).err().unwrap().to_string();
     assert!(error.contains("magic") && !error.contains("RZ_MODEL_ALLOW_UNKNOWN"), "{error}");

@@ -40,7 +40,7 @@ targets! {
     webp "../../fuzz/fuzz_targets/webp.rs",
 }
 
-// The macro stands behind the targets, which find it by their imports.
+// The macro follows the targets, which find it by their imports.
 #[macro_export]
 macro_rules! fuzz_target {
     (|$data:ident: &[u8]| $body:expr) => {

@@ -178,7 +178,7 @@ fn part(random: &mut Random, n: usize, first: usize, depth: usize) -> Part {
     }
 }
 
-/// Every text of a random grammar is taken, and every other text is refused.
+/// Every text of a random grammar is accepted, and every other text is rejected.
 #[test]
 fn random_grammars_take_their_texts_and_no_others() {
     let (mut n_taken, mut n_refused, mut n_recursive) = (0, 0, 0);
@@ -187,7 +187,7 @@ fn random_grammars_take_their_texts_and_no_others() {
         let n = 1 + random.next(4);
         let rules: Vec<Part> = (0..n).map(|rule| part(&mut random, n, rule, 3)).collect();
         let text = written(&rules);
-        // A rule that has no end is refused.
+        // A rule that never ends is rejected.
         let Ok(grammar) = grammar(&text) else { continue };
         n_recursive += usize::from(text.contains("root ") && text[8..].contains("root"));
         for _ in 0..12 {

@@ -75,7 +75,7 @@ fn a_model_on_a_gpu_that_refuses_everything_is_refused_by_name() {
             other => panic!("{call}: {other:?}"),
         }
     }
-    // No device is behind the list, and the CPU is as it was.
+    // The list has no device, and the CPU is unchanged.
     assert!(matches!(load(on(before as u32 + 2)).err(), Some(Error::InvalidArgument(_))));
     let model = load(on(1)).unwrap();
     let mut session = models::session(&model);

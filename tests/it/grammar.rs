@@ -536,7 +536,7 @@ fn every_character_means_itself() {
     }
 }
 
-/// Numbers that the parser would round, and formats that nobody checks, are refused by their place.
+/// Numbers that the parser would round, and formats that are not checked, are rejected with their position.
 #[test]
 fn what_would_be_written_wrong_is_refused_by_its_place() {
     for (text, place) in [

@@ -45,7 +45,7 @@ fn open(path: &Path) -> Result<Source, Error> {
     Source::open(path, Access::Read)
 }
 
-/// That the file is refused as damaged, with a message that names the file and holds `word`.
+/// Checks that the file is rejected as damaged, with a message that names the file and contains `word`.
 fn assert_refused(file: &Gguf, word: &str) {
     let folder = Folder::empty();
     let path = folder.file("bad.gguf", &file.build().0);
@@ -58,7 +58,7 @@ fn assert_refused(file: &Gguf, word: &str) {
     }
 }
 
-/// Runs a test in a process of its own, whose memory is that of the test alone.
+/// Runs a test in its own process, so that the memory of the process is the memory of the test.
 fn with_little_memory(test: &str, work: impl FnOnce()) {
     const APART: &str = "REALIZAR_TEST_APART";
     if std::env::var_os(APART).is_none() {
@@ -242,7 +242,7 @@ fn values_match_their_types() {
     assert_refused(&raw(&[13, 0, 0, 0, 2]), "type 13");
     assert_refused(&Gguf::new().key("k", vec![vec![1u8]]), "nested");
     assert_refused(&Gguf::new().key("k", vec![1 << 63, 0u64]), "\"k\" holds a value");
-    // One that is no text is passed over, and noted; who needs its text is refused.
+    // A value that is not text is ignored with a note; a reader that needs the text fails.
     let folder = Folder::empty();
     let source = open(&folder.file("k.gguf", &Gguf::new().key("k", &b"\xff"[..]).build().0)).unwrap();
     assert_eq!(source.passed().notes, ["the key \"k\" holds a string that is not UTF-8"]);

@@ -26,7 +26,7 @@ fn sample() -> Vec<u8> {
     ])
 }
 
-/// That a file is refused as damaged, with a message that names it and holds `word`.
+/// Checks that a file is rejected as damaged, with a message that names it and contains `word`.
 fn assert_refused(bytes: &[u8], word: &str) {
     let folder = Folder::empty();
     match open(&folder.file("bad.safetensors", bytes)) {

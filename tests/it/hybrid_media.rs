@@ -13,12 +13,12 @@ use crate::support::models;
 use crate::support::save::save;
 use crate::support::tiny::{self, Tiny};
 
-/// Tokens ahead of the picture, its lines and columns, tokens between it and the sound, and rows of the sound.
+/// Tokens before the picture, its lines and columns, tokens between it and the sound, and rows of the sound.
 const BEGIN: usize = 12;
 const SIZE: [usize; 2] = [10, 7];
 const BETWEEN: usize = 5;
 const SOUND: usize = 6;
-/// The places behind the picture and behind the sound.
+/// The places after the picture and after the sound.
 const SEEN: usize = BEGIN + SIZE[0] * SIZE[1];
 const HEARD: usize = SEEN + BETWEEN + SOUND;
 

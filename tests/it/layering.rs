@@ -129,7 +129,7 @@ fn the_reader_of_paths_reads_them() {
 /// A file uses another where its code, up to its unit tests, names by a path (`crate::`, `super::`, `self::`, or the
 /// name of a child) something that the other defines. A `mod` declaration is no use. A re-export (`pub use`) is none
 /// either: whoever names its item uses the file that defines it. So a `mod.rs` either holds what its children share,
-/// and calls none of them, or puts its children together, and what they share stands in a child of its own.
+/// and calls none of them, or combines its children, and what they share is in a separate child.
 #[test]
 fn files_use_each_other_without_circles() {
     let uses = Tree::read(&root()).uses();

@@ -322,7 +322,7 @@ fn pixels_of_the_host_are_taken_in_every_format() {
             let copy = |data| Picture::from_pixels(Pixels { format, width, height, stride, data }, WHITE);
             let found = copy(&data).unwrap();
             assert!(found == picture, "{format:?} {gap}");
-            // The gap behind the last row may be missing, and nothing else.
+            // Only the gap after the last row may be missing.
             let all = &data[..data.len() - gap];
             assert!(copy(all).is_ok());
             let short = copy(&all[..all.len() - 1]);
@@ -418,7 +418,7 @@ fn files_have_the_pixels_of_pillow() {
             assert_eq!(hash(&picture), file[3].as_str().unwrap(), "{name}");
             continue;
         }
-        // Decoders of JPEG round in ways of their own.
+        // Decoders of JPEG round in their own ways.
         let theirs = Picture::decode(&read(&format!("{name}.png")), MANY, WHITE).unwrap();
         let off: Vec<u32> = picture.rgb.iter().zip(&theirs.rgb).map(|(a, b)| u32::from(a.abs_diff(*b))).collect();
         let (most, sum) = (off.iter().max().unwrap(), off.iter().sum::<u32>());
@@ -452,7 +452,7 @@ fn files_that_were_cut_off_are_refused() {
         let whole = survives(&name, &file, MANY);
         for length in 0..file.len() {
             let Some(picture) = survives(&name, &file[..length], MANY) else { continue };
-            // A picture comes out only where later pictures or marks behind the pixels are missing.
+            // A truncated file is decoded only if later images, or marks after the pixels, are missing.
             assert!(name.starts_with("animated") || file.len() - length <= 40, "{name} cut to {length}");
             assert!(Some(&picture) == whole.as_ref(), "{name} cut to {length}");
         }

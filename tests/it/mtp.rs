@@ -130,7 +130,7 @@ fn drafts_are_those_of_the_reference() {
     assert!(accepted > 10 && drafted > 5 * accepted);
 }
 
-/// The file of a network that chooses all tokens but the end in turn, each behind the one before it. Its layer tells
+/// The file of a network that chooses all tokens but the end in turn, each after the one before it. Its layer tells
 /// the choice by the token that it reads, or by the hidden state of the one before alone.
 fn takes_turns(tiny: &Tiny, by_state: bool) -> Vec<u8> {
     let (mut file, net, _) = tiny.clone().change(|t| t.tied = false).file();
@@ -141,7 +141,7 @@ fn takes_turns(tiny: &Tiny, by_state: bool) -> Vec<u8> {
         let mut fill = |f: &dyn Fn(usize) -> bool| {
             tensor.data = (0..n).flat_map(|i| f32::from(u8::from(f(i))).to_le_bytes()).collect();
         };
-        // Blocks add nothing to the residual stream, and each token has a dimension of its own.
+        // Blocks add nothing to the residual stream; each token has its own dimension.
         match &tensor.name[..] {
             name if ["attn_output", "ffn_down", "ssm_out"].iter().any(|part| name.contains(part)) => fill(&|_| false),
             "token_embd.weight" => fill(&|i| i / d == i % d),
@@ -176,7 +176,7 @@ fn a_network_that_looks_at_one_token_predicts_itself() {
     }
 }
 
-/// Jobs whose rows stand behind those of others in a pass, and which have some tokens computed again, draft by the
+/// Jobs whose rows stand after those of others in a pass, and which have some tokens computed again, draft by the
 /// hidden states of their own tokens.
 #[test]
 fn rows_in_the_middle_of_a_pass_are_those_of_their_tokens() {
@@ -273,7 +273,7 @@ fn drafts_change_nothing_wherever_they_are_paused() {
                 let mut job = job(model, &prompt[..310 - 40 * round as usize], params);
                 while !step_jobs(&mut [&mut job], Some(Duration::from_micros(budget()))).unwrap() {}
                 let (mut made, mut accepted) = (read(&mut job), job.info().accepted);
-                // Another one goes on behind a part of what the first has made.
+                // Another job continues after a part of the first job's tokens.
                 let mut session = job.into_session();
                 session.truncate(session.len() as u32 - 20).unwrap();
                 let sampler = Some(Chooser::new(choice.clone()).unwrap());

@@ -49,7 +49,7 @@ fn assert_nan<T: std::fmt::Debug>(result: Result<T>, position: usize, what: &str
     }
 }
 
-/// A llama with a head of its own, whose embedding of `NAN_TOKEN` is NaN.
+/// A llama with its own head, whose embedding of `NAN_TOKEN` is NaN.
 fn with_nan_token() -> (tempfile::TempDir, Arc<Model>) {
     let tiny = Tiny::new("llama", quant::F32).change(|t| t.tied = false);
     let (dir, path) = save(&tiny, "token_embd.weight", NAN_TOKEN as usize * tiny.net.hidden + 3);
@@ -82,7 +82,7 @@ fn a_weight_that_is_nan_reaches_the_logits() {
 fn a_token_that_is_nan_reaches_those_after_it_in_every_architecture() {
     let mut untied = 0;
     for (name, tiny) in tiny::architectures(|name| Tiny::new(name, quant::F32)) {
-        // With a head of its own, where the architecture may have one: else the head has the NaN too.
+        // With a separate head if the architecture supports one; otherwise the head has the NaN too.
         let heads = [false, true].into_iter().find_map(|tied| {
             let tiny = tiny.clone().change(|t| t.tied = tied);
             let (file, ..) = tiny.file();
@@ -215,7 +215,7 @@ fn embeddings_that_are_nan_name_text_and_token() {
 }
 
 /// The score of a classifier, by every activation of its first layer, from weights that are NaN in the network before
-/// it and in the embedding of one token. Its own weights are refused when they are loaded.
+/// it and in the embedding of one token. Its own weights are rejected when they are loaded.
 #[test]
 fn ranks_that_are_nan_name_their_text() {
     let bert = encoders::all().into_iter().find(|e| e.architecture == "bert" && e.head.is_empty()).unwrap();

@@ -308,7 +308,7 @@ fn recurrent_layers_survive_any_rewind_fork_and_batch() {
                 straight.logits().unwrap().to_vec()
             })
             .collect();
-        // Rewinds by little and by much, behind prompts and behind single tokens, of which no checkpoint is left.
+        // Rewinds by little and by much, after prompts and after single tokens, of which no checkpoint is left.
         let mut session = Session::new(&model, &params).unwrap();
         for (to, until) in [(0, 60), (59, 61), (61, 80), (33, 34), (34, 100), (99, 100), (7, 50), (0, 3), (2, 90)] {
             session.truncate(to).unwrap();

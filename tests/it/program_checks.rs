@@ -152,7 +152,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         activation,
     };
     let logits = |x, head, bias| Op::Logits { x, head, bias, scale: 1.0, softcap: 0.0 };
-    // Activations lie each in a buffer of its own.
+    // Activations lie each in its own buffer.
     let tensors: Vec<TensorSpec> =
         widths.into_iter().enumerate().map(|(buffer, width)| TensorSpec { width, buffer }).collect();
     let program = |ops| Program { ops, tensors: tensors.clone(), vocab: HIDDEN, ..(*model.program).clone() };

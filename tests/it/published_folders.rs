@@ -14,7 +14,7 @@ use realizar::quant;
 use crate::support::models;
 use crate::support::published::{PROMPT, Published, put_weights, relative_rms};
 
-/// Models that are refused: words of the message, and the reason.
+/// Models that are rejected: words of the message, and the reason.
 const REFUSED: &[(&str, &str, &str)] = &[(
     "mistral-small-3.1-24b-instruct-2503",
     "lm_head.weight is missing",
@@ -24,7 +24,7 @@ const REFUSED: &[(&str, &str, &str)] = &[(
 /// Largest distance of logits, and of hidden states, from transformers'.
 const LIMIT: f64 = 1e-5;
 
-/// Members of configurations, what stands in their place, and words of the message by which that is refused.
+/// Members of configurations, what stands in their place, and words of the message by which that is rejected.
 const OTHERS: &[(&str, &str, &str, &str)] = &[
     ("apertus-8b-instruct-2509", r#""qk_norm": true"#, r#""qk_norm": false"#, "\"qk_norm\" with the value false"),
     ("nomic-embed-text-v1.5", r#""prenorm": false"#, r#""prenorm": true"#, "\"prenorm\" with the value true"),
@@ -99,7 +99,7 @@ fn computed(folder: &Path, published: &Published) -> Result<Vec<Vec<f32>>> {
     Ok(vec![logits(&model, &[&PROMPT[..]])?, logits(&model, &tokens)?])
 }
 
-/// The logits behind pieces of the prompt.
+/// Returns the logits after pieces of the prompt.
 fn logits(model: &Arc<Model>, pieces: &[&[u32]]) -> Result<Vec<f32>> {
     let params = CacheParams { capacity: 32, k_type: quant::F32, v_type: quant::F32 };
     let mut session = Session::new(model, &params)?;
@@ -160,7 +160,7 @@ fn what_networks_do_not_compute_is_refused_by_name() {
     }
 }
 
-/// A Gemma 2 without a norm behind a block is no VaultGemma.
+/// A Gemma 2 without a norm after a block is no VaultGemma.
 #[test]
 fn a_missing_norm_behind_a_block_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();

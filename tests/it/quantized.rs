@@ -170,7 +170,7 @@ fn companions_that_do_not_fit_are_refused_by_name() {
                 if is_same {
                     continue;
                 }
-                // A part that is left alone keeps its name, by which it is refused where the network is made.
+                // A part that is left alone keeps its name, by which it is rejected where the network is made.
                 let opened = Source::open(folder.path(), Access::Read).and_then(|source| {
                     source.passed().check("")?;
                     let left = source.tensors().find(|tensor| tensor.name.starts_with("model."));
@@ -222,7 +222,7 @@ fn zeros_of_the_second_version_are_known_by_their_values() {
         let expected = all();
         overwrite(&path, "model.layers.0.self_attn.q_proj.qzeros", |bytes| {
             let middle = |bit: usize| u8::from(bit % bits == bits - 1);
-            // Eight codes a group in a word or less, behind which there may be others.
+            // Eight codes a group in a word or less, after which there may be others.
             for group in bytes.chunks_mut(4) {
                 for (i, byte) in group.iter_mut().enumerate() {
                     *byte = (0..8).filter(|bit| 8 * i + bit < 8 * bits).map(|bit| middle(8 * i + bit) << bit).sum();

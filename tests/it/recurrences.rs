@@ -135,7 +135,7 @@ fn check(
             }
             let error = (error / size).sqrt();
             println!("{what}, {name}, step {step}: {error:.1e}");
-            // Chunks round operands to 11 bits; what they leave behind is read by the next steps.
+            // Chunks round operands to 11 bits; the next steps read the states that chunks have computed.
             let limit = if used.iter().any(|kernel| kernel.contains("chunks")) { 6e-4 } else { 1e-5 };
             assert!(error < limit, "{what}, {name}, step {step}: {error}");
         }

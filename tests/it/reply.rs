@@ -147,7 +147,7 @@ fn what_templates_write_is_read_back() {
     }
 }
 
-/// A conversation with tools of its own: what the template writes of a call of the first of them.
+/// A conversation with its own tools: what the template writes of a call of the first of them.
 fn with_tools(source: &str, tools: &Json, arguments: &Json) -> Result<(Case, String), Error> {
     let template = ChatTemplate::new(source, "<s>".into(), "</s>".into());
     let form = Arc::new(find_reply_form(&template).unwrap());

@@ -110,7 +110,7 @@ impl Published {
                 && text.contains(content)
                 && calls[..n].iter().all(|call| text.contains(call["function"]["name"].as_str().unwrap()));
             if has_all && n > 0 && self.form.has_headers && !content.is_empty() {
-                // The template of such a model writes what is said ahead of a call as reasoning.
+                // The template of such a model writes what is said before a call as reasoning.
                 (message["content"], message["reasoning_content"]) = (json!(""), json!(content));
             }
             if has_all {
@@ -169,7 +169,7 @@ fn what_published_templates_write_is_read_back_and_allowed() {
             for (message, text) in &cases {
                 let what = format!("{}, {} control tokens: {text}", published.name, names.len());
                 assert_read(&parsed_with(&tokenizer, &names, &published.reply, text, true), message, &what);
-                // A reply that breaks off behind its last tag is complete.
+                // A reply that breaks off after its last tag is complete.
                 let got = parsed_with(&tokenizer, &names, &published.reply, text, false);
                 assert!(got.end == Some(false) || message["tool_calls"].is_null(), "{what}: {got:?}");
                 let (mut matcher, mut line) = (grammar.matcher().unwrap(), Vec::new());

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use crate::support::replies::{Got, parsed, parsed_with, tokens_with, tools, user, with_controls};
 
-/// A turn in the published way: the text of reasoning `r` and the calls, ahead of its end.
+/// A turn in the published way: the text of reasoning `r` and the calls, before its end.
 fn source(think: &str, calls: &str, prompt: &str) -> String {
     format!(
         "{{{{ tools | tojson }}}}{{% for m in messages %}}{{% if m.role == 'assistant' %}}[A]{{% set r = m.reasoning_content %}}\
@@ -105,7 +105,7 @@ fn white_space_in_calls_is_the_models() {
 }
 
 /// The tags of Kimi K3 are several tokens each, and one of them ends every reply; Nemotron Nano writes other white
-/// space behind calls than behind content.
+/// space after calls than after content.
 #[test]
 fn tags_of_several_tokens_and_ends_of_turns_are_none_of_the_texts() {
     let kind =
@@ -165,7 +165,7 @@ fn tags_of_several_tokens_and_ends_of_turns_are_none_of_the_texts() {
     assert!(accepts(&auto, &[], text) && accepts(&reply(&ends, "required"), &[], text));
 }
 
-/// Reasoning that is never closed and ends with a call: the call counts. What closes it behind the call makes it a part
+/// Reasoning that is never closed and ends with a call: the call counts. What closes it after the call makes it a part
 /// of the reasoning, as does any other text.
 #[test]
 fn a_call_within_reasoning_counts_if_the_reply_ends_with_it() {
@@ -294,7 +294,7 @@ fn control_tokens_stay_in_their_place() {
     }
 }
 
-/// A tag of reasoning that the model repeats after the prompt's, and replies that break off behind a whole closing tag.
+/// A tag of reasoning that the model repeats after the prompt's, and replies that break off after a whole closing tag.
 #[test]
 fn repeated_and_last_tags_are_tags() {
     let open = reply(&source(THINK, JSON, "<think>\n"), "auto");
@@ -636,7 +636,7 @@ fn lists_of_calls_are_read_with_and_without_their_signs() {
     }
 }
 
-/// A model whose tags of reasoning are control tokens may reason again behind content.
+/// A model whose reasoning tags are control tokens may reason again after content.
 #[test]
 fn control_tokens_open_reasoning_behind_content() {
     let published = data("published.json");

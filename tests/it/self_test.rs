@@ -379,7 +379,7 @@ fn verdicts_outlast_the_process() {
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1));
     let source = Source::open(&path, Access::Read).unwrap();
     let network = arch::network(&source, None, false).unwrap();
-    // Each shim is a driver of its own, as a process has it.
+    // Each shim is its own driver, as a process has it.
     let launches = |device: i32, image: &'static [u8]| {
         let shim = shim()?;
         shim.function::<extern "C" fn(i32)>("shim_devices")(2);

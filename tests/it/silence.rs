@@ -268,7 +268,7 @@ const OPTIONAL: &[&str] = &[
     "hyper_connection.magnitude",
 ];
 
-/// Keys whose unset values are refused or are values.
+/// Keys whose values for "unset" are rejected, or are ordinary values.
 const NOT_OPTIONAL: &[&str] = &[
     "vocab_size",
     "embedding_length_out",
@@ -393,7 +393,7 @@ fn unset_values_read_as_absent_ones() {
     }
 }
 
-/// Numbers that are none, or so large or small that results would be none, are refused by their key, and so is an
+/// Numbers that are none, or so large or small that results would be none, are rejected by their key, and so is an
 /// epsilon that a network needs and the file lacks.
 #[test]
 fn numbers_that_no_network_has_are_refused_by_key() {
@@ -457,7 +457,7 @@ const NUMBERS: &[&str] = &[
     "ssm.output_scale",
 ];
 
-/// No number under any key makes a network compute what is no number: it is refused by its key, or changes nothing.
+/// No number under any key makes a network compute NaN or infinity: it is rejected by its key, or changes nothing.
 #[test]
 fn no_number_makes_results_that_are_none() {
     for (name, tiny) in tiny::architectures(|name| Tiny::new(name, quant::F32).shape(32, 2, 2, 16, 32)) {
@@ -493,7 +493,7 @@ fn an_ordinary_layer_is_not_taken_for_one_that_predicts() {
     }
 }
 
-/// A file that lacks a key loads with a default, or is refused by the name of the key.
+/// A file that lacks a key loads with a default, or is rejected by the name of the key.
 #[test]
 fn missing_keys_are_named() {
     for (name, tiny) in tiny::architectures(|name| Tiny::new(name, quant::F32).shape(32, 2, 2, 16, 32)) {

@@ -104,7 +104,7 @@ fn wav_files_have_the_samples_of_another_reader() {
         let mean = Sound::new(&channels, 2, 16_000, MANY).unwrap();
         let decoded = decoded.unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(decoded == mean && mean.given == 23, "{name}: {decoded:?}");
-        // Every file that is cut is refused, but for a filling byte, and none with changed bytes ends the process.
+        // Every file that is cut is rejected, but for a filling byte, and none with changed bytes ends the process.
         for end in 0..file.len() {
             let cut = Sound::decode(&file[..end], MANY);
             assert!(cut.is_err() || end + 1 == file.len(), "{name} up to {end}");

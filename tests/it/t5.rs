@@ -44,7 +44,7 @@ fn prompt_of(model: &Arc<Model>, media: &Arc<Media>, behind: &[u32]) -> Prompt {
     Prompt::new(model, &[PromptPart::Media(media), PromptPart::Tokens(behind)], false).unwrap()
 }
 
-/// The likeliest tokens behind a source, one by one.
+/// Returns the most likely tokens after a source, one by one.
 fn greedy(model: &Arc<Model>, n_source: u32, n: usize) -> Vec<u32> {
     let mut session = Session::new(model, &params(600)).unwrap();
     session.prefill_prompt(&prompt_of(model, &media(model, n_source), &[]), 0, None).unwrap();
@@ -104,14 +104,14 @@ fn stores_and_rewinds_and_saved_media_go_on_to_the_same_bits() {
     let take = |media: &Arc<Media>, behind: &[u32]| {
         store.take_prompt(&prompt_of(&model, media, behind), 0, &params(200), &Default::default(), &[]).unwrap()
     };
-    // The token that the decoder starts from, and twenty behind it.
+    // The decoder's start token, and twenty tokens after it.
     let (mut taken, common) = take(&first, &behind).unwrap();
     assert_eq!(common, 80 + 21);
     taken.prefill_prompt(&prompt_of(&model, &first, &behind), common, None).unwrap();
     assert!(taken.logits().unwrap() == expected);
     assert!(take(&other, &behind).is_none(), "another source");
 
-    // Back to the source alone, behind which there are no logits.
+    // Back to the source alone, after which there are no logits.
     taken.truncate(80).unwrap();
     assert!(taken.logits().is_none() && taken.sample(None).is_err());
     taken.prefill_prompt(&prompt_of(&model, &first, &behind), 80, None).unwrap();

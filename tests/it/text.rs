@@ -119,7 +119,7 @@ fn sentencepiece_makes_the_tokens_of_the_reference() {
     }
 }
 
-/// The markers of Phi 3 take the white space behind them along, as its own tokenizer's `rstrip` says; what GGUF files
+/// The markers of Phi 3 take the white space after them along, as its own tokenizer's `rstrip` says; what GGUF files
 /// have no key for follows from the architecture.
 #[test]
 fn turn_markers_of_phi_3_take_the_white_space_behind_them() {
@@ -544,7 +544,7 @@ proptest! {
         prop_assert_eq!(t.decode(&encode(&t, &text, false, false), true).unwrap(), text.as_bytes());
     }
 
-    /// Whatever a file says, it is refused or it works.
+    /// Any file is rejected, or works.
     #[test]
     fn no_metadata_is_a_panic(
         tokens in prop::collection::vec(prop::sample::select(TOKENS), 0..30),
@@ -603,7 +603,7 @@ proptest! {
         prop_assert_eq!(out, String::from_utf8_lossy(&whole));
     }
 
-    /// Behind any beginning it writes what one that was given everything writes from there on.
+    /// After any beginning, a stream writes the same text as a stream that was given all tokens.
     #[test]
     fn a_stream_that_follows_agrees_with_the_whole(
         ids in prop::collection::vec(0u32..512, 0..12),

@@ -214,7 +214,7 @@ fn what_a_model_of_sentencepiece_declares_and_is_not_known_is_named() {
     assert!(folder.refusal().to_string().contains("XLMRobertaTokenizer"));
     folder.put("tokenizer_config.json", "{}");
     assert!(folder.put("tokenizer.model", "").refusal().to_string().contains("has no pieces"));
-    // Cut off anywhere it is refused or read, and nothing else.
+    // A file that is truncated anywhere is either rejected or read.
     let (folder, entry) = published("bpe with symbols");
     let model = from_base64(entry["files"]["tokenizer.model"].as_str().unwrap());
     for end in (0..model.len()).step_by(37) {
@@ -236,7 +236,7 @@ fn settings_beside_a_model_of_sentencepiece_are_heeded() {
         load(json!({"added_tokens_decoder": decoder, "legacy": false, "add_bos_token": false, "add_eos_token": true})),
     );
     let x = old.n_vocab() as u32 - 1;
-    // Behind an added token a text gets a space of its own only in the older way.
+    // After an added token a text gets a space of its own only in the older way.
     assert_eq!(encode(&old, "a<x>a", true)[2..], [x, encode(&old, "a", false)[0]]);
     let plain = encode(&new, "a<x>a", true);
     assert!(plain[1] == x && plain[2] != plain[0] && plain.ends_with(&[2]), "{plain:?}");
@@ -349,7 +349,7 @@ fn the_log_tells_what_a_load_assumes() {
     assert!(said.iter().any(|line| line.starts_with("Warning") && line.contains(what)), "{said:?}");
 }
 
-/// A token that repeats one letter is refused by name, whatever kind of file names it, and a load that was cancelled
+/// A token that repeats one letter is rejected by name, whatever kind of file names it, and a load that was cancelled
 /// ends.
 #[test]
 fn long_added_tokens_are_refused_at_once() {
@@ -368,7 +368,7 @@ fn long_added_tokens_are_refused_at_once() {
     assert!(matches!(load(&folder, Some(&cancel)).0, Err(Error::Cancelled)));
 }
 
-/// Whatever a damaged file says, it is refused or it works.
+/// Any damaged file is rejected, or works.
 #[test]
 fn damaged_files_do_no_harm() {
     let json: Json = serde_json::from_str(include_str!("../data/text/files.json")).unwrap();

@@ -82,7 +82,7 @@ fn texts_of_siglip_are_filled_up_and_no_longer_than_the_context() {
     let padded = [0, 98, 5, 5, 5, 5, 5, 5, 5, 5];
     let embed = |tokens: &[u32]| model.embed(&[tokens], MODELS, None).unwrap();
     assert_eq!(embed(&[0, 98]), embed(&padded));
-    // Without a pooling a text has the vectors of its own tokens.
+    // Without pooling a text has the vectors of its own tokens.
     let none = EmbedParams { pooling: Some(Pooling::None), raw: true };
     assert_eq!(model.embed(&[&[0, 98]], none, None).unwrap().len(), 2 * 48);
 }

@@ -181,7 +181,7 @@ fn folders_are_models_and_encoders() {
     }
 }
 
-/// The difference of the logits behind a prompt from those of the data.
+/// Returns the difference between the logits after a prompt and the expected logits.
 fn off_logits(model: &Arc<Model>, parts: &[PromptPart], expected: &Value) -> f64 {
     let prompt = Prompt::new(model, parts, false).unwrap();
     let params = CacheParams { capacity: 512, k_type: quant::F32, v_type: quant::F32 };
@@ -275,7 +275,7 @@ fn projectors_with_changed_bytes_do_no_harm() {
                 continue;
             };
             loaded += 1;
-            // Sizes that a file asks for may be large, which is checked ahead of the work.
+            // Sizes in a file may be large; they are checked before the work.
             let Ok(layout) = encoder.facts().sizing.layout(60, 40) else { continue };
             if encoder.facts().n_patches(&layout) > 4096 || layout.seen_width.max(layout.seen_height) > 2048 {
                 continue;

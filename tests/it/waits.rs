@@ -53,7 +53,7 @@ fn a_cancel_and_a_deadline_end_the_wait_for_a_thread() {
             let waited = replied(&mut talk, Some(of_reply.clone()));
             assert!(matches!(waited, Err(Error::Deadline)), "{waited:?}");
             cancel.reset();
-            // From another thread, while it waits or ahead of that.
+            // From another thread, while it waits or before that.
             let fired = cancel.clone();
             let firing = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(20));

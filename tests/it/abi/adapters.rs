@@ -68,7 +68,7 @@ fn set(cache: *mut rz_cache, adapters: &[*mut rz_adapter], scales: &[f32]) -> rz
     unsafe { rz_cache_adapters_set(cache, adapters.as_ptr(), scales.as_ptr(), adapters.len(), &mut err) }
 }
 
-/// The greedy text behind the beginning of the story.
+/// Returns the greedy text after the beginning of the story.
 fn text(model: *const rz_model, cache: *mut rz_cache) -> String {
     let (start, mut tokens, mut n) = ("Once upon a time", [0u32; 100], 0);
     let (mut made, mut out, mut len) = (0, [0u8; 1000], 0);

@@ -160,7 +160,7 @@ fn pointers_that_no_value_can_have_are_refused() {
 fn parameter_structs_follow_their_size() {
     let model = load();
     let new = |size: u32, capacity: u32| {
-        // Room behind the struct, as a newer header would have.
+        // Room after the struct, as a newer header would have.
         let mut bytes = [0u32; 16];
         (bytes[0], bytes[1]) = (size, capacity);
         bytes
@@ -175,7 +175,7 @@ fn parameter_structs_follow_their_size() {
         unsafe { rz_cache_free(cache) };
         message
     };
-    // Exact, longer with a zero tail, shorter: fields behind the end are defaults, and so is one that is cut in two.
+    // Exact, longer with a zero tail, shorter: fields after the end are defaults, and so is one that is cut in two.
     cache(&new(16, 7), RZ_OK, 7);
     cache(&new(64, 7), RZ_OK, 7);
     cache(&new(8, 7), RZ_OK, 7);

@@ -280,7 +280,7 @@ fn freeing_in_the_middle_of_a_call_is_harmless() {
     }
 }
 
-/// A type that a field does not take is refused by its name, a number that no type has by the number.
+/// A type that a field does not accept is rejected by its name; a number that is no type is rejected by the number.
 #[test]
 fn element_types_that_a_field_does_not_take_are_refused_by_name() {
     let model = load();
@@ -362,7 +362,7 @@ fn a_sampler_chooses_by_its_parameters() {
         let params = rz_sampler_params { banned_sequences: &banned, n_banned_sequences: 1, ..greedy };
         assert_eq!(choose(&params), expected);
     }
-    // Behind the filter the temperature lets no further token in, ahead of it it does.
+    // After the filter, the temperature admits no further token; before the filter, it does.
     let ordered = |order: &[u32]| {
         let (order, n_order) = (order.as_ptr(), order.len());
         choose(&rz_sampler_params { temperature: 100.0, top_p: 0.01, order, n_order, ..hot })

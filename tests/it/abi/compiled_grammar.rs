@@ -45,7 +45,7 @@ fn models() -> [*mut rz_model; 2] {
     [plain, TEMPLATE].map(|template| load_with(with_template(template).path().to_str().expect("UTF-8"), null()))
 }
 
-/// A conversation with a question, without a model of its own.
+/// A conversation with a question, without its own model.
 fn talk(model: *mut rz_model, json: &str) -> Talk {
     let mut talk = Talk::of(model, json, 256, 0);
     talk.model = null_mut();
@@ -109,7 +109,7 @@ fn two_conversations_use_one_grammar_at_once() {
     for model in models() {
         let wanted = talk(model, "").reply(of_text(RZ_GRAMMAR_JSON_SCHEMA, SCHEMA));
         let grammar = compiled(model, RZ_GRAMMAR_JSON_SCHEMA, 0, SCHEMA);
-        // In common steps, and on threads of their own; the grammar and the model are freed first.
+        // In common steps, and on their own threads; the grammar and the model are freed first.
         let together = [(); 2].map(|()| talk(model, ""));
         let apart = [(); 2].map(|()| talk(model, ""));
         std::thread::scope(|scope| {

@@ -469,7 +469,7 @@ fn old_turns_are_forgotten_whole() {
     }
     assert!(forgot);
     assert_eq!(talk.info().n_messages, 25);
-    // One message that is too long by itself is refused.
+    // One message that is too long by itself is rejected.
     talk.add("user", &"x".repeat(300));
     let message = expect(RZ_ERR_CONTEXT_FULL, |e| unsafe { rz_conversation_reply(talk.handle, null(), e) });
     assert!(message.contains("128"), "{message}");

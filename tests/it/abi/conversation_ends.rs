@@ -58,7 +58,7 @@ fn a_stopped_reply_is_a_message_that_goes_on() {
     let whole = talk("", 256);
     whole.reply(reply_params(20));
     let stopped = talk("", 256);
-    // Neither without a reply nor ahead of its first token there is anything to keep.
+    // There is nothing to keep without a reply, or before its first token.
     stop(&stopped);
     assert_eq!((end(&stopped), stopped.info().n_messages), ((0, 0), 1));
     stopped.begin(reply_params(20));
@@ -266,7 +266,7 @@ fn what_is_kept_ends_at_a_rewind() {
     assert_eq!([step(&talk), step(&talk)], [RZ_AGAIN; 2]);
     rewind();
     assert_eq!(talk.info().n_messages, 1);
-    // A stop ahead of it makes the message one of those.
+    // A stop before it makes the message one of those.
     talk.begin(keep);
     assert_eq!([step(&talk), step(&talk)], [RZ_AGAIN; 2]);
     stop(&talk);

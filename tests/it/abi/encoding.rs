@@ -136,7 +136,7 @@ fn what_stops_an_encoding_pauses_it() {
     unsafe { rz_cancel_free(cancel) };
     assert_eq!(step(&medium, RZ_NO_LIMIT).0, RZ_DONE);
     assert!(medium.rows() == expected.rows());
-    // One that is given up on the way leaves nothing behind.
+    // An encoding that is abandoned midway leaves nothing.
     let given_up = seer.pixels(&picture, &rz_media_params { flags: RZ_ENCODE_STEPS, ..params() });
     step(&given_up, 1);
     drop(given_up);

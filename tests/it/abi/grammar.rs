@@ -28,7 +28,7 @@ fn new_sampler() -> *mut rz_sampler {
     sampler
 }
 
-/// Text that the model writes greedily behind the first token, and how it ended.
+/// Returns the text that the model generates greedily after the first token, and the end reason.
 fn generate(host: &Host, sampler: *mut rz_sampler) -> (rz_status, String) {
     let (mut tokens, mut n, mut text, mut len) = ([0u32; 200], 0, [0u8; 2000], 0);
     unsafe {

@@ -42,7 +42,7 @@ fn interface(code: &str) -> Interface {
 /// The ways in which a program that was compiled with `old` would notice that the library has `new`.
 fn breaks(old: &Interface, new: &Interface) -> Vec<String> {
     let mut found = Vec::new();
-    // A version is that of its own header.
+    // The version of a program is the version of its header.
     let versions = ["RZ_VERSION_MAJOR", "RZ_VERSION_MINOR", "RZ_VERSION_PATCH"];
     for (kind, old, new) in [
         ("constant", &old.constants, &new.constants),

@@ -412,7 +412,7 @@ fn a_job_that_can_choose_no_token_fails_alone() {
     }
 }
 
-/// The log-probabilities that a job keeps, row by row: `k` likeliest tokens, the token itself ahead of them.
+/// The log-probabilities that a job keeps, row by row: `k` likeliest tokens, the token itself before them.
 fn logprobs(job: *mut rz_job, k: usize) -> Vec<(u32, f32, Vec<u32>, Vec<u32>)> {
     let (mut tokens, mut values, mut n) = (vec![0u32; 400], vec![0f32; 400], 0);
     let (to, values_to) = (tokens.as_mut_ptr(), values.as_mut_ptr());
@@ -421,7 +421,7 @@ fn logprobs(job: *mut rz_job, k: usize) -> Vec<(u32, f32, Vec<u32>, Vec<u32>)> {
     rows.map(|(t, v)| (t[0], v[0], t[1..].to_vec(), v[1..].iter().map(|x| x.to_bits()).collect())).collect()
 }
 
-/// The log-probabilities of a token equal rz_top_logprobs ahead of it in an uninterrupted run, to the bit: alone, in a
+/// The log-probabilities of a token equal rz_top_logprobs before it in an uninterrupted run, to the bit: alone, in a
 /// batch, in slices, with drafts, and with a sampler.
 #[test]
 fn jobs_keep_the_logprobs_of_their_tokens() {

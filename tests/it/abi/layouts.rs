@@ -111,7 +111,7 @@ fn a_c_compiler_lays_the_structs_out_as_the_library_tells() {
     c::check(&source, "c99");
 }
 
-/// A field that is appended behind padding would lie elsewhere on another machine.
+/// A field that is appended after padding would lie elsewhere on another machine.
 #[test]
 fn no_struct_has_padding_on_any_machine() {
     for pointer in [4, 8] {

@@ -194,7 +194,7 @@ fn prompts_are_cut_everywhere() {
     host.prefill(&ids);
     let expected = host.bits();
     let media = [Medium::of(host.model, &ids[5..17]), Medium::of(host.model, &ids[17..20])];
-    // Two pictures, one behind the other, and the first one twice.
+    // Two pictures, one after the other, and the first one twice.
     let parts = [text(&ids[..5]), media[0].part(), media[1].part(), text(&ids[20..])];
     let prompt = Prompt::new(host.model, &parts);
     let other = host.beside(64);
@@ -436,7 +436,7 @@ fn caches_are_saved_with_their_pictures() {
     host.fill(&prompt, 30);
     loaded.fill(&prompt, 30);
     assert!(loaded.bits() == host.bits());
-    // Tokens lie behind the head of 17 numbers, then the number of media, and the first one: all of it is looked at.
+    // Tokens lie after the head of 17 numbers, then the number of media, and the first one: all of it is looked at.
     let media_at = 8 * 17 + 4 * 30;
     for at in (0..8 * 16).chain((0..40).map(|i| 8 * i)) {
         let mut damaged = whole.clone();
@@ -720,7 +720,7 @@ fn a_source_is_all_that_a_job_needs() {
     let (mut tokens, mut n) = ([0; 8], 0);
     expect(RZ_OK, |e| unsafe { rz_job_tokens_into(job, tokens.as_mut_ptr(), 8, &mut n, e) });
     unsafe { rz_job_free(job) };
-    // The first of them behind the prompt alone.
+    // The first of them follows the prompt alone.
     expect(RZ_OK, |e| unsafe { rz_cache_truncate(cache, 0, e) });
     expect(RZ_OK, |e| unsafe { rz_prefill_prompt(cache, prompt.0, 0, null(), e) });
     let mut first = 0;

@@ -123,7 +123,7 @@ fn pictures_become_the_rows_of_the_engine() {
         println!("{family} {} {} tiles {} x {}", info.n_rows, info.n_tokens, info.tile_columns, info.tile_lines);
         assert_eq!([info.tile_columns == 0, info.has_overview == 0], [tiles[0] == 0; 2], "{family}");
 
-        // The same by the engine, with a model of its own.
+        // The same by the engine, with its own model.
         let model = Model::load(&seer.folder.path().join("model.gguf"), LoadParams::default()).expect("a model");
         let encoder = Encoder::load(&model, &seer.path(), EncoderParams::default()).expect("an encoder");
         let sizing = encoder.facts().sizing;

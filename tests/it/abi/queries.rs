@@ -145,7 +145,7 @@ fn a_query_writes_the_count_and_takes_nothing() {
         rz_conversation_json_into(said, 0;),
         rz_embed_into(model, &embedding, texts.as_ptr(), lengths.as_ptr(), 1; null()),
         rz_embed_prompts_into(model, &embedding, prompts.as_ptr(), 1; null()),
-        // Behind the first byte of a character.
+        // After the first byte of a character.
         rz_textstream_flush_into(stream;),
         rz_generate_into(host.cache, 403, null_mut(); null()),
     ]
@@ -221,7 +221,7 @@ fn a_plan_has_an_array_of_its_devices() {
 }
 
 /// What a plan needs may pass the ceiling of the runtime: it has the same numbers, takes nothing of the ceiling, and
-/// only the load or the cache is refused.
+/// only the load or the cache is rejected.
 #[test]
 fn a_plan_beyond_the_ceiling_has_its_numbers() {
     let path = std::ffi::CString::new(MODEL).expect("no NUL");

@@ -152,7 +152,7 @@ fn what_was_saved_and_ends_early_is_damaged() {
     }
 }
 
-/// Returns the token that a new cache chooses behind some tokens and 7.
+/// Returns the token that a new cache chooses after some tokens and 7.
 fn host_says(host: &Host, tokens: &[u32]) -> u32 {
     let fresh = Host { model: null_mut(), cache: new_cache(host.model, 64) };
     fresh.prefill(tokens);
@@ -187,7 +187,7 @@ fn texts_are_scored() {
     let near = |found: &[f32], expected: &[f64]| {
         assert!(found.iter().zip(expected).all(|(a, b)| (f64::from(*a) - b).abs() < 1e-5), "{found:?}")
     };
-    // In two calls, the second behind a rewind, which leaves no logits.
+    // In two calls, the second after a rewind, which leaves no logits.
     near(&score(&text[..90], RZ_OK, null()), &expected[..90]);
     expect(RZ_OK, |e| unsafe { rz_cache_truncate(host.cache, 80, e) });
     near(&score(&text[80..], RZ_OK, null()), &expected[80..]);

@@ -81,7 +81,7 @@ fn what_is_immutable_is_taken_as_const() {
     assert!(n > 5, "{n}");
 }
 
-/// A thread that the system refuses has a status of its own, which no comment calls a file's.
+/// A thread that the system refuses has its own status, which no comment calls a file's.
 #[test]
 fn refused_threads_have_a_status() {
     for function in interface::items("function") {

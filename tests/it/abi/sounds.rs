@@ -245,7 +245,7 @@ fn a_conversation_has_sounds_where_its_template_writes_them() {
     assert_eq!(status, RZ_OK, "{message}");
     let tokens = prompt.tokens();
     let at: Vec<usize> = (0..tokens.len()).filter(|i| tokens[*i..].starts_with(&heard)).collect();
-    // The template writes "Audio: " ahead of each, and the picture is between the first and that.
+    // The template writes "Audio: " before each, and the picture is between the first and that.
     assert_eq!(at.len(), 2, "{tokens:?}");
     assert_eq!(tokens[at[0] + heard.len()..][..2], [RZ_TOKEN_MEDIA; 2]);
     assert_eq!(tokens.iter().filter(|id| **id == first).count(), 2);

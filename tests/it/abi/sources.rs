@@ -175,7 +175,7 @@ fn a_model_is_the_same_from_a_descriptor() {
 
     let bytes = fs::read(MODEL).expect("the model");
     let expected = logits(load());
-    // Within a pack file, in front of and behind which there are others.
+    // Within a pack file, in front of and after which there are others.
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(file.path(), [&[7; 1234], &bytes[..], &[9; 99]].concat()).expect("a file");
     let open = fs::File::open(file.path()).expect("the file");

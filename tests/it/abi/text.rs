@@ -116,7 +116,7 @@ fn a_text_stream_waits_for_room() {
     }
 }
 
-/// Behind a prompt the space at the start of a word stays, which is left out where a text begins.
+/// After a prompt the space at the start of a word stays, which is left out where a text begins.
 #[test]
 fn a_text_stream_follows_a_prompt() {
     let model = load_text();

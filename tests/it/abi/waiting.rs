@@ -197,7 +197,7 @@ fn a_call_within_a_share_is_refused_where_it_would_wait_for_itself() {
     WITHIN.store(null_mut(), Ordering::SeqCst);
     assert!(REFUSED.load(Ordering::SeqCst) > 0);
     assert_eq!(OTHER.load(Ordering::SeqCst), RZ_OK, "another runtime has workers of its own");
-    // What was refused was left as it was.
+    // Rejected objects are unchanged.
     unsafe {
         expect(RZ_OK, |e| rz_prefill(inner, PROMPT.as_ptr(), 3, null(), e));
         while rz_job_step(job, RZ_NO_LIMIT, null_mut()) == RZ_AGAIN {}

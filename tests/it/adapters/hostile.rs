@@ -17,7 +17,7 @@ use realizar::error::Error;
 use realizar::quant;
 use serde_json::Value;
 
-/// Refuses a file quickly, with a status and a message.
+/// Rejects a file quickly, with a status and a message.
 fn check(case: &Case, model: &Arc<Model>, file: &Gguf, status: fn(&Error) -> bool, parts: &[&str]) {
     check_bytes(case, model, &file.build().0, status, parts);
 }

@@ -363,7 +363,7 @@ const FFN: usize = 52;
 const PATCH: usize = 27;
 const EPS: f32 = 1e-6;
 
-/// The weights of a layer, of its norm ahead of attention and of the one ahead of the feed-forward block.
+/// The weights of a layer, of its norm before attention and of the one before the feed-forward block.
 struct Layer {
     norms: [[(Vector, Vec<f32>); 2]; 2],
     /// Queries, keys, values, output, up and down, with their rows and columns.

@@ -260,7 +260,7 @@ fn sums_of_groups_of_positions() {
             if (t + 1) % size != 0 {
                 return 0.0;
             }
-            // The last group has the last columns, the one before, where there is one, those ahead of them.
+            // The last group has the last columns, the one before, where there is one, those before them.
             let members = (0..groups).filter(|back| (back + 1) * size <= t + 1).flat_map(|back| {
                 let (first, column) = (t + 1 - (back + 1) * size, (groups - 1 - back) * each + c);
                 (0..size).map(move |i| ((first + i) * width + column, i * width + column))
@@ -288,7 +288,7 @@ fn rows_of_tables_by_hashes_of_ngrams() {
     let mut expected = Vec::new();
     for t in 0..N {
         for NgramHead { n, first, rows: of } in heads {
-            // The ids up to the token ahead of which the text ends.
+            // The ids up to the token before which the text ends.
             let known = (1..n).take_while(|back| *back <= t && id(t - back) != end).count();
             let ids = (0..n).map(|back| if back <= known { id(t - back) } else { end });
             let products = ids.zip(multipliers).map(|(id, by)| u64::from(id).wrapping_mul(by));

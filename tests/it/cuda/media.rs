@@ -171,7 +171,7 @@ impl Run<'_> {
         result
     }
 
-    /// Begins a step of a token of each sequence, whose RoPE positions are ahead of positions.
+    /// Begins a step of a token of each sequence, whose RoPE positions differ from its positions.
     fn token(&mut self, ids: [u32; 2], ahead: u32) {
         let positions = self.states.each_ref().map(|state| state.len() as u32);
         let rope_positions = positions.map(|p| [p + ahead, p + ahead, p + ahead + 2]);
@@ -183,7 +183,7 @@ impl Run<'_> {
 
 const PROMPTS: [usize; 2] = [24, 12];
 
-/// A decoder that takes pictures: whole, on two devices, and behind layers on the CPU; in prompts of one piece and of
+/// A decoder that takes pictures: whole, on two devices, and after layers on the CPU; in prompts of one piece and of
 /// several, and in the tokens after them.
 #[test]
 fn decoders_that_see_agree_with_the_cpu() {
@@ -311,7 +311,7 @@ fn reader() -> Arc<Program> {
     Arc::new(o.0.into_inner().finish(VOCAB, &[]))
 }
 
-/// Rows of a source alone, in pieces, and beside tokens of another sequence; behind them tokens, one by one and many.
+/// Rows of a source alone, in pieces, and beside tokens of another sequence; after them tokens, one by one and many.
 #[test]
 fn decoders_that_read_a_source_agree_with_the_cpu() {
     const SOURCES: [u32; 2] = [21, 9];

@@ -225,7 +225,7 @@ fn jobs_of_different_models_are_refused() {
     assert_eq!(a.info().cache_len, 0);
 }
 
-/// The text of tokens behind others.
+/// Returns the text of tokens that follow other tokens.
 fn text(model: &Model, before: &[u32], tokens: &[u32]) -> String {
     let (tokenizer, mut stream, mut text) = (model.tokenizer().unwrap(), TextStream::new(), String::new());
     stream.follow(tokenizer, before);
@@ -526,7 +526,7 @@ fn places_go_to_the_higher_priority_and_nobody_starves() {
     let (low, high) = made.split_at(20);
     // 14 places for 20 jobs, each of which has about as many as any other.
     assert!(full == 60 && high.iter().all(|n| *n == 60) && low.iter().all(|n| (38..=46).contains(n)), "{made:?}");
-    // A newcomer whose prompt is long, of the lowest priority, behind ever more short ones.
+    // A new job of the lowest priority with a long prompt, while short jobs keep arriving.
     together.add(new(i32::MIN, 200));
     for _ in 0..80 {
         together.add(new(i32::MAX, 70));

@@ -47,7 +47,7 @@ fn results_and_calls_do_not_depend_on_the_number_of_threads_changing() {
                     match i {
                         // Sometimes the previous number, and sometimes more than there are processors.
                         0 => runtime.set_threads([1, 2, 2, 1, 3, 1, 1, 5][round % 8]).unwrap(),
-                        // A further model comes and goes with the same runtime, and a runtime of its own.
+                        // Another model is loaded and freed, with the same runtime and with its own runtime.
                         1 if round % 2 == 0 => assert!(
                             bits(
                                 &mut session(&Model::load(path, models::on(runtime.clone(), models::cpu())).unwrap()),

@@ -1,5 +1,5 @@
 //! An independent forward pass in f64: no cache, nothing fused, the whole sequence at once. Shares no code with the
-//! engine, except that weights are decoded by the library's block codecs, which have tests of their own.
+//! engine, except that weights are decoded by the library's block codecs, which have their own tests.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::vision;
 
 pub const FAMILIES: [&str; 5] = ["qwen2.5o", "qwen2a", "qwen3a", "voxtral", "ultravox"];
-/// The control tokens of sounds, and of pictures of Qwen2.5-Omni, behind the vocabulary of pictures.
+/// The control tokens of sounds, and of pictures of Qwen2.5-Omni, after the vocabulary of pictures.
 pub const TOKENS: [&str; 11] = [
     "<|audio_bos|>",
     "<|audio_eos|>",

@@ -61,13 +61,13 @@ pub fn data(name: &str) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// A model with a vocabulary of control tokens, bytes, and two line breaks, for a family: of two layers, behind which
+/// A model with a vocabulary of control tokens, bytes, and two line breaks, for a family: of two layers, after which
 /// rows enter again, for Qwen 3.
 pub fn model(folder: &Path, family: &str, hidden: u64) -> Arc<Model> {
     model_with(folder, family, hidden, &[], TEMPLATE)
 }
 
-/// `model` with more control tokens behind its vocabulary, and another template.
+/// `model` with more control tokens after its vocabulary, and another template.
 pub fn model_with(folder: &Path, family: &str, hidden: u64, more: &[&str], template: &str) -> Arc<Model> {
     let vocabulary: Vec<String> = serde_json::from_value(data("vocabulary")).unwrap();
     let is_control = |i: usize| {
@@ -140,7 +140,7 @@ pub fn tensors(data: &Value, form: &str) -> Vec<(String, Vec<u64>, Vec<f32>)> {
                 let (n, part): (usize, usize) = (values.len() / 3, n.parse().unwrap());
                 values[part * n..][..n].to_vec()
             }
-            // Channels behind the pixels of a patch.
+            // Channels after the pixels of a patch.
             "last" => {
                 let rows = if shape.len() == 1 { 1 } else { shape[0] as usize };
                 let spots = values.len() / rows / 3;
@@ -161,7 +161,7 @@ pub fn tensors(data: &Value, form: &str) -> Vec<(String, Vec<u64>, Vec<f32>)> {
                 let from = |row: usize| row / head * head + row % head / 2 + row % 2 * (head / 2);
                 (0..rows).flat_map(|row| values[from(row) * cols..][..cols].to_vec()).collect()
             }
-            // Rows of queries and of keys, of whose pairs those that turn by the column stand ahead of the others.
+            // Rows of queries and of keys, of whose pairs those that turn by the column stand before the others.
             "apart" => {
                 let (rows, cols) = (shape[0] as usize, shape.get(1).map_or(1, |cols| *cols as usize));
                 let head = rows / 3 / n.parse::<usize>().unwrap();

@@ -77,7 +77,7 @@ fn weights_that_are_nan_are_errors() {
                 name.clone_from(&tensor.name);
                 tensor.data[..4].copy_from_slice(&f32::NAN.to_le_bytes());
             });
-            // Vectors that are NaN are refused when they are loaded.
+            // Vectors that are NaN are rejected when they are loaded.
             let Ok(encoder) = load(&model, &path) else { continue };
             let what = format!("{family} {name}");
             match encoded(&encoder) {
