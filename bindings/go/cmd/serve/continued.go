@@ -90,7 +90,7 @@ func (l *lease) openingTokens(g *generation) ([]uint32, error) {
 	return tokens, err
 }
 
-// spoken is the transcript of a generation as the parser of its reply takes it: without media.
+// spoken returns the transcript of a generation without media, for the parser of its reply.
 func (l *lease) spoken(g *generation) *realizar.Transcript {
 	transcript, _ := g.templated()
 	for i, one := range transcript.Messages {
@@ -112,8 +112,8 @@ func (l *lease) spoken(g *generation) *realizar.Transcript {
 	return transcript
 }
 
-// opened returns a generation with an opening as one of a text, whose reply is parsed as one to the transcript. The
-// caller must close the prompt, which is nil without media.
+// opened converts a generation with an opening to a text completion whose reply is parsed as the reply to the
+// transcript. The caller must close the prompt, which is nil without media.
 func (l *lease) opened(g *generation, media []*realizar.Media) (text *generation, shown *realizar.Prompt, err error) {
 	tokens, err := l.openingTokens(g)
 	if err != nil {
@@ -130,8 +130,8 @@ func (l *lease) opened(g *generation, media []*realizar.Media) (text *generation
 	return text, nil, err
 }
 
-// show appends a prompt with media to the session of a cache, as far as it lacks it, and returns the number of tokens
-// that it had.
+// show appends the missing part of a prompt with media to the session of a cache, and returns the number of tokens that
+// the session had.
 func (c *cache) show(ctx context.Context, shown *realizar.Prompt) (held int, err error) {
 	if held, err = c.session.MatchPrompt(shown); err != nil {
 		return 0, err

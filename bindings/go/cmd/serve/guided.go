@@ -105,7 +105,7 @@ func (g *generation) schema(field string, schema json.RawMessage) error {
 	return g.follow(field, realizar.GrammarJSONSchema, text)
 }
 
-// follow makes a reply follow a grammar, the only one of the request; an empty text is none.
+// follow makes a reply follow a grammar; it fails if the request has another one. An empty text means no grammar.
 func (g *generation) follow(field string, kind realizar.GrammarKind, text string) error {
 	switch {
 	case text == "":

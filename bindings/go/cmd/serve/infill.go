@@ -37,7 +37,7 @@ type extraInput struct {
 // fim are the tokens of a model for infilling; [realizar.NoToken]: it lacks one.
 type fim struct{ prefix, suffix, middle, repository, separator uint32 }
 
-// fimNames are, for each token, its key in a GGUF file, the older key and the names that models give it.
+// fimNames lists, for each token, its key in a GGUF file, the older key, and the names that models use.
 var fimNames = [5][]string{
 	{"fim_pre", "prefix", "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>", "[PREFIX]"},
 	{"fim_suf", "suffix", "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>", "[SUFFIX]"},

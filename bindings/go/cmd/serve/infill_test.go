@@ -91,7 +91,7 @@ func TestTextsAreFilledIn(t *testing.T) {
 			}
 		}
 	}
-	// A text that is too long is cut, three parts of it before the place.
+	// A text that is too long is cut: the prefix gets three quarters of the context.
 	long := strings.Repeat("dog ", 1000)
 	answer := s.ask(t, "/infill", fmt.Sprintf(`{"model": "fim", "input_prefix": %q, "input_suffix": %q, "n_predict": 4, "input_extra": [{"text": %q}]}`, long, long, long))
 	if n := answer["tokens_evaluated"].(float64); n > 508 || n < 500 {

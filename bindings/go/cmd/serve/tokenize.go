@@ -73,7 +73,7 @@ func (s *server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, answer)
 }
 
-// answer returns the tokens as they are asked for.
+// answer returns the answer to a request: its tokens, with their texts if it asks for them.
 func (q *tokenizeRequest) answer(l *lease) (map[string]any, error) {
 	tokens, err := q.tokens(l)
 	if err != nil {
@@ -133,7 +133,7 @@ func numbersOf(bytes []byte) []int {
 	return numbers
 }
 
-// tokens are those of the text, or of the prompt of the chat.
+// tokens returns the tokens of the text, or of the prompt of the chat.
 func (q *tokenizeRequest) tokens(l *lease) ([]uint32, error) {
 	if q.Messages != nil {
 		g, err := q.generation()
@@ -164,7 +164,7 @@ func (q *tokenizeRequest) tokens(l *lease) ([]uint32, error) {
 	return l.Tokenize(*text, special, q.Parse == nil || *q.Parse)
 }
 
-// generation is the chat whose prompt is asked for.
+// generation returns the chat whose prompt the request asks for.
 func (q *templateRequest) generation() (*generation, error) {
 	chat := chatRequest{
 		Messages: q.Messages, Tools: q.Tools, ReasoningEffort: q.ReasoningEffort, ChatTemplateKwargs: q.ChatTemplateKwargs,

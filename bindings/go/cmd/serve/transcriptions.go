@@ -187,7 +187,7 @@ func (t *transcription) set(part *multipart.Part) error {
 	return nil
 }
 
-// speech is how a model is asked for a transcription.
+// speech is the way to ask a model for a transcription.
 type speech int
 
 const (
@@ -199,7 +199,7 @@ const (
 // asrTag separates the language from the text in what Qwen3-ASR writes.
 const asrTag = "<asr_text>"
 
-// speechOf returns how the model of a lease is asked, by the special tokens that it has.
+// speechOf returns the way to ask a model, by its special tokens.
 func speechOf(l *lease) speech {
 	switch {
 	case l.tokenOf(asrTag) != realizar.NoToken:
@@ -254,7 +254,7 @@ func (t *transcription) generation(by speech) *generation {
 	return g
 }
 
-// transcript collects what a model writes.
+// transcript collects the text of a model and splits off the language that Qwen3-ASR writes first.
 type transcript struct {
 	text, language string
 	begun          bool // the text has begun, after the language
@@ -283,7 +283,7 @@ func (t *transcript) add(piece string) string {
 	return t.text
 }
 
-// end returns the text that add has kept back.
+// end returns the text that add has held back.
 func (t *transcript) end() string {
 	if t.begun {
 		return ""
@@ -353,7 +353,7 @@ func languageOf(text string) language {
 	return language{}
 }
 
-// languages are those that speech models know, each with its code.
+// languages lists the languages of speech models, each with its code.
 const languages = "en:English zh:Chinese de:German es:Spanish ru:Russian ko:Korean fr:French ja:Japanese pt:Portuguese tr:Turkish " +
 	"pl:Polish ca:Catalan nl:Dutch ar:Arabic sv:Swedish it:Italian id:Indonesian hi:Hindi fi:Finnish vi:Vietnamese he:Hebrew " +
 	"uk:Ukrainian el:Greek ms:Malay cs:Czech ro:Romanian da:Danish hu:Hungarian ta:Tamil no:Norwegian th:Thai ur:Urdu hr:Croatian " +
