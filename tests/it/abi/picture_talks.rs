@@ -177,9 +177,9 @@ fn pictures_that_do_not_belong_into_a_conversation_are_refused() {
     says(bad, &one, &[], "messages[0].content[1].media is 0, there are 0");
     says(bad, &one, &[&own, &own], "entry 1: no part of a message");
     says(bad, &shown("user", &[], &[1]), &[&own], "media is 1, there are 1");
-    says(bad, &json!({"role": "user", "content": [{"type": "image"}]}), &[&own], "no number");
+    says(bad, &json!({"role": "user", "content": [{"type": "image"}]}), &[&own], "not the number of a media item");
     says(bad, &json!([]), &[&own], "entry 0: no part of a message");
-    says(bad, &json!({"role": "user", "content": [{"type": "video"}]}), &[&own], "no number");
+    says(bad, &json!({"role": "user", "content": [{"type": "video"}]}), &[&own], "not the number of a media item");
     says(RZ_ERR_UNSUPPORTED, &json!({"role": "user", "content": [{"type": "file"}]}), &[], "\"file\"; only text");
     let json = one.to_string();
     refused("entry 0: media is NULL", |e| unsafe {
