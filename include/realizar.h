@@ -782,10 +782,10 @@ typedef struct rz_model_params {
    * part is on the device of its layer. Copied.
    *
    * Layers on the CPU (the first ones, by `gpu_layers`) always have their experts on the CPU. With `placements` and
-   * without `devices`, a `device` of 0 is the CPU, like 1. Errors, before weights are read: RZ_ERR_INVALID_ARGUMENT
-   * for layers that the model does not have, for fewer MoE layers than rz_placement.n_layers, and for RZ_PLACE_GPU
-   * without a named GPU; RZ_ERR_LIMIT if the memory limit of the runtime is too low. With experts on the CPU, each
-   * step begins after the previous step has ended. */
+   * without `devices`, `device` 0 does not choose a device: it means the CPU, as 1 does. Errors, before weights are
+   * read: RZ_ERR_INVALID_ARGUMENT for layers that the model does not have, for fewer MoE layers than
+   * rz_placement.n_layers, and for RZ_PLACE_GPU without a named GPU; RZ_ERR_LIMIT if the memory limit of the runtime
+   * is too low. With experts on the CPU, each step begins after the previous step has ended. */
   const rz_placement *RZ_NULLABLE placements;
   size_t n_placements;  /* Number of `placements`. */
   /* Path of a file that records passed GPU self-tests, NUL-terminated; NULL: the record lasts as long as the
@@ -885,8 +885,8 @@ rz_model_meta_key_into(const rz_model *model,
  *
  * `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND (no such key, beyond the last element),
- * RZ_ERR_INVALID_ARGUMENT (not an array), RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see
- * rz_token_bytes_into. Since 0.1.0. */
+ * RZ_ERR_INVALID_ARGUMENT (not an array), RZ_ERR_UNSUPPORTED for an array whose elements only the
+ * tokenizer stores, such as the vocabulary: see rz_token_bytes_into. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_meta_element_into(const rz_model *model,
                            const char *key,
@@ -1497,7 +1497,7 @@ typedef struct rz_sampler_params {
    * the token that followed the earlier occurrence is reduced by dry_multiplier * dry_base ^ (n -
    * dry_allowed_length). n above 4096 counts as 4096. */
   float dry_multiplier;
-  float dry_base;               /* At least 1; 0: 1.75. */
+  float dry_base;               /* At least 1; 0 means the default, 1.75. */
   uint32_t dry_allowed_length;  /* 0: 2. */
   /* Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all. */
   uint32_t dry_window;
@@ -1522,8 +1522,8 @@ typedef struct rz_sampler_params {
   /* Edits the logits before each token is sampled; NULL: none. With a callback the CPU samples, even if the model is
    * on a GPU. The callback works with speculative decoding: its `tokens` never include rejected draft tokens. */
   rz_logits_callback RZ_NULLABLE edit_logits;
-  /* Passed to `edit_logits` unchanged. It must stay valid until the sampler and all jobs with a copy of it are
-   * freed, and all replies with a copy have ended or their conversations are freed. */
+  /* Passed to `edit_logits` unchanged. It must stay valid until the sampler and the jobs that copied it have
+   * been freed. Replies that copied it must also have ended, or their conversations must have been freed. */
   void *RZ_NULLABLE edit_logits_user;
 } rz_sampler_params;
 
@@ -1559,12 +1559,12 @@ enum rz_grammar_kind {
   RZ_GRAMMAR_GBNF = 4,
   RZ_GRAMMAR_JSON = 5,     /* Kind of a grammar: any JSON value. Takes no text. */
   RZ_GRAMMAR_CHOICES = 6,  /* Kind of a grammar: one of several texts, given as a JSON array of strings. */
-  /* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into. The reply is text or
+  /* Kind of a grammar: a reply in a conversation. The text is the JSON of rz_chat_tokenize_into. The reply is text or
    * tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
-   * "tool_choice" selects what follows the reasoning, if any: with "auto" text, tool calls, or text and then tool
-   * calls; with "none" only text; with "required" or the name of a tool only tool calls. "parallel_tool_calls": false
-   * allows one call. The schema of a tool with "strict": true, within the tool or its "function", is enforced as with
-   * RZ_GRAMMAR_JSON_SCHEMA, and an error names the tool and the place. All other tools are best effort, as with
+   * "tool_choice" selects what follows the reasoning, if any: "auto" allows text, tool calls, or text followed by tool
+   * calls; "none" allows only text; "required" or the name of a tool allows only tool calls. "parallel_tool_calls":
+   * false allows one call. The schema of a tool with "strict": true, within the tool or its "function", is enforced as
+   * with RZ_GRAMMAR_JSON_SCHEMA, and an error names the tool and the place. All other tools are best effort, as with
    * RZ_GRAMMAR_FLAG_BEST_EFFORT. Arguments come in the order of the schema. If a model writes string arguments between
    * tags instead of in quotes, "enum", "minLength" and "maxLength" (up to 2000) are enforced for these strings;
    * "pattern" and "format" are not. */
@@ -1765,8 +1765,8 @@ typedef struct rz_adapter_params {
  *
  * `path`, NUL-terminated, names a GGUF file of an adapter, or a PEFT folder with adapter_config.json and
  * adapter_model.safetensors; the format may differ from the model's. Every key of the configuration and every tensor
- * is checked: anything that would change a result and is not implemented is rejected by name. Factors of embeddings
- * and of experts are not implemented.
+ * is checked: anything that would change a result and is not implemented is rejected, and the error names it. Factors
+ * of embeddings and of experts are not implemented.
  *
  * Factors keep their types in memory, with one exception: single-precision factors become half precision, unless the
  * weight itself is single precision. Factors and some scratch memory count against rz_runtime_params.memory_limit.
@@ -2863,7 +2863,7 @@ typedef struct rz_store_info {
   uint64_t disk_bytes;     /* Bytes in files. */
   uint64_t hits;           /* Number of lookups that found a prefix, since the store was created. */
   uint64_t misses;         /* Number of lookups that found no prefix. */
-  uint64_t reused_tokens;  /* Number of tokens that hits saved from being computed. */
+  uint64_t reused_tokens;  /* Number of tokens that needed no prefill because of hits. */
   uint64_t memory_limit;   /* Limit of memory_bytes in effect. */
   uint64_t disk_limit;     /* Limit of disk_bytes in effect; 0 without a folder. */
 } rz_store_info;
@@ -2889,10 +2889,10 @@ rz_store_new(const rz_model *model,
  * prefix: the cache holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be
  * computed; 0 if no prefix is stored. The caller appends the remaining tokens as to any cache.
  *
- * The cache has no adapters, and prefixes computed with adapters are not used. A conversation with adapters finds
- * prefixes computed with the same adapters without this call. `params` may be NULL; the element types of keys and
- * values must match. If the stored cache has another capacity, the prefix is copied. `cancel` stops reading a file
- * before the next chunk, and may be NULL. The caller frees `*out` with rz_cache_free. Any thread. Errors: as for
+ * The cache has no adapters, and prefixes computed with adapters are not used. A conversation with adapters needs no
+ * such call: it looks up prefixes computed with the same adapters itself. `params` may be NULL; the element types of
+ * keys and values must match. If the stored cache has another capacity, the prefix is copied. `cancel` stops reading a
+ * file before the next chunk, and may be NULL. The caller frees `*out` with rz_cache_free. Any thread. Errors: as for
  * rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_take(const rz_store *store,

@@ -356,7 +356,7 @@ public:
     /// of the token that followed the earlier occurrence is reduced by dry_multiplier * dry_base ^ (n -
     /// dry_allowed_length). n above 4096 counts as 4096.
     template <class Number> SamplingOptions &dry_multiplier(Number value) { return detail::assign(raw_.dry_multiplier, value, "rz_sampler_params.dry_multiplier"), *this; }
-    /// At least 1; 0: 1.75.
+    /// At least 1; 0 means the default, 1.75.
     template <class Number> SamplingOptions &dry_base(Number value) { return detail::assign(raw_.dry_base, value, "rz_sampler_params.dry_base"), *this; }
     /// 0: 2.
     template <class Number> SamplingOptions &dry_allowed_length(Number value) { return detail::assign(raw_.dry_allowed_length, value, "rz_sampler_params.dry_allowed_length"), *this; }

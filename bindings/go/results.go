@@ -417,7 +417,7 @@ type StoreInfo struct {
 	Hits uint64
 	// Number of lookups that found no prefix.
 	Misses uint64
-	// Number of tokens that hits saved from being computed.
+	// Number of tokens that needed no prefill because of hits.
 	ReusedTokens uint64
 }
 

@@ -234,7 +234,7 @@ export interface StoreInfo {
   hits: number;
   /** Number of lookups that found no prefix. */
   misses: number;
-  /** Number of tokens that hits saved from being computed. */
+  /** Number of tokens that needed no prefill because of hits. */
   reusedTokens: number;
   /** Ceilings in bytes on prefixes in memory, and on files. */
   memoryLimit: number;

@@ -88,7 +88,7 @@ impl Session {
         Session::with_sequence(model, sequence, memory)
     }
 
-    /// Creates a session whose tokens, logits and sequence `fill` sets.
+    /// Creates a session; `fill` sets its tokens, logits and sequence.
     pub(super) fn filled(
         model: &Arc<Model>,
         params: &CacheParams,
@@ -343,8 +343,8 @@ impl Session {
         self.logits_at = logits_at;
     }
 
-    /// Rewinds to the newest valid state at or before `len`, with new memory if given. The tokens after it become
-    /// pending.
+    /// Rewinds to the newest valid state at or before `len`. The tokens after it become pending. `memory`, if any,
+    /// replaces the memory of the sequence.
     pub(super) fn step_back(&mut self, len: usize, memory: Option<Memory>) {
         if let Some(memory) = memory {
             let adapters = self.sequence.adapters().clone();
@@ -357,10 +357,10 @@ impl Session {
         }
     }
 
-    /// Commits the next results of a step: first `again` pending tokens that were recomputed, then the new `tokens`. If
-    /// there are new tokens, no earlier token may stay pending. `left` is the number of tokens of the step that are not
-    /// committed yet. `result` reads the logits or returns their location. Recurrent layers have a state only after a
-    /// whole step, so the tokens of a partial step stay pending.
+    /// Commits the next results of a step: first the pending tokens that were recomputed, `again` in number, then the
+    /// new `tokens`. If there are new tokens, no earlier token may stay pending. `left` is the number of tokens of the
+    /// step that are not committed yet. `result` reads the logits or returns their location. Recurrent layers have a
+    /// state only after a whole step, so the tokens of a partial step stay pending.
     pub(super) fn commit(
         &mut self,
         again: usize,
@@ -409,7 +409,7 @@ impl Session {
         Ok(fork)
     }
 
-    /// Rejects tokens that cannot be appended, and a chooser for another vocabulary size.
+    /// Rejects tokens that cannot be appended, and a sampler for another vocabulary size.
     pub(super) fn check(&self, tokens: &[u32], chooser: Option<&Chooser>) -> Result<()> {
         self.check_text(Text::plain(tokens), chooser)
     }
@@ -436,8 +436,8 @@ impl Session {
         chooser.map_or(Ok(()), |chooser| chooser.check_vocab(vocab))
     }
 
-    /// Encoder-decoder models: fails unless the session with `text` begins with one complete source, has no other
-    /// source, and ends with a token of the decoder.
+    /// Encoder-decoder models: fails unless the session's tokens followed by `text` begin with one complete source,
+    /// contain no other source, and end with a token of the decoder.
     fn check_source(&self, text: Text) -> Result<()> {
         let (runs, from) = if self.is_empty() { (text.runs, text.from) } else { (&self.runs, 0) };
         let is_whole = |run: &&Run| (run.place, run.first, run.len) == (from, 0, run.media.layout.n_rows());

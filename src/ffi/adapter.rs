@@ -46,8 +46,8 @@ pub struct rz_adapter_params {
 ///
 /// `path`, NUL-terminated, names a GGUF file of an adapter, or a PEFT folder with adapter_config.json and
 /// adapter_model.safetensors; the format may differ from the model's. Every key of the configuration and every tensor
-/// is checked: anything that would change a result and is not implemented is rejected by name. Factors of embeddings
-/// and of experts are not implemented.
+/// is checked: anything that would change a result and is not implemented is rejected, and the error names it. Factors
+/// of embeddings and of experts are not implemented.
 ///
 /// Factors keep their types in memory, with one exception: single-precision factors become half precision, unless the
 /// weight itself is single precision. Factors and some scratch memory count against rz_runtime_params.memory_limit.

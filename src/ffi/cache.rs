@@ -105,7 +105,7 @@ impl rz_cache {
         if let Some(session) = &session {
             self.publish(session);
         }
-        // The lock is free, but for readers that will find that the session is lent.
+        // Nobody else holds the lock, except readers, which find that the session is lent and return.
         self.held.set(Held { session, lost });
     }
 

@@ -33,12 +33,12 @@ pub const RZ_GRAMMAR_GBNF: u32 = 4;
 pub const RZ_GRAMMAR_JSON: u32 = 5;
 /// Kind of a grammar: one of several texts, given as a JSON array of strings.
 pub const RZ_GRAMMAR_CHOICES: u32 = 6;
-/// Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into. The reply is text or
+/// Kind of a grammar: a reply in a conversation. The text is the JSON of rz_chat_tokenize_into. The reply is text or
 /// tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
-/// "tool_choice" selects what follows the reasoning, if any: with "auto" text, tool calls, or text and then tool calls;
-/// with "none" only text; with "required" or the name of a tool only tool calls. "parallel_tool_calls": false allows
-/// one call. The schema of a tool with "strict": true, within the tool or its "function", is enforced as with
-/// RZ_GRAMMAR_JSON_SCHEMA, and an error names the tool and the place. All other tools are best effort, as with
+/// "tool_choice" selects what follows the reasoning, if any: "auto" allows text, tool calls, or text followed by tool
+/// calls; "none" allows only text; "required" or the name of a tool allows only tool calls. "parallel_tool_calls":
+/// false allows one call. The schema of a tool with "strict": true, within the tool or its "function", is enforced as
+/// with RZ_GRAMMAR_JSON_SCHEMA, and an error names the tool and the place. All other tools are best effort, as with
 /// RZ_GRAMMAR_FLAG_BEST_EFFORT. Arguments come in the order of the schema. If a model writes string arguments between
 /// tags instead of in quotes, "enum", "minLength" and "maxLength" (up to 2000) are enforced for these strings;
 /// "pattern" and "format" are not.

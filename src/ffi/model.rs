@@ -158,10 +158,10 @@ pub struct rz_model_params {
     /// part is on the device of its layer. Copied.
     ///
     /// Layers on the CPU (the first ones, by `gpu_layers`) always have their experts on the CPU. With `placements` and
-    /// without `devices`, a `device` of 0 is the CPU, like 1. Errors, before weights are read: RZ_ERR_INVALID_ARGUMENT
-    /// for layers that the model does not have, for fewer MoE layers than rz_placement.n_layers, and for RZ_PLACE_GPU
-    /// without a named GPU; RZ_ERR_LIMIT if the memory limit of the runtime is too low. With experts on the CPU, each
-    /// step begins after the previous step has ended.
+    /// without `devices`, `device` 0 does not choose a device: it means the CPU, as 1 does. Errors, before weights are
+    /// read: RZ_ERR_INVALID_ARGUMENT for layers that the model does not have, for fewer MoE layers than
+    /// rz_placement.n_layers, and for RZ_PLACE_GPU without a named GPU; RZ_ERR_LIMIT if the memory limit of the runtime
+    /// is too low. With experts on the CPU, each step begins after the previous step has ended.
     pub placements: *const rz_placement,
     /// Number of `placements`.
     pub n_placements: usize,
@@ -440,8 +440,8 @@ pub unsafe extern "C" fn rz_model_meta_key_into(
 ///
 /// `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
 /// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND (no such key, beyond the last element),
-/// RZ_ERR_INVALID_ARGUMENT (not an array), RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see
-/// rz_token_bytes_into. Since 0.1.0.
+/// RZ_ERR_INVALID_ARGUMENT (not an array), RZ_ERR_UNSUPPORTED for an array whose elements only the
+/// tokenizer stores, such as the vocabulary: see rz_token_bytes_into. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_meta_element_into(
     model: *const rz_model,

@@ -155,7 +155,7 @@ pub struct rz_sampler_params {
     /// the token that followed the earlier occurrence is reduced by dry_multiplier * dry_base ^ (n -
     /// dry_allowed_length). n above 4096 counts as 4096.
     pub dry_multiplier: f32,
-    /// At least 1; 0: 1.75.
+    /// At least 1; 0 means the default, 1.75.
     pub dry_base: f32,
     /// 0: 2.
     pub dry_allowed_length: u32,
@@ -186,8 +186,8 @@ pub struct rz_sampler_params {
     /// Edits the logits before each token is sampled; NULL: none. With a callback the CPU samples, even if the model is
     /// on a GPU. The callback works with speculative decoding: its `tokens` never include rejected draft tokens.
     pub edit_logits: rz_logits_callback,
-    /// Passed to `edit_logits` unchanged. It must stay valid until the sampler and all jobs with a copy of it are
-    /// freed, and all replies with a copy have ended or their conversations are freed.
+    /// Passed to `edit_logits` unchanged. It must stay valid until the sampler and the jobs that copied it have
+    /// been freed. Replies that copied it must also have ended, or their conversations must have been freed.
     pub edit_logits_user: *mut c_void,
 }
 

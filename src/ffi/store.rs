@@ -82,7 +82,7 @@ pub struct rz_store_info {
     pub hits: u64,
     /// Number of lookups that found no prefix.
     pub misses: u64,
-    /// Number of tokens that hits saved from being computed.
+    /// Number of tokens that needed no prefill because of hits.
     pub reused_tokens: u64,
     /// Limit of memory_bytes in effect.
     pub memory_limit: u64,
@@ -133,10 +133,10 @@ pub unsafe extern "C" fn rz_store_new(
 /// prefix: the cache holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be
 /// computed; 0 if no prefix is stored. The caller appends the remaining tokens as to any cache.
 ///
-/// The cache has no adapters, and prefixes computed with adapters are not used. A conversation with adapters finds
-/// prefixes computed with the same adapters without this call. `params` may be NULL; the element types of keys and
-/// values must match. If the stored cache has another capacity, the prefix is copied. `cancel` stops reading a file
-/// before the next chunk, and may be NULL. The caller frees `*out` with rz_cache_free. Any thread. Errors: as for
+/// The cache has no adapters, and prefixes computed with adapters are not used. A conversation with adapters needs no
+/// such call: it looks up prefixes computed with the same adapters itself. `params` may be NULL; the element types of
+/// keys and values must match. If the stored cache has another capacity, the prefix is copied. `cancel` stops reading a
+/// file before the next chunk, and may be NULL. The caller frees `*out` with rz_cache_free. Any thread. Errors: as for
 /// rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take(

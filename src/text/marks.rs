@@ -1,7 +1,7 @@
 //! Marks on the text of a conversation, which distinguish it from the template's text in the rendered result.
 //!
 //! A marked character is replaced by another one from Unicode's private planes: template operations that move
-//! characters (joining, slicing, loops, selecting filters) preserve the mark automatically. Operations that examine a
+//! characters (join, slice, loops, filters such as `select`) preserve the mark automatically. Operations that examine a
 //! text get it without marks, and their result is marked as a whole if the origin of its characters is unknown
 //! (`template/marks.rs`). Marks preserve the order of characters, so sorting needs no special care.
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result, secured};
 
 const PLANES: [std::ops::RangeInclusive<char>; 2] = ['\u{F0000}'..='\u{FFFFD}', '\u{100000}'..='\u{10FFFD}'];
-/// First UTF-8 byte of the marks, and of few other characters.
+/// First UTF-8 byte of every mark. Few other characters begin with it, so it is a fast first test.
 const LEAD: u8 = 0xF3;
 
 /// The characters that may be marked, and their replacements; both in ascending order.

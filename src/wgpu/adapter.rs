@@ -16,7 +16,7 @@ use crate::graph::weights::{AdapterTarget, LowRank, MatrixSource, Weights};
 /// Matrices A and B of an adapter.
 pub struct WgpuAdapter {
     pub factors: DeviceWeights,
-    /// Sorted by base product, with at most one entry per base product.
+    /// Sorted by the product of the model to which an entry adds; at most one entry per product.
     products: Vec<LowRank>,
     digest: u64,
 }

@@ -54,7 +54,7 @@ struct Step {
     adapters: Vec<StepAdapter>,
     /// Sampling rules of the outputs; empty: the likeliest tokens.
     draws: Vec<Option<Draw>>,
-    /// The token after each output, once they are read.
+    /// The token chosen after each output; empty until the results are read.
     chosen: Vec<u32>,
 }
 

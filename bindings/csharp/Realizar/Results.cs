@@ -445,7 +445,7 @@ namespace Realizar
         public ulong Hits { get; internal set; }
         /// <summary>Number of lookups that found no prefix.</summary>
         public ulong Misses { get; internal set; }
-        /// <summary>Number of tokens that hits saved from being computed.</summary>
+        /// <summary>Number of tokens that needed no prefill because of hits.</summary>
         public ulong ReusedTokens { get; internal set; }
         /// <summary>Limit of MemoryBytes in effect.</summary>
         public ulong MemoryLimit { get; internal set; }

@@ -309,7 +309,7 @@ class StoreInfo(NamedTuple):
     misses: int
     """Number of lookups that found no prefix."""
     reused_tokens: int
-    """Number of tokens that hits saved from being computed."""
+    """Number of tokens that needed no prefill because of hits."""
     n_unwritten: int
     """Number of prefixes dropped because they could not be written (on a full disk, for example), since the store
     was created. The log has the reason."""

@@ -114,7 +114,7 @@ func keyOf(words []string, name string) (*key, error) {
 	return k, nil
 }
 
-// changed gives l the bounds of to; the counted requests remain.
+// changed copies the bounds of the argument; the requests counted so far remain.
 func (l *limits) changed(to *limits) *limits {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -303,7 +303,7 @@ public struct StoreInfo: Sendable, Hashable {
     public let hits: UInt64
     /// Number of lookups that found no prefix.
     public let misses: UInt64
-    /// Number of tokens that hits saved from being computed.
+    /// Number of tokens that needed no prefill because of hits.
     public let reusedTokens: UInt64
 
     init(_ c: rz_store_info) {
