@@ -1,4 +1,4 @@
-//! What a model's chat template supports, found by rendering probes. Uses `prompt`; computed once at load.
+//! What a model's chat template supports. Computed once at load, by rendering short probe conversations (`prompt`).
 
 use super::cancel::Cancel;
 use super::model::Model;
@@ -35,7 +35,7 @@ impl Abilities {
     /// Renders the probes on threads of the runtime.
     ///
     /// # Errors
-    /// `OutOfMemory`, `Cancelled` and `Deadline`. If the template rejects a probe, the ability is missing.
+    /// `OutOfMemory`, `Cancelled` and `Deadline`. An ability whose probe the template rejects is false.
     pub fn find(model: &Model, cancel: Option<&Cancel>) -> Result<Abilities> {
         let mut found = Abilities::default();
         if model.chat_template().is_err() {
@@ -56,7 +56,7 @@ impl Abilities {
             Err(Error::Unsupported(_)) => false,
             Err(other) => return Err(other.clone()),
         };
-        // Most other probes resemble the first one; tools may have a template of their own.
+        // If this probe fails, most other probes would fail too. Only tools may have a separate template.
         if first.is_ok() {
             found.writes_bos = ask(writes_bos)?;
             found.system = ask(|model| model.chat_template()?.has_system())?;
@@ -91,7 +91,7 @@ fn takes_tools(model: &Model) -> Result<bool> {
     let tool = r#"{"type": "function", "function": {"name": "f", "description": "d", "parameters":
         {"type": "object", "properties": {"a": {"type": "string", "description": "d"}}}}}"#;
     let chat = format!(r#"{{"messages": [{{"role": "user", "content": "?"}}], "tools": [{tool}]}}"#);
-    // A template that omits tools rejects the conversation.
+    // If the template omits the tools, this call fails.
     model.render_chat(&Chat::parse(&chat, true)?)?;
     Ok(model.reply_form()?.calls.is_some())
 }

@@ -68,7 +68,7 @@ impl Adapter {
     }
 }
 
-/// A LoRA factor that is read row by row, until a cancel fires.
+/// A matrix of an adapter whose reads fail once the cancel has fired.
 struct Watched<'a> {
     matrix: &'a dyn MatrixSource,
     cancel: Option<&'a Cancel>,
@@ -121,7 +121,7 @@ impl Adapters {
                     "adapter {i} was loaded for another model than that of the cache"
                 )));
             }
-            // The largest factor times the scale must be finite too.
+            // The largest value of the matrices, times the scale, must be finite too.
             if !((adapter.factors.largest_factor() * f64::from(scale)) as f32).is_finite() {
                 return Err(Error::invalid(format!("the scale of adapter {i} is {scale}")));
             }

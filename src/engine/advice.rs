@@ -1,5 +1,6 @@
-//! The authors' recommended sampling parameters: `general.sampling` keys of a GGUF file, to which the keys of a
-//! folder's `generation_config.json` are translated. Values that no sampler supports are logged and dropped.
+//! The authors' recommended sampling parameters, from the `general.sampling` keys of a GGUF file. The keys of a
+//! folder's `generation_config.json` are translated to these keys. Values that no sampler supports are logged and
+//! dropped.
 
 use crate::error::Result;
 use crate::format::{Metadata, Value};

@@ -51,7 +51,7 @@ impl Session {
         self.prefill_text(Text::plain(tokens), cancel)
     }
 
-    /// Appends the prompt's tokens from index `first` on, at least one.
+    /// Appends the prompt's tokens from index `first` on. There must be at least one such token.
     pub fn prefill_prompt(&mut self, prompt: &Prompt, first: usize, cancel: Option<&Cancel>) -> Result<()> {
         let text = prompt.from(first, self.model())?;
         match text.tokens.is_empty() {
@@ -89,8 +89,8 @@ impl Session {
         Ok(())
     }
 
-    /// Appends tokens and computes the log probability of each given all tokens before it; 0 for the first token of an
-    /// empty session. `out` must be as long as `tokens`.
+    /// Appends tokens and computes the log probability of each token, given all tokens before it. The first token of an
+    /// empty session gets 0. `out` must be as long as `tokens`.
     pub fn score(&mut self, tokens: &[u32], out: &mut [f32], cancel: Option<&Cancel>) -> Result<()> {
         self.check(tokens, None)?;
         let started = Instant::now();
@@ -131,14 +131,15 @@ impl Session {
         Ok(())
     }
 
-    /// Appends tokens one by one after the first `len`; returns the first error.
+    /// Rewinds to the first `len` tokens, then appends `tokens` one by one. Returns the first error.
     fn first_failure(&mut self, len: usize, tokens: &[u32], cancel: Option<&Cancel>) -> Option<Error> {
         self.rewind(len, Logits::None);
         tokens.iter().find_map(|token| self.append(std::slice::from_ref(token), 1, cancel).err())
     }
 
-    /// Recomputes tokens if the layers no longer hold the state after the first `len` tokens, as after a rewind: from
-    /// the newest position with a valid state. If that fails, the next call continues.
+    /// Restores the state after the first `len` tokens if the layers no longer hold it, for example after a rewind:
+    /// recomputes tokens, starting at the newest position with a valid state. If the call fails, the next call
+    /// continues.
     fn restore(&mut self, len: usize, cancel: Option<&Cancel>) -> Result<()> {
         let memory = self.fresh_memory()?;
         self.step_back(len, memory);
@@ -150,7 +151,7 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a step of tokens, which must fit in one, after restoring the state.
+    /// Restores the state, then runs one step of `tokens`. The tokens must fit in one step.
     fn append(&mut self, tokens: &[u32], outputs: usize, cancel: Option<&Cancel>) -> Result<Pass> {
         self.restore(self.len(), cancel)?;
         Session::step(Lane { outputs, ..Lane::new(self, tokens) }, cancel).map(|(pass, _)| pass)
@@ -209,8 +210,9 @@ impl Session {
         Ok(token)
     }
 
-    /// Appends `token`, then each generated token but the last, until `out` is full or a token ends the turn. `n`
-    /// counts the tokens in `out`; after an error these stay in the session.
+    /// Generates tokens into `out`, until `out` is full or a token ends the turn. Appends `token`, and then each
+    /// generated token except the last one, to the session. `n` counts the tokens in `out`. After an error, these
+    /// tokens stay in the session.
     pub fn generate(
         &mut self,
         token: u32,
@@ -235,9 +237,10 @@ impl Session {
         Ok(Outcome::More)
     }
 
-    /// Runs steps of `generate` that are submitted before the previous one has ended, because the device feeds back its
-    /// own samples. Drops steps after the token that ends the text. Returns false if the device cannot pipeline, or if
-    /// a grammar must see each token first. Adds the number of generated tokens to `n`.
+    /// Generates tokens for `generate` with pipelined steps: the device feeds back its own samples, so each step is
+    /// submitted before the previous step has ended. Drops steps after the token that ends the text. Returns false if
+    /// the device cannot pipeline, or if a grammar must see each token first. Adds the number of generated tokens to
+    /// `n`.
     fn run_pipelined(
         &mut self,
         token: u32,
@@ -288,7 +291,7 @@ impl Lanes for OneLane<'_> {
         lanes.push(Lane { outputs: 1, chooser, on_device: true, ..Lane::new(self.session, &self.token) });
     }
 
-    /// Between two steps a waiting call gets the executor.
+    /// True if a cancel has fired or, after the first step, if another call waits for an executor.
     fn pauses(&self, _: usize, done: usize, _: Duration) -> bool {
         (self.stop)() || done > 0 && self.session.network().is_waited_for()
     }
@@ -345,8 +348,8 @@ pub fn decode_batch(
     result
 }
 
-/// Samples the token after each session, on all threads if several take long and no callback is set. Returns the first
-/// error.
+/// Samples the token after each session. Uses all threads if sampling takes long for several sessions and no callback
+/// is set. Returns the first error.
 fn choose_all(
     sessions: &mut [&mut Session],
     choosers: &mut [Option<&mut Chooser>],

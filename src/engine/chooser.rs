@@ -43,8 +43,9 @@ impl Chooser {
         self.sampler.params().edit.is_some()
     }
 
-    /// Fails with `InvalidArgument` for the first id in the sampler's lists outside a vocabulary of `n` tokens, with
-    /// `Mismatch` for a grammar of another vocabulary.
+    /// Fails with `InvalidArgument` if a list of the sampler contains a token id outside a vocabulary of `n` tokens
+    /// (the error names the first such id), and with `Mismatch` if the grammar was compiled for a vocabulary of another
+    /// size.
     pub fn check_vocab(&self, n: usize) -> Result<()> {
         if let Some(grammar) = self.grammar.as_ref().filter(|grammar| grammar.n_vocab() != n) {
             let what = format!("the grammar is of a vocabulary of {} tokens, the model has {n}", grammar.n_vocab());
@@ -60,12 +61,14 @@ impl Chooser {
         self.sampler.sample(logits, history, allowed.as_ref().map(|allowed| allowed.bits()))
     }
 
-    /// Appends the tokens that the grammar forces after `history` to `out`, `most` in all; none without a grammar.
+    /// Appends the tokens that the grammar forces after `history` to `out`, at most `most` tokens. Without a grammar,
+    /// appends none.
     pub fn forced(&mut self, history: &[u32], most: usize, out: &mut Vec<u32>) -> Result<()> {
         self.grammar.as_mut().map_or(Ok(()), |grammar| grammar.forced(history, most, out))
     }
 
-    /// Returns the number of leading `tokens` that the grammar accepts after `history`; all without a grammar.
+    /// Returns the number of leading `tokens` that the grammar accepts after `history`. Without a grammar, returns the
+    /// number of all tokens.
     pub fn admits(&mut self, history: &[u32], tokens: &[u32]) -> Result<usize> {
         self.grammar.as_mut().map_or(Ok(tokens.len()), |grammar| grammar.admits(history, tokens))
     }

@@ -1,5 +1,5 @@
 //! Performance counters of one model: dispatches, latencies, and time by phase. All counters are relaxed atomics, so
-//! recording takes no lock; the values of a snapshot may differ by concurrent updates.
+//! recording takes no lock. A snapshot may contain some concurrent updates and lack others.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn moments_are_those_of_the_numbers() {
         let metrics = Metrics::new();
-        // Nanoseconds of variation on seconds, whose squares exceed 64 bits.
+        // Latencies of 5 s that vary by nanoseconds; their squares exceed 64 bits.
         let latencies: Vec<u64> = (0..100).map(|i| 5_000_000_000 + i * i % 17).collect();
         for &ns in &latencies {
             metrics.record_dispatch(DeviceKind::Cpu, Duration::from_nanos(ns), 3);

@@ -54,8 +54,8 @@ pub struct ModelInfo {
     pub gpu_layers: u32,
     /// Index and number of layers of each GPU, in layer order.
     pub gpus: Vec<(u32, u32)>,
-    /// First to last GPU layer with experts on the CPU, and bytes of the experts of GPU layers: on the host, on the
-    /// devices.
+    /// Range from the first to the last GPU layer with experts on the CPU. Bytes of the experts of all GPU layers: on
+    /// the host, and on the devices.
     pub experts: (Range<u32>, [u64; 2]),
     /// Minimum rows of a step for which experts on the host are copied to a device; `None`: never copied.
     pub experts_copied_from: Option<u32>,
@@ -301,7 +301,7 @@ impl Model {
     }
 
     /// Runs template or grammar work on a thread of the runtime, like `Runtime::run_deep`. A model without a tokenizer
-    /// has neither, and no such thread.
+    /// has no templates and no grammars, so it needs no such thread.
     pub fn run_deep<T: Send>(&self, cancels: &[Option<&Cancel>], work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.tokenizer()?;
         self.runtime.run_deep(cancels, work)

@@ -33,7 +33,7 @@ pub struct Plan {
     pub total: Bytes,
     /// Bytes per GPU, in layer order.
     pub gpus: Vec<GpuPlan>,
-    /// First to last layer on GPUs with experts on the CPU, and bytes of experts of layers on GPUs.
+    /// Range from the first to the last GPU layer with experts on the CPU, and bytes of the experts of all GPU layers.
     pub expert_layers: Range<u32>,
     pub experts: Bytes,
 }

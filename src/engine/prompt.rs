@@ -56,7 +56,7 @@ pub(super) struct Rendered {
 }
 
 impl Prompt {
-    /// Concatenates parts. `bare`: without the model's tokens around and between media rows.
+    /// Concatenates parts. `bare`: true to omit the model's tokens around and between media rows.
     pub fn new(model: &Arc<Model>, parts: &[PromptPart], bare: bool) -> Result<Prompt> {
         let size = |part: &PromptPart| match part {
             PromptPart::Tokens(tokens) => tokens.len(),

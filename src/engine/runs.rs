@@ -8,8 +8,8 @@ use super::media::item::{Media, MediaKind};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::MEDIA_ROW;
 
-/// Minimum number of tokens of a step that ends after a media item, unless no other media item ends in the step:
-/// shorter steps cost more than their checkpoints save.
+/// Minimum number of tokens in a step that ends after a media item, unless no other media item ends in the step.
+/// Shorter steps cost more than their checkpoints save.
 const LEAST: usize = 64;
 
 /// Consecutive rows of a media item.
@@ -27,7 +27,7 @@ impl Run {
         self.place + self.len
     }
 
-    /// True if both have the same rows at common places.
+    /// True if both runs have the same rows at the places that both contain.
     fn agrees(&self, other: &Run) -> bool {
         self.media.hash == other.media.hash && self.first + other.place == other.first + self.place
     }
@@ -205,7 +205,7 @@ impl MediaRuns {
         self.at(place).filter(|run| run.media.is_mutual).map_or(0, |run| run.end() - place)
     }
 
-    /// True if tokens at these places have spans.
+    /// True if tokens at these places have attention spans.
     pub fn has_spans(&self, places: Range<usize>) -> bool {
         self.source().is_some() || self.within(places).any(|(run, _)| run.media.is_mutual)
     }
@@ -284,8 +284,8 @@ impl<'a> Text<'a> {
         Text { from: self.from + tokens.start, tokens: &self.tokens[tokens], ..self }
     }
 
-    /// Returns the keys that are equal for equal texts; a token's key is its id. Keys of different media may collide,
-    /// so `common` must confirm a match.
+    /// Returns one key per token; equal texts have equal keys. The key of a token of the vocabulary is its id. Keys of
+    /// different media may collide, so `common` must confirm a match.
     pub fn keys(self) -> Result<Vec<u64>> {
         let key = |(i, id): (usize, &u32)| match self.runs.at(self.from + i).filter(|_| *id == MEDIA_ROW) {
             None => u64::from(*id),

@@ -29,7 +29,7 @@ pub struct RuntimeParams {
     pub threads: u32,
     /// Runs computation on the host's threads instead of workers; `threads` is then the number of chunks per task.
     pub parallel: Option<HostParallel>,
-    /// Processors to bind workers to, one each in turn; empty: none.
+    /// Processors to bind workers to, one processor per worker in turn; empty: workers are not bound.
     pub cpus: Vec<u32>,
     /// Limit of host memory for weights and caches, in bytes; 0: none.
     pub memory_limit: u64,
@@ -38,7 +38,7 @@ pub struct RuntimeParams {
     pub on_thread: Option<OnThread>,
 }
 
-/// State of a runtime. Bytes are of memory counted against the limit.
+/// State of a runtime. Sizes are bytes of memory that counts against the limit.
 pub struct RuntimeInfo {
     /// Number of compute threads, including the caller's.
     pub threads: usize,

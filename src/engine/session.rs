@@ -103,7 +103,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Creates an empty sequence, and counts its bytes.
+    /// Creates an empty sequence, and counts its bytes against the memory limit.
     fn set_aside(model: &Arc<Model>, spec: &SequenceSpec) -> Result<Memory> {
         let network = model.network()?;
         let sequence = network.new_sequence(spec)?;
@@ -111,7 +111,7 @@ impl Session {
         Ok((sequence, Some(memory)))
     }
 
-    /// Returns a new sequence with reserved memory if this one has been released.
+    /// If the sequence has been released, returns a new sequence with its memory reservation; otherwise `None`.
     pub(super) fn fresh_memory(&self) -> Result<Option<Memory>> {
         self.sequence.is_released().then(|| Session::set_aside(&self.model, self.sequence.spec())).transpose()
     }
@@ -226,7 +226,7 @@ impl Session {
         &self.sequence
     }
 
-    /// Returns the tokens at the end that the sequence lacks, and that the next call recomputes.
+    /// Returns the tokens at the end that are not in the sequence. The next call recomputes these tokens.
     pub(super) fn pending(&self) -> &[u32] {
         &self.tokens[self.sequence.len()..]
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariants: the prompt of a reply is the rendering of all messages; the common prefix with the session is always
 //! compared, never assumed. The session belongs to the conversation or to the job of an unfinished reply. A reply
-//! becomes a message when it ends. Message parts refer to media by index; the conversation has each media item once.
+//! becomes a message when it ends. Message parts refer to media by index; the conversation stores each media item once.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,21 +49,21 @@ pub struct Conversation {
     /// The messages, and the state for other threads.
     view: Arc<ConversationView>,
     overflow: Overflow,
-    /// Index of the first message that is in prompts; system messages always are.
+    /// Index of the first message that prompts include. System messages are always included.
     first: usize,
-    /// `None` while the job has it.
+    /// `None` while the job of a reply owns the session.
     session: Option<Session>,
     /// The lock is for shared access by one thread at a time; calls with exclusive access bypass it.
     job: Option<Mutex<Job>>,
     reply: Option<ReplyState>,
-    /// Tokens of the last message if that is a cut reply; otherwise empty.
+    /// Tokens of the last message if it is a reply that was cut off; otherwise empty.
     cut: Vec<u32>,
     /// Number of replies begun, which seeds the recommended sampler.
     n_replies: u64,
     store: Option<Arc<Store>>,
-    /// Grammars of its replies and of its forks' replies.
+    /// Compiled grammars of replies, shared with forks.
     grammars: Arc<ReplyGrammars>,
-    /// Tokenized texts of its last prompt, or of a fork's.
+    /// Tokenized texts of the last prompt, shared with forks.
     known: Arc<Mutex<KnownTexts>>,
 }
 
@@ -92,7 +92,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns a conversation on a session that has its KV cache.
+    /// Returns a conversation whose KV cache is `session`.
     pub(super) fn with_session(session: Session, chat: Chat, overflow: Overflow) -> Conversation {
         Conversation {
             model: session.model().clone(),
@@ -164,7 +164,7 @@ impl Conversation {
         self.view.past().chat.messages().len()
     }
 
-    /// Appends messages in JSON, whose parts must refer to all of `media`. Gives up an unfinished reply first.
+    /// Gives up an unfinished reply, then appends messages in JSON. The message parts must refer to all of `media`.
     pub fn add(&mut self, json: &str, media: &[Arc<Media>]) -> Result<()> {
         let list = Chat::read_messages(json, Some(media.len()))?;
         let template = self.model.chat_template()?;
@@ -215,7 +215,7 @@ impl Conversation {
             let media = Chat::media_of(past.chat.messages());
             past.media.truncate(media.iter().map(|(i, _)| i + 1).max().unwrap_or(0));
             self.cut.clear();
-            // If no turn of the prompts is left, turns dropped earlier come back.
+            // If the rewind removes every message after the dropped turns, prompts include the dropped turns again.
             if n <= self.first {
                 self.first = 0;
             }
@@ -264,8 +264,8 @@ impl Conversation {
         result
     }
 
-    /// Swaps two conversations. Of their views it swaps only the contents, because other threads hold the views
-    /// themselves.
+    /// Swaps two conversations. The views keep their places, and only their contents are swapped, because other threads
+    /// hold references to the views.
     fn exchange(&mut self, other: &mut Conversation) {
         std::mem::swap(self, other);
         std::mem::swap(&mut self.view, &mut other.view);

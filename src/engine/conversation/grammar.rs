@@ -82,7 +82,7 @@ impl ReplyGrammar {
     }
 }
 
-/// The last grammars of replies.
+/// The cached grammars of replies.
 #[derive(Default)]
 pub struct ReplyGrammars(Mutex<Vec<ReplyGrammar>>);
 
@@ -98,7 +98,7 @@ impl ReplyGrammars {
         if let Some(grammar) = self.find(reply, content, white_space) {
             return Ok(grammar);
         }
-        // Outside the lock, so that another conversation with a cached grammar need not wait.
+        // Compiled without the lock, so that another conversation with a cached grammar need not wait.
         let grammar = Arc::new(model.reply_grammar(reply, content, white_space)?);
         self.keep(reply, content, white_space, &grammar);
         Ok(grammar)
@@ -129,7 +129,8 @@ impl ReplyGrammars {
 
 enum Source {
     Content(OwnText),
-    /// The whole reply, with these calls. `white_space`: allowed between the parts of JSON.
+    /// A grammar of the whole reply, with these calls. `white_space`: true if the grammar allows white space between
+    /// the parts of JSON.
     Reply {
         calls: Calls,
         white_space: bool,
@@ -145,7 +146,7 @@ pub struct CompiledGrammar {
 }
 
 impl CompiledGrammar {
-    /// Compiles a grammar of texts, and of replies to a short question with such content, so that a later reply
+    /// Compiles a grammar, and the grammar of a reply to a short question with this content, so that a later reply
     /// compiles nothing. Recurses deeply.
     ///
     /// # Errors

@@ -87,7 +87,7 @@ pub struct PromptBuilder<'a> {
     pub(super) capacity: usize,
     /// Tokens with which the reply begins.
     pub(super) begun: &'a [u32],
-    /// End the wait for a thread.
+    /// Cancels that end the wait for a thread.
     pub(super) cancels: [Option<&'a Cancel>; 2],
     /// Template variables.
     pub(super) switches: Vec<(&'static str, bool)>,
@@ -146,9 +146,9 @@ impl<'p> PromptBuilder<'p> {
         Ok(ReplyPrompt { chat, text: rendered.text, prompt, first })
     }
 
-    /// Returns the prompt of a reply. If it does not fit with the reply and turns may be dropped, drops turns until it
-    /// takes half of the context window, but never the last one. Dropping many at once makes the recomputation that
-    /// follows rare.
+    /// Returns the prompt of a reply. If prompt and reply do not fit in the context window and `overflow` allows it,
+    /// drops the oldest turns until the prompt takes at most half of the context window. Never drops the last turn.
+    /// Dropping many turns at once makes the recomputation that follows rare.
     fn fit(&self, overflow: Overflow, max_tokens: usize) -> Result<ReplyPrompt> {
         let (capacity, begun) = (self.capacity, self.begun.len());
         let prompt = self.render(self.first)?;
@@ -178,7 +178,7 @@ impl<'p> PromptBuilder<'p> {
         }
     }
 
-    /// Returns the parameters of the job that replies to `prompt`; `seed`: of the recommended sampler.
+    /// Returns the parameters of the job that replies to `prompt`. `seed`: seed of the recommended sampler.
     fn job_params(&self, params: ReplyParams<'p>, prompt: &ReplyPrompt, seed: u64) -> Result<JobParams<'p>> {
         let mut reply = self.model.reply_to(&prompt.chat, &prompt.text)?;
         reply.may_reason = params.reasoning != Reasoning::Off;

@@ -42,8 +42,8 @@ impl ReplyState {
         Ok(())
     }
 
-    /// Returns the place in `message` up to which it contains the reply. The content may end with white space that the
-    /// parser still holds back, because a tag may follow.
+    /// Returns the index of the last part of the reply, and the number of its bytes that `message` contains. The
+    /// content in `message` may end with white space that the parser still holds back, because a tag may follow.
     pub(super) fn said(&self, message: &Json) -> (usize, usize) {
         let last = self.parts.len().saturating_sub(1);
         let kind = self.parts.last().map_or(EventKind::Content, |part| part.kind);
@@ -71,8 +71,8 @@ impl ReplyState {
         }
     }
 
-    /// Returns the reply as a message, and its number of calls, which have the ids of their parts. An incomplete call
-    /// is omitted. Arguments of a complete call are kept verbatim, even if they are invalid JSON.
+    /// Returns the reply as a message, and its number of tool calls. Each call has the id of its part. An incomplete
+    /// call is omitted. Arguments of a complete call are kept verbatim, even if they are invalid JSON.
     pub(super) fn message(&self) -> (Json, usize) {
         let text = |kind| -> String {
             self.parts.iter().filter(|part| part.kind == kind).map(|part| part.text.as_str()).collect()

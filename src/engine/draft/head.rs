@@ -233,7 +233,7 @@ impl DraftHead {
         result.inspect_err(|_| self.release())
     }
 
-    /// Returns the head's description of its target in another file.
+    /// Returns the head's description of its target if the head has a file of its own; otherwise `None`.
     fn other(&self) -> Result<Option<&OtherNetwork>> {
         Ok(match &self.network.predictor()?.of {
             PredictorOf::Other(other) => Some(other),

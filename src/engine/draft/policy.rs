@@ -1,20 +1,21 @@
-//! The number of draft tokens that pay: from the time of passes with and without drafts, the acceptance rate of each
-//! kind, and the time that drafts have won and lost so far.
+//! Decides how many draft tokens pay. The decision uses the time of passes with and without drafts, the acceptance rate
+//! of each kind of draft token, and the time that drafts have won and lost so far.
 
 use std::time::Duration;
 
 /// Number of kinds of draft tokens; tokens of a kind have a similar acceptance rate.
 pub const KINDS: usize = 8;
 
-/// Passes without a draft that establish their time, and passes with drafts before the next one without.
+/// Number of passes without a draft after which their time is known, and number of passes with drafts before the next
+/// pass without a draft.
 const KNOWN: usize = 2;
 const REFRESH: u32 = 100;
-/// Maximum loss by drafts: a fraction of the total time, plus a fraction of one pass.
+/// Bound on the time that drafts may lose: a fraction of the total time, plus a fraction of one pass.
 const LOSS: f64 = 0.015;
 const FIRST_LOSS: f64 = 0.5;
-/// Time of a draft token as a fraction of a pass: the minimum, and the value before any measurement.
+/// Time that a draft token adds to a pass, as a fraction of the pass: minimum, and value before any measurement.
 const ROW: f64 = 0.03;
-/// Passes between the first two probes when drafts do not pay, and draft tokens of a probe.
+/// Number of passes between the first two probes while drafts do not pay, and number of draft tokens in a probe.
 const PROBE: u32 = 8;
 const PROBE_TOKENS: usize = 2;
 /// Decay of older observations per observation, and weight of the prior in observations.
@@ -128,7 +129,7 @@ impl DraftPolicy {
         self.rate(kind)
     }
 
-    /// Returns the length of the draft prefix with the highest throughput in a pass of `jobs`.
+    /// Returns the length of the draft prefix with the highest throughput, for a pass of `jobs` jobs.
     pub fn length(&mut self, kinds: &[u8], jobs: usize) -> usize {
         let Some(plain) = self.plain.median().filter(|_| self.allows()) else { return 0 };
         if self.is_probe {
@@ -249,8 +250,8 @@ impl Recent {
 mod tests {
     use super::*;
 
-    /// Returns the speedup by drafts of a simulated text: `chance` is the acceptance probability by place and kind,
-    /// each draft token makes a pass slower by `row`, and times have 10% noise.
+    /// Returns the speedup by drafts for a simulated text. `chance` is the acceptance probability by place and kind.
+    /// Each draft token makes a pass slower by `row`, and times have 10% noise.
     fn speed(
         policy: &mut DraftPolicy,
         tokens: usize,

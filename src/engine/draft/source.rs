@@ -265,8 +265,8 @@ impl Draft {
         Ok(true)
     }
 
-    /// Passes the hidden states of committed tokens to the draft head: the first token is `row` of the pass, the last
-    /// one is output number `output`, if any.
+    /// Passes the hidden states of committed tokens to the draft head. The first token is row `row` of the pass.
+    /// `output` is the index of the last token's output, if it has one.
     pub fn record(
         &mut self,
         executor: &mut Executor,
@@ -304,7 +304,7 @@ impl Draft {
     }
 
     /// Returns the draft tokens of the next pass of `jobs` jobs: at most `room`, and as many as pay. A time budget
-    /// limits them further, because the end of the pass samples a token for each.
+    /// limits them further, because the job samples a token for each draft token after the pass.
     pub fn choose(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> &[u32] {
         let in_time = match budget {
             Some(budget) if !self.always => (CHOICES * budget.as_secs_f64() / self.choice) as usize,
@@ -315,8 +315,8 @@ impl Draft {
         &self.tokens()[..self.chosen]
     }
 
-    /// Records a pass: the first `compared` draft tokens were verified, the first `right` accepted; and the time of a
-    /// choice.
+    /// Records a pass, and the time of choosing a token. The first `compared` draft tokens were verified, and the first
+    /// `right` of these were accepted.
     pub fn passed(&mut self, pass: PassStats, right: usize, compared: usize, jobs: usize, choice: Duration) {
         self.choice = choice.as_secs_f64();
         self.drafted += self.chosen;

@@ -36,7 +36,7 @@ impl<'a> Vectors<'a> {
         Ok(Vectors { model, head, pooling, raw, values, pooled, n_tokens, n_texts, nan_at })
     }
 
-    /// Returns the pooling to apply; for ranking, the one that the classifier takes.
+    /// Returns the pooling to apply. For ranking, this is the pooling that the classifier needs.
     fn way(&self) -> Pooling {
         match (self.pooling, &self.head.ranker) {
             (Pooling::Rank, Some(ranker)) => ranker.pooling,
@@ -44,7 +44,7 @@ impl<'a> Vectors<'a> {
         }
     }
 
-    /// Returns the dense layers before pooling, and those after.
+    /// Returns the dense layers before pooling, and the dense layers after pooling.
     fn layers(&self) -> (&'a [Dense], &'a [Dense]) {
         match (self.pooling, &self.head.ranker) {
             (Pooling::Rank, Some(ranker)) => ranker.layers.split_at(ranker.ahead),

@@ -23,14 +23,14 @@ use crate::text::Event;
 enum Phase {
     /// Prefill of the prompt; `appended`: number of prompt tokens in the session.
     Prompt { appended: usize },
-    /// Inserted tokens, which begin at index `first` of `made` with the last generated token; `appended`: how many of
-    /// them are in the session.
+    /// Appends inserted tokens. They begin at index `first` of `made`, with the last generated token. `appended`:
+    /// number of these tokens in the session.
     Writing { first: usize, appended: usize },
     /// Decode of the last token and a draft.
     Tokens,
 }
 
-/// State of the next token, which follows from the last pass's logits.
+/// Where the next token is sampled from the logits of the last pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
     /// Sampled already, or there are no logits.
@@ -58,7 +58,7 @@ pub struct Job {
     request: Request,
     phase: Phase,
     n_reasoning: usize,
-    /// Number of generated tokens that were read.
+    /// Number of generated tokens that the caller has read.
     read: usize,
     end: Option<End>,
     choice: Choice,
@@ -283,7 +283,8 @@ impl Job {
         Member { id: self.id, again, tokens, outputs: usize::from(tokens == left) }
     }
 
-    /// Returns the number of next prompt tokens that must be in one pass: an image with bidirectional attention.
+    /// Returns the number of next prompt tokens that must be in one pass: the rows of an image with bidirectional
+    /// attention.
     pub(super) fn due_of_prompt(&self) -> usize {
         self.session.runs().due(self.session.sequence().len())
     }
@@ -383,8 +384,9 @@ impl Job {
         self.request.priority
     }
 
-    /// Takes the results of a pass up to the first sampled token: a piece of the prompt, or the first token of the
-    /// step. `decide` chooses the token, `settle` ends the pass. `time` is the time of the pass.
+    /// Takes the first results of a pass: a piece of the prompt, or the results of the first token of a decode step.
+    /// Afterwards `decide` chooses the next token, and `settle` takes the other results. `time` is the time of the
+    /// pass.
     pub(super) fn take(&mut self, place: MemberPlace, pass: &mut Pass, time: Duration) -> Result<()> {
         let MemberPlace { member, output, .. } = place;
         let (before, is_step) = (self.session.sequence().len(), !self.reads_prompt());
@@ -596,8 +598,8 @@ impl Job {
         Ok(())
     }
 
-    /// Inserts the tokens that end reasoning when its bound is reached, if they and an answer fit. Finishes an
-    /// incomplete character first.
+    /// Inserts the tokens that end reasoning once the limit of reasoning tokens is reached, if these tokens and an
+    /// answer still fit. Does not interrupt an incomplete character.
     fn bound_reasoning(&mut self) -> Result<()> {
         let Request { reasoning, made, text, max_tokens, .. } = &mut self.request;
         let Some(bound) = reasoning else { return Ok(()) };

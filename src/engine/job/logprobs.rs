@@ -1,5 +1,5 @@
-//! Logprobs of a job's tokens until they are read: of the token and of the `k` most likely ones. All memory is
-//! allocated with the job.
+//! Logprobs of a job's tokens, kept until they are read. Each row has the logprobs of the chosen token and of the `k`
+//! most likely tokens. All memory is allocated with the job.
 
 use crate::error::{Error, Result, try_vec};
 use crate::sampling;

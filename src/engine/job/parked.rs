@@ -63,7 +63,7 @@ impl Parked {
         members.into_iter().map(move |member| (member.id, Parked(shared.clone())))
     }
 
-    /// Takes the pass, unless it was taken or discarded, or a member is not `here`.
+    /// Takes the pass. Returns `None` if the pass was taken or discarded, or if `here` is false for a member.
     pub fn take(self, here: impl Fn(u64) -> bool) -> Option<JobPass> {
         let pass = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         pass.filter(|pass| pass.members.iter().all(|member| here(member.id)))

@@ -19,10 +19,11 @@ pub trait Lanes {
     /// Appends the lanes, in the same order each time, with one token each; only the first step uses these tokens.
     fn lanes<'a>(&'a mut self, lanes: &mut Vec<Lane<'a>>);
 
-    /// True to hold the next step back: `under_way` steps are in flight, which take `usual` each; `done` have ended.
+    /// True to hold back the next step. `under_way`: number of steps in flight; `done`: number of steps that have
+    /// ended; `usual`: usual duration of a step.
     fn pauses(&self, under_way: usize, done: usize, usual: Duration) -> bool;
 
-    /// Commits the previous tokens and takes the sampled ones of a step; returns false to stop.
+    /// Commits the tokens that a step has appended, and takes the tokens that it has sampled. Returns false to stop.
     fn accept(&mut self, tokens: &[u32], time: Duration) -> Result<bool>;
 }
 

@@ -205,8 +205,8 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
     Ok(())
 }
 
-/// Sorts job indices in scheduling order: first up to `most_aged` jobs that have waited for `AGED` passes (returns
-/// their number), then by priority, `size` and waiting time.
+/// Sorts job indices in scheduling order: first up to `most_aged` jobs that have waited for `AGED` passes, then the
+/// others by priority, `size` and waiting time. Returns the number of these first jobs.
 fn order(turns: &mut [usize], jobs: &[&mut Job], most_aged: usize, size: impl Fn(&Job) -> usize) -> usize {
     let patience = |job: &Job| (Reverse(job.waiting), job.running);
     turns.sort_unstable_by_key(|&i| (patience(jobs[i]), i));

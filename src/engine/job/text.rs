@@ -1,5 +1,6 @@
-//! The text of a job: whole characters, up to a stop sequence, without a possible beginning of one. For a reply in a
-//! conversation: its parts; stop sequences apply to the content.
+//! The text of a job, in whole characters. The text ends before the first stop sequence, and bytes that may begin a
+//! stop sequence are held back. For a reply in a conversation: the parts of the reply; stop sequences apply to the
+//! content.
 
 use crate::error::{Error, Result};
 use crate::text::{Event, ReplyParser, Stops, TextStream, Tokenizer};
@@ -31,7 +32,7 @@ impl JobText {
         JobText::Reply { parser: Box::new(parser), ended: None }
     }
 
-    /// Appends the text of a token; returns true if a stop sequence is complete, after which nothing counts. Tokens
+    /// Appends the text of a token. Returns true if a stop sequence is complete; later tokens then add no text. Tokens
     /// unknown to the tokenizer have no text.
     pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<bool> {
         match self {

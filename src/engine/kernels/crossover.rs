@@ -26,8 +26,8 @@ impl Crossover {
         *best = Some(best.map_or(took, |best| best.min(took)));
     }
 
-    /// Returns the faster of host and device for `size`. Without measurements the host is first; then the device is
-    /// tried once, unless the device took longer for a smaller size than the host takes for this one.
+    /// Returns the faster of host and device for `size`. Without measurements, returns the host. The device is tried
+    /// once after that, unless it took longer for a smaller size than the host takes for this size.
     pub fn choose(&self, size: usize) -> Way {
         let class = class(size);
         let away = match self.0[class] {

@@ -114,7 +114,7 @@ impl Media {
         }
     }
 
-    /// True if a run of rows ends before this row, with or without tokens between.
+    /// True if a run of rows begins at this row, even without tokens between this run and the previous one.
     pub(in crate::engine) fn begins_run(&self, row: usize) -> bool {
         self.layout.times.is_empty() && row.is_multiple_of(self.rows_of_pair())
     }

@@ -14,17 +14,16 @@ use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::{StepInputs, StepLimits};
 use crate::quant;
 
-/// Time of a GPU's work between two checks of the budget, in which a cancel has no effect.
+/// Duration of a GPU's work between two checks of the budget. A cancel has no effect before the next check.
 const SLICE: Duration = Duration::from_millis(10);
-/// Number of launches of the first slice, and of a slice at most.
+/// Number of launches in the first slice, and maximum number of launches in a slice.
 const FIRST_LAUNCHES: usize = 16;
 const MOST_LAUNCHES: usize = 4096;
 
 /// A program with the activations that the host writes and reads.
 pub struct Stage {
     pub program: Arc<Program>,
-    /// The inputs: of the encoder its patches, positions and queries, if any; of the projector its blocks; of a
-    /// convolution its columns.
+    /// The inputs. Encoder: patches, positions and queries, if any. Projector: blocks. Convolution: columns.
     pub inputs: Vec<TensorId>,
     pub results: Vec<TensorId>,
 }

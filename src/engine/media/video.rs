@@ -47,8 +47,7 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], n: usize, bounds: Pict
         return Err(Error::unsupported("cannot encode a video: the encoder cuts pictures into tiles"));
     };
     let (pairs, most_rows) = (n.div_ceil(2), if bounds.max_rows == 0 { MOST_ROWS } else { bounds.max_rows });
-    // Converts bounds of rows to the pixels that the rule counts: of one frame, or of all frames without an odd last
-    // one.
+    // Converts bounds in rows to bounds in pixels. The sizing rule counts the pixels of one frame, or of all frames.
     let (frames, narrow, counted) = match pace {
         Pace::Apart => (n, Narrow::Cut, (n as f64 / 2.0).round_ties_even() as usize * 2),
         Pace::Pairs | Pace::Seconds(_) => (1, Narrow::Own, 1),

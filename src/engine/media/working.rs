@@ -15,7 +15,7 @@ pub(super) struct Working {
     pub convolving: Convolving,
     /// Executors of encoder and projector.
     pub executors: [StageExecutor; 2],
-    /// KV cache of the tile. After the executors, whose drop waits for work that writes it.
+    /// KV cache of the tile. Declared after the executors, because their drop waits for work that writes the KV cache.
     pub sequence: Sequence,
 }
 

@@ -23,7 +23,7 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    /// `pauses`: the CPU executes steps, at least in part.
+    /// `pauses`: true if the CPU executes steps, at least in part.
     pub fn new(
         program: Program,
         head: EmbeddingHead,

@@ -27,7 +27,7 @@ pub struct Counted {
 
 pub struct Executors {
     full: Arc<ExecutorPool>,
-    /// `None` if steps do not yield to others.
+    /// Small executors; `None` if steps do not yield to others.
     few: Option<Arc<ExecutorPool>>,
     pool: Arc<Pool>,
 }
@@ -51,7 +51,7 @@ impl ExecutorPool {
         idle.pop()
     }
 
-    /// Hands an executor to the holder of a permit. `counted`: the executor's drop releases the permit.
+    /// Hands an executor to the holder of a permit. `counted`: true if the executor's drop releases the permit.
     fn acquire(self: &Arc<Self>, counted: bool, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Acquired> {
         // Releases the permit if `make` fails.
         let mut acquired = Acquired { pool: self.clone(), counted, work: self.pop() };
@@ -68,7 +68,7 @@ impl ExecutorPool {
 }
 
 impl Executors {
-    /// Creates an empty pool for steps up to `limits`. `pauses`: steps yield the workers between chunks.
+    /// Creates an empty pool for steps up to `limits`. `pauses`: true if steps yield the workers between chunks.
     pub fn new(pool: &Arc<Pool>, limits: StepLimits, pauses: bool) -> Executors {
         let few = StepLimits { max_outputs: FEW.max_outputs.min(limits.max_outputs), ..FEW };
         Executors {

@@ -381,8 +381,8 @@ impl Network {
         executors.acquire_unqueued(|limits| self.new_executor(program, limits))
     }
 
-    /// Calls `work` on each item; at most `most` items take long. If `most` is above 1 and the workers are free, they
-    /// share the items; otherwise this thread processes all of them.
+    /// Calls `work` on each item. At most `most` items must take long. If `most` is above 1 and the workers are free,
+    /// the workers share the items; otherwise this thread processes all items.
     pub fn for_each<T: Send>(&self, items: &mut [T], most: usize, work: impl Fn(&mut T) + Sync) -> Result<()> {
         let pool = &self.runtime.pool;
         let Some(team) = (most > 1).then(|| pool.try_enter(most)).flatten() else {

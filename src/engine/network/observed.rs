@@ -20,8 +20,8 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Also keeps the inputs of `layers`, `width` values each; activations of `before` keep their ids. `None` if all
-    /// are kept already.
+    /// Returns the program that also keeps the inputs of `layers`, `width` values of each. Activations that `before`
+    /// keeps have the same ids. Returns `None` if `before` already keeps all these inputs.
     pub fn new(
         program: &Program,
         before: Option<&Observed>,

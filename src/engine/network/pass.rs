@@ -139,9 +139,10 @@ impl Pass {
         step.executor.submit()
     }
 
-    /// Commits the next results of a lane: `again` recomputed pending tokens, then the new `tokens`. `left` further
-    /// tokens of the lane follow in later calls. With an `output` index, reads the logits of the last token, or returns
-    /// the token that the device sampled, whose logits stay on the device. Fails if logits are not finite.
+    /// Commits the next results of a lane: first the recomputed pending tokens, `again` in number, then the new
+    /// `tokens`. `left` is the number of the lane's tokens that later calls commit. With an `output` index, reads the
+    /// logits of the last token, or returns the token that the device sampled, whose logits stay on the device. Fails
+    /// if logits are not finite.
     pub fn commit(
         &mut self,
         session: &mut Session,

@@ -31,7 +31,7 @@ pub struct Step {
     spans: Vec<[u32; 2]>,
     /// True if each token must have the results of a single-token step: `StepInputs::separate`.
     pub separate: bool,
-    /// True if each token attends to all keys of its sequence, at the next position, without adding a key.
+    /// True if each token attends to all keys of its sequence, at the next position, and adds no key.
     pub only_reads: bool,
     /// Number of submitted, uncommitted steps of the sequences before this one.
     pub ahead: usize,
@@ -131,8 +131,8 @@ impl Step {
         self.lanes.iter().any(|[n, outputs]| outputs < n)
     }
 
-    /// Works until the whole program is complete, then ends; or until `budget` pauses it. Returns true if complete.
-    /// After an error or when it abandons the step, the owner must call `end`.
+    /// Works until the whole program is complete and ends the step, or until `budget` pauses the step. Returns true if
+    /// complete. After an error, or to abandon the step, the owner must call `end`.
     pub fn run(
         &mut self,
         sequences: &mut [&mut Sequence],

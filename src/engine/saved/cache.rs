@@ -1,8 +1,9 @@
-//! Saved sessions: a header of fixed size, the tokens, their media, the logits, and the KV cache and recurrent state in
-//! the order of `Sequence::save`; a checksum after the header and at the end. Numbers are in native byte order, which
-//! the first one identifies.
+//! Saved sessions: a header of fixed size and its checksum, then the tokens, their media, the logits, the KV cache and
+//! recurrent state in the order of `Sequence::save`, and a checksum at the end. Numbers are in native byte order, which
+//! the first number identifies.
 //!
-//! The input may be damaged or hostile: only its capacity determines allocations, and counts against the memory limit.
+//! The input may be damaged or hostile. Only the capacity in the header determines allocations, which count against the
+//! memory limit.
 
 use std::hash::Hasher;
 use std::sync::Arc;

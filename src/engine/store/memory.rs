@@ -27,8 +27,8 @@ fn share_of([total, free]: [u64; 2]) -> u64 {
     }
 }
 
-/// Memory of the entries that stay. Entries share mappings by reference count, so a piece counts until the last entry
-/// with its mapping leaves.
+/// Memory of the entries that are not evicted. Entries share mappings by reference count, so a piece of a mapping
+/// counts until the last entry with this mapping is removed.
 #[derive(Default)]
 pub struct Memory {
     /// By address of a mapping: number of entries that use it, and its counted pieces.
@@ -70,7 +70,7 @@ fn pieces_of(session: &Session) -> HashMap<usize, Vec<(usize, u64)>> {
     mappings
 }
 
-/// Returns the number of bytes of a session by itself.
+/// Returns the number of bytes of a session, as if it shared no memory.
 pub fn bytes_of(session: &Session) -> u64 {
     session.own_bytes()
         + session.sequence().cpu_kv().into_iter().flat_map(CpuKv::memory_pieces).map(|p| p.2).sum::<u64>()

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Zero is the default.
+/// Parameters of a prefix cache; 0 selects the default.
 #[derive(Clone, Debug, Default)]
 pub struct StoreParams {
     /// Minimum length of a prefix, for storing and lookup.

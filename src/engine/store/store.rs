@@ -1,12 +1,12 @@
 //! The prefix cache: sessions kept for later prompts that begin with the same tokens.
 //!
-//! Invariants: an entry is a copy-on-write fork: it shares memory with its source and with sessions taken from it. It
-//! has no adapters; its kind has their digest. Memory stays within the limit by evicting the least recently used entry.
-//! With a folder, each entry is written to a file some seconds after its arrival, so that other processes find it and
-//! it survives crashes, and at the latest on eviction. A thread of the store writes the files, so `put` and steps never
-//! wait for writes; only in a child process after `fork`, which lacks the thread, `put` writes itself. Files are
-//! removed after the state is unlocked. A lookup compares the prompt with the first tokens of files; incomplete files
-//! are removed.
+//! Invariants: an entry is a copy-on-write fork, which shares memory with its source and with sessions taken from it.
+//! An entry has no adapters; its `Kind` contains the digest of the adapters. Memory stays within the limit by evicting
+//! the least recently used entry. With a folder, each entry is written to a file some seconds after its arrival, and at
+//! the latest on eviction. The file makes the entry available to other processes and preserves it in a crash. A thread
+//! of the store writes the files, so `put` and steps never wait for writes. A child process after `fork` lacks this
+//! thread, so `put` itself writes there. Files are removed after the state is unlocked. A lookup compares the prompt
+//! with the first tokens of files. Incomplete files are removed.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -42,7 +42,7 @@ const MAX_ENTRIES: usize = 1024;
 const WAITING: u64 = 4;
 /// Time from the arrival of an entry to the writing of its file, and minimum time between two such files.
 const WRITE_DELAY: Duration = Duration::from_secs(2);
-/// The pause after such a file is this multiple of its writing time, so that the disk gets idle time.
+/// The pause after writing such a file is this multiple of the writing time, so that the disk gets idle time.
 const PAUSES: u32 = 4;
 /// Time after which a child process considers the state lock orphaned, held by its parent's thread. No holder needs
 /// more than some milliseconds.
@@ -125,8 +125,8 @@ struct Entry {
     is_being_written: bool,
     /// Time at which the entry must be written to a file; `None` if it has a file already, or if there is no folder.
     due: Option<Instant>,
-    /// Name of the entry's file, then names of files of entries that it replaces, which are removed when its file is
-    /// written.
+    /// Name of the entry's file, then names of the files of entries that it replaces. Those files are removed when the
+    /// entry's file is written.
     files: Vec<OsString>,
 }
 
@@ -150,7 +150,8 @@ impl Store {
             process: Process::this(),
             changed: Condvar::new(),
         });
-        // A thread even if the host's threads compute, because a step that writes files would exceed its budget.
+        // The store has a thread even if the host's threads compute, because a step that writes files would exceed its
+        // budget.
         let writer = match has_folder {
             true => {
                 let (shared, watch) = (shared.clone(), model.runtime().watch(Role::Store));
@@ -220,7 +221,7 @@ impl Store {
                 // The session of a file may be longer than `capacity`; `cut` truncates it.
                 if let Some(session) = shared.load(&name, kind, capacity.max(len), cancels)? {
                     let taken = shared.cut(session, wanted, capacity)?;
-                    // A recurrent state may not reach back to where the file differs.
+                    // A session with recurrent state may not be able to rewind to the end of the common prefix.
                     if taken.1 >= in_memory.max(least) {
                         break taken;
                     }
@@ -245,7 +246,7 @@ impl Store {
         Ok(Some((session, common)))
     }
 
-    /// Like `put`, for a session that continues, which copies shared pieces on write. Skips a session with fewer than
+    /// Like `put`, for a session that stays in use and copies shared pieces on write. Skips a session with fewer than
     /// `min_tokens` tokens that are new to the entries in memory.
     pub fn put_new(&self, session: &Session) -> Result<()> {
         let shared = &self.shared;
