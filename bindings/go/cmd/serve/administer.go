@@ -17,7 +17,7 @@ type modelRequest struct {
 	Model *string `json:"model"`
 }
 
-// administered reads a request of an administrator, and finds its model; nil: it names none.
+// administered reads an administrator's request and finds the model that it names; nil: the request names none.
 func (s *server) administered(w http.ResponseWriter, r *http.Request) (name string, file *model, err error) {
 	if err := s.mayAdminister(r); err != nil {
 		return "", nil, err
@@ -59,7 +59,7 @@ func (s *server) loadNow(w http.ResponseWriter, r *http.Request, name string) er
 	return writeJSON(w, s.models.describe(name))
 }
 
-// unload serves POST /models/unload, which waits for the requests that use the model.
+// unload serves POST /models/unload. It waits for the requests that use the model.
 func (s *server) unload(w http.ResponseWriter, r *http.Request) error {
 	name, file, err := s.administered(w, r)
 	if err == nil && file == nil {
@@ -74,7 +74,7 @@ func (s *server) unload(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, s.models.describe(name))
 }
 
-// reload serves POST /models/reload: of a model, or without one of all that SIGHUP reads again.
+// reload serves POST /models/reload: reloads the named model or, without a name, everything that SIGHUP reads again.
 func (s *server) reload(w http.ResponseWriter, r *http.Request) error {
 	name, file, err := s.administered(w, r)
 	if err != nil {
@@ -92,7 +92,8 @@ func (s *server) reload(w http.ResponseWriter, r *http.Request) error {
 	return s.loadNow(w, r, name)
 }
 
-// readAgain reads the keys, the certificate and the folder of models again. What cannot be read stays as it is.
+// readAgain reads the keys, the certificate and the folder of models again. If one of these cannot be read, it stays as
+// it is.
 func (s *server) readAgain() error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -103,7 +104,7 @@ func (s *server) readAgain() error {
 	return errors.Join(append(errs, s.models.rescan())...)
 }
 
-// readAgainOnHangup calls readAgain after each SIGHUP, until the returned function has ended that.
+// readAgainOnHangup calls readAgain after each SIGHUP, until the returned function is called.
 func (s *server) readAgainOnHangup() (end func()) {
 	hangups, over := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangups, syscall.SIGHUP)

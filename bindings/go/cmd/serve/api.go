@@ -28,7 +28,7 @@ const (
 	anthropic
 )
 
-// apiError is an error in the terms of an API.
+// apiError is an error in the form that an API reports.
 type apiError struct {
 	status      int
 	param, code string // fields of OpenAI's form; "": null
@@ -40,8 +40,8 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.message }
 
-// refuse returns the error that rejects a field of the request, whose path is param; "": the whole request. Long
-// arguments are truncated.
+// refuse returns the error that rejects the field of the request at the path param; "": it rejects the whole request.
+// Long arguments are truncated.
 func refuse(param, format string, arguments ...any) *apiError {
 	for i, argument := range arguments {
 		switch argument := argument.(type) {
@@ -199,7 +199,7 @@ func readKnown(w http.ResponseWriter, r *http.Request, value any) error {
 	return checkNames(body, reflect.TypeOf(value))
 }
 
-// listOrText reads a list, or a text that means a list of one.
+// listOrText reads a list, or a text that stands for a list with one entry.
 func listOrText[T any](data []byte, list *[]T, one func(text string) T) error {
 	var text string
 	if string(data) != "null" && json.Unmarshal(data, &text) == nil {
@@ -248,8 +248,8 @@ func expected(t reflect.Type) string {
 	return "an integer within its range"
 }
 
-// stream writes server-sent events. The answer begins once the request is accepted, so that earlier errors have a
-// status of their own.
+// stream writes server-sent events. The answer begins once the request is accepted, so that earlier errors can set the
+// status.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -260,7 +260,7 @@ func newStream(w http.ResponseWriter) *stream {
 	return &stream{w: w, control: http.NewResponseController(w)}
 }
 
-// send writes an event; its name may be "". A client that does not read for writeTimeout is given up.
+// send writes an event; its name may be "". It ends the stream of a client that does not read for writeTimeout.
 func (s *stream) send(name string, value any) error {
 	data, err := marshal(value)
 	if err != nil {
@@ -292,7 +292,7 @@ func (s *stream) comment() error {
 	return s.control.Flush()
 }
 
-// sign begins the answer to an accepted request, and signals a waiting client that it continues.
+// sign begins the answer to an accepted request, and signals a waiting client that the answer continues.
 func (s *stream) sign(sign sign) error {
 	if sign == waiting {
 		return s.comment()
@@ -313,8 +313,8 @@ func (s *stream) begin() {
 	s.w.WriteHeader(http.StatusOK)
 }
 
-// fail reports an error: as an event if the stream has begun; otherwise it returns it, so that the response has its
-// status.
+// fail reports an error as an event if the stream has begun. Otherwise it returns the error, so that the response gets
+// its status.
 func (s *stream) fail(f form, err error) error {
 	if !s.begun || errors.Is(err, context.Canceled) { // the client has disconnected
 		return err

@@ -50,8 +50,8 @@ func (s *blockSource) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(s))
 }
 
-// blocks are a list, or a text that means one text block. An object, such as the content of an ignored result, becomes a
-// block of the type "object", which is rejected like other unknown types.
+// blocks are a list, or a text that stands for one text block. An object, such as the content of an ignored result,
+// becomes a block of the type "object", which is rejected like other unknown types.
 type blocks []block
 
 func (b *blocks) UnmarshalJSON(data []byte) error {
@@ -149,7 +149,7 @@ func (b blocks) messages(role string, names map[string]string) (all []any, err e
 	return all, flush()
 }
 
-// document returns the blocks of a document: its title and its context, and its text or its blocks.
+// document returns the blocks of a document: title and context, then the text or the blocks of its content.
 func (b *block) document() (all blocks, err error) {
 	for _, text := range []string{b.Title, b.Context} {
 		if text != "" {

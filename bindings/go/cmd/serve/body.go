@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// maxDepth is how deep the JSON of a request may be nested.
+// maxDepth is the maximum nesting depth of the JSON of a request.
 const maxDepth = 128
 
 // unpack makes the body of a request decompress on reading, up to most bytes.
@@ -61,8 +61,8 @@ func (p *packed) Read(data []byte) (n int, err error) {
 
 func (p *packed) Close() error { return p.body.Close() }
 
-// counted is a body whose bytes count toward the limit for all bodies, until release. The limit is the maximum for the
-// requests that can run or wait; without it, concurrent bodies could exhaust memory.
+// counted is a body whose bytes count toward the limit for all bodies, until release. The limit is the maximum size of
+// all requests that can run or wait at the same time. Without it, concurrent bodies could exhaust memory.
 type counted struct {
 	io.ReadCloser
 	all   *atomic.Int64
@@ -89,7 +89,7 @@ func (c *counted) Read(data []byte) (n int, err error) {
 
 func (c *counted) release() { c.all.Add(-c.bytes) }
 
-// readBody reads the JSON of a request, whose depth, size and time the server bounds.
+// readBody reads the JSON of a request, and enforces the limits of depth, size and time.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := readAll(w, r)
 	if err == nil && depth(body) > maxDepth {
@@ -98,11 +98,11 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// readAll reads the body of a request, whose size and time the server bounds.
+// readAll reads the body of a request, and enforces the limits of size and time.
 func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
-		// A deadline that remained set would count as the end of the connection while the answer is generated.
+		// If the deadline stayed set, its end would count as the end of the connection while the answer is generated.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	} else {
 		w.Header().Set("Connection", "close") // otherwise the server would wait for the rest of the body
@@ -123,13 +123,13 @@ func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, refuse("", "%v", err)
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network):
 		return nil, refuse("", "the body ends early; it must be as long as the request says")
-	case err != nil: // such as of chunks
+	case err != nil: // for example in the chunk headers
 		return nil, refuse("", "cannot read the body: %v", err)
 	}
 	return body, nil
 }
 
-// depth is how deep brackets are nested outside texts.
+// depth returns the maximum nesting depth of the brackets outside texts.
 func depth(text []byte) (deepest int) {
 	level, quoted := 0, false
 	for i := 0; i < len(text); i++ {

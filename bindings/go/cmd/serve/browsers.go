@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// fromElsewhere rejects a browser's request for a page of another site, which may also use a name of this service (DNS
-// rebinding). Programs send neither of the two headers. With keys, and for origins of
-// -cors, it rejects nothing.
+// fromElsewhere rejects a browser's request from a page of another site, or to a host name that is not the service's
+// (DNS rebinding). Programs send neither of the two headers. With keys, and for origins of -cors, it rejects nothing.
 func (s *server) fromElsewhere(r *http.Request) *apiError {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 	if s.requiresKeys() || s.isAllowed(origin) || origin == "" && site == "" {
@@ -27,7 +26,7 @@ func (s *server) fromElsewhere(r *http.Request) *apiError {
 	if origin != "" {
 		u, err := url.Parse(origin)
 		if err == nil && u.Host != "" && s.isGivenName(hostOf(u.Host)) {
-			return nil // by whatever name a proxy reaches the service
+			return nil // whatever name a proxy has for the service
 		}
 		if err != nil || u.Host == "" || withoutPort(u.Host) != withoutPort(r.Host) {
 			return refusal("pages of %.100q are not answered without -keys, unless -cors allows them or -host names their host", origin)
@@ -39,13 +38,13 @@ func (s *server) fromElsewhere(r *http.Request) *apiError {
 	return nil
 }
 
-// withoutPort is a host with its port, unless it is a default port, which URLs leave out.
+// withoutPort returns a host with its port, unless the port is a default port, which URLs omit.
 func withoutPort(host string) string {
 	host = strings.ToLower(host)
 	return strings.TrimSuffix(strings.TrimSuffix(host, ":80"), ":443")
 }
 
-// hostOf is a host without its port, and an address without its brackets.
+// hostOf returns a host without its port; of an IPv6 address also without the brackets.
 func hostOf(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -53,18 +52,19 @@ func hostOf(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// isOwnName tells whether a host is an address, a name that this machine has for itself, or a name given by -host.
+// isOwnName reports whether a host is an address, a name of this machine, or a name given by -host.
 func (s *server) isOwnName(host string) bool {
 	address, _, _ := strings.Cut(host, "%")
 	return net.ParseIP(address) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") || s.isGivenName(host)
 }
 
-// isGivenName tells whether -host gives a name.
+// isGivenName reports whether a host is a name given by -host.
 func (s *server) isGivenName(host string) bool {
 	return slices.ContainsFunc(s.options.hosts, func(name string) bool { return hostOf(name) == host })
 }
 
-// warnIfOpen warns if other machines can reach a service that requires no key, or has no TLS, and if any page can.
+// warnIfOpen warns if other machines can reach a service that requires no key or has no TLS, and if pages of any site
+// may use it.
 func (s *server) warnIfOpen(address net.Addr) {
 	if slices.Contains(s.options.origins, "*") && !s.requiresKeys() {
 		warn("every web page may use the service (-cors *), which requires no API key (-keys)")

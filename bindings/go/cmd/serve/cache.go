@@ -64,7 +64,7 @@ func (l *lease) setupOf(g *generation) (setup string, trace []uint64, err error)
 }
 
 // recall returns the cache for a generation: the one with the longest common prefix, a fork of it if the generation
-// would drop tokens that others may continue from, or a new one. The caller must have a slot.
+// would drop tokens that others may continue from, or a new cache. The caller must have a slot.
 func (l *lease) recall(g *generation, setup string, trace []uint64) (c *cache, err error) {
 	e := l.engine
 	e.mu.Lock()
@@ -116,7 +116,7 @@ func inCommon(a, b []uint64) (n int) {
 	return n
 }
 
-// remember creates a cache with the prefix that the store has.
+// remember creates a cache from the prefix in the store.
 func (l *lease) remember(g *generation) (*cache, error) {
 	store, options := l.engine.store, &l.engine.session
 	if len(l.adapters) > 0 { // with adapters, the same tokens have another KV cache

@@ -42,20 +42,20 @@ type chatRequest struct {
 	GenerationPrompt    *bool           `json:"add_generation_prompt"`
 	ContinueFinal       *bool           `json:"continue_final_message"`
 
-	tools toolbox // what its tools stand for
+	tools toolbox // tools that its functions represent
 }
 
 type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-// reasoningWish is a bound on reasoning, in the form of OpenAI's responses with a budget.
+// reasoningWish limits reasoning: an effort as in OpenAI's responses, and a budget of tokens.
 type reasoningWish struct {
 	Effort    string `json:"effort"`
 	MaxTokens int    `json:"max_tokens"`
 }
 
-// responseFormat is the form that the content of a reply has to have.
+// responseFormat is the required format of a reply's content.
 type responseFormat struct {
 	Type       string `json:"type"`
 	JSONSchema *struct {
@@ -66,14 +66,14 @@ type responseFormat struct {
 	} `json:"json_schema"`
 }
 
-// textOrList is a text or a list of some.
+// textOrList is a text or a list of texts.
 type textOrList []string
 
 func (t *textOrList) UnmarshalJSON(data []byte) error {
 	return listOrText(data, (*[]string)(t), func(text string) string { return text })
 }
 
-// chatMessage is a message of a request.
+// chatMessage is a message in a request.
 type chatMessage struct {
 	Role             string      `json:"role"`
 	Content          chatContent `json:"content"`
@@ -114,7 +114,7 @@ func (c *chatCall) call(param string) (toolCall, error) {
 	return call, nil
 }
 
-// read is the message as the library takes it; param is its path in the request.
+// read converts the message to the library's form; param is its path in the request.
 func (m *chatMessage) read(param string) (message, error) {
 	content, err := m.Content.read(param + ".content")
 	read := message{
@@ -151,7 +151,7 @@ func (m *chatMessage) read(param string) (message, error) {
 // chatContent is the content of a message: a text, null, or parts.
 type chatContent struct{ json.RawMessage }
 
-// chatPart is a part of a content.
+// chatPart is a part of content.
 type chatPart struct {
 	Type     string      `json:"type"`
 	Text     string      `json:"text"`
@@ -240,7 +240,7 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) error {
 	return c.whole(r.Context(), w, l.generate(r.Context(), all...))
 }
 
-// generations are one for each choice.
+// generations returns one generation per choice.
 func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
 	transcript, err := q.transcript()
 	if err != nil {
@@ -262,7 +262,7 @@ func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
 		return nil, err
 	}
 	if q.Logprobs {
-		reply.Logprobs = realizar.None // the chosen tokens alone
+		reply.Logprobs = realizar.None // only the chosen tokens
 	}
 	if top := q.TopLogprobs; top != nil {
 		if *top < 0 || *top > 20 || !q.Logprobs && *top > 0 {
@@ -295,7 +295,8 @@ func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
 	return all, nil
 }
 
-// continueLast makes the reply continue a last message of the assistant, unless the request asks for a new one.
+// continueLast makes the reply continue the last message if it is the assistant's, unless the request asks for a new
+// one.
 func (q *chatRequest) continueLast(g *generation) error {
 	last := len(q.Messages) - 1
 	anew := q.GenerationPrompt != nil && *q.GenerationPrompt || q.ContinueFinal != nil && !*q.ContinueFinal
@@ -313,7 +314,7 @@ func (q *chatRequest) continueLast(g *generation) error {
 	return g.continueLast(fmt.Sprintf("messages[%d]", last))
 }
 
-// positive is a number of a request, which is not below 1; missing where there is none.
+// positive returns a number of a request, or missing if there is none; it rejects numbers below 1.
 func positive(param string, n *int, missing int) (int, error) {
 	if n == nil {
 		return missing, nil
@@ -324,7 +325,7 @@ func positive(param string, n *int, missing int) (int, error) {
 	return *n, nil
 }
 
-// maxStops is how many stop strings a request may have.
+// maxStops is the maximum number of stop strings in a request.
 const maxStops = 16
 
 // checkStops checks stop strings.
@@ -340,7 +341,7 @@ func checkStops(param string, all []string) ([]string, error) {
 	return all, nil
 }
 
-// bind has the content of a reply take the form.
+// bind makes the content of a reply follow the format.
 func (f *responseFormat) bind(g *generation) error {
 	switch {
 	case f == nil || f.Type == "text":
@@ -357,7 +358,7 @@ func (f *responseFormat) bind(g *generation) error {
 	return nil
 }
 
-// reason puts what is wished of reasoning into a generation.
+// reason applies the reasoning options of the request to a generation.
 func (q *chatRequest) reason(g *generation) error {
 	effort := q.ReasoningEffort
 	if q.Reasoning != nil {
@@ -372,7 +373,8 @@ func (q *chatRequest) reason(g *generation) error {
 	return g.setEffort("reasoning_effort", effort)
 }
 
-// setEffort switches reasoning by an effort, which templates that have degrees of it read; "": as the template has it.
+// setEffort switches reasoning on or off, and passes the effort to the template as a variable; "": the template's
+// default.
 func (g *generation) setEffort(param, effort string) error {
 	switch effort {
 	case "":
@@ -381,7 +383,7 @@ func (g *generation) setEffort(param, effort string) error {
 		g.Reply.Reasoning = realizar.ReasoningOff
 		return nil
 	case "minimal", "low", "medium", "high", "xhigh":
-	case "max": // a step above those that templates have
+	case "max": // templates know no higher level
 		effort = "xhigh"
 	default:
 		return refuse(param, "%s is %q; it must be one of none, minimal, low, medium, high, xhigh, max", param, effort)
@@ -396,7 +398,7 @@ func (g *generation) setEffort(param, effort string) error {
 	return nil
 }
 
-// transcript is the messages and tools as the library takes them.
+// transcript returns the messages and tools in the library's form.
 func (q *chatRequest) transcript() (*realizar.Transcript, error) {
 	if len(q.Messages) == 0 {
 		return nil, refuse("messages", "messages is missing or empty; it must have a message")
@@ -432,7 +434,7 @@ type completion struct {
 	choices []choice
 }
 
-// choice is a reply of the answer.
+// choice is one reply in the answer.
 type choice struct {
 	content, reasoning strings.Builder
 	calls              []*callReply
@@ -445,10 +447,10 @@ type callReply struct {
 	id        string
 	origin    *origin
 	arguments strings.Builder
-	ended     bool // the input of a custom tool has been told
+	ended     bool // the input of a custom tool has been sent
 }
 
-// object is the tool call in the form of OpenAI's chat completions.
+// object returns the tool call in the form of OpenAI's chat completions.
 func (c *callReply) object() map[string]any {
 	text := c.arguments.String()
 	if c.origin.custom {
@@ -457,7 +459,7 @@ func (c *callReply) object() map[string]any {
 	return map[string]any{"id": c.id, "type": "function", "function": function{c.origin.name, text}}
 }
 
-// customEnd is the stream's chunk that ends the last call if that is a call of a custom tool; otherwise nil.
+// customEnd returns the stream's chunk that ends the last tool call, if that is a call of a custom tool; otherwise nil.
 func (c *choice) customEnd() []any {
 	n := len(c.calls)
 	if n == 0 || !c.calls[n-1].origin.custom || c.calls[n-1].ended {
@@ -467,7 +469,7 @@ func (c *choice) customEnd() []any {
 	return []any{map[string]any{"index": n - 1, "custom": map[string]any{"input": inputOf(c.calls[n-1].arguments.String())}}}
 }
 
-// whole answers with all at once.
+// whole answers with the complete replies.
 func (c *completion) whole(ctx context.Context, w http.ResponseWriter, events iter.Seq2[event, error]) error {
 	for e, err := range events {
 		if err != nil {
@@ -519,12 +521,12 @@ func (c *completion) whole(ctx context.Context, w http.ResponseWriter, events it
 	return writeJSON(w, answer)
 }
 
-// object is an answer, or a piece of one.
+// object returns an answer, or a chunk of one.
 func (c *completion) object(kind string, choices []any) map[string]any {
 	return map[string]any{"id": c.id, "object": kind, "created": c.created, "model": c.request.Model, "choices": choices}
 }
 
-// logprobsObject is the "logprobs" of a choice, null where none are asked for.
+// logprobsObject returns the "logprobs" of a choice; nil if the request asks for none.
 func (c *completion) logprobsObject(rows []any) any {
 	if !c.request.Logprobs {
 		return nil
@@ -535,7 +537,7 @@ func (c *completion) logprobsObject(rows []any) any {
 	return map[string]any{"content": rows, "refusal": nil}
 }
 
-// likeliest is the option of a reply for so many of the likeliest tokens next to each that is made.
+// likeliest returns the reply option that requests the n most likely tokens at each generated token.
 func likeliest(n int) int {
 	if n == 0 {
 		return realizar.None
@@ -543,7 +545,7 @@ func likeliest(n int) int {
 	return n
 }
 
-// logprobs are rows as OpenAI's chats and responses have them, with so many of the likeliest tokens.
+// logprobs returns rows in the form of OpenAI's chats and responses, with the given number of most likely tokens.
 func (l *lease) logprobs(rows []realizar.TokenLogprobs, likeliest *int) (all []any, err error) {
 	entry := func(of realizar.Logprob) map[string]any {
 		text, e := l.TokenBytes(of.Token)
@@ -564,7 +566,7 @@ func (l *lease) logprobs(rows []realizar.TokenLogprobs, likeliest *int) (all []a
 	return all, err
 }
 
-// usage counts the tokens of all choices, of which the prompt is the same.
+// usage counts the tokens of all choices, which share the prompt.
 func (c *completion) usage() map[string]any {
 	var sum outcome
 	for _, choice := range c.choices {
@@ -575,7 +577,7 @@ func (c *completion) usage() map[string]any {
 	return sum.usage()
 }
 
-// stream answers piece by piece.
+// stream answers chunk by chunk.
 func (c *completion) stream(w http.ResponseWriter, events iter.Seq2[event, error]) error {
 	out := newStream(w)
 	usage := c.request.StreamOptions.IncludeUsage
@@ -604,7 +606,7 @@ func (c *completion) stream(w http.ResponseWriter, events iter.Seq2[event, error
 			delta["role"], delta["content"] = "assistant", ""
 		}
 		var calls []any
-		if e.Kind != realizar.PartToolArguments && (e.Kind != 0 || e.Outcome != nil) { // an event may have log-probabilities alone
+		if e.Kind != realizar.PartToolArguments && (e.Kind != 0 || e.Outcome != nil) { // an event may have only log probabilities
 			calls = choice.customEnd()
 		}
 		switch call := len(choice.calls); e.Kind {
@@ -619,7 +621,7 @@ func (c *completion) stream(w http.ResponseWriter, events iter.Seq2[event, error
 			first["index"] = call
 			calls = append(calls, first)
 		case realizar.PartToolArguments:
-			if one := choice.calls[call-1]; one.origin.custom { // whose input is a piece of JSON, that its end tells
+			if one := choice.calls[call-1]; one.origin.custom { // e.Text is a piece of JSON; the input is sent when the call ends
 				one.arguments.WriteString(e.Text)
 			} else {
 				calls = []any{map[string]any{"index": call - 1, "function": map[string]any{"arguments": e.Text}}}

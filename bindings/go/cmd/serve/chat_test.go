@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// joined asks for a stream and puts its pieces together as an answer that is not streamed.
+// joined requests a stream and joins its chunks to an answer that is not streamed.
 func (s *service) joined(t *testing.T, body string) map[string]any {
 	t.Helper()
 	var answer map[string]any
@@ -40,7 +40,7 @@ func (s *service) joined(t *testing.T, body string) map[string]any {
 	return answer
 }
 
-// join adds a piece of a choice.
+// join adds a chunk to a choice.
 func join(choice, piece map[string]any) {
 	message := choice["message"].(map[string]any)
 	for name, value := range piece["delta"].(map[string]any) {
@@ -67,7 +67,7 @@ func join(choice, piece map[string]any) {
 	}
 }
 
-// comparable takes out of an answer what differs from one to the next.
+// comparable removes from an answer what differs between two equal requests.
 func comparable(t *testing.T, answer map[string]any) string {
 	t.Helper()
 	delete(answer, "id")
@@ -143,7 +143,7 @@ func TestSeedsAndChoices(t *testing.T) {
 	if one, two := texts(without), texts(without); one[0] == two[0] {
 		t.Errorf("without a seed twice %q", one)
 	}
-	// A bias against the likeliest token has another one chosen.
+	// A bias against the most likely token selects another token.
 	answer := s.chat(t, "plain", "Once", `"temperature": 0, "max_tokens": 1, "logprobs": true`)
 	l := s.leased(t, "plain")
 	first := at(answer, "choices", 0, "logprobs", "content", 0, "token").(string)
@@ -210,8 +210,8 @@ func TestToolsAndTheirResults(t *testing.T) {
 			at(answer, "choices", 0, "finish_reason") != "tool_calls" || len(at(message, "tool_calls").([]any)) != 1 {
 			t.Fatal(answer)
 		}
-		// As clients send a reply back, with fields that say nothing. The template has no place for results that it
-		// could lose.
+		// The message as clients send it back, with fields that have no effect. The template has no place for tool
+		// results, so the result is a user message.
 		message["annotations"], message["audio"], message["function_call"] = []any{}, nil, nil
 		messages = append(messages, message, map[string]any{"role": "user", "content": "done"})
 	}

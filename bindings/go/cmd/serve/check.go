@@ -39,9 +39,9 @@ func (l *lease) adapt(g *generation) {
 	}
 }
 
-// beginReply begins a reply to a conversation. A template that switches reasoning may not do so in every conversation,
-// such as Granite's, where a system message or tools take the place of the text about reasoning: a reply without
-// reasoning is then what it asks for anyway.
+// beginReply begins a reply to a conversation. A template that can switch reasoning may not do so in every
+// conversation. In Granite's, a system message or tools replace the text about reasoning; the reply then has no
+// reasoning anyway.
 func (l *lease) beginReply(ctx context.Context, c *realizar.Conversation, g *generation) error {
 	err := c.Begin(ctx, &g.Reply)
 	quiet := g.Reply.Reasoning == realizar.ReasoningOff && l.template.switches
@@ -56,7 +56,7 @@ func (l *lease) beginReply(ctx context.Context, c *realizar.Conversation, g *gen
 	return err
 }
 
-// template describes the abilities of a model's chat template.
+// template has the abilities of a model's chat template.
 type template struct {
 	switches bool // reasoning can be switched off
 	tools    bool // it writes tools
@@ -106,9 +106,9 @@ func (l *lease) promptSize(ctx context.Context, g *generation) (int, error) {
 	})
 }
 
-// inBounds runs work that reads texts while the model generates replies, for at most as many requests at once as it has
-// slots; at most maxQueue more may wait. It does not wait for a request whose client has gone, but that request keeps
-// its place until it is done.
+// inBounds runs work that reads texts while the model generates replies. At most as many requests run concurrently as
+// the model has slots, and at most maxQueue more wait. It does not wait for a request whose client has disconnected,
+// but that request keeps its place until its work is done.
 func inBounds[T any](ctx context.Context, l *lease, work func(l *lease) (T, error)) (read T, err error) {
 	engine := l.engine
 	if engine.reading.Add(1) > int64(engine.slots+engine.maxQueue) {
@@ -208,7 +208,8 @@ func asRequestError(err error) error {
 	return err
 }
 
-// asReplyError converts an error of beginning a reply: either the request has to change, or it can be sent again.
+// asReplyError converts an error at the beginning of a reply: the client has to change the request, or can send it
+// again.
 func (l *lease) asReplyError(ctx context.Context, g *generation, err error) error {
 	var full *realizar.Error
 	switch {

@@ -1,4 +1,4 @@
-// OpenAI's completions: texts that go on.
+// OpenAI's completions: continuations of texts.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"realizar.dev/go"
 )
 
-// completionRequest is the body of POST /v1/completions; README.md says what its fields do.
+// completionRequest is the body of POST /v1/completions. README.md describes its fields.
 type completionRequest struct {
 	wish
 	guided
@@ -29,13 +29,13 @@ type completionRequest struct {
 	Stop           textOrList      `json:"stop"`
 	Stream         bool            `json:"stream"`
 	StreamOptions  streamOptions   `json:"stream_options"`
-	User           any             `json:"user"` // which changes no answer
+	User           any             `json:"user"` // changes no answer
 }
 
 const (
-	completionTokens = 16   // tokens that are made where a request does not say how many, as by OpenAI
-	maxPrompts       = 1024 // prompts of a request
-	maxLogprobs      = 20   // likeliest tokens
+	completionTokens = 16   // default of max_tokens, as in OpenAI's API
+	maxPrompts       = 1024 // maximum number of prompts in a request
+	maxLogprobs      = 20   // maximum number of most likely tokens
 )
 
 // prompts are a text, a list of texts, a list of tokens, or a list of such lists.
@@ -56,7 +56,7 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 	case string(data) == "null":
 	case json.Unmarshal(data, &one) == nil:
 		*p = prompts{{text: one}}
-	case hasNull(data): // which would be an empty text or the token 0
+	case hasNull(data): // null would decode to an empty text or the token 0
 		return refuse("", "prompt or input has a null; it must be a text, a list of texts, a list of tokens or a list of such lists")
 	case json.Unmarshal(data, &many) == nil:
 		for _, one := range many {
@@ -86,8 +86,8 @@ func hasNull(data []byte) bool {
 	}
 }
 
-// promptTokens are the tokens of a prompt: those that it spells are special ones, and it begins as the model wants it
-// to.
+// promptTokens returns the tokens of a prompt. Special tokens in the text are parsed, and the model's BOS token
+// precedes the prompt.
 func (l *lease) promptTokens(prompt prompt) ([]uint32, error) {
 	if prompt.tokens != nil {
 		return prompt.tokens, nil
@@ -106,7 +106,7 @@ func (l *lease) promptTokens(prompt prompt) ([]uint32, error) {
 	return tokens, nil
 }
 
-// completionChoice is a text that has gone on, or a piece of it.
+// completionChoice is a continued text, or a piece of one.
 type completionChoice struct {
 	Index        int                 `json:"index"`
 	Text         string              `json:"text"`
@@ -114,7 +114,7 @@ type completionChoice struct {
 	FinishReason *string             `json:"finish_reason"`
 }
 
-// completionLogprobs are those of tokens of a text.
+// completionLogprobs are the log probabilities of the tokens of a text.
 type completionLogprobs struct {
 	Tokens        []string             `json:"tokens"`
 	TokenLogprobs []*float32           `json:"token_logprobs"` // nil: the first token of a text
@@ -191,7 +191,7 @@ func (s *server) completions(w http.ResponseWriter, r *http.Request) error {
 			reason := event.Outcome.finish()
 			piece.FinishReason = &reason
 			sum.Completion += event.Outcome.Completion
-			if i%(len(all)/len(request.Prompt)) == 0 { // the choices of a prompt count it once
+			if i%(len(all)/len(request.Prompt)) == 0 { // the choices of a prompt count its tokens once
 				sum.Prompt += event.Outcome.Prompt
 				sum.Cached += event.Outcome.Cached
 			}
@@ -213,7 +213,8 @@ func (s *server) completions(w http.ResponseWriter, r *http.Request) error {
 	return out.sendText("", "[DONE]")
 }
 
-// generations are one for each choice, those of the first prompt first, and what each begins its text with.
+// generations returns one generation per choice, in the order of the prompts, and the echoed text with which each
+// choice begins.
 func (q *completionRequest) generations(l *lease, most int) (all []*generation, echoes []string, err error) {
 	n, err := positive("n", q.N, 1)
 	if err != nil || n > most {
@@ -300,7 +301,7 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 	return all, echoes, nil
 }
 
-// add puts a piece behind what there is.
+// add appends a piece to the choice.
 func (c *completionChoice) add(piece *completionChoice) {
 	c.Index, c.Text, c.FinishReason = piece.Index, c.Text+piece.Text, piece.FinishReason
 	if c.Logprobs == nil {
@@ -313,14 +314,14 @@ func (c *completionChoice) add(piece *completionChoice) {
 	}
 }
 
-// logprobRows puts rows into the form of OpenAI's completions, with so many of the likeliest tokens.
+// logprobRows converts rows to the form of OpenAI's completions, with the top most likely tokens.
 type logprobRows struct {
 	completionLogprobs
 	lease  *lease
 	top    int
-	offset int  // where the next token begins
-	ahead  int  // characters of the next tokens that are not in the text
-	ends   bool // tokens that end a text are included, so that there is a row for each token
+	offset int  // offset of the next token
+	ahead  int  // characters of the next tokens that are absent from the text
+	ends   bool // rows include the tokens that end a text, so that each token has a row
 }
 
 // add adds rows; the first row of a prompt has no log probability.
@@ -330,7 +331,7 @@ func (r *logprobRows) add(rows []realizar.TokenLogprobs, isPrompt bool) error {
 	}
 	for i, row := range rows {
 		isEnd := r.lease.IsEnd(row.Token)
-		if isEnd && !isPrompt && !r.ends { // which has no text
+		if isEnd && !isPrompt && !r.ends { // it has no text
 			continue
 		}
 		text, err := r.lease.tokenText(row.Token)
@@ -353,7 +354,7 @@ func (r *logprobRows) add(rows []realizar.TokenLogprobs, isPrompt bool) error {
 			if err != nil {
 				return err
 			}
-			if _, known := likeliest[name]; !known { // of two tokens with one text the likelier
+			if _, known := likeliest[name]; !known { // of two tokens with the same text, the more likely one counts
 				likeliest[name] = max(entry.Logprob, -9999)
 			}
 		}
@@ -365,8 +366,8 @@ func (r *logprobRows) add(rows []realizar.TokenLogprobs, isPrompt bool) error {
 	return nil
 }
 
-// unechoed returns the number of characters of the first tokens of a prompt that its text lacks, such as those of the
-// token that begins a text.
+// unechoed returns the number of characters of a prompt's first tokens that are absent from its text, such as those of
+// the BOS token.
 func (l *lease) unechoed(rows []realizar.TokenLogprobs, text string) (n int, err error) {
 	for _, row := range rows {
 		name, err := l.tokenText(row.Token)
@@ -378,7 +379,7 @@ func (l *lease) unechoed(rows []realizar.TokenLogprobs, text string) (n int, err
 	return max(0, n-utf8.RuneCountInString(text)), nil
 }
 
-// tokenText is the text of a token, of which bytes that are no characters are written as OpenAI does.
+// tokenText returns the text of a token. Bytes that are not valid UTF-8 are written in OpenAI's notation.
 func (l *lease) tokenText(token uint32) (string, error) {
 	text, err := l.TokenBytes(token)
 	if err == nil && !utf8.Valid(text) {

@@ -1,9 +1,9 @@
 // Connections of clients. A client that closes only its sending direction (half-closed) gets its answer, and a client
-// that has hung up is noticed; net/http takes the first for the second.
+// that has disconnected is noticed. net/http treats a half-closed connection as disconnected.
 //
-// Both look the same to a reader: an end of file. Writing tells them apart, because a system answers bytes for a closed
-// socket with a reset, and then writes fail. So before an answer has begun the service writes "100 Continue", which
-// every HTTP/1.1 client skips, and a stream writes comments.
+// Both look the same to a reader: end of file. Writing distinguishes them, because the system answers bytes for a
+// closed socket with a reset, after which writes fail. Therefore the service writes "100 Continue" before an answer has
+// begun, which every HTTP/1.1 client skips; a stream writes comments.
 package main
 
 import (
@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// lookEvery is the time between two looks at a connection whose client has ended what it sends. Bytes go with the first
-// looks, because a proxy between needs some to notice that its client has gone, then with one in probeRarely.
+// lookEvery is the interval between checks of a half-closed connection. The first checks write bytes, because a proxy
+// notices only by them that its client has disconnected; of the later checks, one in probeRarely writes bytes.
 var lookEvery = 250 * time.Millisecond
 
 const (
@@ -37,22 +37,22 @@ func (l listener) Accept() (net.Conn, error) {
 	return &connection{Conn: accepted, ended: make(chan struct{}), woken: make(chan struct{}), closed: make(chan struct{})}, nil
 }
 
-// connection is a client's.
+// connection is the connection of a client.
 type connection struct {
 	net.Conn
-	ended  chan struct{} // closed: the client has ended what it sends
+	ended  chan struct{} // closed: the client has closed its sending direction
 	closed chan struct{} // closed: Close was called
 	end    sync.Once     // closes ended
 	over   sync.Once     // closes closed
 
 	reads sync.Mutex
-	woken chan struct{} // closed: the deadline of reads was over when it was set
-	until time.Time     // deadline of reads; zero: none
+	woken chan struct{} // closed: a read deadline was set that had already passed
+	until time.Time     // read deadline; zero: none
 
 	mu     sync.Mutex // held while bytes are written
 	asked  bool       // a request is being answered
-	silent bool       // it is not of HTTP/1.1, whose clients take interim answers
-	begun  bool       // bytes of the answer are written
+	silent bool       // the request is older than HTTP/1.1, whose clients accept interim responses
+	begun  bool       // bytes of the answer have been written
 }
 
 type connectionKey struct{}
@@ -62,13 +62,13 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// connectionOf is the connection that a request has come by; nil: unknown.
+// connectionOf returns the connection of a request; nil: unknown.
 func connectionOf(ctx context.Context) *connection {
 	c, _ := ctx.Value(connectionKey{}).(*connection)
 	return c
 }
 
-// answering says that the answer to a request begins now, and with the returned function that it has ended.
+// answering records that the answer to a request begins; the returned function records that it has ended.
 func (c *connection) answering(r *http.Request) (done func()) {
 	if c == nil {
 		return func() {}
@@ -82,7 +82,7 @@ func (c *connection) answering(r *http.Request) (done func()) {
 	return func() { set(false) }
 }
 
-// halfClosed is closed when the client has ended what it sends; nil: that is never known.
+// halfClosed returns a channel that is closed when the client has closed its sending direction; nil: never known.
 func (c *connection) halfClosed() <-chan struct{} {
 	if c == nil {
 		return nil
@@ -90,8 +90,8 @@ func (c *connection) halfClosed() <-chan struct{} {
 	return c.ended
 }
 
-// Read reads. While a request is answered net/http reads a single byte ahead, and cancels the request if that fails, so
-// an end of file is not told then before the client is known to have gone.
+// Read reads. While a request is being answered, net/http reads one byte ahead, and cancels the request if that read
+// fails. Therefore Read reports an end of file only after the client is known to have disconnected.
 func (c *connection) Read(data []byte) (n int, err error) {
 	n, err = c.Conn.Read(data)
 	if err == io.EOF && len(data) == 1 {
@@ -100,7 +100,7 @@ func (c *connection) Read(data []byte) (n int, err error) {
 	return n, err
 }
 
-// watch returns when the client has gone, reading is over or the connection is closed.
+// watch returns when the client has disconnected, the read deadline has passed, or the connection is closed.
 func (c *connection) watch() error {
 	c.end.Do(func() {
 		close(c.ended)
@@ -134,9 +134,9 @@ func (c *connection) watch() error {
 	}
 }
 
-// look tells whether writing is possible, and with probe writes an interim answer where there may be one.
+// look reports whether writes succeed; with probe it writes an interim response if the request has no answer yet.
 func (c *connection) look(probe bool) (probed, alive bool) {
-	if !c.mu.TryLock() { // bytes of the answer are being written, which fail by themselves
+	if !c.mu.TryLock() { // bytes of the answer are being written; that write reports errors itself
 		return false, true
 	}
 	defer c.mu.Unlock()
@@ -144,7 +144,7 @@ func (c *connection) look(probe bool) (probed, alive bool) {
 	if waits && c.silent {
 		return false, false
 	}
-	var data []byte // none: an error that there was is told all the same
+	var data []byte // an empty write still reports an earlier error
 	if probed = waits && probe; probed {
 		data = []byte(interim)
 	}
@@ -160,7 +160,7 @@ func (c *connection) Write(data []byte) (int, error) {
 	return c.Conn.Write(data)
 }
 
-// SetReadDeadline is how net/http ends its reading ahead.
+// SetReadDeadline sets the deadline; net/http ends its read-ahead by a deadline in the past.
 func (c *connection) SetReadDeadline(t time.Time) error {
 	c.reads.Lock()
 	defer c.reads.Unlock()
@@ -175,7 +175,7 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// CloseWrite lets net/http end an answer before a client has sent all of its request.
+// CloseWrite lets net/http end an answer before the client has sent its whole request.
 func (c *connection) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -8,7 +8,8 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT: the time in milliseconds for which sent bytes may stay unacknowledged.
 const tcpUserTimeout = 18
 
-// giveUpSilent ends a connection whose client acknowledges nothing for writeTimeout, such as a container that is gone.
+// giveUpSilent closes a connection whose client acknowledges nothing for writeTimeout, such as a container that has
+// been removed.
 func giveUpSilent(c net.Conn) {
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = secure.NetConn()

@@ -4,5 +4,5 @@ package main
 
 import "net"
 
-// giveUpSilent does nothing: the deadline of a request bounds what a client costs that is gone without a reset.
+// giveUpSilent does nothing: the deadline of a request limits the cost of a client that disappears without a reset.
 func giveUpSilent(net.Conn) {}

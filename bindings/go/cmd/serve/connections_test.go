@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// lookOften has connections looked at often until the end of a test.
+// lookOften makes the service check connections often, until the end of a test.
 func lookOften(t *testing.T) {
 	t.Helper()
 	before := lookEvery
@@ -35,7 +35,7 @@ func (s *service) raw(t *testing.T, head, body string) *net.TCPConn {
 	return connection.(*net.TCPConn)
 }
 
-// answerOf reads an answer to its end, and how many interim ones come before.
+// answerOf reads an answer to its end, and counts the interim responses before it.
 func answerOf(t *testing.T, connection net.Conn) (status, interims int, text string) {
 	t.Helper()
 	lines := bufio.NewReader(connection)
@@ -55,7 +55,7 @@ func answerOf(t *testing.T, connection net.Conn) (status, interims int, text str
 	}
 }
 
-// A client that only ends what it sends gets its whole answer, whether it waits for a slot, for a token or for nothing.
+// A half-closed client gets its whole answer, whether it waits for a slot, for a token or for nothing.
 func TestWhoEndsSendingIsAnswered(t *testing.T) {
 	lookOften(t)
 	s := serve(t, "-slots", "1")
@@ -104,7 +104,8 @@ func TestWhoEndsSendingIsAnswered(t *testing.T) {
 	}
 }
 
-// A client that closes its connection is noticed, whatever it waits for, though both look alike at first.
+// A client that closes its connection is noticed, whatever it waits for, although half-closed clients look the same at
+// first.
 func TestWhoClosesIsNoticed(t *testing.T) {
 	lookOften(t)
 	s := serve(t, "-slots", "1", "-context", "100000")
@@ -163,7 +164,7 @@ func TestWhoClosesIsNoticed(t *testing.T) {
 	}
 }
 
-// Of a client of HTTP/1.0 that ends what it sends, nothing tells whether it is there before its answer begins.
+// Whether a half-closed HTTP/1.0 client is still connected cannot be known before its answer begins.
 func TestInterimAnswersAreForClientsThatTakeThem(t *testing.T) {
 	lookOften(t)
 	s := serve(t, "-slots", "1")
@@ -177,7 +178,7 @@ func TestInterimAnswersAreForClientsThatTakeThem(t *testing.T) {
 	}
 }
 
-// A deadline of reads ends a read whose client has ended what it sends.
+// A read deadline ends a read of a half-closed connection.
 func TestAnEndThatIsHeldBackHasADeadline(t *testing.T) {
 	lookOften(t)
 	accepts, err := net.Listen("tcp", "127.0.0.1:0")
@@ -217,8 +218,8 @@ func TestAnEndThatIsHeldBackHasADeadline(t *testing.T) {
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, want) {
 			t.Error(what, err)
 		}
-		other.Wait() // before the end closes the connection too
-		// What is no reading ahead ends at once.
+		other.Wait() // before the end of the test closes the connection
+		// A read that is not net/http's read-ahead ends at once.
 		if what == "past" {
 			must(t, c.SetReadDeadline(time.Time{}))
 			if _, err := c.Read(make([]byte, 2)); err != io.EOF {

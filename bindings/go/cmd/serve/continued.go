@@ -14,8 +14,8 @@ type opening struct {
 	special bool // special tokens in the text are parsed
 }
 
-// continueLast makes the reply to a transcript continue its last message, if that is a text of the assistant. param is
-// the path of the message.
+// continueLast makes the reply to a transcript continue its last message, if that is a text message of the assistant.
+// param is the path of the message.
 func (g *generation) continueLast(param string) error {
 	all := g.Transcript.Messages
 	last, ok := all[len(all)-1].(message)
@@ -64,7 +64,7 @@ func textOf(content any) (text string, is bool) {
 	return "", false
 }
 
-// openingTokens returns the tokens of the opening of a generation. It fails if the reply would begin with reasoning.
+// openingTokens returns the tokens of a generation's opening. It fails if the reply would begin with reasoning.
 func (l *lease) openingTokens(g *generation) ([]uint32, error) {
 	tokens, err := l.Tokenize(g.Opening.text, false, g.Opening.special)
 	if err != nil || g.Opening.special {

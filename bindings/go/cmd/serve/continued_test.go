@@ -16,7 +16,8 @@ func begun(model, said, fields string) string {
 		{"role": "assistant", "content": %s}]%s}`, model, said, fields)
 }
 
-// The reply is the rest of the text that the model writes alone, in every form of the text, whole and streamed.
+// The reply is the rest of the text that the model writes without a prefill, in every form of the text, whole and
+// streamed.
 func TestALastMessageOfTheAssistantIsContinued(t *testing.T) {
 	s := serve(t)
 	const said = ", there was a little girl named"
@@ -51,7 +52,7 @@ func TestALastMessageOfTheAssistantIsContinued(t *testing.T) {
 	if rows, _ := at(two, "choices", 1, "logprobs", "content").([]any); len(rows) != 40 {
 		t.Error(len(rows))
 	}
-	// A new message, if the request asks for one, and after an empty one.
+	// The model begins a new message if the request asks for one, and after an empty message.
 	for _, fields := range []string{`, "add_generation_prompt": true`, `, "continue_final_message": false`} {
 		if text := content(s.complete(t, begun("plain", quoted, fields))); text == "" {
 			t.Error(fields)

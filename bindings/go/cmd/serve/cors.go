@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// checkOrigin checks an origin of -cors, and returns it as browsers write it: "*", or SCHEME://HOST[:PORT] with "*" as a
-// port that stands for all.
+// checkOrigin checks an origin of -cors, and returns it as browsers write it: "*", or SCHEME://HOST[:PORT]. The port
+// "*" stands for all ports.
 func checkOrigin(text string) (string, error) {
 	if text == "*" {
 		return text, nil
@@ -47,8 +47,8 @@ var (
 // exposed are the headers of answers that pages of other origins may read.
 const exposed = "X-Request-Id, Request-Id, Retry-After, X-Ratelimit-Limit-Requests, X-Ratelimit-Remaining-Requests"
 
-// cross adds the headers that let a page of an allowed origin read the answer. If the request is the preflight of a
-// browser for such a page, it answers it with the methods of the path.
+// cross adds the headers that let a page of an allowed origin read the answer. It answers a browser's preflight request
+// for such a page with the methods of the path.
 func (s *server) cross(w http.ResponseWriter, r *http.Request, methods func() []string) (answered bool) {
 	if len(s.options.origins) == 0 {
 		return false

@@ -16,7 +16,7 @@ import (
 
 const examples = "../../../../examples/"
 
-// flagsOf checks the arguments of an example, and gives its options.
+// flagsOf checks the arguments of an example, and returns its options.
 func flagsOf(t *testing.T, arguments []string) *options {
 	t.Helper()
 	o, err := parse(arguments)

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	maxScored  = 1 << 20 // log probabilities of all prompts of a request, because the answer is in memory whole
+	maxScored  = 1 << 20 // log probabilities of all prompts of a request, because the whole answer is in memory
 	scoreLanes = 16      // positions whose likeliest tokens are computed as a batch
 )
 
-// score appends tokens to an empty session and returns the log probability of each, with so many of the likeliest
-// tokens at its place. The first token has none.
+// score appends tokens to an empty session and returns the log probability of each token, with the top most likely
+// tokens at its place. The first token has no log probability.
 func score(ctx context.Context, session *realizar.Session, tokens []uint32, top int) ([]realizar.TokenLogprobs, error) {
 	if err := session.Truncate(0); err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func score(ctx context.Context, session *realizar.Session, tokens []uint32, top 
 	return rows, nil
 }
 
-// addLikeliest adds the likeliest tokens to rows: forks of the session, cut to the tokens before each row, compute the
-// last of these again as a batch.
+// addLikeliest adds the most likely tokens to rows. It forks the session for each row, cuts the fork to the tokens
+// before the row, and recomputes the last of these tokens in a batch.
 func addLikeliest(session *realizar.Session, rows []realizar.TokenLogprobs, at []int, top int) error {
 	forks, last := make([]*realizar.Session, 0, len(at)), make([]uint32, 0, len(at))
 	defer func() {

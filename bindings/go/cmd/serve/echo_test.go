@@ -66,7 +66,7 @@ func TestLogprobsOfAPrompt(t *testing.T) {
 			t.Error(answer)
 		}
 	}
-	// Of a text the first token has no characters in the text.
+	// The first token of a text has no characters in the text.
 	answer := s.ask(t, "/v1/completions", `{"model": "plain", "prompt": "Once upon a time", "max_tokens": 0, "logprobs": 2, "echo": true}`)
 	rows := at(answer, "choices", 0, "logprobs")
 	if at(answer, "choices", 0, "text") != once || at(answer, "choices", 0, "finish_reason") != "length" || at(answer, "usage", "completion_tokens") != 0.0 ||
@@ -83,7 +83,7 @@ func TestLogprobsOfAPrompt(t *testing.T) {
 	if !strings.HasPrefix(once+story, text2) || len(text2) < len(once)+3 || n != 8 {
 		t.Errorf("%q %d", text2, n)
 	}
-	// No token at all, and none of scores.
+	// No generated tokens, and no scores.
 	if answer := s.ask(t, "/v1/completions", `{"model": "plain", "prompt": "Once upon a time", "max_tokens": 0, "echo": true}`); at(answer, "choices", 0, "text") != once || at(answer, "choices", 0, "logprobs") != nil {
 		t.Error(answer)
 	}

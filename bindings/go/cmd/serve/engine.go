@@ -64,7 +64,7 @@ type function struct {
 // jsonObject is the schema of any JSON object.
 const jsonObject = `{"type": "object"}`
 
-// engine computes the replies of a model. Each running reply has a slot; the goroutine of run steps all replies as a
+// engine computes the replies of a model. Each running reply has a slot; the goroutine run steps all replies as a
 // batch.
 type engine struct {
 	model    *realizar.Model
@@ -134,7 +134,8 @@ type task struct {
 	ready  chan struct{} // signals that a field above has changed; capacity 1
 }
 
-// tell adds events; with over, the last ones. Pending pieces are merged, so a slow reader gets few large ones.
+// tell adds events; with over, these are the last ones. Pending pieces are merged, so a slow reader gets few large
+// pieces.
 func (t *task) tell(events []event, over bool, err error) {
 	if len(events) == 0 && !over {
 		return
@@ -202,8 +203,8 @@ func (e *engine) run() {
 	}
 }
 
-// step steps all tasks for about stepBudget. If an error is not a single reply's, it steps each task alone, so that the
-// others can continue.
+// step steps all tasks for about stepBudget. If an error does not belong to a single reply, it steps each task alone,
+// so that the other tasks can continue.
 func step(tasks []*task) map[*task]error {
 	var conversations []*realizar.Conversation
 	var jobs []*realizar.Job
@@ -278,7 +279,7 @@ func (t *task) collect() (events []event, over bool, err error) {
 	return events, over, err
 }
 
-// pieces are the events of parts; over is true if they have the end.
+// pieces returns the events of parts; over is true if the parts include the end.
 func (t *task) pieces(parts []realizar.Part) (events []event, over bool) {
 	for _, part := range parts {
 		over = over || part.Kind == realizar.PartEnd
@@ -293,7 +294,7 @@ func (t *task) pieces(parts []realizar.Part) (events []event, over bool) {
 	return events, over
 }
 
-// collectText is collect for a text completion.
+// collectText is the equivalent of collect for a text completion.
 func (t *task) collectText() (events []event, over bool, err error) {
 	info, err := t.job.Info()
 	if err != nil {
@@ -340,13 +341,13 @@ func withLogprobs(events []event, rows []realizar.TokenLogprobs) []event {
 	return append(events, event{Logprobs: rows})
 }
 
-// manyTools is the number of tools from which compiling takes longer than counting tokens, so that the prompt's length
-// is checked first.
+// manyTools is the number of tools from which compiling takes longer than counting tokens. From then on, the length of
+// the prompt is checked first.
 const manyTools = 256
 
 // admit takes places for the replies of a request, and validates the request before the first reply begins. Replies of
 // a chat that get their slots at once are validated by beginning them. later is true if all replies except the first
-// request their slots later.
+// one request their slots later.
 func (l *lease) admit(ctx context.Context, all []*generation, later bool) (places []*place, err error) {
 	width := min(len(all), l.engine.slots)
 	atOnce := width
@@ -371,10 +372,10 @@ func (l *lease) admit(ctx context.Context, all []*generation, later bool) (place
 	return places, err
 }
 
-// generate yields the events of the replies to one request; an error comes last and ends all replies. Replies run
-// concurrently as far as there are places, the others after them. If the request is rejected, the error comes before
-// any event. If the first piece takes a while, an accepted event comes before it, and waiting events follow until there
-// is one. If the loop is left or the context ends, the slots are free within a step.
+// generate yields the events of the replies to one request. An error comes last and ends all replies. As many replies
+// run concurrently as there are places; the others follow. If the request is rejected, the error precedes all events.
+// If the first piece takes a while, an accepted event precedes it, followed by waiting events. If the loop is left or
+// the context ends, the slots are free within a step.
 func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[event, error] {
 	for _, g := range all {
 		l.adapt(g)
@@ -430,8 +431,8 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 		signs := time.NewTicker(signEvery)
 		defer signs.Stop()
 		halfClosed := connectionOf(ctx).halfClosed()
-		early := 0                    // number of early signs, to detect whether the client has disconnected
-		var patience <-chan time.Time // then the acceptance is sent, unless a piece has come
+		early := 0                    // number of early signs, which detect a disconnected client
+		var patience <-chan time.Time // fires when the acceptance is sent, unless a piece has come
 		begun := false
 		for left := len(all); left > 0; {
 			select {
@@ -483,8 +484,8 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 	}
 }
 
-// reply computes one reply, with the slot of a place, and passes its events to tell as long as tell returns true. The
-// first event is accepted.
+// reply computes one reply, with the slot of a place. It passes the events to tell as long as tell returns true. The
+// first event is the sign accepted.
 func (l *lease) reply(ctx context.Context, place *place, g *generation, tell func(event) bool) error {
 	start := time.Now()
 	told := false
@@ -596,7 +597,7 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 	}
 }
 
-// begin begins the reply of a task, to messages with media; it computes nothing yet.
+// begin begins the reply of a task to messages with media, without computing anything.
 func (l *lease) begin(t *task, g *generation, media []*realizar.Media) error {
 	t.scored = g.Reply.Logprobs != 0
 	if c := t.cache.conversation; c != nil {

@@ -9,44 +9,44 @@ import (
 	"realizar.dev/go"
 )
 
-// event is a piece of a reply. The last one of a reply has an outcome.
+// event is a piece of a reply. The last event of a reply has an outcome.
 type event struct {
-	Choice        int                      // number of the generation that it belongs to
+	Choice        int                      // index of its generation
 	Sign          sign                     // 0: it is a piece
-	realizar.Part                          // Kind is 0 where there is none; of a text all parts are PartContent
+	realizar.Part                          // Kind is 0 without a part; all parts of a text completion are PartContent
 	Logprobs      []realizar.TokenLogprobs // rows of new tokens of content
-	Prompt        []realizar.TokenLogprobs // rows of the tokens of the prompt of a text, before all others
+	Prompt        []realizar.TokenLogprobs // rows of the prompt tokens of a text completion, before all other rows
 	Outcome       *outcome
 }
 
-// sign is an event about all replies of a request as a whole.
+// sign is an event about the whole request, not about one reply.
 type sign int
 
 const (
-	accepted sign = 1 + iota // nothing is wrong with the request, which has its slots or waits for them
-	waiting                  // for signEvery nothing has come
+	accepted sign = 1 + iota // the request is valid, and has its slots or waits for them
+	waiting                  // no event has come for signEvery
 )
 
-// signDelay is how long a stream waits for the first piece before it begins without one, which costs an extra write.
+// signDelay is how long a stream waits for the first piece before it begins without one, at the cost of an extra write.
 const signDelay = 50 * time.Millisecond
 
 // signEvery is the time after which waiting clients get a sign that the answer continues.
 var signEvery = 10 * time.Second
 
-// joins tells whether the next event is more of the same.
+// joins reports whether the next event can be merged into this one.
 func (e event) joins(next event) bool {
 	same := e.Choice == next.Choice && e.Sign == next.Sign && e.Kind == next.Kind && e.Call == next.Call && e.Unparsed == next.Unparsed
 	return same && e.Sign == 0 && e.Kind != realizar.PartToolName && next.Outcome == nil
 }
 
-// outcome is how a reply has ended.
+// outcome is the result of a finished reply.
 type outcome struct {
 	End                                   realizar.EndReason
-	Called                                bool // there are calls of tools
-	Prompt, Cached, Completion, Reasoning int  // tokens; Cached are those of the prompt that were remembered
+	Called                                bool // the reply has tool calls
+	Prompt, Cached, Completion, Reasoning int  // numbers of tokens; Cached: prompt tokens found in a cache
 }
 
-// finish is the "finish_reason" of OpenAI.
+// finish returns OpenAI's "finish_reason".
 func (o *outcome) finish() string {
 	switch {
 	case o.End == realizar.EndLength || o.End == realizar.EndContext:
@@ -57,7 +57,7 @@ func (o *outcome) finish() string {
 	return "stop"
 }
 
-// usage is the "usage" of OpenAI's chats and texts.
+// usage returns the "usage" of OpenAI's chats and completions.
 func (o *outcome) usage() map[string]any {
 	return map[string]any{
 		"prompt_tokens": o.Prompt, "completion_tokens": o.Completion, "total_tokens": o.Prompt + o.Completion,
@@ -66,7 +66,7 @@ func (o *outcome) usage() map[string]any {
 	}
 }
 
-// appended adds an event, to the last one if it is more of the same.
+// appended appends an event, or merges it into the last one.
 func appended(events []event, e event) []event {
 	if n := len(events); n > 0 && events[n-1].joins(e) {
 		last := &events[n-1]
@@ -76,13 +76,13 @@ func appended(events []event, e event) []event {
 	return append(events, e)
 }
 
-// mailbox has the events of all replies of a request that its client has not taken yet. Replies have slots, so they
+// mailbox has the events of all replies of a request that its client has not taken yet. Replies occupy slots, so they
 // never wait for a client that reads slowly.
 type mailbox struct {
 	mu     sync.Mutex
 	events []event
 	err    error
-	ready  chan struct{} // has room for one: there is something
+	ready  chan struct{} // capacity 1; signals that there is an event or an error
 }
 
 func (m *mailbox) put(e event) {

@@ -64,7 +64,7 @@ func TestWhatIsTooLargeIsTheClientsFault(t *testing.T) {
 	}
 }
 
-// The words that clients look for, with the right numbers.
+// The errors have the words that clients look for, with the right numbers.
 func TestAPromptThatIsTooLong(t *testing.T) {
 	s := serve(t)
 	text := strings.Repeat("word ", 700)
@@ -101,8 +101,8 @@ func TestAPromptThatIsTooLong(t *testing.T) {
 	}
 }
 
-// A stream begins when its request waits for a slot, and signals that it goes on. Errors in the request itself are
-// reported with a status before the stream begins.
+// A stream begins while its request waits for a slot, and then sends signs. Errors in the request itself are reported
+// by a status before the stream begins.
 func TestAStreamBeginsBeforeItsFirstToken(t *testing.T) {
 	before := signEvery
 	signEvery = 5 * time.Millisecond
@@ -268,13 +268,13 @@ func TestACallThatIsCut(t *testing.T) {
 	}
 }
 
-// A message has reasoning only if the request asks for it, if the template can switch reasoning off.
+// A message has reasoning only if the request asks for it, provided that the template can switch reasoning off.
 func TestMessagesThinkWhenTheyAreAskedTo(t *testing.T) {
 	const said = "{% if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>{% endif %}"
 	const always = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>" + said + "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant><think>{% endif %}"
 	const byItself = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>" + said + "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>" +
 		"{% if enable_thinking is not defined or enable_thinking %}<think>{% endif %}{% endif %}"
-	// A template that switches reasoning only where nothing else takes the place of the text about it.
+	// A template that switches reasoning only if the conversation has no system message.
 	const sometimes = "{{ bos_token }}{% if messages[0].role != 'system' and thinking %}Write <think> and </think>{% endif %}" +
 		"{% for m in messages %}<{{ m.role }}>" + said + "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
 	s := serve(t, "-m", "always="+chatModel(t, always), "-m", "switch="+chatModel(t, byItself), "-m", "sometimes="+chatModel(t, sometimes))
@@ -297,14 +297,15 @@ func TestMessagesThinkWhenTheyAreAskedTo(t *testing.T) {
 			t.Error(c, sum, counted)
 		}
 	}
-	// In chats no reasoning is what a conversation has that the template does not ask to reason; others need the switch.
+	// A chat without reasoning is valid if the template adds no text about reasoning to it. Otherwise the template must
+	// be able to switch reasoning off.
 	s.complete(t, strings.Replace(body("sometimes", "Hi", `"max_tokens": 3, "reasoning_effort": "none"`), `[{`, `[{"role": "system", "content": "Be good"}, {`, 1))
 	for model, effort := range map[string]string{"always": "none", "plain": "low"} {
 		if status, answer, _ := s.post(t, "/v1/chat/completions", body(model, "Hi", fmt.Sprintf(`"reasoning_effort": %q`, effort))); status != http.StatusBadRequest {
 			t.Error(model, status, answer)
 		}
 	}
-	// Chats think as the template has it.
+	// By default chats reason as the template determines.
 	if answer := s.chat(t, "switch", "Hi", `"max_tokens": 5, "temperature": 0`); at(answer, "choices", 0, "message", "reasoning_content") == nil {
 		t.Error(answer)
 	}
@@ -362,7 +363,7 @@ func TestCompressedBodies(t *testing.T) {
 	}
 }
 
-// Bodies that come at the same time take no more memory together than requests that can run or wait.
+// Concurrent bodies take no more memory together than the requests that can run or wait.
 func TestBodiesHaveABoundTogether(t *testing.T) {
 	if most := (&options{slots: 8, queue: 64, body: 1 << 62, models: repeated{"a=b"}}).maxBodies(1); most != math.MaxInt64 {
 		t.Error(most)
@@ -384,7 +385,7 @@ func TestBodiesHaveABoundTogether(t *testing.T) {
 			t.Error(path, status, answer)
 		}
 	}
-	s.chat(t, "plain", "Hi", `"max_tokens": 1`) // for which there is room
+	s.chat(t, "plain", "Hi", `"max_tokens": 1`) // there is room for this one
 	for _, connection := range half {
 		connection.Close()
 	}
@@ -421,7 +422,7 @@ func TestASecondSignalEndsTheRequests(t *testing.T) {
 	must(t, err)
 	o, err := parse([]string{"-threads", "2", "-context", "1000000", "-drain", "10m", "-m", "plain=" + chatModel(t, plainTemplate)})
 	must(t, err)
-	caught := make(chan os.Signal, 4) // so that none ends the test
+	caught := make(chan os.Signal, 4) // so that no signal ends the test
 	signal.Notify(caught, os.Interrupt)
 	defer signal.Stop(caught)
 	ctx, stop := context.WithCancel(t.Context())
@@ -455,7 +456,7 @@ func TestASecondSignalEndsTheRequests(t *testing.T) {
 	}
 }
 
-// Token counting is limited to a number of requests at once, and a client that has gone is not waited for.
+// Token counting is limited to a number of concurrent requests, and does not wait for a client that has disconnected.
 func TestCountingHasABound(t *testing.T) {
 	s := serve(t, "-slots", "1")
 	l := s.leased(t, "plain")
@@ -471,7 +472,7 @@ func TestCountingHasABound(t *testing.T) {
 		t.Error(err)
 	}
 	<-l.engine.counting
-	// At most as many wait as wait for a slot.
+	// At most as many requests wait as may wait for a slot.
 	most := int64(l.engine.slots + l.engine.maxQueue)
 	l.engine.reading.Add(most)
 	if status, answer, _ := s.post(t, "/v1/messages/count_tokens", `{"model": "plain", "messages": [{"role": "user", "content": "x"}]}`); status != http.StatusTooManyRequests {
@@ -479,7 +480,7 @@ func TestCountingHasABound(t *testing.T) {
 	}
 	l.engine.reading.Add(-most)
 	s.ask(t, "/v1/messages/count_tokens", `{"model": "plain", "messages": [{"role": "user", "content": "x"}]}`)
-	// A request lets go of its model after its answer.
+	// A request releases its model after its answer.
 	until(t, "one user of the model", func() bool {
 		s.models.mu.Lock()
 		defer s.models.mu.Unlock()
@@ -487,7 +488,7 @@ func TestCountingHasABound(t *testing.T) {
 	})
 }
 
-// All that a client chooses counts among the bytes of a stored response.
+// Every text that a client chooses counts toward the size of a stored response.
 func TestStoredResponsesCountAllTexts(t *testing.T) {
 	text := strings.Repeat("x", 10_000)
 	call := toolCall{ID: text, Function: function{Name: text, Arguments: text}}
@@ -497,7 +498,7 @@ func TestStoredResponsesCountAllTexts(t *testing.T) {
 	}
 }
 
-// Prompts that begin alike share what is computed, though their last messages differ, and pictures count among tokens.
+// Prompts with the same beginning share its computation although their last messages differ. Images count as tokens.
 func TestPromptsThatBeginAlike(t *testing.T) {
 	s := serve(t, "-mmproj", "plain="+encoderFile(t, "vision/llava"))
 	url := pictureURL(t, "rgb.png")
@@ -538,13 +539,13 @@ func TestPromptsThatBeginAlike(t *testing.T) {
 	}
 }
 
-// sized is a value of so many bytes.
+// sized is a value with a size in bytes.
 type sized int
 
 func (s sized) size() int { return int(s) }
 
-// The pictures of the last conversation are kept, though they are larger than all that is kept of others; they have a
-// bound too, above which those that came first stay.
+// The images of the last conversation are kept even if they exceed the limit for other images. A larger limit applies
+// to them; above it, the first images stay.
 func TestPicturesOfTheLastConversationAreKept(t *testing.T) {
 	var all keeper[sized]
 	forgotten := 0
@@ -579,9 +580,9 @@ func TestPicturesOfTheLastConversationAreKept(t *testing.T) {
 	has("large", 5)
 	all.hold(names("large x y"))
 	put("x", maxKeptBytes)
-	put("y", 2*maxKeptBytes) // for which there is no room
+	put("y", 2*maxKeptBytes) // too large
 	has("large x", 6)
-	put("x", 1) // in place of the other
+	put("x", 1) // replaces the other value
 	has("large x", 7)
 	if left := all.clear(); len(left) != 2 {
 		t.Error(len(left))
@@ -589,7 +590,7 @@ func TestPicturesOfTheLastConversationAreKept(t *testing.T) {
 	has("", 7)
 }
 
-// Pictures that no request uses and that are not kept are freed, and those that a request has go on.
+// Images that no request uses and that are not cached are freed; images in use stay.
 func TestPicturesAreFreed(t *testing.T) {
 	s := serve(t, "-mmproj", "plain="+encoderFile(t, "vision/llava"))
 	l := s.leased(t, "plain")
@@ -612,7 +613,7 @@ func TestPicturesAreFreed(t *testing.T) {
 	if _, err := media[0].Info(); !errors.Is(err, realizar.ErrClosed) {
 		t.Error(err)
 	}
-	// Pictures for which the context has no room are not encoded.
+	// Images that do not fit in the context are not encoded.
 	before, err := l.Metrics()
 	must(t, err)
 	parts := []string{}

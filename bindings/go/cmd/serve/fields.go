@@ -15,8 +15,8 @@ import (
 )
 
 // leftOut are the fields that are accepted and change no answer, by the type of the object: fields of the published
-// schemas of OpenAI and Anthropic, and fields that known clients send. The name "*" stands for every other field:
-// objects that clients send back as a service has written them may have fields of any other service.
+// schemas of OpenAI and Anthropic, and fields that known clients send. The name "*" stands for every other field,
+// because an object that a client sends back may have fields of any other service.
 var leftOut = map[reflect.Type]map[string]bool{
 	reflect.TypeFor[chatRequest](): names("audio cache_prompt client_metadata extra_body include_reasoning metadata moderation prediction guided_decoding_backend guided_whitespace_pattern " +
 		"prompt_cache_key prompt_cache_options prompt_cache_retention provider safety_identifier service_tier session_id store user " +
@@ -69,7 +69,7 @@ func names(list string) map[string]bool {
 	return all
 }
 
-// forms maps types with their own JSON decoding to the type that has their fields.
+// forms maps a type with its own JSON decoding to the type that declares its fields.
 var forms = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[chatContent](): reflect.TypeFor[[]chatPart](),
 	reflect.TypeFor[rawChatTool](): reflect.TypeFor[chatTool](),
@@ -111,7 +111,7 @@ func checkNames(body []byte, t reflect.Type) error {
 // nameCheck is a walk over JSON that is valid.
 type nameCheck struct {
 	in   *json.Decoder
-	hops []hop // from the request to where the walk is
+	hops []hop // from the request to the present position
 }
 
 // hop is a field, or an entry of a list.
@@ -120,7 +120,7 @@ type hop struct {
 	entry int
 }
 
-// path is where the walk is, such as "messages[0].role".
+// path returns the present position, such as "messages[0].role".
 func (c *nameCheck) path() string {
 	var out strings.Builder
 	for i, hop := range c.hops {
@@ -187,7 +187,7 @@ func (c *nameCheck) value(t reflect.Type) error {
 	return err
 }
 
-// isScalar has the kinds of entries of lists that encoding/json would take a null for.
+// isScalar has the kinds of list entries for which encoding/json accepts null.
 var isScalar = map[reflect.Kind]bool{reflect.String: true, reflect.Uint32: true, reflect.Float32: true, reflect.Int: true}
 
 // name checks the name of a field of an object of a type.
@@ -221,11 +221,10 @@ var said struct {
 // maxWarnings bounds the number of distinct warnings of a source, because clients choose their subjects.
 const maxWarnings = 256
 
-// index is the place of an entry in a list, as paths write it.
+// index matches the index of a list entry in a path.
 var index = regexp.MustCompile(`\[[0-9]+\]`)
 
-// warnOnce logs a warning about a request unless it has been logged already. Indices of list entries are removed from
-// it.
+// warnOnce logs a warning about a request, once. Indices of list entries are removed from the warning.
 func warnOnce(format string, what ...string) {
 	arguments := make([]any, len(what))
 	for i, text := range what {
@@ -238,7 +237,7 @@ func warnOnce(format string, what ...string) {
 	sayOnce("requests", fmt.Sprintf(format, arguments...))
 }
 
-// sayOnce writes a line of a source into the log, unless it is there.
+// sayOnce logs a line of a source, unless that line has been logged already.
 func sayOnce(source, text string) {
 	said.Lock()
 	defer said.Unlock()

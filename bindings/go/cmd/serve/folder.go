@@ -31,22 +31,22 @@ func stem(file string) (name string, ok bool) {
 func isEncoder(file string) bool { return strings.HasPrefix(strings.ToLower(file), "mmproj") }
 
 // scan finds the models of a folder: GGUF files (only the first file of a split model) and folders. A folder is a model
-// of Hugging Face, or has GGUF files. Their encoder is the file mmproj*.gguf of the same folder. If there is only one
-// model in it, the model has the name of the folder.
+// of Hugging Face, or contains GGUF files. Their encoder is the file mmproj*.gguf in the same folder. If a folder
+// contains only one model, the model has the name of the folder.
 func scan(folder string) (all []*model, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the folder of models (-models): %w", err)
 	}
 	add := func(name, path, encoder string) {
-		if file, err := os.Stat(path); err == nil { // else it was removed meanwhile
+		if file, err := os.Stat(path); err == nil { // otherwise it has been removed meanwhile
 			stamp := fmt.Sprint(path, encoder, file.Size(), file.ModTime().UnixNano())
 			all = append(all, &model{name: name, path: path, encoder: encoder, stamp: stamp})
 		}
 	}
 	for _, entry := range entries {
 		path := filepath.Join(folder, entry.Name())
-		file, err := os.Stat(path) // which follows links
+		file, err := os.Stat(path) // follows links
 		switch {
 		case err != nil || strings.HasPrefix(entry.Name(), "."):
 		case !file.IsDir():
@@ -83,8 +83,9 @@ func scan(folder string) (all []*model, err error) {
 	return all, nil
 }
 
-// rescan reads the folder of models again, if there is one. Names of the command line have precedence. If the file of
-// a model has changed or disappeared, running requests keep the loaded model, which is unloaded when the last one ends.
+// rescan reads the folder of models again, if there is one. Names of the command line take precedence. If the file of a
+// model has changed or disappeared, running requests keep the loaded model, which is unloaded when the last of them
+// ends.
 func (m *models) rescan() error {
 	if m.options.folder == "" {
 		return nil
@@ -131,7 +132,7 @@ func (m *models) rescan() error {
 	return nil
 }
 
-// retire unloads a model after its last request; nobody finds it any more. mu must be held.
+// retire unloads a model after its last request; no new request finds the model. mu must be held.
 func (m *models) retire(file *model) {
 	file.gone = true
 	m.retired = append(m.retired, file)
@@ -146,8 +147,8 @@ func (m *models) retire(file *model) {
 	}()
 }
 
-// drain unloads a model after the requests that use it; later requests wait, and load it again. If the context ends
-// first, the model stays loaded.
+// drain unloads a model after the requests that use it have ended. Later requests wait, and load the model again. If
+// the context ends first, the model stays loaded.
 func (m *models) drain(ctx context.Context, file *model) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// copied copies a file to a path whose folder it makes.
+// copied copies a file, and creates the folder of the target.
 func copied(t *testing.T, from, to string) {
 	t.Helper()
 	file, err := os.ReadFile(from)
@@ -24,7 +24,7 @@ func copied(t *testing.T, from, to string) {
 	must(t, os.WriteFile(to, file, 0o600))
 }
 
-// listedNames are the names of /v1/models.
+// listedNames returns the names in /v1/models.
 func (s *service) listedNames(t *testing.T) (names []string) {
 	t.Helper()
 	_, list := s.get(t, "/v1/models")
@@ -80,7 +80,7 @@ func TestModelsOfAFolder(t *testing.T) {
 	if at(s.chat(t, "other", "x", `"max_tokens": 1`), "model") != "other" {
 		t.Error("the answer names another model")
 	}
-	// New files come, removed ones go, and neither disturbs the others.
+	// New files are added and removed files disappear, without disturbing other models.
 	copied(t, file, filepath.Join(folder, "new.gguf"))
 	must(t, os.Remove(filepath.Join(folder, "a.GGUF")))
 	must(t, os.RemoveAll(filepath.Join(folder, "two")))
@@ -133,7 +133,7 @@ func TestAFolderAlone(t *testing.T) {
 	}
 }
 
-// A file that has changed is another model, which later requests get while earlier ones end.
+// A file that has changed is another model. Later requests use it while earlier requests finish with the old one.
 func TestAFileOfTheFolderThatChanges(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "m.gguf")
@@ -221,7 +221,7 @@ func TestModelsAreAdministered(t *testing.T) {
 	must(t, <-unloaded)
 	must(t, <-answered)
 	is(true)
-	// One that is given up leaves the model as it is.
+	// An abandoned unload leaves the model loaded.
 	l = s.leased(t, "plain")
 	ended, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

@@ -36,7 +36,7 @@ type structuredOutputs struct {
 	JSONObject bool            `json:"json_object"`
 }
 
-// constrain makes the reply follow the field that the request sets.
+// constrain makes the reply follow the constraint that the request sets.
 func (q *guided) constrain(g *generation) error {
 	if err := g.schema("json_schema", q.JSONSchema); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (g *generation) guide(prefix string, schema json.RawMessage, regex, grammar
 	return g.follow(prefix+"choice", realizar.GrammarChoices, string(list))
 }
 
-// schema makes a reply follow a schema, which may be in a text.
+// schema makes a reply follow a schema, which may be given as text.
 func (g *generation) schema(field string, schema json.RawMessage) error {
 	schema = bytes.TrimSpace(schema)
 	var text string
@@ -105,7 +105,7 @@ func (g *generation) schema(field string, schema json.RawMessage) error {
 	return g.follow(field, realizar.GrammarJSONSchema, text)
 }
 
-// follow makes a reply follow a grammar; it fails if the request has another one. An empty text means no grammar.
+// follow makes a reply follow a grammar; it fails if the request already has one. An empty text means no grammar.
 func (g *generation) follow(field string, kind realizar.GrammarKind, text string) error {
 	switch {
 	case text == "":
@@ -117,7 +117,7 @@ func (g *generation) follow(field string, kind realizar.GrammarKind, text string
 	return nil
 }
 
-// constraint reports errors in the grammar of a generation, by its field.
+// constraint reports errors in the grammar of a generation, naming the field.
 func (l *lease) constraint(g *generation) error {
 	if g.Reply.GrammarKind == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Replies and texts follow what the fields of llama-server and vLLM ask for.
+// Replies and texts follow the constraint fields of llama-server and vLLM.
 func TestRepliesFollowGrammars(t *testing.T) {
 	s := serve(t)
 	isNumber := func(text string) bool { return regexp.MustCompile(`^[0-9]{3}-[0-9]{2}$`).MatchString(text) }

@@ -34,7 +34,7 @@ type extraInput struct {
 	Text     string `json:"text"`
 }
 
-// fim are the tokens of a model for infilling; [realizar.NoToken]: it lacks one.
+// fim are the infilling tokens of a model; [realizar.NoToken]: the model lacks the token.
 type fim struct{ prefix, suffix, middle, repository, separator uint32 }
 
 // fimNames lists, for each token, its key in a GGUF file, the older key, and the names that models use.
@@ -70,8 +70,8 @@ func (l *lease) fim(field string) (fim, error) {
 	return f, nil
 }
 
-// infillTokens returns the prompt between a prefix and a suffix, as llama-server writes it: the other files first. A
-// prompt that is too long for room tokens loses the beginning of the prefix, the end of the suffix, and other files.
+// infillTokens returns the prompt between a prefix and a suffix in llama-server's form: the other files come first. A
+// prompt with more than room tokens loses the beginning of the prefix, the end of the suffix, and other files.
 func (l *lease) infillTokens(f fim, before, after string, extra []extraInput, room int) ([]uint32, error) {
 	var failed error
 	tokens := func(text string) []uint32 {
@@ -150,7 +150,7 @@ func (s *server) infill(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if q.ReturnTokens {
-		g.Reply.Logprobs = realizar.None // which has the tokens
+		g.Reply.Logprobs = realizar.None // the rows have the tokens
 	}
 	f, err := l.fim("/infill")
 	if err != nil {
@@ -223,7 +223,7 @@ func (q *infillRequest) answer(w http.ResponseWriter, r *http.Request, l *lease,
 	return nil
 }
 
-// stopType is how llama-server names the end of a text.
+// stopType returns llama-server's name for the end of a text.
 func stopType(end *outcome) string {
 	switch end.End {
 	case realizar.EndLength, realizar.EndContext:

@@ -15,7 +15,7 @@ import (
 	"realizar.dev/go"
 )
 
-// fimModel is the tiny model with tokens for infilling: 300 to 302, and 303 between files.
+// fimModel is the tiny model with infilling tokens: 300 to 302, and 303 between files.
 func fimModel(t *testing.T) string {
 	t.Helper()
 	file, err := os.ReadFile(data + "stories260K-f32.gguf")
@@ -27,14 +27,14 @@ func fimModel(t *testing.T) string {
 		keys = le.AppendUint32(le.AppendUint32(text(keys, "tokenizer.ggml."+name+"_token_id"), 4), uint32(300+i))
 	}
 	keys = le.AppendUint32(text(keys, "general.comment"), 8)
-	keys = text(keys, strings.Repeat(".", -(len(keys)+8)&31)) // a multiple of 32 bytes is put in
+	keys = text(keys, strings.Repeat(".", -(len(keys)+8)&31)) // the length of the insertion is a multiple of 32 bytes
 	head := le.AppendUint64(file[:16:16], le.Uint64(file[16:])+5)
 	path := filepath.Join(t.TempDir(), "fim.gguf")
 	must(t, os.WriteFile(path, slices.Concat(head, keys, file[24:]), 0o600))
 	return path
 }
 
-// eventsOf are the events of a stream that ends without a mark.
+// eventsOf returns the events of a stream without a final mark.
 func eventsOf(t *testing.T, response *http.Response) (events []map[string]any) {
 	t.Helper()
 	defer response.Body.Close()

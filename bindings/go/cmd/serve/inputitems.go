@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// listed returns items as /v1/responses/ID/input_items lists them, each with an id, and their bytes.
+// listed returns items as /v1/responses/ID/input_items lists them, each with an id, and their size in bytes.
 func (i items) listed() (all []any, bytes int, err error) {
 	prefixes := map[string]string{"function_call": "fc_", "custom_tool_call": "ctc_", "reasoning": "rs_", "function_call_output": "fco_"}
 	for _, one := range i {
@@ -89,8 +89,8 @@ func (s *server) inputItems(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, answer)
 }
 
-// cancelResponse serves POST /v1/responses/ID/cancel. Only responses in the background can be canceled, and there are
-// none: a client ends its own by closing the connection.
+// cancelResponse serves POST /v1/responses/ID/cancel. Only background responses can be canceled, and the service has
+// none: a client cancels its response by closing the connection.
 func (s *server) cancelResponse(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	if _, found := s.stored.get(id); !found {

@@ -61,7 +61,7 @@ var foreignItems = names("file_search_call web_search_call computer_call compute
 	"mcp_approval_request mcp_approval_response mcp_call tool_search_call compaction compaction_summary compaction_trigger " +
 	"context_compaction program program_output")
 
-// itemParts are a list, or a text that means one part.
+// itemParts are a list, or a text that stands for one part.
 type itemParts []itemPart
 
 type itemPart struct {
@@ -74,7 +74,7 @@ type itemPart struct {
 }
 
 func (p *itemParts) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] == '{' { // in items that are left out; others with it are rejected
+	if len(data) > 0 && data[0] == '{' { // allowed only in items that are left out
 		*p = itemParts{{Type: "object"}}
 		return nil
 	}
@@ -210,7 +210,7 @@ type history struct {
 	names map[string]string // of tools by the ids of calls
 }
 
-// reply is the current message of the assistant if it continues, otherwise a new one.
+// reply returns the assistant's current message if it continues, otherwise a new message.
 func (h *history) reply(goesOn bool) *message {
 	if n := len(h.all); n == 0 || h.all[n-1].Role != "assistant" || !goesOn && (h.all[n-1].Content != nil || h.all[n-1].ToolCalls != nil) {
 		h.all = append(h.all, message{Role: "assistant"})
@@ -255,7 +255,7 @@ func (h *history) add(param string, item *item) error {
 				return refuse("input", "%s: %v", param, err)
 			}
 		}
-		if text != "" { // otherwise only another service can read it
+		if text != "" { // otherwise the reasoning is encrypted, and only another service can read it
 			h.reply(false).ReasoningContent += text
 		}
 	case "function_call":

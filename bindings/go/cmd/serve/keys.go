@@ -25,7 +25,7 @@ type key struct {
 	*limits
 }
 
-// limits restrict the requests of one key. They remain when the file is read again.
+// limits restrict the requests of one key. Reading the file again keeps the counts.
 type limits struct {
 	mu         sync.Mutex
 	perMinute  int // 0: no limit
@@ -114,7 +114,7 @@ func keyOf(words []string, name string) (*key, error) {
 	return k, nil
 }
 
-// changed copies the bounds of the argument; the requests counted so far remain.
+// changed returns limits with the bounds of to; the requests counted so far remain.
 func (l *limits) changed(to *limits) *limits {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,8 +178,8 @@ func (s *server) keyOf(r *http.Request) *key {
 	return found
 }
 
-// enter admits a request: with a key and within its limits, or without one if none is required. The returned function
-// ends the request.
+// enter admits a request if it has a key and is within the key's limits, or if no key is required. The returned
+// function ends the request.
 func (s *server) enter(w http.ResponseWriter, r *http.Request) (leave func(), err error) {
 	if !s.requiresKeys() {
 		return func() {}, nil
@@ -195,8 +195,8 @@ func (s *server) enter(w http.ResponseWriter, r *http.Request) (leave func(), er
 	return key.leave, nil
 }
 
-// mayAdminister rejects a request that is not an administrator's: it needs a key with the word admin or, if no key is
-// required, must come from this machine.
+// mayAdminister rejects a request that is not an administrator's. The request needs a key with the word admin; if no
+// key is required, it must come from this machine.
 func (s *server) mayAdminister(r *http.Request) error {
 	key := recordOf(r.Context()).key
 	message := ""
@@ -219,7 +219,7 @@ func isLocal(r *http.Request) bool {
 		}
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil { // a unix socket has no addresses of clients
+	if err != nil { // a unix socket has no client addresses
 		return r.RemoteAddr == "" || r.RemoteAddr == "@"
 	}
 	address := net.ParseIP(host)

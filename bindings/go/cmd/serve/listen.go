@@ -43,7 +43,7 @@ type socketListener struct {
 }
 
 // listenAtSocket makes a unix socket with a mode. It replaces a socket at which nothing listens, and no other file. The
-// socket has its mode before anybody can open it, because it gets its name last.
+// socket gets its name last, so that nobody can open it before it has its mode.
 func listenAtSocket(path string, mode fs.FileMode) (net.Listener, error) {
 	switch file, err := os.Lstat(path); {
 	case os.IsNotExist(err):
@@ -88,5 +88,5 @@ func (l *socketListener) Close() error {
 	return l.UnixListener.Close()
 }
 
-// Addr returns the path of the socket, which was made with another.
+// Addr returns the path of the socket, which was created under another name.
 func (l *socketListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }

@@ -25,15 +25,15 @@ type record struct {
 	mu      sync.Mutex
 	model   string
 	first   time.Duration // time to the first token; 0: there was none
-	in, out int           // tokens of prompts and of replies
-	failure string        // message of the error that the client was sent
-	ended   int           // status, if it is not that of the response; 0: it is
+	in, out int           // tokens of prompts, and of replies
+	failure string        // error message that was sent to the client
+	ended   int           // status if it differs from the status of the response; otherwise 0
 	request *excerpt      // body of the request; nil: content is not logged
 }
 
 type recordKey struct{}
 
-// recordOf returns the record of a request; one that nobody reads if there is none.
+// recordOf returns the record of a request; without one, a record that nobody reads.
 func recordOf(ctx context.Context) *record {
 	if r, ok := ctx.Value(recordKey{}).(*record); ok {
 		return r
@@ -41,7 +41,7 @@ func recordOf(ctx context.Context) *record {
 	return &record{}
 }
 
-// names sets the model that a request names.
+// names records the model that a request names.
 func (r *record) names(model string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *record) begins() {
 	}
 }
 
-// counts adds tokens. Choices of a chat share their prompt, so that only the longest prompt counts.
+// counts adds tokens. Choices of a chat share their prompt, so only the longest prompt counts.
 func (r *record) counts(in, out int, shared bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *record) fails(message string) {
 	r.failure = message
 }
 
-// status sets the status of a request whose response shows another one, or none.
+// status records the status of a request whose response has another status, or none.
 func (r *record) status(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,8 @@ func (c *excerpt) add(data []byte) {
 // validID are ids of requests that clients may choose: they are logged and sent back.
 var validID = regexp.MustCompile(`^[A-Za-z0-9._:/+=@~-]{1,128}$`)
 
-// logged gives each request a record and an id, which is the client's X-Request-Id if that is valid, and logs it.
+// logged gives each request a record and an id, and logs the request. The id is the client's X-Request-Id if that is
+// valid.
 func (s *server) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		record := &record{id: r.Header.Get("X-Request-Id"), start: time.Now()}
@@ -154,7 +155,7 @@ func (s *server) log(r *http.Request, record *record, answer *answer) {
 	slog.Log(context.Background(), level, "request", line...)
 }
 
-// quiet are the paths that machines ask all the time, which are logged with -log-level debug only.
+// quiet are the paths that monitoring systems request all the time. They are logged only with -log-level debug.
 var quiet = map[string]bool{"/health": true, "/ready": true, "/live": true, "/metrics": true}
 
 func rounded(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 1e4 }
@@ -162,7 +163,7 @@ func rounded(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 1e4
 // levels are the values of -log-level.
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// setLog makes the log have a form and a level; lines of log.Print have the level info.
+// setLog sets the form and the level of the log; lines of log.Print have the level info.
 func setLog(form, level string) error {
 	least, known := levels[level]
 	switch {

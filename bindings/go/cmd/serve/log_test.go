@@ -24,7 +24,7 @@ func (l *logLines) Write(data []byte) (int, error) {
 	return l.Buffer.Write(data)
 }
 
-// request gives the line of the request with an id, once there is one.
+// request returns the line of the request with an id, and waits for the line.
 func (l *logLines) request(t *testing.T, id string) (line map[string]any) {
 	t.Helper()
 	until(t, "no line has "+id, func() bool {
@@ -98,7 +98,7 @@ func TestEachRequestHasALine(t *testing.T) {
 	if line := lines.request(t, "unknown-key"); status != http.StatusUnauthorized || line["key"] != nil || header.Get("X-Request-Id") != "unknown-key" {
 		t.Error(line)
 	}
-	// Ids that are no ids are replaced, and nothing of texts or keys is in the log.
+	// Invalid ids are replaced, and the log contains no texts and no keys.
 	for _, id := range []string{"", "a b", strings.Repeat("x", 129), `"`, "ä"} {
 		if _, header := ask(id, "/v1/models", ""); !strings.HasPrefix(header.Get("X-Request-Id"), "req_") {
 			t.Error(id, header)

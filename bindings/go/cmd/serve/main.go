@@ -26,11 +26,11 @@ import (
 	"realizar.dev/go"
 )
 
-// options are those of the command line.
+// options are the options of the command line.
 type options struct {
 	models, adapters, encoders, hosts    repeated
 	aliases, preloads                    repeated
-	folder                               string   // of models
+	folder                               string   // folder of models
 	origins                              []string // of -cors
 	address, keys, store                 string
 	tlsCert, tlsKey, socket              string
@@ -121,7 +121,7 @@ func parse(arguments []string) (*options, error) {
 	return o, nil
 }
 
-// maxBodies is how many bytes the bodies of all requests have at most that can run or wait, for a number of models.
+// maxBodies returns the maximum number of bytes of all request bodies that can run or wait, for a number of models.
 func (o *options) maxBodies(models int) int64 {
 	requests := int64(o.slots+o.queue) * int64(max(1, models))
 	if o.body > math.MaxInt64/requests {
@@ -130,7 +130,7 @@ func (o *options) maxBodies(models int) int64 {
 	return o.body * requests
 }
 
-// packed is the file of packed weights of a model, "" where none is kept.
+// packed returns the path of a model's packed weights; "" if they are not stored.
 func (o *options) packed(name string) string {
 	if o.store == "" {
 		return ""
@@ -174,7 +174,7 @@ func main() {
 	}
 }
 
-// run serves until the context ends; what runs then has a while to finish.
+// run serves until the context ends; requests that are still running then have some time to finish.
 func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 	for _, one := range accepts {
 		defer one.Close()
@@ -184,7 +184,7 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 		return err
 	}
 	defer s.models.close()
-	// The requests end with this context, and with it their replies.
+	// The end of this context ends all requests and their replies.
 	requests, end := context.WithCancelCause(context.Background())
 	defer end(nil)
 	server := &http.Server{

@@ -26,7 +26,7 @@ type messagesRequest struct {
 	Stops        []string       `json:"stop_sequences"`
 	Thinking     *thinking      `json:"thinking"`
 	OutputConfig outputConfig   `json:"output_config"`
-	OutputFormat *messageFormat `json:"output_format"` // what output_config.format was called before
+	OutputFormat *messageFormat `json:"output_format"` // older name of output_config.format
 	Stream       bool           `json:"stream"`
 	Thread       *threadWish    `json:"thread"`
 	Compaction   any            `json:"compaction"`
@@ -43,7 +43,7 @@ type messageTool struct {
 	Strict      *bool           `json:"strict"`
 }
 
-// toolWish says which tools may be called.
+// toolWish selects the tools that may be called.
 type toolWish struct {
 	Type   string `json:"type"`
 	Name   string `json:"name"`
@@ -55,17 +55,17 @@ type thinking struct {
 	Budget int    `json:"budget_tokens"`
 }
 
-// threadWish begins a thread ("create"), or goes on from a message of one ("continue").
+// threadWish begins a thread ("create"), or continues after a message of a thread ("continue").
 type threadWish struct {
 	Type     string `json:"type"`
 	Previous string `json:"previous_message_id"`
 }
 
-// thread is what a message that is kept goes on with.
+// thread is the conversation that a stored message continues.
 type thread struct {
 	system blocks
 	tools  []messageTool
-	turns  []turn // messages so far, the kept one included
+	turns  []turn // messages so far, including the stored one
 	bytes  int
 }
 
@@ -152,7 +152,7 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, reply.message)
 }
 
-// readMessages reads a request, with what a thread has said ahead of its messages.
+// readMessages reads a request, and adds the earlier messages of its thread.
 func (s *server) readMessages(w http.ResponseWriter, r *http.Request) (*messagesRequest, error) {
 	m := &messagesRequest{}
 	if err := readKnown(w, r, m); err != nil {
@@ -176,7 +176,7 @@ func (s *server) readMessages(w http.ResponseWriter, r *http.Request) (*messages
 	return m, nil
 }
 
-// keep keeps a message and what it has answered.
+// keep stores a message together with the messages that it answers.
 func (s *server) keep(m *messagesRequest, message map[string]any) error {
 	text, err := marshal(message["content"])
 	if err != nil {
@@ -195,20 +195,20 @@ func (s *server) keep(m *messagesRequest, message map[string]any) error {
 	return nil
 }
 
-// messageReply puts a message together, and tells each step of that to send where it is streamed.
+// messageReply builds a message, and passes each event to send if the message is streamed.
 type messageReply struct {
 	send    func(name string, value map[string]any) error // nil: it is not streamed
 	message map[string]any
 	stops   []string
-	whole   func() error // called when the message is, ahead of its end; nil: nothing is to be done
+	whole   func() error // called when the message is complete, before its last events; nil: nothing to do
 	begun   bool
-	open    map[string]any  // the last block while it goes on
-	err     error           // the first error of send or whole, after which nothing is sent
+	open    map[string]any  // the last block while it is open
+	err     error           // the first error of send or whole; afterwards nothing is sent
 	text    strings.Builder // text of the open block
-	tokens  []uint32        // tokens of all content, where these tell which stop string has ended it
+	tokens  []uint32        // tokens of all content if there are several stop strings, to find the one that ended the reply
 }
 
-// blockForms are the type of a block by its parts, and the type and the field of its deltas.
+// blockForms has, by the kind of a part, the type of its block, and the type and the field of the block's deltas.
 var blockForms = map[realizar.PartKind][3]string{
 	realizar.PartContent:       {"text", "text_delta", "text"},
 	realizar.PartReasoning:     {"thinking", "thinking_delta", "thinking"},
@@ -216,7 +216,7 @@ var blockForms = map[realizar.PartKind][3]string{
 	realizar.PartToolArguments: {"tool_use", "input_json_delta", "partial_json"},
 }
 
-// unsigned stands for the signature of thoughts, which nothing looks at.
+// unsigned stands for the signature of reasoning, which nothing checks.
 const unsigned = "unsigned"
 
 func (m *messageReply) tell(name string, value map[string]any) {
@@ -251,7 +251,7 @@ func (m *messageReply) add(model *lease, event *event) error {
 	return m.err
 }
 
-// indexed is an event of the last block.
+// indexed returns an event of the last block.
 func (m *messageReply) indexed(key string, value any) map[string]any {
 	event := map[string]any{"index": len(m.message["content"].([]any)) - 1}
 	if key != "" {
@@ -324,7 +324,7 @@ func (m *messageReply) stop(model *lease, outcome *outcome) {
 	m.tell("message_stop", map[string]any{})
 }
 
-// stopped is the stop string that was complete first, of two the longer one.
+// stopped returns the stop string that was complete first; if two end at the same place, the longer one.
 func (m *messageReply) stopped(model *lease) (first string, err error) {
 	if len(m.stops) == 1 {
 		return m.stops[0], nil
@@ -347,7 +347,7 @@ func messageUsage(outcome *outcome) map[string]any {
 	}
 }
 
-// generation is what is asked of the model, but for the choice of tokens.
+// generation returns the request to the model, without sampling parameters.
 func (m *messagesRequest) generation() (*generation, error) {
 	g, err := m.prompt()
 	if err != nil {
@@ -363,7 +363,7 @@ func (m *messagesRequest) generation() (*generation, error) {
 		return nil, err
 	}
 	if len(m.Stops) > 1 {
-		g.Reply.Logprobs = realizar.None // which tells the tokens of the stop string that has ended it
+		g.Reply.Logprobs = realizar.None // the rows have the tokens, in which stopped finds the stop string
 	}
 	format := m.OutputConfig.Format
 	if format == nil {
@@ -378,7 +378,7 @@ func (m *messagesRequest) generation() (*generation, error) {
 	return g, m.continueLast(g)
 }
 
-// continueLast makes the reply continue a last message of the assistant.
+// continueLast makes the reply continue the last message if it is the assistant's.
 func (m *messagesRequest) continueLast(g *generation) error {
 	all, param := g.Transcript.Messages, fmt.Sprintf("messages.%d", len(m.Messages)-1)
 	last, _ := all[len(all)-1].(message)
@@ -389,7 +389,7 @@ func (m *messagesRequest) continueLast(g *generation) error {
 	return g.continueLast(param)
 }
 
-// prompt is a generation of the transcript and what is wished of reasoning.
+// prompt returns a generation with the transcript and the reasoning options.
 func (m *messagesRequest) prompt() (*generation, error) {
 	transcript, err := m.transcript()
 	if err != nil {
@@ -399,7 +399,7 @@ func (m *messagesRequest) prompt() (*generation, error) {
 	return g, m.think(g)
 }
 
-// think puts what is wished of reasoning into a generation.
+// think applies the reasoning options of the request to a generation.
 func (m *messagesRequest) think(g *generation) error {
 	if m.Thinking == nil {
 		g.Quiet = true
@@ -421,8 +421,8 @@ func (m *messagesRequest) think(g *generation) error {
 	return g.setEffort("output_config.effort", m.OutputConfig.Effort)
 }
 
-// bind makes the content of a reply follow the schema of a field; without strict, as far as the schema compiles. With tools the
-// reply is either tool calls or such content.
+// bind makes the content of a reply follow the schema of a field; without strict, only the keywords that compile. With
+// tools, the reply is either tool calls or such content.
 func (g *generation) bind(field, schema string, strict bool) {
 	g.Reply.GrammarKind, g.Reply.Grammar, g.Constraint = realizar.GrammarJSONSchema, schema, field
 	if !strict {
@@ -430,7 +430,7 @@ func (g *generation) bind(field, schema string, strict bool) {
 	}
 }
 
-// transcript is the prompt, as the library takes it.
+// transcript returns the prompt in the library's form.
 func (m *messagesRequest) transcript() (*realizar.Transcript, error) {
 	if len(m.Messages) == 0 {
 		return nil, refuse("messages", "messages is missing or empty; it must have a message")
@@ -464,9 +464,9 @@ func (m *messagesRequest) transcript() (*realizar.Transcript, error) {
 	if len(m.System) > 0 {
 		turns = append([]turn{{"system", m.System}}, turns...)
 	}
-	names := map[string]string{} // of tools by the ids of calls
+	names := map[string]string{} // names of tools by the ids of calls
 	for i := 0; i < len(turns); {
-		// Messages of one role behind each other are one.
+		// Consecutive messages of one role become one message.
 		from := i
 		var all blocks
 		for ; i < len(turns) && turns[i].Role == turns[from].Role; i++ {
@@ -481,7 +481,7 @@ func (m *messagesRequest) transcript() (*realizar.Transcript, error) {
 	return transcript, nil
 }
 
-// put tells a transcript which tools may be called.
+// put adds to a transcript which tools may be called.
 func (t *toolWish) put(transcript *realizar.Transcript, box *toolbox) error {
 	if t == nil {
 		return nil

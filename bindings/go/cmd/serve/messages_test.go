@@ -10,7 +10,7 @@ import (
 const anthropicTool = `{"name": "go", "description": "Goes", "cache_control": {"type": "ephemeral"}, "input_schema": {"type": "object",
 	"properties": {"by": {"enum": ["car", "bus"]}}, "required": ["by"], "additionalProperties": false}}`
 
-// assembled is the message that events of a stream make.
+// assembled returns the message that the events of a stream describe.
 func assembled(t *testing.T, events []map[string]any) (message map[string]any) {
 	t.Helper()
 	var blocks []any
@@ -67,7 +67,7 @@ func TestAMessageIsTheAnswerOfAChat(t *testing.T) {
 	if at(usage, "input_tokens").(float64)+at(usage, "cache_read_input_tokens").(float64) != at(chat, "usage", "prompt_tokens") || at(usage, "output_tokens") != 30.0 {
 		t.Error(usage)
 	}
-	// The system, and messages of one role behind each other; parts of them are lines.
+	// System text, and consecutive messages of one role, whose parts become lines.
 	chat = s.complete(t, `{"model": "plain", "max_tokens": 9, "temperature": 0, "messages": [{"role": "system", "content": "One\nday"},
 		{"role": "user", "content": "a\nb\nc"}, {"role": "assistant", "content": "d", "reasoning_content": "e"}, {"role": "user", "content": "f"}]}`)
 	again := `{"model": "plain", "max_tokens": 9, "temperature": 0, "system": [{"type": "text", "text": "One", "cache_control": {"type": "ephemeral"}},
@@ -82,7 +82,7 @@ func TestAMessageIsTheAnswerOfAChat(t *testing.T) {
 	if tokens := s.ask(t, "/v1/messages/count_tokens", counted)["input_tokens"]; tokens != at(chat, "usage", "prompt_tokens") {
 		t.Error(tokens, chat)
 	}
-	// Stop strings, one and several of them.
+	// One stop string, and several.
 	for fields, stop := range map[string]string{`[" She"]`: " She", `["never", "named", " She"]`: "named", `["med Li", "named Lily"]`: "med Li"} {
 		message := s.ask(t, "/v1/messages", strings.TrimSuffix(request, "}")+`, "stop_sequences": `+fields+`}`)
 		text := at(message, "content", 0, "text").(string)
@@ -105,7 +105,7 @@ func TestAStreamedMessageIsTheSame(t *testing.T) {
 		if whole != stream {
 			t.Errorf("%s\n%s\n%s", request, whole, stream)
 		}
-		// The tokens are counted ahead as they are afterwards.
+		// The tokens counted in advance equal the tokens counted afterwards.
 		events := s.events(t, "/v1/messages", request)
 		usage, counted := events[len(events)-2]["usage"], s.ask(t, "/v1/messages/count_tokens", request)["input_tokens"]
 		if sum := at(usage, "input_tokens").(float64) + at(usage, "cache_read_input_tokens").(float64); sum != counted ||
@@ -176,7 +176,7 @@ func TestThreadsGoOn(t *testing.T) {
 	goOn := `{` + fields + `"thread": {"type": "continue", "previous_message_id": "` + first["id"].(string) + `"}, "tool_choice": {"type": "none"}, "messages": [` + result + `]}`
 	stream := assembled(t, s.events(t, "/v1/messages", goOn))
 	again := fmt.Sprintf(`{%s"thread": {"type": "continue", "previous_message_id": %q}, "messages": [{"role": "user", "content": "And?"}]}`, fields, stream["id"])
-	s.ask(t, "/v1/messages", again) // from one that was streamed
+	s.ask(t, "/v1/messages", again) // after a streamed message
 	if whole, stream := plainOf(t, whole), plainOf(t, stream); whole != stream {
 		t.Errorf("%s\n%s", whole, stream)
 	}

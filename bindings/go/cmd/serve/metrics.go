@@ -1,4 +1,4 @@
-// Metrics of the service, which /metrics tells.
+// Metrics of the service, which GET /metrics returns.
 package main
 
 import (
@@ -21,7 +21,7 @@ type metrics struct {
 	limit      prometheus.Gauge
 }
 
-// modelMetrics are those of one model.
+// modelMetrics are the metrics of one model.
 type modelMetrics struct {
 	prompt, cached, completion, reasoning prometheus.Counter
 	firstToken                            prometheus.Observer
@@ -67,7 +67,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// of are the metrics of a model.
+// of returns the metrics of a model.
 func (m *metrics) of(model string) *modelMetrics {
 	return &modelMetrics{
 		prompt: m.tokens.WithLabelValues(model, "prompt"), cached: m.tokens.WithLabelValues(model, "cached"),

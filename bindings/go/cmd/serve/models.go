@@ -29,42 +29,42 @@ const storeMemory = 256 << 20
 // searching them takes longer than the service has for a reply of a small model.
 const minEntries = 16
 
-// models are the models that requests may name. A name means a file, or another model with a LoRA adapter.
+// models are the models that requests may name. A name stands for a file, or for another model with a LoRA adapter.
 type models struct {
 	options *options
 	metrics *metrics
 	runtime *realizar.Runtime
 
-	ctx    context.Context // of models that are gone
+	ctx    context.Context // context of the drains
 	end    context.CancelFunc
-	drains sync.WaitGroup // of models that are gone
+	drains sync.WaitGroup // retired models that are still in use
 
 	mu      sync.Mutex
 	names   []string // names in the order of the command line
 	byName  map[string]*model
 	aliases map[string]string // names of models by their other names
-	retired []*model          // models that are gone and not unloaded
+	retired []*model          // models whose file is gone or has changed, and which are still loaded
 	memory  uint64            // maximum bytes of loaded models; 0: no limit
 	taken   uint64            // expected bytes of loaded models
 }
 
-// model is a name. The fields below base belong to models that are not adapters; models.mu guards them.
+// model is a named model. The fields below base belong to models that are not adapters; models.mu guards them.
 type model struct {
 	name, path string
 	encoder    string  // file of the vision and audio encoders; "": none
 	scale      float32 // scale of an adapter
 	base       *model  // base model of an adapter; nil: not an adapter
-	stamp      string  // version of a file of the folder of models; "": it is not of the folder
+	stamp      string  // version of the file in the folder of models; "": the model is not from the folder
 	models     *models
 
 	loaded   *loaded
 	loading  chan struct{} // closed when loading has ended; nil: it is not being loaded
 	failure  error         // error of the last loading
-	users    int           // leases
+	users    int           // number of leases
 	lastUsed time.Time
-	draining chan struct{} // closed when it is unloaded, which waits for its users; nil: it is not being unloaded
+	draining chan struct{} // closed when the model is unloaded, after its users have left; nil: it is not being unloaded
 	unused   chan struct{} // closed when the last user leaves; nil: nobody waits
-	gone     bool          // its file is gone or has changed, so that it is not loaded again
+	gone     bool          // its file is gone or has changed, so the model is not loaded again
 }
 
 // loaded is a model in memory.
@@ -152,7 +152,8 @@ func newModels(o *options, metrics *metrics) (*models, error) {
 	return m, err
 }
 
-// freeMemory returns the free host memory in bytes, in a container within its cgroup limit; 0: unknown.
+// freeMemory returns the free host memory in bytes; in a container, the free memory within its cgroup limit. 0:
+// unknown.
 func freeMemory(group string) uint64 {
 	free := uint64(0)
 	if devices := realizar.Devices(); len(devices) > 0 {
@@ -166,7 +167,7 @@ func freeMemory(group string) uint64 {
 		return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	}
 	bound, err := number("memory.max")
-	if err != nil { // such as of "max"
+	if err != nil { // for example "max"
 		return free
 	}
 	used, _ := number("memory.current")
@@ -192,7 +193,7 @@ func (l *lease) again() *lease {
 	return &second
 }
 
-// leave returns the function that ends the use of a model, once.
+// leave returns a function whose first call ends the use of a model.
 func (f *model) leave() func() {
 	return sync.OnceFunc(func() {
 		f.models.mu.Lock()
@@ -304,7 +305,7 @@ func (in *loaded) adapter(named *model) (*realizar.Adapter, error) {
 	return adapter, err
 }
 
-// use counts a user of a model and loads it if necessary. Loading continues if the caller's context ends.
+// use counts a user of a model and loads the model if necessary. Loading continues if the caller's context ends.
 func (m *models) use(ctx context.Context, file *model) (*loaded, error) {
 	for waited := false; ; {
 		m.mu.Lock()
@@ -348,7 +349,7 @@ func fetch(ctx context.Context, model string) (string, error) {
 	})
 }
 
-// load loads a model if there is memory, or if unloading unused models makes room.
+// load loads a model if there is enough memory, or if unloading unused models frees enough.
 func (m *models) load(file *model) {
 	ctx, options := context.Background(), &realizar.LoadOptions{Runtime: m.runtime, PackedPath: m.options.packed(file.name)}
 	session := realizar.SessionOptions{Capacity: m.options.context}
@@ -530,7 +531,7 @@ func (m *models) unload(file *model) {
 	log.Printf("the model %s is unloaded", file.name)
 }
 
-// unloadIdle unloads models that were unused for this time, or all unused ones.
+// unloadIdle unloads the models that have been unused for this time; 0: all unused models.
 func (m *models) unloadIdle(unused time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -541,12 +542,12 @@ func (m *models) unloadIdle(unused time.Duration) {
 	}
 }
 
-// all are the models by their names and those that are gone; mu must be held.
+// all returns the models by name and the retired models; mu must be held.
 func (m *models) all() []*model {
 	return append(slices.Collect(maps.Values(m.byName)), m.retired...)
 }
 
-// loadFirst loads the models that are loaded at the start, in turn.
+// loadFirst loads the models that are loaded at the start, one after another.
 func (m *models) loadFirst(ctx context.Context) error {
 	names := slices.Clone([]string(m.options.preloads))
 	if !m.options.demand {
@@ -562,14 +563,14 @@ func (m *models) loadFirst(ctx context.Context) error {
 	return nil
 }
 
-// given are the names of the models and adapters of the command line.
+// given returns the names of the models and adapters of the command line.
 func (m *models) given() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(m.names), func(name string) bool { return m.byName[name].stamp != "" })
 }
 
-// listed are all names, those of the command line first, then the folder's and the aliases.
+// listed returns all names: first those of the command line, then the folder's and the aliases.
 func (m *models) listed() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -597,7 +598,7 @@ func (m *models) describe(name string) map[string]any {
 	return description
 }
 
-// details returns what clients of this server can know of a model; only "loaded" if it is not loaded.
+// details returns what clients of this server may know of a model. If the model is not loaded, that is only "loaded".
 func (m *models) details(file *model) map[string]any {
 	if file.base != nil {
 		file = file.base

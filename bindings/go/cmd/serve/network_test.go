@@ -27,7 +27,7 @@ import (
 	"realizar.dev/go"
 )
 
-// send sends a request with headers, and gives the status, the headers and the body of the answer.
+// send sends a request with headers, and returns the status, the headers and the body of the answer.
 func send(t *testing.T, client *http.Client, method, url, body string, headers ...string) (int, http.Header, string) {
 	t.Helper()
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -68,7 +68,7 @@ func TestKeysHaveLimits(t *testing.T) {
 		if status != want || header.Get("X-Ratelimit-Limit-Requests") != "2" || header.Get("X-Ratelimit-Remaining-Requests") != fmt.Sprint(max(0, 1-i)) {
 			t.Error(i, status, header)
 		}
-		// Two requests a minute are one in thirty seconds.
+		// Two requests per minute are one request per 30 seconds.
 		if want == 429 && (header.Get("Retry-After") != "30" || !strings.Contains(text, "rate_limit_exceeded")) {
 			t.Error(header, text)
 		}
@@ -87,7 +87,7 @@ func TestKeysHaveLimits(t *testing.T) {
 			t.Error(status)
 		}
 	}
-	// Keys that are read again keep what they have counted, and what cannot be read changes nothing.
+	// Keys that are read again keep their counts, and an unreadable file changes nothing.
 	must(t, os.WriteFile(file, []byte("slow name=slow rpm=2\nnew\n"), 0o600))
 	must(t, s.readAgain())
 	for key, want := range map[string]int{"slow": 429, "new": 200, "free": 401} {
@@ -104,7 +104,7 @@ func TestKeysHaveLimits(t *testing.T) {
 	}
 }
 
-// asError is nil as an error, too.
+// asError returns a nil error for a nil *apiError.
 func asError(e *apiError) error {
 	if e == nil {
 		return nil
@@ -187,7 +187,7 @@ func TestPagesOfAllowedOrigins(t *testing.T) {
 	}
 }
 
-// signed makes a certificate for 127.0.0.1 and its key.
+// signed writes a certificate for 127.0.0.1 and its key.
 func signed(t *testing.T, folder string, number int64) {
 	t.Helper()
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -204,7 +204,7 @@ func signed(t *testing.T, folder string, number int64) {
 	must(t, os.WriteFile(filepath.Join(folder, "key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 }
 
-// running is the service as the program runs it, until the end of the test.
+// running runs the service as the program does, until the end of the test.
 func running(t *testing.T, flags ...string) (addresses []net.Addr) {
 	t.Helper()
 	o, err := parse(append([]string{"-threads", "2", "-context", "512", "-demand", "-m", "plain=" + chatModel(t, plainTemplate)}, flags...))
@@ -249,7 +249,7 @@ func TestTLS(t *testing.T) {
 			t.Error(status, answer)
 		}
 	}
-	// A client that ends what it sends is answered, and http is told from https.
+	// A half-closed client is answered, and http is distinguished from https.
 	connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	must(t, err)
 	defer connection.Close()
@@ -265,7 +265,7 @@ func TestTLS(t *testing.T) {
 	if _, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
 		t.Error("old versions of TLS are spoken")
 	}
-	// SIGHUP reads a new certificate; one that cannot be read leaves the old one.
+	// SIGHUP reads a new certificate; an unreadable one leaves the old certificate in use.
 	serial := func() string {
 		connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 		must(t, err)
@@ -295,7 +295,7 @@ func TestTLS(t *testing.T) {
 
 func TestAUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
-	// A socket at which nobody listens any more is replaced.
+	// A socket at which nothing listens is replaced.
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	must(t, err)
 	stale.SetUnlinkOnClose(false)
@@ -318,7 +318,7 @@ func TestAUnixSocket(t *testing.T) {
 	if _, _, text := send(t, client, http.MethodGet, "http://any/version", ""); text != `{"version":"`+before+`"}` {
 		t.Error(text)
 	}
-	// One at which somebody listens, and what is no socket, are not.
+	// A socket at which a process listens, and a file that is not a socket, are not replaced.
 	other := written(t, "file", "x")
 	for _, path := range []string{path, other, filepath.Join(other, "below"), "/" + strings.Repeat("x", 200)} {
 		if _, err := listen(&options{socket: path, socketMode: 0o600}); err == nil || !strings.Contains(err.Error(), "-socket") {
@@ -338,7 +338,7 @@ func TestASocketEndsWithTheService(t *testing.T) {
 	if _, err := os.Lstat(path); !os.IsNotExist(err) {
 		t.Error(err)
 	}
-	// The socket of a service that has taken its place stays.
+	// The socket of a service that has replaced this one stays.
 	first, err = listenAtSocket(path, 0o600)
 	must(t, err)
 	must(t, os.Remove(path))

@@ -1,4 +1,4 @@
-// What runs the service: systemd, which is told its state, and probes of containers.
+// The supervisor of the service: state notifications to systemd, and probes of containers.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// notify tells systemd a state such as "READY=1", if it started the service as a unit of the type notify.
+// notify reports a state such as "READY=1" to systemd, if systemd started the service as a unit of the type notify.
 func notify(state string) {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {
@@ -29,7 +29,7 @@ func notify(state string) {
 	}
 }
 
-// probe asks a URL of a running service, such as its /live. It sends nothing secret, so that it takes any certificate.
+// probe requests a URL of a running service, such as its /live. It sends nothing secret, so it accepts any certificate.
 func probe(url string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

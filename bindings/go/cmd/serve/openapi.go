@@ -1,5 +1,5 @@
-// The OpenAPI 3.1 document at /openapi.json. The table of operations has what the handlers' types do not say; schemas of
-// requests come from the types that the handlers read.
+// The OpenAPI 3.1 document at /openapi.json. The table of operations has the facts that the handlers' types do not
+// contain. Schemas of requests come from the types that the handlers read.
 package main
 
 import (
@@ -126,8 +126,8 @@ var operations = map[string]operation{
 // object is a value of JSON.
 type object = map[string]any
 
-// fieldNotes are what the types of fields do not say: a description and bounds. They are found by the name of a field, or
-// by the name of its object and its own.
+// fieldNotes add descriptions and bounds to fields. The key is the name of a field, or the name of its object and the
+// field.
 var fieldNotes = map[string]object{
 	"model":                 {"description": "Name of a model, an adapter or an alias", "minLength": 1},
 	"temperature":           {"minimum": 0, "maximum": 2, "description": "0: greedy; default: the model's recommended value, or else 1"},
@@ -170,7 +170,7 @@ var needed = map[string][]string{
 // shapes are the schemas of types with a JSON decoding of their own.
 var shapes map[reflect.Type]func(*schemas) object
 
-func init() { // shapes and of use each other
+func init() { // shapes and of refer to each other
 	shapes = map[reflect.Type]func(*schemas) object{
 		reflect.TypeFor[textOrList](): func(*schemas) object {
 			return anyOf(object{"type": "string"}, object{"type": "array", "items": object{"type": "string"}})
@@ -198,7 +198,7 @@ func init() { // shapes and of use each other
 	}
 }
 
-// textOr is the schema of a text or a value of another type.
+// textOr returns the schema of a text or a value of another type.
 func textOr[T any](all *schemas) object {
 	return anyOf(object{"type": "string"}, all.of(reflect.TypeFor[T]()))
 }
@@ -251,8 +251,8 @@ func (s *schemas) component(t reflect.Type) object {
 	return object{"$ref": "#/components/schemas/" + name}
 }
 
-// structure returns the schema of a struct's object: its fields, and the ones that are accepted without an effect. A
-// null stands for a field that is missing.
+// structure returns the schema of a struct's object, including the fields that are accepted without an effect. A null
+// stands for a missing field.
 func (s *schemas) structure(t reflect.Type) object {
 	fields := object{}
 	for name := range leftOut[t] {
@@ -320,7 +320,7 @@ var failures = []int{
 	http.StatusUnsupportedMediaType, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// wildcard is a part of a pattern that stands for the rest of a path.
+// wildcard matches a wildcard in a pattern.
 var wildcard = regexp.MustCompile(`\{(\w+)(?:\.\.\.)?\}`)
 
 // document builds the OpenAPI document.

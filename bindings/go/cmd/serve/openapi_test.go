@@ -47,7 +47,7 @@ func TestTheDocumentHasAllRoutes(t *testing.T) {
 	if n != len(patterns) || document["openapi"] != "3.1.0" {
 		t.Error(n, len(patterns))
 	}
-	// All references lead somewhere.
+	// All references can be resolved.
 	text, err := json.Marshal(document)
 	must(t, err)
 	for _, found := range regexp.MustCompile(`"#/components/schemas/(\w+)"`).FindAllStringSubmatch(string(text), -1) {
@@ -113,7 +113,7 @@ func TestSchemathesis(t *testing.T) {
 	}
 	s := serve(t, "-m", "pooled="+pooledModel(t, 1), "-deadline", "5s")
 	_, document := s.get(t, "/openapi.json")
-	for name, one := range at(document, "components", "schemas").(map[string]any) { // names that exist
+	for name, one := range at(document, "components", "schemas").(map[string]any) { // existing names
 		if model, ok := at(one, "properties", "model").(map[string]any); ok {
 			model["enum"] = []any{"plain", "thinking", nil}
 			if name == "EmbeddingRequest" || name == "RerankRequest" {
@@ -137,7 +137,7 @@ func TestSchemathesis(t *testing.T) {
 	}
 }
 
-// What the document forbids and encoding/json would take for something else is rejected.
+// Values that the document forbids are rejected, even if encoding/json accepts them.
 func TestWhatIsNotInTheDocumentIsRejected(t *testing.T) {
 	s := serve(t)
 	for path, bodies := range map[string][]string{
@@ -157,7 +157,7 @@ func TestWhatIsNotInTheDocumentIsRejected(t *testing.T) {
 			}
 		}
 	}
-	// In what is left out, anything may be.
+	// Fields without an effect may have any value.
 	s.ask(t, "/v1/messages", `{"model": "plain", "max_tokens": 1, "messages": [{"role": "user", "content": "x"},
 		{"role": "assistant", "content": [{"type": "web_search_tool_result", "content": {"error_code": "x"}}]}, {"role": "user", "content": "y"}]}`)
 }

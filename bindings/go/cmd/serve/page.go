@@ -21,7 +21,7 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types dompurify"
 
-// pageTypes are the content types of the files by their endings.
+// pageTypes are the content types of the files, by extension.
 var pageTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
 	".svg": "image/svg+xml", ".txt": "text/plain; charset=utf-8",
@@ -33,7 +33,7 @@ type pageFile struct {
 	plain, gzip []byte
 }
 
-// pageFiles are the files of the page by the patterns of their paths.
+// pageFiles are the files of the page, by the pattern of their path.
 var pageFiles = readPage()
 
 func readPage() map[string]*pageFile {
@@ -41,7 +41,7 @@ func readPage() map[string]*pageFile {
 	files := map[string]*pageFile{}
 	entries, err := pageFolder.ReadDir(folder)
 	if err != nil {
-		panic(err) // the compiler has put it there
+		panic(err) // impossible: the program contains the files
 	}
 	for _, entry := range entries {
 		plain, err := pageFolder.ReadFile(path.Join(folder, entry.Name()))
@@ -50,7 +50,7 @@ func readPage() map[string]*pageFile {
 		}
 		var packed bytes.Buffer
 		writer, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-		_, _ = writer.Write(plain) // a buffer takes everything
+		_, _ = writer.Write(plain) // a write to a buffer never fails
 		_ = writer.Close()
 		sum := sha256.Sum256(plain)
 		file := &pageFile{kind: pageTypes[path.Ext(entry.Name())], tag: hex.EncodeToString(sum[:12]), plain: plain, gzip: packed.Bytes()}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The page needs no key, comes from any link, and allows nothing from elsewhere.
+// The page needs no key, can be opened from any link, and loads nothing from other sites.
 func TestThePageIsServed(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	must(t, os.WriteFile(keys, []byte("key\n"), 0o600))
@@ -33,7 +33,7 @@ func TestThePageIsServed(t *testing.T) {
 				must(t, err)
 				return response, string(text)
 			}
-			packed, text := ask() // Go's client asks for gzip and unpacks it
+			packed, text := ask() // Go's client requests gzip and decompresses it
 			header := packed.Header
 			policy := header.Get("Content-Security-Policy")
 			if packed.StatusCode != 200 || !strings.HasPrefix(header.Get("Content-Type"), kind) || header.Get("X-Content-Type-Options") != "nosniff" ||

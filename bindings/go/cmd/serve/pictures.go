@@ -43,8 +43,8 @@ func readPicture(url string) (*mediaItem, error) {
 	return readBase64("image", text)
 }
 
-// readText reads a text document in a data: URL and puts its name before it; is is false if the URL has no text
-// document.
+// readText reads a text document in a data: URL and puts the document's name before the text. is is false if the URL
+// has no text document.
 func readText(name, url string) (text string, is bool, err error) {
 	kind, rest, _ := strings.Cut(url, ",")
 	kind = strings.ToLower(kind)
@@ -133,8 +133,8 @@ func numbered(t *realizar.Transcript) (all []*mediaItem) {
 	return all
 }
 
-// sharedMedia is reference-counted media, cached for requests with the same file. The last owner frees it, because the
-// garbage collector does not manage the memory of its rows.
+// sharedMedia is reference-counted media, cached for requests with the same file. The last owner frees the media,
+// because the garbage collector does not manage the memory of media rows.
 type sharedMedia struct {
 	*realizar.Media
 	tokens, bytes int
@@ -149,8 +149,8 @@ func (m *sharedMedia) release() {
 	}
 }
 
-// media returns media of images and audio, from the cache, or encoded one at a time per encoder. The caller must
-// release them.
+// media returns the media of images and audio, from the cache or newly encoded, one at a time per encoder. The caller
+// must call release.
 func (l *lease) media(ctx context.Context, files []*mediaItem) (all []*realizar.Media, release func(), err error) {
 	for kind, e := range l.encoders { // media of the last conversation stay
 		last := map[string]bool{}
@@ -180,7 +180,7 @@ func (l *lease) media(ctx context.Context, files []*mediaItem) (all []*realizar.
 			break
 		}
 		all, shared = append(all, one.Media), append(shared, one)
-		// The rest is not encoded if there is no room for it.
+		// If there is no room for the rest, it is not encoded.
 		if tokens += one.tokens; tokens > l.engine.capacity {
 			err = tooLong("messages", tokens, l.engine.capacity)
 			break
@@ -219,7 +219,7 @@ func (e *encoder) media(ctx context.Context, file *mediaItem) (*sharedMedia, err
 		return nil, err
 	}
 	one := &sharedMedia{Media: media, tokens: info.Tokens, bytes: int(info.Bytes)}
-	one.owners.Store(2) // the caller and the keeper
+	one.owners.Store(2) // the caller and the cache
 	for _, forgotten := range e.kept.put(file.Sum, one) {
 		forgotten.release()
 	}

@@ -16,7 +16,7 @@ import (
 	"realizar.dev/go"
 )
 
-// encoderFile is an encoder for the tiny model, whose keys and shapes are those of a file of the tests of encoders.
+// encoderFile returns an encoder for the tiny model, with the keys and shapes of a file from the encoder tests.
 func encoderFile(t *testing.T, family string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mmproj.gguf")
@@ -28,7 +28,7 @@ func encoderFile(t *testing.T, family string) string {
 	return path
 }
 
-// pictureURL is the data: URL of a file of the tests of pictures.
+// pictureURL returns the data: URL of a file from the image tests.
 func pictureURL(t *testing.T, name string) string {
 	t.Helper()
 	file, err := os.ReadFile(data + "media/" + name)
@@ -36,7 +36,7 @@ func pictureURL(t *testing.T, name string) string {
 	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(file)
 }
 
-// shown is a request with a picture ahead of a text, in the form of an API.
+// shown returns a request with an image before a text, in the form of an API.
 func shown(path, model, url, text string) string {
 	switch path {
 	case "/v1/messages":
@@ -51,7 +51,7 @@ func shown(path, model, url, text string) string {
 		{"type": "image_url", "image_url": {"url": %q, "detail": "auto"}}, {"type": "text", "text": %q}]}]}`, model, url, text)
 }
 
-// The answer that the library makes of a media item and a word, and the length of the prompt.
+// byHand returns the library's answer to a media item and a word, and the length of the prompt.
 func byHand(t *testing.T, l *lease, kind string, media *realizar.Media) (string, int) {
 	prompt, err := l.NewChatPrompt(&realizar.Transcript{Messages: []any{map[string]any{
 		"role": "user", "content": []any{map[string]any{"type": kind, "media": 0}, map[string]any{"type": "text", "text": "Once"}},
@@ -75,7 +75,7 @@ func byHand(t *testing.T, l *lease, kind string, media *realizar.Media) (string,
 	return answer, prompt.Len()
 }
 
-// The answer is what the library makes of the same picture by hand, through every API, and a picture is encoded once.
+// Through every API, the answer equals the library's answer to the same image, and the image is encoded once.
 func TestPicturesAreShown(t *testing.T) {
 	path := encoderFile(t, "vision/llava")
 	s := serve(t, "-mmproj", "plain="+path)
@@ -147,7 +147,7 @@ func TestPicturesAreShown(t *testing.T) {
 	if metrics.Encode.Count != before+1 {
 		t.Error("encoded so often: ", metrics.Encode.Count-before)
 	}
-	// Another picture has another answer; two of one request, and a second turn that goes on from the first.
+	// Another image has another answer. Also two images in one request, and a second turn that continues the first.
 	other := pictureURL(t, "palette.png")
 	both := fmt.Sprintf(`{"model": "plain", "max_tokens": 12, "temperature": 0, "messages": [{"role": "user", "content": [
 		{"type": "image_url", "image_url": %q}, {"type": "text", "text": "and"}, {"type": "image_url", "image_url": {"url": %q}}]}]}`, url, other)
@@ -203,7 +203,7 @@ func TestWhatIsNoPictureIsRefused(t *testing.T) {
 	if _, err := newModels(&options{models: repeated{"a=b"}, encoders: repeated{"c=d"}}, newMetrics()); err == nil {
 		t.Error("an encoder of no model")
 	}
-	// Without a file it is that of the model's own repository.
+	// Without a file, the encoder is that of the model's own repository.
 	m, err := newModels(&options{models: repeated{"a=hf:o/n", "b=c"}, encoders: repeated{"a", "b=d"}}, newMetrics())
 	must(t, err)
 	defer m.close()
@@ -212,7 +212,7 @@ func TestWhatIsNoPictureIsRefused(t *testing.T) {
 	}
 }
 
-// wav is a file of 16 bits, with the bytes of a header of some rate.
+// wav returns a 16-bit WAV file, with the header of some sample rate.
 func wav(samples int) []byte {
 	file := []byte("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x80\x3e\x00\x00\x00\x7d\x00\x00\x02\x00\x10\x00data")
 	file = binary.LittleEndian.AppendUint32(file, uint32(2*samples))
@@ -222,14 +222,14 @@ func wav(samples int) []byte {
 	return file
 }
 
-// heard is a request with a sound ahead of a text.
+// heard returns a request with audio before a text.
 func heard(model string, file []byte, format, text string) string {
 	return fmt.Sprintf(`{"model": %q, "max_tokens": 12, "temperature": 0, "messages": [{"role": "user", "content": [
 		{"type": "input_audio", "input_audio": {"data": %q, "format": %q}}, {"type": "text", "text": %q}]}]}`,
 		model, base64.StdEncoding.EncodeToString(file), format, text)
 }
 
-// The answer is what the library makes of the same sound by hand, and a sound is encoded once.
+// The answer equals the library's answer to the same audio, and the audio is encoded once.
 func TestSoundsAreHeard(t *testing.T) {
 	s := serve(t, "-mmproj", "plain="+encoderFile(t, "sound/ultravox"))
 	l := s.leased(t, "plain")

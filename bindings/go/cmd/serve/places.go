@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// place is a slot, or the right to one: a place in the queue, or one that its owner takes later. engine.mu guards it.
+// place is a slot or the right to a slot: it is in the queue, or its owner joins the queue later. engine.mu guards it.
 type place struct {
 	engine *engine
 	turn   chan struct{} // closed: the place has a slot; nil: its owner has not requested one
 	left   bool
 }
 
-// admit takes up to n places, at least one, for the replies of one request. The first atOnce of them have slots or are
+// admit takes up to n places, at least one, for the replies of one request. The first atOnce places have slots or are
 // in the queue. If there is no room for any, the error is an apiError with the status 429.
 func (e *engine) admit(n, atOnce int) ([]*place, error) {
 	e.mu.Lock()
@@ -100,7 +100,7 @@ func (p *place) wait(ctx context.Context, queued func()) error {
 	}
 }
 
-// pass gives the slot to a waiting place; the next wait is for another slot, which the queue limit does not reject.
+// pass gives the slot to a waiting place. The next wait is for another slot; the queue limit does not reject it.
 func (p *place) pass() {
 	p.engine.mu.Lock()
 	defer p.engine.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *place) pass() {
 	p.turn = nil
 }
 
-// leave gives a place up, once.
+// leave gives the place up; later calls have no effect.
 func (p *place) leave() {
 	p.engine.mu.Lock()
 	defer p.engine.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"realizar.dev/go"
 )
 
-// choicesOf are the texts of the choices of a stream, each of which has to end.
+// choicesOf returns the texts of the choices of a stream; each choice must end.
 func choicesOf(t *testing.T, events []map[string]any) map[int]string {
 	t.Helper()
 	texts, ended := map[int]string{}, 0
@@ -36,8 +36,8 @@ func choicesOf(t *testing.T, events []map[string]any) map[int]string {
 	return texts
 }
 
-// A request is admitted with all of its choices, which are made in turn where places are short, or refused before its
-// answer begins.
+// A request is admitted with all of its choices, or rejected before its answer begins. If there are too few places, its
+// choices run one after another.
 func TestChoicesAreAdmittedTogether(t *testing.T) {
 	requests := map[string]string{
 		"/v1/chat/completions": body("plain", "Once upon a time", `"n": 5, "seed": 7, "max_tokens": 12`),
@@ -58,7 +58,7 @@ func TestChoicesAreAdmittedTogether(t *testing.T) {
 				t.Error(path, status, answer)
 			}
 		}
-		// Without any place it is refused as a whole.
+		// Without any free place, the whole request is rejected.
 		var others []func()
 		for range 2 - 1 {
 			leave, err := l.engine.enter(t.Context())
@@ -76,7 +76,7 @@ func TestChoicesAreAdmittedTogether(t *testing.T) {
 		}
 		for _, place := range waiting {
 			place.leave()
-			place.leave() // does nothing
+			place.leave() // has no effect
 		}
 		for _, leave := range append(others, leave) {
 			leave()
@@ -87,7 +87,7 @@ func TestChoicesAreAdmittedTogether(t *testing.T) {
 	}
 }
 
-// Under load a stream that has begun has all of its choices, and every place is given back.
+// Under load, a stream that has begun sends all of its choices, and every place is released.
 func TestNoStreamBreaksOffUnderLoad(t *testing.T) {
 	s := serve(t, "-slots", "2", "-queue", "3")
 	var group sync.WaitGroup
@@ -132,7 +132,7 @@ func TestNoStreamBreaksOffUnderLoad(t *testing.T) {
 	}
 }
 
-// A client that does not read what there is for it holds no slot once its replies are made.
+// A client that does not read its events holds no slot once its replies are generated.
 func TestWhoReadsSlowlyHoldsNoSlot(t *testing.T) {
 	s := serve(t, "-slots", "2")
 	l := s.leased(t, "plain")

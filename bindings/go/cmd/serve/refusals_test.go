@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// refused are requests that have to be refused, with the status, the field and the code.
+// refused are requests that must be rejected, with the status, the field and the code.
 var refused = []struct {
 	body        string
 	status      int
@@ -89,7 +89,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 			t.Error(path, status, answer, header)
 		}
 	}
-	// All slots are free again, and what was asked for last is answered.
+	// All slots are free again, and a new request is answered.
 	if busy := testutil.ToFloat64(s.metrics.busy.WithLabelValues("plain")); busy != 0 {
 		t.Error(busy)
 	}
@@ -98,7 +98,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// Values that errors quote are cut, and no type of this program is named.
+// Long values are truncated in errors, and errors contain no type names of this program.
 func TestErrorsAreShort(t *testing.T) {
 	s := serve(t)
 	long := `"` + strings.Repeat("xé", 5000) + `"`
@@ -275,7 +275,7 @@ func TestWhatIsNotSupportedIsNamed(t *testing.T) {
 	}
 }
 
-// mutants are values with one of what is in them replaced, or taken out.
+// mutants returns copies of a value, each with one inner value replaced or removed.
 func mutants(value any, wrong []any) (all []any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -304,7 +304,7 @@ func mutants(value any, wrong []any) (all []any) {
 	return all
 }
 
-// Whatever stands in a place of a request, it is answered or refused, and nothing else goes wrong.
+// Whatever value a field of a request has, the request is answered or rejected, and nothing else happens.
 func TestWrongValuesAreRefused(t *testing.T) {
 	s := serve(t, "-m", "pooled="+pooledModel(t, 1))
 	wrong := []any{nil, true, -1, 1e300, 0.5, "", "x\x00", []any{}, map[string]any{}, []any{nil}, map[string]any{"type": "x"}, [][]int{{1}, {}}, []any{1, "x"}}

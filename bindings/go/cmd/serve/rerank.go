@@ -19,11 +19,11 @@ type rerankRequest struct {
 	Query           *string    `json:"query"`
 	Documents       []document `json:"documents"`
 	TopN            *int       `json:"top_n"`
-	ReturnDocuments *bool      `json:"return_documents"` // default: true; in the second version of Cohere's API false
+	ReturnDocuments *bool      `json:"return_documents"` // default: true; in version 2 of Cohere's API: false
 	MaxTokens       *int       `json:"max_tokens_per_doc"`
 }
 
-// document is a text, which may come as an object.
+// document is a text, or an object with the text.
 type document struct {
 	Text string `json:"text"`
 }
@@ -48,7 +48,7 @@ type ranked struct {
 	Document *document `json:"document,omitempty"`
 }
 
-// rerank serves POST /v1/rerank: documents, the best first.
+// rerank serves POST /v1/rerank. The answer lists the documents by relevance, the most relevant first.
 func (s *server) rerank(w http.ResponseWriter, r *http.Request) error {
 	var request rerankRequest
 	if err := readKnown(w, r, &request); err != nil {
@@ -107,7 +107,7 @@ func (s *server) rerank(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// cutDocuments shortens documents to a number of tokens; nil: none.
+// cutDocuments truncates documents to a number of tokens; nil: unlimited.
 func (l *lease) cutDocuments(all []document, most *int) ([]document, error) {
 	if most == nil {
 		return all, nil
@@ -126,8 +126,8 @@ func (l *lease) cutDocuments(all []document, most *int) ([]document, error) {
 	return cut, nil
 }
 
-// relevance returns the relevance of each document to a query: a score of the model's classifier, or the cosine of
-// embeddings if it has none; and the number of input tokens.
+// relevance returns the relevance of each document to a query, and the number of input tokens. The relevance is a score
+// of the model's classifier or, without a classifier, the cosine similarity of embeddings.
 func (l *lease) relevance(ctx context.Context, query string, documents []document) (scores []float64, total int, err error) {
 	tokens, err := inBounds(ctx, l, func(l *lease) ([][]uint32, error) { return l.pairs(query, documents) })
 	if err != nil {
@@ -168,8 +168,8 @@ func (l *lease) relevance(ctx context.Context, query string, documents []documen
 	return scores, total, nil
 }
 
-// pairs returns a query with each document in the reranker's format: by the file's template, or concatenated with the
-// model's separator, twice if it is "</s>".
+// pairs returns a query with each document in the reranker's format: by the file's template, or joined by the model's
+// separator. The separator "</s>" is written twice.
 func (l *lease) pairs(query string, documents []document) (tokens [][]uint32, err error) {
 	template, err := l.Meta("tokenizer.chat_template.rerank")
 	if err == nil {

@@ -1,4 +1,4 @@
-// OpenAI's responses: requests, and the store of responses that others continue.
+// OpenAI's responses: requests, and the store of responses that later requests continue.
 package main
 
 import (
@@ -12,8 +12,8 @@ import (
 	"realizar.dev/go"
 )
 
-// responseRequest is the body of POST /v1/responses and of /v1/responses/input_tokens; README.md says what its fields
-// do, leftOut has those that change no answer.
+// responseRequest is the body of POST /v1/responses and of /v1/responses/input_tokens. README.md describes its fields;
+// leftOut has the fields that change no answer.
 type responseRequest struct {
 	wish
 	Model           string            `json:"model"`
@@ -54,10 +54,10 @@ type textFormat struct {
 
 type responseEffort struct {
 	Effort  *string `json:"effort"`
-	Summary *string `json:"summary"` // no effect: reasoning is returned as it is
+	Summary *string `json:"summary"` // no effect: reasoning is returned unchanged
 }
 
-// includes are the entries of "include". Entries about log probabilities have an effect; the others ask for fields that
+// includes are the entries of "include". The entry for log probabilities has an effect; the others request fields that
 // no answer has.
 var includes = names("message.output_text.logprobs reasoning.encrypted_content file_search_call.results web_search_call.results " +
 	"web_search_call.action.sources message.input_image.image_url computer_call_output.output.image_url code_interpreter_call.outputs")
@@ -87,7 +87,7 @@ func (r *responseRequest) check() error {
 	return nil
 }
 
-// readResponse reads a request and the response that it continues: the messages of the prompt without the instructions,
+// readResponse reads a request, and the messages of the response that it continues. These exclude the instructions,
 // which are not inherited.
 func (s *server) readResponse(w http.ResponseWriter, r *http.Request) (*responseRequest, []message, error) {
 	request := &responseRequest{}
@@ -203,16 +203,16 @@ func noResponse(status int, id string) error {
 	}
 }
 
-// storedResponse is a response that others may continue.
+// storedResponse is a response that later requests may continue.
 type storedResponse struct {
 	body     json.RawMessage // JSON of the response
-	messages []message       // messages of its prompt, and its own
+	messages []message       // messages of its prompt and of its output
 	items    []string        // ids of the items of its output
 	input    []any           // items of its own input
 	listed   int             // bytes of input
 }
 
-// size returns its approximate memory, including all responses that it continues.
+// size returns the approximate memory of the response, including all responses that it continues.
 func (s *storedResponse) size() int {
 	const each = 256 // bytes of a message or a call in addition to its texts
 	bytes := len(s.body) + 2*s.listed
@@ -235,7 +235,7 @@ func (s *storedResponse) size() int {
 	return bytes
 }
 
-// Limits on the values of a keeper, without and with the values that hold selects.
+// Limits on the values of a keeper: without the values that hold selects, and with them.
 const (
 	maxKeptBytes = 64 << 20
 	maxHeldBytes = 256 << 20
@@ -256,7 +256,8 @@ type kept[T any] struct {
 	bytes int
 }
 
-// put stores a value, replacing one with the same name, and returns the evicted values, which may include it.
+// put stores a value, replacing the value with the same name. It returns the evicted values, which may include the new
+// one.
 func (k *keeper[T]) put(name string, value T) (forgotten []T) {
 	const each = 1 << 10 // bytes of an entry in addition to its value
 	k.mu.Lock()
@@ -288,7 +289,7 @@ func (k *keeper[T]) put(name string, value T) (forgotten []T) {
 	return forgotten
 }
 
-// hold selects the values that stay until the next call, up to maxHeldBytes.
+// hold selects the values that are not evicted until the next call of hold, up to maxHeldBytes.
 func (k *keeper[T]) hold(names map[string]bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

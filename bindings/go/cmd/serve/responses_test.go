@@ -15,7 +15,7 @@ import (
 	"realizar.dev/go"
 )
 
-// finished is the response that events of a stream end with, which are checked against it.
+// finished returns the response at the end of a stream, and checks the events against it.
 func finished(t *testing.T, events []map[string]any) map[string]any {
 	t.Helper()
 	last := events[len(events)-1]["response"].(map[string]any)
@@ -80,7 +80,7 @@ func TestAStreamThatFailsTellsIt(t *testing.T) {
 	web := httptest.NewRecorder()
 	response := &responseReply{request: &responseRequest{Model: "m"}, out: newStream(web), id: "resp_x", status: "in_progress"}
 	if err := response.fail(context.DeadlineExceeded); err != context.DeadlineExceeded || web.Body.Len() > 0 {
-		t.Error(err, web.Body) // with a status of its own, because nothing is sent yet
+		t.Error(err, web.Body) // the error has its own status, because nothing has been sent
 	}
 	must(t, response.add(&piece))
 	var told *toldError
@@ -110,7 +110,7 @@ func TestResponsesGoOn(t *testing.T) {
 	id := first["id"].(string)
 	second := s.ask(t, "/v1/responses", fmt.Sprintf(
 		`{"model": "plain", "input": [{"role": "user", "content": [{"type": "input_text", "text": "And"}]}], "temperature": 0, "max_output_tokens": 9, "previous_response_id": %q}`, id))
-	// It is the answer to all messages, but without the instructions.
+	// The answer equals the answer to all messages without the instructions.
 	input, err := json.Marshal([]any{
 		map[string]any{"role": "user", "content": once}, map[string]any{"type": "message", "role": "assistant", "id": "x", "status": "completed",
 			"content": []any{map[string]any{"type": "output_text", "text": text, "annotations": []any{}}}}, map[string]any{"role": "user", "content": "And"},
@@ -172,7 +172,7 @@ func TestWhatIsKeptHasABound(t *testing.T) {
 	}
 	for i := range 20 {
 		put(fmt.Sprint(i), maxKeptBytes/8)
-		if _, found := kept.get("0"); !found { // which is asked for again and again
+		if _, found := kept.get("0"); !found { // it is requested again and again
 			t.Error(i)
 		}
 	}
@@ -186,7 +186,7 @@ func TestWhatIsKeptHasABound(t *testing.T) {
 	}
 }
 
-// Responses may be read, continued and deleted at the same time; deleted ones leave no items behind.
+// Responses may be read, continued and deleted concurrently; deleted responses leave no items.
 func TestStoredResponsesAreUsedAtOnce(t *testing.T) {
 	s := serve(t)
 	var group sync.WaitGroup

@@ -1,4 +1,4 @@
-// OpenAI's responses: how one is put together, at once or as a stream of typed events.
+// Output of OpenAI's responses: a whole response, or a stream of typed events.
 package main
 
 import (
@@ -67,12 +67,12 @@ func (s *server) responses(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, object)
 }
 
-// responseReply puts a response together, and sends each step of that where it is streamed.
+// responseReply builds a response, and sends each event if the response is streamed.
 type responseReply struct {
 	lease   *lease
 	request *responseRequest
 	out     *stream // nil: it is not streamed
-	err     error   // the first error, after which nothing is sent
+	err     error   // the first error; afterwards nothing is sent
 	number  int     // number of the next event
 	id      string
 	created int64
@@ -82,7 +82,7 @@ type responseReply struct {
 	output  []any
 	said    message // the whole reply as a message
 
-	open     map[string]any // the last item while it goes on
+	open     map[string]any // the last item while it is open
 	kind     string         // its kind in itemForms
 	called   *origin        // the tool that it calls
 	text     strings.Builder
@@ -98,7 +98,7 @@ func (p *responseReply) tell(name string, value map[string]any) {
 	p.err = p.out.send(name, value)
 }
 
-// ofItem is an event of the last item.
+// ofItem returns an event of the last item.
 func (p *responseReply) ofItem(event map[string]any) map[string]any {
 	event["output_index"], event["item_id"] = len(p.output)-1, p.open["id"]
 	if p.kind != "function_call" {
@@ -134,7 +134,7 @@ func (p *responseReply) add(event *event) error {
 		p.logprobs = append(p.logprobs, rows...)
 		if event.Kind != realizar.PartToolName {
 			p.text.WriteString(event.Text)
-			if p.kind == "function_call" && p.called.custom { // whose input is a piece of JSON, that its end tells
+			if p.kind == "function_call" && p.called.custom { // part.Text is a piece of JSON; the input is sent when the call ends
 				return p.err
 			}
 			delta := p.ofItem(map[string]any{"delta": event.Text})
@@ -157,7 +157,7 @@ func (p *responseReply) add(event *event) error {
 	return p.err
 }
 
-// part is the content of the last item.
+// part returns the content part of the last item.
 func (p *responseReply) part() map[string]any {
 	if p.kind == "reasoning" {
 		return map[string]any{"type": "reasoning_text", "text": p.text.String()}
@@ -223,7 +223,7 @@ func (p *responseReply) end(status string) {
 	p.close()
 }
 
-// endCall ends a call of a tool.
+// endCall ends a tool call.
 func (p *responseReply) endCall(status string) {
 	item, text := p.open, p.text.String()
 	p.said.ToolCalls = append(p.said.ToolCalls, toolCall{item["call_id"].(string), "function", function{p.called.function(), wholeArguments(text)}})
@@ -246,7 +246,7 @@ func (p *responseReply) close() {
 	p.tell("response.output_item.done", map[string]any{"output_index": len(p.output) - 1, "item": item})
 }
 
-// fail ends the response with an error, which is its own answer where nothing is sent yet.
+// fail ends the response with an error. If nothing has been sent, the error becomes the answer.
 func (p *responseReply) fail(err error) error {
 	if p.out == nil || !p.out.begun {
 		return err
@@ -259,7 +259,7 @@ func (p *responseReply) fail(err error) error {
 	return &toldError{e}
 }
 
-// object is the response as it is now.
+// object returns the response in its present state.
 func (p *responseReply) object() map[string]any {
 	q := p.request
 	object := map[string]any{

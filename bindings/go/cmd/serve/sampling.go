@@ -9,7 +9,8 @@ import (
 	"realizar.dev/go"
 )
 
-// wish has the sampling parameters of a request; nil: the model's recommended ones, or else temperature 1.
+// wish has the sampling parameters of a request; nil: the recommended value of the model, or the default (temperature
+// 1).
 type wish struct {
 	Temperature      *float32           `json:"temperature"`
 	TopP             *float32           `json:"top_p"`

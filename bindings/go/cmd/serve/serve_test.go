@@ -24,14 +24,14 @@ import (
 
 const (
 	data = "../../../../tests/data/"
-	// The greedy continuation of the tiny model as an independent float64 implementation computes it, and the same for
-	// weights that have the adapter merged in.
+	// The greedy continuation by the tiny model, computed by an independent float64 implementation, and the same for
+	// weights with the adapter merged.
 	story = ", there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red " +
 		"ball. She wanted to play with it, but it was too high.\nLily's mom said, \"Lily, let's go to the park.\""
 	adaptedStory = ", there was a little girl named Lily. She loved to draw animals with her family. One day, she went to the park with her mommy."
 	calls        = "{% for c in m.tool_calls or [] %}<call>{{ '{\"name\": \"' ~ c.function.name ~ '\", \"arguments\": ' }}" +
 		"{{ c.function.arguments | tojson }}{{ '}' }}</call>{% endfor %}"
-	// The texts of the messages behind each other.
+	// Concatenates the texts of the messages.
 	plainTemplate = "{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}{{ m.content or '' }}" +
 		calls + "{% endfor %}"
 	// A template with reasoning.
@@ -49,7 +49,7 @@ func chatModel(t *testing.T, template string) string {
 	must(t, err)
 	key := "tokenizer.chat_template"
 	template += "{#"
-	// What is put in is a multiple of 32 bytes long, so that everything behind keeps its alignment.
+	// The length of the insertion is a multiple of 32 bytes, so that all later data keep their alignment.
 	for (8+len(key)+4+8+len(template)+2)%32 != 0 {
 		template += " "
 	}
@@ -77,13 +77,13 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// service is a server that tests talk to.
+// service is a server under test.
 type service struct {
 	*server
 	url string
 }
 
-// serve starts a server with the plain model "plain", the reasoning one "thinking", and flags.
+// serve starts a server with the plain model "plain", the reasoning model "thinking", and flags.
 func serve(t *testing.T, flags ...string) *service {
 	t.Helper()
 	o, err := parse(append([]string{"-threads", "2", "-context", "512", "-m", "plain=" + chatModel(t, plainTemplate),
@@ -109,7 +109,7 @@ func listening(t *testing.T, o *options) *service {
 	return &service{s, web.URL}
 }
 
-// leased is a model until the end of the test.
+// leased returns a lease of a model until the end of the test.
 func (s *service) leased(t *testing.T, name string) *lease {
 	t.Helper()
 	l, err := s.models.lease(t.Context(), name)
@@ -118,7 +118,7 @@ func (s *service) leased(t *testing.T, name string) *lease {
 	return l
 }
 
-// post sends a body and gives the answer.
+// post sends a body and returns the answer.
 func (s *service) post(t *testing.T, path, body string) (int, map[string]any, http.Header) {
 	t.Helper()
 	response, err := http.Post(s.url+path, "application/json", strings.NewReader(body))
@@ -129,7 +129,7 @@ func (s *service) post(t *testing.T, path, body string) (int, map[string]any, ht
 	return response.StatusCode, answer, response.Header
 }
 
-// ask asks a path, which has to succeed.
+// ask sends a request that must succeed.
 func (s *service) ask(t *testing.T, path, body string) map[string]any {
 	t.Helper()
 	status, answer, _ := s.post(t, path, body)
@@ -139,7 +139,8 @@ func (s *service) ask(t *testing.T, path, body string) map[string]any {
 	return answer
 }
 
-// events asks for a stream and gives its events. Each tells its name, or none has one and "[DONE]" ends them.
+// events requests a stream and returns its events. Either every event has a name, or none has one and "[DONE]" ends the
+// stream.
 func (s *service) events(t *testing.T, path, body string) (events []map[string]any) {
 	t.Helper()
 	response, err := http.Post(s.url+path, "application/json", strings.NewReader(strings.TrimSuffix(body, "}")+`, "stream": true}`))
@@ -172,7 +173,7 @@ func (s *service) events(t *testing.T, path, body string) (events []map[string]a
 	return events
 }
 
-// chat asks for a chat that has to succeed; fields are put behind those of the model and the message of a user.
+// chat sends a chat request that must succeed; fields are appended to the model and the user's message.
 func (s *service) chat(t *testing.T, model, text, fields string) map[string]any {
 	t.Helper()
 	return s.complete(t, body(model, text, fields))
@@ -190,7 +191,7 @@ func body(model, text, fields string) string {
 	return fmt.Sprintf(`{"model": %q, "messages": [{"role": "user", "content": %q}]%s}`, model, text, fields)
 }
 
-// at is what is at a path of maps and lists.
+// at returns the value at a path of maps and lists.
 func at(value any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {
@@ -249,7 +250,7 @@ func TestAFullQueueIsTold(t *testing.T) {
 	l := s.leased(t, "plain")
 	leave, err := l.engine.enter(t.Context())
 	must(t, err)
-	// Who waits and hangs up leaves the queue.
+	// A client that disconnects while it waits leaves the queue.
 	waiting, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := l.engine.enter(waiting); err != context.Canceled {
@@ -274,7 +275,7 @@ func TestAFullQueueIsTold(t *testing.T) {
 	}
 }
 
-// until waits for something that another goroutine does, which has to come.
+// until waits for an effect of another goroutine, and fails if it does not occur.
 func until(t *testing.T, what string, reached func() bool) {
 	t.Helper()
 	for n := 0; !reached(); n++ {
@@ -379,7 +380,7 @@ func TestWhatIsRememberedChangesNoAnswer(t *testing.T) {
 		}
 		*chat = append(*chat, map[string]any{"role": "assistant", "content": text})
 	}
-	// The same chat goes on where it was, also with a second beginning of it aside.
+	// The same chat continues from its cache, also with a variant of its beginning in between.
 	before := 0.0
 	for i := range 3 {
 		text, cached := turn(s, chats[2])
@@ -431,7 +432,7 @@ func TestChoicesShareTheirPrompt(t *testing.T) {
 
 func TestAdaptersAndModels(t *testing.T) {
 	s := serve(t, "-lora", "drawing=plain,"+data+"story-adapter.gguf")
-	for range 2 { // in turns, so that neither finds what the other remembers
+	for range 2 { // in turns, so that neither finds the other's cache
 		for model, want := range map[string]string{"plain": story, "drawing": adaptedStory} {
 			if text := content(s.chat(t, model, "Once upon a time", `"temperature": 0, "max_tokens": 40`)); len(text) < 60 || !strings.HasPrefix(want, text) {
 				t.Errorf("%s: %q", model, text)

@@ -25,15 +25,15 @@ const (
 	hungUp       = 499              // status in the metrics of a request whose client has disconnected
 )
 
-// route is a path of an API. Its handler is called with a known key, a body of bounded size, and a context with the
-// deadline of a request. An error of it is told in the form of the API.
+// route is a path of an API. Its handler is called with a valid key, a body of bounded size, and a context with the
+// request's deadline. An error of the handler is reported in the form of the API.
 type route struct {
 	pattern string // pattern of http.ServeMux
 	form    form
 	handler func(s *server, w http.ResponseWriter, r *http.Request) error
 }
 
-// routes are all of them.
+// routes are all routes of the APIs.
 var routes = []route{
 	{"GET /v1/models", openAI, (*server).list},
 	{"GET /v1/models/{name...}", openAI, (*server).retrieve},
@@ -67,7 +67,7 @@ type server struct {
 	models  *models
 	metrics *metrics
 	stored  keeper[*storedResponse]
-	items   keeper[*storedItem] // of stored responses, by their ids
+	items   keeper[*storedItem] // items of stored responses, by id
 	threads keeper[*thread]
 	keys    atomic.Pointer[[]*key]
 	tls     *certificate // nil: no TLS
@@ -76,7 +76,7 @@ type server struct {
 	bodies  atomic.Int64 // bytes of the bodies of running requests
 }
 
-// States of a server, in their order.
+// States of a server, in order.
 const (
 	loadingModels int32 = iota
 	ready
@@ -104,7 +104,7 @@ func newServer(o *options) (*server, error) {
 	return s, err
 }
 
-// open are the paths that need no key: they tell about the service, not about its clients.
+// open returns the handlers of the paths that need no key: they report about the service, not about its clients.
 func (s *server) open() map[string]http.Handler {
 	return map[string]http.Handler{
 		"GET /health": http.HandlerFunc(s.health), "GET /ready": http.HandlerFunc(s.health), "GET /live": http.HandlerFunc(s.live),
@@ -113,7 +113,7 @@ func (s *server) open() map[string]http.Handler {
 	}
 }
 
-// ServeHTTP of the result answers every path.
+// handler returns the handler of all paths.
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
@@ -127,7 +127,7 @@ func (s *server) handler() http.Handler {
 	}
 	return s.logged(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := mux.Handler(r)
-		if _, isPage := pageFiles[strings.TrimPrefix(pattern, "GET ")]; isPage { // which has no data
+		if _, isPage := pageFiles[strings.TrimPrefix(pattern, "GET ")]; isPage { // the page has no data
 			mux.ServeHTTP(w, r)
 			return
 		}
@@ -163,7 +163,7 @@ func (s *server) handler() http.Handler {
 	}))
 }
 
-// formOf returns the form of a response: Anthropic's for its clients, otherwise the form of the path.
+// formOf returns the form of a response: Anthropic's for clients of Anthropic, otherwise the form of the path.
 func formOf(r *http.Request, path form) form {
 	if r.Header.Get("Anthropic-Version") != "" {
 		return anthropic
@@ -195,7 +195,7 @@ func (s *server) serve(route route) http.Handler {
 			recordOf(ctx).fails(e.message)
 			logError(path, e)
 			writeError(answer, formOf(r, route.form), e)
-		default: // the client has disconnected, or the response is truncated, which its end must show
+		default: // the client has disconnected, or the response is truncated, and aborting makes that visible
 			if gone {
 				answer.status = hungUp
 			} else {
@@ -252,7 +252,7 @@ func (s *server) count(path string, status int, start time.Time) {
 type answer struct {
 	http.ResponseWriter
 	status  int
-	content *excerpt // what is written; nil: it is not logged
+	content *excerpt // content to log; nil: content is not logged
 }
 
 func (a *answer) WriteHeader(status int) {
@@ -274,7 +274,7 @@ func (a *answer) Write(data []byte) (int, error) {
 
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// health serves /health and /ready: 200 once the models that are loaded at the start are there, until the end begins.
+// health serves /health and /ready: 200 from the time at which the initial models are loaded until the shutdown begins.
 func (s *server) health(w http.ResponseWriter, r *http.Request) {
 	status, text := http.StatusServiceUnavailable, "loading"
 	switch s.state.Load() {

@@ -29,12 +29,12 @@ func TestTextsGoOn(t *testing.T) {
 	if at(answer, "usage", "prompt_tokens") != 5.0 || at(answer, "usage", "completion_tokens") != 60.0 || at(answer, "usage", "total_tokens") != 65.0 {
 		t.Error(answer)
 	}
-	// Without a number of tokens there are 16.
+	// The default is 16 tokens.
 	answer = s.ask(t, "/v1/completions", `{"model": "plain", "prompt": "Once upon a time", "temperature": 0}`)
 	if at(answer, "usage", "completion_tokens") != 16.0 {
 		t.Error(answer)
 	}
-	// Several prompts, also as tokens, each with choices and what it begins with.
+	// Several prompts, also as tokens, each with several choices and its echo.
 	l := s.leased(t, "plain")
 	tokens, err := l.Tokenize(once, true, false)
 	must(t, err)
@@ -115,15 +115,14 @@ func TestLogprobsOfTexts(t *testing.T) {
 	}
 }
 
-// pooledModel is the tiny model with a pooling, 1 the mean and 4 a classifier, which has a row of weights for each
-// score.
+// pooledModel is the tiny model with a pooling: 1 is the mean, 4 a classifier with a row of weights per score.
 func pooledModel(t *testing.T, pooling uint32, classifier ...[]float32) string {
 	t.Helper()
 	file, err := os.ReadFile(data + "stories260K-f32.gguf")
 	must(t, err)
 	le := binary.LittleEndian
 	text := func(to []byte, text string) []byte { return append(le.AppendUint64(to, uint64(len(text))), text...) }
-	// The descriptions of tensors go from the first one's name to where the data begins, at a multiple of 32.
+	// The tensor descriptions range from the name of the first tensor to the data, which begin at a multiple of 32.
 	tensors, end := le.Uint64(file[8:]), bytes.Index(file, text(nil, "token_embd.weight"))
 	for range tensors {
 		end += 8 + int(le.Uint64(file[end:]))
@@ -145,7 +144,7 @@ func pooledModel(t *testing.T, pooling uint32, classifier ...[]float32) string {
 	}
 	keys := le.AppendUint32(le.AppendUint32(text(nil, "llama.pooling_type"), 4), pooling)
 	keys = le.AppendUint32(text(keys, "general.comment"), 8)
-	// What is put in is a multiple of 32 bytes long.
+	// The length of the insertion is a multiple of 32 bytes.
 	keys = text(keys, strings.Repeat(".", -(len(keys)+8+len(tensor))&31))
 	head := le.AppendUint64(le.AppendUint64(file[:8:8], tensors), le.Uint64(file[16:])+2)
 	path := filepath.Join(t.TempDir(), "pooled.gguf")
@@ -256,8 +255,8 @@ func TestAClassifierRanks(t *testing.T) {
 	must(t, err)
 	for model, rows := range map[string][][]float32{"one": weights[:1], "two": weights} {
 		l := s.leased(t, model)
-		// The tiny model begins texts with a token and ends them with none, so that a pair has one; the last token's
-		// vector is classified.
+		// The tiny model begins a text with a token and ends it with none, so a pair has one such token. The vector of
+		// the last token is classified.
 		var pairs [][]uint32
 		head, err := l.Tokenize(once, true, false)
 		must(t, err)
@@ -274,7 +273,7 @@ func TestAClassifierRanks(t *testing.T) {
 			for j, x := range vectors[i] {
 				want += float64(x) * float64(rows[0][j])
 			}
-			if len(rows) == 1 { // two scores are told as they are
+			if len(rows) == 1 { // two scores are returned unchanged
 				want = 1 / (1 + math.Exp(-want))
 			}
 			if score := at(result, "relevance_score").(float64); math.Abs(score-want) > 1e-4*max(1, math.Abs(want)) {
@@ -284,7 +283,7 @@ func TestAClassifierRanks(t *testing.T) {
 	}
 }
 
-// plainOf is a message or a response without what differs from one to the next.
+// plainOf returns a message or a response without what differs between equal requests.
 func plainOf(t *testing.T, answer any) string {
 	t.Helper()
 	var strip func(value any)

@@ -30,8 +30,8 @@ func (c *certificate) read() error {
 	return nil
 }
 
-// secure returns a listener whose connections are encrypted. HTTP/2 is not offered: connection.go has to see each
-// client's connection.
+// secure returns a listener whose connections are encrypted. HTTP/2 is not offered, because connections.go needs one
+// connection per client.
 func (c *certificate) secure(accepts net.Listener) net.Listener {
 	return &secureListener{accepts, &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
@@ -52,10 +52,10 @@ func (l *secureListener) Accept() (net.Conn, error) {
 	return &secureConnection{tls.Server(accepted, l.config)}, nil
 }
 
-// secureConnection is a connection whose handshake takes place at the first read, within the time for headers.
+// secureConnection is a connection whose handshake takes place at the first read, within the timeout for headers.
 type secureConnection struct{ *tls.Conn }
 
-// Read tells a client that it uses http instead of https.
+// Read answers a client that uses http instead of https.
 func (c *secureConnection) Read(data []byte) (int, error) {
 	n, err := c.Conn.Read(data)
 	var other tls.RecordHeaderError

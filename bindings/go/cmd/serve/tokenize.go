@@ -9,7 +9,7 @@ import (
 // maxListed is the maximum number of tokens that a request or an answer lists, because an answer is in memory whole.
 const maxListed = 1 << 20
 
-// tokenizeRequest is the body of POST /tokenize: llama-server's has a content, vLLM's a prompt or messages.
+// tokenizeRequest is the body of POST /tokenize. llama-server's form has content; vLLM's has a prompt or messages.
 type tokenizeRequest struct {
 	templateRequest
 	Content     *string `json:"content"`
@@ -21,7 +21,7 @@ type tokenizeRequest struct {
 	WithTexts   bool    `json:"return_token_strs"`
 }
 
-// templateRequest is the body of POST /apply-template: the fields of a chat that its prompt depends on.
+// templateRequest is the body of POST /apply-template: the fields of a chat request that affect the prompt.
 type templateRequest struct {
 	Model              string         `json:"model"`
 	Messages           []chatMessage  `json:"messages"`
@@ -73,7 +73,7 @@ func (s *server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, answer)
 }
 
-// answer returns the answer to a request: its tokens, with their texts if it asks for them.
+// answer returns the answer to a request: its tokens, with their texts if requested.
 func (q *tokenizeRequest) answer(l *lease) (map[string]any, error) {
 	tokens, err := q.tokens(l)
 	if err != nil {
@@ -124,7 +124,7 @@ func pieceOf(bytes []byte) any {
 	return numbersOf(bytes)
 }
 
-// numbersOf returns bytes as numbers, because JSON would have them in base64.
+// numbersOf returns bytes as numbers, because JSON would encode bytes in base64.
 func numbersOf(bytes []byte) []int {
 	numbers := make([]int, len(bytes))
 	for i, b := range bytes {
@@ -239,10 +239,10 @@ func (s *server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, map[string]any{"content": text, "prompt": text}) // as llama-server and vLLM name it
+	return writeJSON(w, map[string]any{"content": text, "prompt": text}) // the names in llama-server and in vLLM
 }
 
-// checkTokens rejects numbers that are no tokens of the model.
+// checkTokens rejects token ids outside the model's vocabulary.
 func (l *lease) checkTokens(field string, tokens []uint32) error {
 	for i, token := range tokens {
 		if token >= uint32(l.info.VocabSize) {

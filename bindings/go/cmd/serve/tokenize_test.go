@@ -81,7 +81,7 @@ func TestTextsAreTokenized(t *testing.T) {
 	}
 }
 
-// A service with one model needs no name of it, as llama-server.
+// A service with one model does not require its name, like llama-server.
 func TestTheOnlyModelNeedsNoName(t *testing.T) {
 	o, err := parse([]string{"-threads", "2", "-context", "512", "-m", "plain=" + chatModel(t, plainTemplate)})
 	must(t, err)
@@ -121,7 +121,7 @@ func TestWhatHasNoTokensIsRefused(t *testing.T) {
 	}
 }
 
-// The second version of Cohere's API has the same scores, without texts, and cuts documents.
+// Version 2 of Cohere's API returns the same scores without texts, and truncates documents.
 func TestTheSecondVersionRanks(t *testing.T) {
 	s := serve(t, "-m", "pooled="+pooledModel(t, 1))
 	const request = `{"model": "pooled", "query": "The dog ran to the park.", "documents": ["A big red ball", "The dog ran home."], "top_n": 2`

@@ -53,8 +53,8 @@ type customTool struct {
 	Format      *customFormat `json:"format"`
 }
 
-// customFormat says which texts a custom tool takes. In chats a grammar is in an object of its own, in responses it is
-// not.
+// customFormat defines the texts that a custom tool accepts. A grammar is in a separate object in chats, and directly
+// in the format in responses.
 type customFormat struct {
 	Type       string        `json:"type"`
 	Syntax     string        `json:"syntax"`
@@ -67,22 +67,22 @@ type customSyntax struct {
 	Definition string `json:"definition"`
 }
 
-// toolbox are the tools of a request as functions, and the tool that each function stands for.
+// toolbox has the tools of a request as functions, and the tool that each function represents.
 type toolbox struct {
 	tools   []any              // for the library
-	origins map[string]*origin // by the names of functions
+	origins map[string]*origin // by name of the function
 }
 
-// origin is the tool that a function stands for.
+// origin is the tool that a function represents.
 type origin struct {
 	namespace, name string
 	custom          bool
 }
 
-// customInput is the parameter of a function that stands for a custom tool.
+// customInput is the parameter of a function that represents a custom tool.
 const customInput = "input"
 
-// origin returns the tool that the model means by the name of a function.
+// origin returns the tool that a function represents.
 func (b *toolbox) origin(name string) *origin {
 	if b != nil {
 		if found := b.origins[name]; found != nil {
@@ -92,7 +92,7 @@ func (b *toolbox) origin(name string) *origin {
 	return &origin{name: name}
 }
 
-// function is the name of the function that stands for a tool of a namespace.
+// function returns the name of the function that represents a tool of a namespace.
 func (o *origin) function() string {
 	switch {
 	case o.namespace == "":
@@ -153,13 +153,13 @@ func (b *toolbox) putCustom(param string, custom *customTool, namespace string) 
 	return b.put(param, declaration{Name: custom.Name, Description: custom.Description, Parameters: schema}, &origin{namespace: namespace, custom: true})
 }
 
-// hosted are the types of tools that a service runs itself, or whose schema a model has learned: the model does not get
-// them, and does not call them.
+// hosted matches the types of tools that a service runs itself, or whose schema other models were trained on. The model
+// does not get these tools.
 var hosted = regexp.MustCompile(`^(web_search|web_search_preview|web_fetch|file_search|computer|computer_use|computer_use_preview|` +
 	`code_interpreter|code_execution|programmatic_tool_calling|image_generation|local_shell|shell|apply_patch|tool_search|mcp|mcp_toolset|` +
 	`memory|advisor|bash|text_editor|browser_toolset|computer_toolset|tool_search_tool_[a-z0-9]+)(_\d{8}|_\d{4}_\d{2}_\d{2})?$|^[a-z][a-z0-9_]*_\d{8}$`)
 
-// leaveOut tells whether a type of tools is hosted, and names it in the log.
+// leaveOut reports whether a type of tools is hosted, and logs the omitted type.
 func leaveOut(kind string) bool {
 	if !hosted.MatchString(kind) {
 		return false
@@ -235,7 +235,7 @@ type namedTool struct {
 	} `json:"custom"`
 }
 
-// find returns the name of the function that a named tool stands for, or "" if there is none.
+// find returns the name of the function that represents a named tool; "" if there is none.
 func (b *toolbox) find(named *namedTool) string {
 	name := named.Name
 	if named.Function != nil {
@@ -250,7 +250,7 @@ func (b *toolbox) find(named *namedTool) string {
 	if b.origins[full] != nil {
 		return full
 	}
-	for function, origin := range b.origins { // of a namespace that is not told
+	for function, origin := range b.origins { // a tool of a namespace that the request does not name
 		if origin.name == name && named.Namespace == "" {
 			return function
 		}
@@ -258,7 +258,7 @@ func (b *toolbox) find(named *namedTool) string {
 	return ""
 }
 
-// toolChoice is "tool_choice" of OpenAI: a word, a tool, or a list of tools that are allowed.
+// toolChoice is OpenAI's "tool_choice": a word, a tool, or a list of allowed tools.
 type toolChoice struct {
 	namedTool
 	Mode    string      `json:"mode"`
@@ -299,7 +299,7 @@ func (b *toolbox) choose(t *realizar.Transcript, raw json.RawMessage) error {
 	return called(t)
 }
 
-// called checks that there is a tool if a call is required.
+// called checks that there is a tool if a tool call is required.
 func called(t *realizar.Transcript) error {
 	if len(t.Tools) > 0 {
 		return nil
@@ -329,8 +329,8 @@ func (b *toolbox) allow(t *realizar.Transcript, choice *toolChoice) error {
 	return called(t)
 }
 
-// inputOf extracts the input of a custom tool from the arguments of its function; from truncated arguments, the part
-// that is there.
+// inputOf extracts the input of a custom tool from the arguments of its function. From truncated arguments it extracts
+// the part that is present.
 func inputOf(arguments string) string {
 	var object map[string]json.RawMessage
 	var text string
@@ -343,7 +343,7 @@ func inputOf(arguments string) string {
 		return ""
 	}
 	rest = strings.TrimSpace(rest)
-	const escape = 12 // bytes of an escape at most, within which the arguments may have broken off
+	const escape = 12 // maximum bytes of an escape, within which the arguments may be truncated
 	for n := 0; n < escape && rest != ""; n++ {
 		if json.Unmarshal([]byte(rest+`"`), &text) == nil {
 			return text
@@ -353,17 +353,17 @@ func inputOf(arguments string) string {
 	return ""
 }
 
-// argumentsOf are the arguments of the function that stands for a custom tool.
+// argumentsOf returns the arguments of the function that represents a custom tool.
 func argumentsOf(input string) string {
 	text, err := marshal(map[string]string{customInput: input})
-	if err != nil { // a text is always JSON
+	if err != nil { // a text always has a JSON form
 		return "{}"
 	}
 	return string(text)
 }
 
-// wholeArguments returns the arguments of a call in a history: truncated arguments become "{}", because templates parse
-// them.
+// wholeArguments returns the arguments of a call in a history. Truncated arguments become "{}", because templates parse
+// arguments.
 func wholeArguments(text string) string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(text), &object) != nil || object == nil {

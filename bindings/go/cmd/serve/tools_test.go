@@ -52,7 +52,7 @@ func TestFieldsOfThePublishedSchemasAreTaken(t *testing.T) {
 	}
 }
 
-// A warning is in the log once, and clients cannot fill it.
+// A warning is logged once, and clients cannot fill the log.
 func TestWarningsAreSaidOnce(t *testing.T) {
 	said.Lock()
 	before := said.all
@@ -66,12 +66,12 @@ func TestWarningsAreSaidOnce(t *testing.T) {
 	if known := said.all["requests"]; len(known) != 1 || !known[`the field "messages..content..x[y]"`] {
 		t.Error(known)
 	}
-	// A long subject is cut before it is read.
+	// A long subject is truncated before it is processed.
 	warnOnce("%q", strings.Repeat("[0]", 1<<22))
 	for i := range 2 * maxWarnings {
 		warnOnce("%q", fmt.Sprint("a", i, strings.Repeat("x", 1000)))
 	}
-	// Those of clients leave room for the library's.
+	// Warnings about clients' requests leave room for the library's messages.
 	sayOnce("the library", "it has room")
 	if len(said.all["requests"]) != maxWarnings || !said.all["the library"]["it has room"] {
 		t.Error(len(said.all["requests"]), said.all["the library"])
@@ -84,7 +84,7 @@ func TestWarningsAreSaidOnce(t *testing.T) {
 	said.all = before
 }
 
-// toolsOf are the names and parameters of the functions that the library gets from a request.
+// toolsOf returns the names and parameters of the functions that the library gets from a request.
 func toolsOf(t *realizar.Transcript) (all []string) {
 	for _, one := range t.Tools {
 		all = append(all, one.(tool).Function.Name)
@@ -133,7 +133,7 @@ func TestToolsOfEveryTypeBecomeFunctions(t *testing.T) {
 	}
 }
 
-// A custom tool gets a text that follows its grammar, and what it answered is a message of the history.
+// A custom tool gets a text that follows its grammar, and its output is a message of the history.
 func TestCustomToolsAreCalled(t *testing.T) {
 	s := serve(t)
 	const fields = `"model": "thinking", "temperature": 0, "parallel_tool_calls": false, "tool_choice": "required"`
@@ -162,7 +162,7 @@ func TestCustomToolsAreCalled(t *testing.T) {
 		"response.custom_tool_call_input.done", "response.output_item.done", "response.completed"}; !slices.Equal(kinds, want) {
 		t.Error(kinds)
 	}
-	// Its call and its result come back, by the previous response, and by references to items.
+	// The call and its result come back, by the previous response and by references to items.
 	result := fmt.Sprintf(`{"type": "custom_tool_call_output", "call_id": %q, "output": "done"}`, callID)
 	more := `{` + strings.Replace(fields, "required", "none", 1) + `, "max_output_tokens": 5, "tools": ` + flat + `, `
 	by := s.ask(t, "/v1/responses", fmt.Sprintf(`%s"previous_response_id": %q, "input": [%s]}`, more, id, result))
@@ -246,10 +246,10 @@ func TestBlocksOfDocuments(t *testing.T) {
 	}
 }
 
-// The first requests of coding agents, of their structure and with texts of our own, and the turn after a call.
+// First requests with the structure of coding agents' requests and our own texts, and the turn after a tool call.
 func TestAgentsAreAnswered(t *testing.T) {
 	s := serve(t, "-context", "8192")
-	ends := map[string]int{} // a bias that ends texts and objects early
+	ends := map[string]int{} // a bias that soon ends texts and objects
 	for _, text := range []string{`"`, `}`} {
 		tokens, err := s.leased(t, "thinking").Tokenize(text, true, false)
 		must(t, err)
@@ -269,16 +269,16 @@ func TestAgentsAreAnswered(t *testing.T) {
 		if request["max_completion_tokens"] != nil {
 			limit = "max_completion_tokens"
 		}
-		// As the agent sends it, but for the length of the reply.
+		// As the agent sends it, except for the length of the reply.
 		request[limit] = 8
-		for _, model := range []string{"plain", "thinking"} { // whose template has no reasoning, and has it
+		for _, model := range []string{"plain", "thinking"} { // without and with reasoning in the template
 			request["model"] = model
 			events := s.events(t, path, strings.Replace(string(mustJSON(t, request)), `"stream":true,`, "", 1))
 			if len(events) < 2 {
 				t.Errorf("%s: %v", name, events)
 			}
 		}
-		// With a call that is made, whose result goes back.
+		// With a generated call, whose result is sent back.
 		delete(request, limit)
 		request["stream"] = false
 		turn := agentTurns[path]
@@ -297,7 +297,7 @@ func mustJSON(t *testing.T, value any) []byte {
 	return text
 }
 
-// agentTurns have a request make a call, and append the answer and the result of the call to it.
+// agentTurns append the answer of a request, and the result of its tool call, to the request.
 var agentTurns = map[string]struct {
 	force func(request map[string]any)
 	goOn  func(t *testing.T, request, answer map[string]any)
@@ -345,7 +345,7 @@ var agentTurns = map[string]struct {
 	}},
 }
 
-// The input of a custom tool is told once, when its call has ended, however the events before are cut.
+// The input of a custom tool is sent once, when its call has ended, however the events before it are split.
 func TestTheInputOfACustomToolIsToldAtItsEnd(t *testing.T) {
 	s := serve(t)
 	l := s.leased(t, "plain")
@@ -364,7 +364,7 @@ func TestTheInputOfACustomToolIsToldAtItsEnd(t *testing.T) {
 		{name, first, last, over},
 		{name, first, rows, last, rows, part(realizar.PartContent, "x"), over},
 		{name, first, last, rows, next, rows, first, rows, last, over},
-		{name, rows, first, rows, over}, // a call that is cut
+		{name, rows, first, rows, over}, // a truncated call
 	} {
 		all := func(yield func(event, error) bool) {
 			for _, e := range events {

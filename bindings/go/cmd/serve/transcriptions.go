@@ -1,4 +1,4 @@
-// OpenAI's transcriptions: speech to text with the models that take audio.
+// OpenAI's transcriptions: speech to text with models that accept audio.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 
 const (
 	maxFormParts = 64       // parts of a form
-	maxFormField = 64 << 10 // bytes of a field of a form that is no file
+	maxFormField = 64 << 10 // maximum bytes of a form field that is not a file
 )
 
 // transcription is the form of POST /v1/audio/transcriptions.
@@ -187,19 +187,19 @@ func (t *transcription) set(part *multipart.Part) error {
 	return nil
 }
 
-// speech is the way to ask a model for a transcription.
+// speech is the method of requesting a transcription from a model.
 type speech int
 
 const (
 	instructed speech = iota // by an instruction after the audio
-	tagged                   // by its name of the language and "<asr_text>", which it writes itself: Qwen3-ASR
+	tagged                   // by the language and "<asr_text>", in the form in which the model itself writes them: Qwen3-ASR
 	commanded                // by "[TRANSCRIBE]", after the language: Voxtral
 )
 
-// asrTag separates the language from the text in what Qwen3-ASR writes.
+// asrTag separates the language from the text in the output of Qwen3-ASR.
 const asrTag = "<asr_text>"
 
-// speechOf returns the way to ask a model, by its special tokens.
+// speechOf returns the method for a model, determined by its special tokens.
 func speechOf(l *lease) speech {
 	switch {
 	case l.tokenOf(asrTag) != realizar.NoToken:
@@ -210,7 +210,7 @@ func speechOf(l *lease) speech {
 	return instructed
 }
 
-// tokenOf returns the token that a text spells alone; [realizar.NoToken] if there is none.
+// tokenOf returns the token whose text is this text; [realizar.NoToken] if there is none.
 func (l *lease) tokenOf(text string) uint32 {
 	tokens, err := l.Tokenize(text, false, true)
 	if err != nil || len(tokens) != 1 {
@@ -222,7 +222,7 @@ func (l *lease) tokenOf(text string) uint32 {
 	return tokens[0]
 }
 
-// generation is the chat that asks for the transcription.
+// generation returns the chat that requests the transcription.
 func (t *transcription) generation(by speech) *generation {
 	parts := []any{t.file}
 	g := &generation{Quiet: true, Transcript: &realizar.Transcript{}}
@@ -271,11 +271,11 @@ func (t *transcript) add(piece string) string {
 	language, is := strings.CutPrefix(head, before)
 	switch {
 	case found && is:
-		if t.language = strings.TrimSpace(language); t.language == "None" { // without speech
+		if t.language = strings.TrimSpace(language); t.language == "None" { // no speech
 			t.language = ""
 		}
 		t.text = text
-	case strings.HasPrefix(before, t.text) || is && len(head) < 64: // more of the language may come
+	case strings.HasPrefix(before, t.text) || is && len(head) < 64: // the language may be incomplete
 		return ""
 	}
 	t.begun = true

@@ -14,7 +14,7 @@ import (
 	"realizar.dev/go"
 )
 
-// transcribe sends a form with a file and fields, names and values in turn, and gives the answer.
+// transcribe sends a form with a file and fields (names and values in turn), and returns the answer.
 func (s *service) transcribe(t *testing.T, file []byte, fields ...string) (status int, kind string, answer []byte) {
 	t.Helper()
 	var form bytes.Buffer
@@ -37,7 +37,7 @@ func (s *service) transcribe(t *testing.T, file []byte, fields ...string) (statu
 	return response.StatusCode, response.Header.Get("Content-Type"), answer
 }
 
-// The text is what the same chat answers.
+// The text equals the answer of the same chat.
 func TestSpeechIsTranscribed(t *testing.T) {
 	s := serve(t, "-mmproj", "plain="+encoderFile(t, "sound/ultravox"))
 	file := wav(40000)
