@@ -24,7 +24,7 @@ pub const INSTEAD_OF_TOOLS: &str = "a model without tools can answer by a JSON s
 /// The tool calls that a reply may contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// Calls or none.
+    /// Calls are optional.
     #[default]
     Auto,
     None,
@@ -57,8 +57,8 @@ impl Chat {
 
     /// Parses a conversation. `add_generation_prompt`: the default for the member of that name.
     ///
-    /// # Errors
-    /// `InvalidArgument` for invalid JSON or another form, with the place; `Unsupported` for content other than text.
+    /// # Errors `InvalidArgument`, naming the place, for invalid JSON or JSON of another form; `Unsupported` for
+    /// content other than text.
     pub fn parse(text: &str, add_generation_prompt: bool) -> Result<Chat> {
         Chat::parse_with_media(text, add_generation_prompt, None)
     }

@@ -9,21 +9,22 @@ use crate::text::chat::message::REASONING;
 /// The form in which a template accepts a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
-    /// True if the template rejects or loses system messages: their text moves to a user message.
+    /// True if the template rejects or loses system messages. Their text then moves to a user message.
     pub folds_system: bool,
     /// True if the template rejects or loses system messages after the first message.
     pub folds_later_system: bool,
-    /// True if the template rejects or loses developer messages, which become system messages.
+    /// True if the template rejects or loses developer messages. They then become system messages.
     pub developer_is_system: bool,
-    /// True if the template rejects or loses one of two user messages in a row, which are joined.
+    /// True if the template rejects or loses one of two user messages in a row. They are then joined.
     pub joins_users: bool,
-    /// True if the template rejects a reply without text and without tool calls, which gets a space.
+    /// True if the template rejects a reply without text and without tool calls. The text of such a reply is then a
+    /// space.
     pub fills_empty: bool,
     /// True if the template loses string contents but accepts lists of parts.
     pub wants_parts: bool,
     /// True if the template takes the arguments of a tool call as text, not as an object.
     pub arguments_as_text: bool,
-    /// True if the template takes "" for a tool call without content, not null.
+    /// True if the content of a message with only tool calls must be "", not null.
     pub empty_content: bool,
     /// True if the template rejects reasoning next to the content of a message with tool calls: both become reasoning.
     pub content_is_thought: bool,

@@ -36,8 +36,8 @@ impl CallIds {
         }
     }
 
-    /// Returns the accepted id for what a model wrote, a whole id or the trailing number of one; `None` if there is
-    /// none.
+    /// Returns the accepted id for `id`, which a model wrote as a whole id or as the trailing number of an id; `None`
+    /// if there is none.
     fn written(self, name: &str, id: &str) -> Option<String> {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         match self {

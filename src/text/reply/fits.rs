@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 
-/// Maximum number of visited schemas; next, maximum depth.
+/// Maximum number of visited schemas, and maximum depth.
 const MAX_SCHEMAS: usize = 1000;
 const MAX_DEPTH: usize = 128;
 

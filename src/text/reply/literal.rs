@@ -1,7 +1,7 @@
 //! Incremental conversion of model-written objects and lists to JSON: from JSON itself, Python literals, and objects
 //! with bare keys and texts between `<|"|>`. Independent of other modules.
 
-/// Maximum depth of objects and lists; next, the depth that JSON parsers accept.
+/// Maximum depth of objects and lists, and maximum depth that JSON parsers accept.
 const MAX_DEPTH: usize = 1000;
 const READ_DEPTH: usize = 127;
 /// Maximum prefix of a number that is checked for overflow.

@@ -47,10 +47,10 @@ pub struct ReplyParser {
     /// True while only white space of this part has come. `drops_space`: true to drop it, because a tag precedes it.
     is_fresh: bool,
     drops_space: bool,
-    /// True if reasoning text has been received; next, content.
+    /// True if reasoning text has been received, and the same for content.
     has_reasoning_text: bool,
     has_content_text: bool,
-    /// True if the current part cannot be parsed. `any_unparsed`: true if any part could not.
+    /// True if the current part cannot be parsed. `any_unparsed`: true if any part could not be parsed.
     is_unparsed: bool,
     any_unparsed: bool,
     calls: u32,
@@ -164,7 +164,7 @@ impl ReplyParser {
         })
     }
 
-    /// Ends the reply; `is_whole`: by an end token, otherwise it broke off.
+    /// Ends the reply. `is_whole`: true if an end token has ended it, false if it broke off.
     ///
     /// # Errors
     /// `OutOfMemory`; then nothing changes.
@@ -265,7 +265,7 @@ impl ReplyParser {
     fn add(&mut self, text: &str, is_control: bool) {
         let start = self.consumed + self.held.len();
         if is_control && !self.is_in_place(text) {
-            // No tag or value extends over it, and it is not the model's text.
+            // No tag or value continues after this control token, and the control token is not text.
             self.advance(After::End);
             if self.ended {
                 return;
@@ -551,7 +551,7 @@ impl ReplyParser {
             self.gap.clear();
         }
         self.close_call();
-        // A text of only white space.
+        // The reply consists only of white space.
         let gap = mem::take(&mut self.gap);
         let kind = self.text_kind();
         self.emit(kind, self.is_unparsed, &gap);

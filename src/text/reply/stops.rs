@@ -21,7 +21,7 @@ impl Stops {
     }
 
     /// Adds a piece of the text. If the piece completes a stop sequence, returns the index after it in the piece, and
-    /// the length of the sequence; if two sequences end at the same byte, of the longer one.
+    /// the length of the sequence. If two sequences end at the same byte, the longer one counts.
     pub fn push(&mut self, text: &str) -> Option<(usize, usize)> {
         text.bytes().enumerate().find_map(|(i, byte)| {
             let len = self.0.iter_mut().filter_map(|stop| stop.push(byte)).max()?;
@@ -71,7 +71,7 @@ impl Stop {
         self.matched += usize::from(self.bytes[self.matched] == byte);
     }
 
-    /// Returns its length if the byte completes it; then the search must end.
+    /// Returns the length of the stop sequence if the byte completes it. The search must end then.
     fn push(&mut self, byte: u8) -> Option<usize> {
         self.advance(byte);
         (self.matched == self.bytes.len()).then_some(self.matched)

@@ -2,13 +2,13 @@
 //!
 //! `minijinja` counts steps, but a step may double a string. Therefore every render also has a `Budget`, to which every
 //! operation that makes a value is charged. Functions and filters, all registered here, charge their results. The
-//! compiled program is copied (`guarded`) with a filter, with Python's semantics (`template/values.rs`), in place of
-//! each computing instruction; the match names every instruction. Operations whose result may be much larger than their
-//! operands, such as a product or a join, are checked before they run. No value is larger than `largest`, counted as a
-//! tree, which bounds one instruction; all values ever made are within `made`, which bounds memory; all values ever
-//! read are within `read`, which bounds time. No value nests deeper than `MAX_NESTING` or contains something that can
-//! change after counting (a loop, a namespace), so that showing or dropping it recurses little. Only lists may change;
-//! `template/lists.rs` bounds their depth.
+//! compiled program is copied (`guarded`). In the copy, a filter with Python's semantics (`template/values.rs`)
+//! replaces each computing instruction; the `match` names every instruction. Operations whose result may be much larger
+//! than their operands, such as a product or a join, are checked before they run. No value is larger than `largest`,
+//! counted as a tree, which bounds one instruction. All values ever made together are at most `made`, which bounds
+//! memory. All values ever read together are at most `read`, which bounds time. No value nests deeper than
+//! `MAX_NESTING` or contains something that can change after counting (a loop, a namespace), so that showing or
+//! dropping it recurses little. Only lists may change; `template/lists.rs` bounds their depth.
 //!
 //! Each limit is a constant plus a multiple of the conversation's bytes: the constant is small because a template is
 //! run several times for probing (`find_text_form`), the multiple allows iterating over all messages for each message.
@@ -102,7 +102,7 @@ impl Size {
         self.nodes.saturating_mul(NODE).saturating_add(self.text)
     }
 
-    /// Adds a value as a tree, and stops beyond `largest`. `depth`: of its container.
+    /// Adds a value as a tree, and stops beyond `largest`. `depth`: depth of its container.
     fn add(&mut self, value: &Value, depth: usize, largest: usize) -> Result<(), Error> {
         self.nodes += 1;
         self.text += value.as_bytes().map_or(0, <[u8]>::len);
@@ -274,7 +274,7 @@ fn operation(
 
 fn arithmetic(state: &mut State, op: &str, a: &Value, b: &Value) -> Result<Value, Error> {
     match (op, kind(a)) {
-        // HTML-safe text stays so, and the other operand is escaped.
+        // HTML-safe text stays HTML-safe, and the other operand is escaped.
         ("+", Kind::Str(text)) if b.is_safe() && !a.is_safe() => {
             operators::add(&Value::from_safe_string(marks_of(state)?.escaped(text)), b)
         }

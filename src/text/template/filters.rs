@@ -348,7 +348,7 @@ fn format(_: &mut State, args: &Arguments) -> Result<Value, Error> {
     }
 }
 
-/// Puts a text before every nonempty line, before the first one on request.
+/// Puts a text before every nonempty line, but before the first line only on request.
 fn indent(_: &mut State, args: &Arguments) -> Result<Value, Error> {
     let [value, width, first, blank] = args.bind(["s", "width", "first", "blank"], 1)?;
     let value = value.unwrap_or_default();
@@ -513,7 +513,7 @@ fn name_of(state: &State, name: &Value) -> Result<String, Error> {
     text(&name, "the name of a filter or test").map(str::to_owned)
 }
 
-/// `select`, `reject`, and both by attributes.
+/// `select` and `reject`; with `by_attribute`, `selectattr` and `rejectattr`.
 fn select(state: &mut State, args: &Arguments, by_attribute: bool, wanted: bool) -> Result<Value, Error> {
     let all = items_if_true(args)?;
     let mut rest = &args.placed[1..];

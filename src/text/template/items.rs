@@ -59,7 +59,7 @@ fn attribute(value: &Value, key: &Value) -> Result<Value, Error> {
     Ok(key.as_str().and_then(|name| method(value, name)).unwrap_or(Value::UNDEFINED))
 }
 
-/// Methods of Python's strings; next, of lists and of dicts.
+/// Methods of Python's strings, of lists, and of dicts.
 const OF_TEXTS: &[&str] = &[
     "capitalize",
     "casefold",

@@ -66,7 +66,7 @@ impl Keys {
         Ok(if let [_] = keys.as_slice() { keys.remove(0) } else { Value::from(keys) })
     }
 
-    /// Items with their keys, sorted by them.
+    /// Returns the items with their keys, sorted by key.
     fn sorted(&self, state: &mut State, items: Vec<Value>, reverses: bool) -> Result<Vec<(Value, Value)>, Error> {
         let mut keyed = Vec::new();
         for item in items {

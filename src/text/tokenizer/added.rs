@@ -18,7 +18,7 @@ pub struct WholeToken {
     pub id: u32,
     /// True if found only where special tokens are parsed.
     pub control: bool,
-    /// True if it absorbs preceding white space; next, following white space.
+    /// True if the token absorbs the white space before it (`lstrip`), or after it (`rstrip`).
     pub lstrip: bool,
     pub rstrip: bool,
     /// True if not found inside a word.

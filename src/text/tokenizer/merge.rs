@@ -158,7 +158,7 @@ pub struct Bpe {
     merges: Vec<Merge>,
     index: HashIndex,
     byte_tokens: [Option<u32>; 256],
-    /// The token of each byte at the end of a piece, if these have a suffix.
+    /// The token of each byte at the end of a piece, if such tokens have a suffix.
     last_tokens: Option<Box<[Option<u32>; 256]>>,
     unknown: Unknown,
     whole_pieces: WholePieces,
@@ -286,7 +286,8 @@ impl Spm {
     }
 }
 
-/// Appends the tokens of the merged symbols; bytes, or otherwise the unknown token, for a symbol without a token.
+/// Appends the tokens of the merged symbols. For a symbol without a token, appends its byte tokens or, without those,
+/// the unknown token.
 fn spell(
     work: &Work,
     piece: &str,

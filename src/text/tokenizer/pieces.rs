@@ -14,8 +14,8 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 use crate::error::{Error, Result, secured};
 use crate::text::tokenizer::charsmap::{self, Charsmap};
 
-/// Lengths into which Jais 2 splits a run of white space: each time the longest one that white space or the end of the
-/// text follows.
+/// Lengths into which Jais 2 splits a run of white space: each time the longest length after which white space or the
+/// end of the text follows.
 const SPACE_RUNS: [usize; 10] = [512, 256, 128, 64, 32, 16, 8, 4, 2, 1];
 
 /// The same as alternatives of a pattern.

@@ -13,7 +13,7 @@ use crate::text::reply::tags::Match;
 use crate::text::reply::whole::WholeCall;
 
 impl Rehearsal {
-    /// `ids`: for its calls.
+    /// `ids`: the ids of its calls.
     pub fn new(reply: Arc<Reply>, ids: NewIds) -> Rehearsal {
         let parser = ReplyParser { ids, ..ReplyParser::begun(reply, Stops::default(), State::Content) };
         Rehearsal { text: String::new(), has_controls: false, parser }

@@ -1,5 +1,5 @@
-//! Derives the merges of a vocabulary that has only ranks: every split of a token into two others, ordered by its rank
-//! and then theirs.
+//! Derives the merges of a vocabulary that has only ranks: every split of a token into two others, ordered by the rank
+//! of the token, then by the ranks of the two.
 
 use std::collections::HashMap;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Strings, Value};
 
-/// Type of normal tokens in a GGUF file; next, of tokens that no text produces.
+/// Types of tokens in a GGUF file: of normal tokens, and of tokens that no text produces.
 const NORMAL: i64 = 1;
 const CONTROL: i64 = 3;
 
