@@ -1,4 +1,5 @@
-// The index of the largest logit of a row; ties: the lowest. NOT_A_NUMBER if a logit is NaN or infinite.
+// The index of the largest logit of a row; of equal logits, the lowest index. NOT_A_NUMBER if a logit is NaN or
+// infinite.
 struct P { x: u32, width: u32, out: u32 }
 var<immediate> p: P;
 const NOT_A_NUMBER = 0xfffffffdu;

@@ -1,4 +1,4 @@
-// The logits of some tokens of a row.
+// Copies the logits of some tokens of a row.
 struct P { x: u32, ids: u32, n: u32, out: u32 }
 var<immediate> p: P;
 

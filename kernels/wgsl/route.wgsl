@@ -60,7 +60,7 @@ fn sum_all(l: u32, mine: f32) -> f32 {
     return total;
 }
 
-// Softmax over this expert and the experts with lower scores, at most 2 % below its score.
+// The softmax weight of expert `e` among itself and the experts with lower scores, at most 2 % below its score.
 fn sparse_mixer(scores: u32, e: u32) -> f32 {
     let own = value(scores + e);
     var sum = 0.0;

@@ -8,7 +8,7 @@ struct P {
 var<immediate> p: P;
 
 const ROWS = (STATE + 3u) / 4u;
-// A workgroup has 16 channels. Threads 4c to 4c + 3 have channel c, every fourth value of h each.
+// A workgroup has 16 channels. Threads 4c to 4c + 3 have channel c; each thread has every fourth value of h.
 var<workgroup> sums: array<f32, 128>;
 
 @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) l: u32, @builtin(workgroup_id) wg: vec3u) {

@@ -1,5 +1,5 @@
-// Sinkhorn normalization of square matrices, transposed: softmax of rows plus eps, then columns and rows in turns divided
-// by their sums. A workgroup has one matrix of at most 16 by 16 values.
+// Sinkhorn normalization of square matrices, transposed: softmax of rows plus eps; then columns and rows are divided in
+// turn by their sums. A workgroup has one matrix of at most 16 by 16 values.
 struct P { x: u32, size: u32, rounds: u32, eps: f32, zero: u32 }
 var<immediate> p: P;
 var<workgroup> values: array<f32, 256>;

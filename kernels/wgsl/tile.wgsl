@@ -18,7 +18,7 @@ fn place(i: u32) -> u32 { return 2u * i + i / 4u; }
     let chunks = p.cols / 32u;
     let block = wg.z * 32768u + wg.x;
     let mine = l & 63u;
-    // Threads 0 to 63 load a row of weights each, the next 64 threads a token each.
+    // Each of the threads 0 to 63 loads a row of weights, and each of the next 64 threads a token.
     let row = min(block * 64u + mine, p.rows - 1u);
     let token = min(wg.y * 64u + mine, p.n - 1u) * chunks;
     let r0 = l / 16u;

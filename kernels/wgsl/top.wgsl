@@ -1,5 +1,5 @@
-// The `count` largest logits of a part of a row; ties: the lowest ids. A workgroup has one part. Selects by the bytes of a
-// key, largest first: those of the logit, then those of the index.
+// Finds the `count` largest logits of a part of a row; of equal logits, those with the lowest ids. A workgroup has one
+// part. Selects byte by byte, by a key of six bytes: four of the logit, then two of the inverted index.
 struct P { x: u32, width: u32, span: u32, count: u32, out: u32, out_row: u32, allowed: u32 }
 var<immediate> p: P;
 const THREADS = 256u;

@@ -8,7 +8,7 @@ struct P {
 var<immediate> p: P;
 
 const ROWS = (DIM + 3u) / 4u;
-// A workgroup has 16 columns of the state. Threads 4c to 4c + 3 have column c, every fourth row each.
+// A workgroup has 16 columns of the state. Threads 4c to 4c + 3 have column c; each thread has every fourth row.
 var<workgroup> first: array<f32, 64>;
 var<workgroup> second: array<f32, 64>;
 

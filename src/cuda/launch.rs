@@ -366,7 +366,7 @@ impl Current<'_> {
         self.wait_until(event, Instant::now(), &|| false).map(|_| ())
     }
 
-    /// Waits as `wait`, within `budget`; returns false if the work is still running. `since` is the time at which the
+    /// Like `wait`, but within `budget`; returns false if the work is still running. `since` is the time at which the
     /// wait began, possibly in an earlier call.
     pub fn wait_within(&self, event: &Event, since: &mut Option<Instant>, budget: &StepBudget) -> Result<bool> {
         let started = *since.get_or_insert_with(Instant::now);

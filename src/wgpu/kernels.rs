@@ -46,7 +46,7 @@ pub fn hash_sources(hash: &mut impl Hasher) {
 /// A kernel: the fragments of its source, and the constants that precede the fragments as source text.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Kernel {
-    /// Name in error messages, and of the last fragment.
+    /// Name of the last fragment, also used in error messages.
     pub name: &'static str,
     pub fragments: Vec<&'static str>,
     pub constants: Vec<(&'static str, u32)>,

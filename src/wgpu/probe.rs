@@ -58,8 +58,8 @@ pub struct Found {
     is_software: bool,
 }
 
-/// Returns the adapters, which are found once per process; none if memory is insufficient for the search, which the
-/// next call repeats.
+/// Returns the adapters. They are searched once per process. If memory is insufficient for the search, returns none,
+/// and the next call searches again.
 pub fn adapters() -> &'static [Found] {
     if let Some(found) = ADAPTERS.get() {
         return found;

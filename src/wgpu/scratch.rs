@@ -15,7 +15,7 @@ pub const MAX_SPLITS: usize = 32;
 /// Number of these workgroups if work must be divided in the same way for every batch.
 pub const FIXED_SPLITS: usize = 8;
 
-/// Values per row that are reserved for `A x` of LoRA adapters, and values in addition to the rows.
+/// Number of values reserved for `A x` of LoRA adapters: per row, and in addition to all rows.
 const RANK: usize = 64;
 const LARGEST_RANK: usize = 4096;
 
