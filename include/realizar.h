@@ -200,7 +200,7 @@ enum rz_status_code {
   RZ_ERR_BUSY = -2,                  /* Another call is using the handle. */
   RZ_ERR_OUT_OF_MEMORY = -3,         /* Host memory is exhausted. */
   RZ_ERR_DEVICE_OUT_OF_MEMORY = -4,  /* Device memory is exhausted. */
-  RZ_ERR_LIMIT = -5,                 /* The call would exceed a ceiling set by the caller, or a bound of this library. */
+  RZ_ERR_LIMIT = -5,                 /* The call would exceed a limit set by the caller, or a bound of this library. */
   RZ_ERR_IO = -6,                    /* A file could not be read or written. */
   RZ_ERR_FORMAT = -7,                /* A file is damaged, or the weights of a model make a result NaN or infinite. */
   RZ_ERR_UNSUPPORTED = -8,           /* The request is valid, but this library does not implement it. */
@@ -381,7 +381,7 @@ enum rz_thread_kind {
   RZ_THREAD_STORE = 4,     /* Thread role: writes the files of an rz_store. */
 };
 
-/* Thread pool, log and memory ceiling, shared by the models that are loaded with it. Any number of threads may use a
+/* Thread pool, log and memory limit, shared by the models that are loaded with it. Any number of threads may use a
  * runtime at once. Only rz_runtime_threads_set and rz_runtime_memory_limit_set change it. A model that is loaded
  * without a runtime gets its own, with defaults. */
 typedef struct rz_runtime rz_runtime;
@@ -400,8 +400,8 @@ typedef void (RZ_CALL *rz_chunk_callback)(uint32_t i, void *context);
  * on success and another number on failure. If the callback fails, or returns before all calls of `chunk` have
  * returned, the library call fails with RZ_ERR_INVALID_ARGUMENT. The library invokes the callback on threads that call
  * the library, hundreds of times per token, and never twice at once for the same runtime. If all threads of the host
- * may be waiting in library calls, the calling thread must help. The callback must return normally: no longjmp, no C++
- * exception.
+ * may be waiting in library calls, the calling thread must compute chunks too. The callback must return normally: no
+ * longjmp, no C++ exception.
  *
  * Schedulers often run other tasks on a thread that waits. Such a task must not compute with the same runtime, because
  * it would wait for itself: rz_prefill, rz_decode_token, rz_job_step and all other calls that need the workers get
@@ -440,12 +440,12 @@ typedef struct rz_runtime_params {
    * child made with fork(), which has none of these threads, a call with a template or a grammar starts a thread for
    * itself, or fails with RZ_ERR_RESOURCES. */
   uint32_t threads;
-  /* Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none.
-   * Calls that would exceed it fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
+  /* Maximum bytes of host memory for weights, KV caches and scratch memory (GPU memory does not count); 0: no limit.
+   * Calls that would exceed the limit fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
    * rz_runtime_memory_limit_set changes it. */
   uint64_t memory_limit;
-  /* Processors (as the system numbers them) to which the workers are pinned, one each, round robin; NULL: none.
-   * Copied. The calling thread is never pinned. */
+  /* Processors (as the system numbers them) to which the workers are pinned, each worker to one processor, round
+   * robin; NULL: workers are not pinned. Copied. The calling thread is never pinned. */
   const uint32_t *RZ_NULLABLE cpus;
   size_t n_cpus;  /* Number of `cpus`. */
   /* Receives log messages until the last handle that uses the runtime is freed; NULL: no log. */
@@ -470,10 +470,10 @@ typedef struct rz_runtime_info {
   /* Number of threads for chat templates and grammars; 0 before the first load of a model with a tokenizer. */
   uint32_t template_threads;
   uint32_t reserved;  /* 0. */
-  /* Bytes of host memory that count against the ceiling now: weights, KV caches, scratch memory. */
+  /* Bytes of host memory that count against the limit now: weights, KV caches, scratch memory. */
   uint64_t memory_used;
   uint64_t memory_peak;   /* Peak of memory_used since the runtime was created. */
-  uint64_t memory_limit;  /* Ceiling; 0: none. */
+  uint64_t memory_limit;  /* Memory limit in bytes; 0: no limit. */
 } rz_runtime_info;
 
 /* Creates a runtime and starts its workers, which sleep while there is no work.
@@ -496,9 +496,9 @@ rz_runtime_free(rz_runtime *RZ_NULLABLE runtime);
 RZ_API rz_status RZ_CALL
 rz_runtime_threads_set(rz_runtime *runtime, uint32_t threads, rz_error *RZ_NULLABLE err);
 
-/* Changes the ceiling in bytes on host memory (rz_runtime_params.memory_limit); 0: none.
+/* Changes the limit on host memory, in bytes (rz_runtime_params.memory_limit); 0: no limit.
  *
- * The ceiling may be below current use, for example when the system asks programs to use less memory: allocations
+ * The limit may be below the memory in use, for example when the system asks programs to use less memory: allocations
  * stay, and calls that need more memory, including steps that need more scratch memory, fail with RZ_ERR_LIMIT until
  * enough was freed. rz_cache_release, rz_store_clear and the functions that free handles free memory. Any thread, also
  * while other calls run. Since 0.1.0. */
@@ -1426,7 +1426,7 @@ typedef struct rz_token_sequence {
  * job, a reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of
  * rz_decode_batch. -INFINITY or NaN forbids a token; INFINITY at one token forces that token, unless a grammar or a
  * ban forbids it. A logit that was -INFINITY before stays -INFINITY. If all tokens are forbidden, the call fails, as
- * every call for which no token is possible. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the
+ * does every call for which no token is possible. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the
  * model's logits, not the edited logits.
  *
  * Returns 0. If it returns another number, no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and
@@ -1472,7 +1472,7 @@ typedef struct rz_sampler_params {
   uint32_t penalty_window;
   uint32_t flags;                           /* RZ_SAMPLER_... bits, combined with |. */
   uint64_t seed;                            /* Seed of the random number generator; 0 is a seed like any other. */
-  const rz_logit_bias *RZ_NULLABLE biases;  /* Copied; NULL: none. */
+  const rz_logit_bias *RZ_NULLABLE biases;  /* Logit biases, which are copied; NULL: none. */
   size_t n_biases;                          /* Number of `biases`. */
   /* Locally typical sampling: keeps the tokens whose information is closest to the entropy, until they together
    * reach this probability; 1: off. */
@@ -1482,41 +1482,45 @@ typedef struct rz_sampler_params {
   /* XTC: probability of a cut. A cut drops all tokens whose probability is at least xtc_threshold, except the least
    * likely one of them. */
   float xtc_probability;
-  float xtc_threshold;  /* 0: 0.1. Above 0.5 at most one token reaches it, and XTC drops none. */
+  /* XTC: probability from which a cut drops tokens; 0 means the default, 0.1. At most one token reaches a threshold
+   * above 0.5, so XTC then drops none. */
+  float xtc_threshold;
   /* Dynamic temperature: the temperature rises from `temperature` - `temperature_range` (at least 0) to
    * `temperature` + `temperature_range` with the entropy of the distribution, relative to the entropy of the uniform
    * distribution. */
   float temperature_range;
-  float temperature_exponent;  /* Exponent of the relative entropy for the dynamic temperature; 0: 1. */
+  /* Exponent of the relative entropy for the dynamic temperature; 0 means the default, 1. */
+  float temperature_exponent;
   /* Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a bound,
    * which begins at twice this value and is corrected after each draw. Filters that are on apply before Mirostat;
    * llama.cpp applies no filters with Mirostat. */
   float mirostat_tau;
-  float mirostat_eta;  /* Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1. */
+  /* Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0 means the default, 0.1. */
+  float mirostat_eta;
   /* DRY: if the last n tokens occurred before (with the largest such n, at least dry_allowed_length), the logit of
    * the token that followed the earlier occurrence is reduced by dry_multiplier * dry_base ^ (n -
    * dry_allowed_length). n above 4096 counts as 4096. */
   float dry_multiplier;
   float dry_base;               /* At least 1; 0 means the default, 1.75. */
-  uint32_t dry_allowed_length;  /* 0: 2. */
+  uint32_t dry_allowed_length;  /* Minimum number of repeated tokens that DRY penalizes; 0 means the default, 2. */
   /* Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all. */
   uint32_t dry_window;
   /* No sequence of this number of tokens occurs twice in the tokens of a cache, including the prompt: the token that
    * would complete such a repetition is not chosen. At most 4096. */
   uint32_t no_repeat_ngram_size;
   uint32_t reserved;  /* 0. */
-  /* Copied; NULL: none. DRY considers only repetitions after the last breaker, and never penalizes repetitions of a
-   * single token. llama.cpp's defaults are the tokens whose text contains a line feed, a colon, a quotation mark or
-   * an asterisk. */
+  /* DRY breakers, which are copied; NULL: none. DRY considers only repetitions after the last breaker, and never
+   * penalizes repetitions of a single token. llama.cpp's defaults are the tokens whose text contains a line feed, a
+   * colon, a quotation mark or an asterisk. */
   const rz_token_sequence *RZ_NULLABLE dry_breakers;
   size_t n_dry_breakers;  /* Number of `dry_breakers`. */
-  /* Copied; NULL: none. If the tokens of a cache, including the prompt, end with all tokens of a sequence except the
-   * last, the last one is not chosen. A sequence of one token therefore bans this token. The same text may still
-   * occur as other tokens. */
+  /* Banned sequences, which are copied; NULL: none. If the tokens of a cache, including the prompt, end with all
+   * tokens of a sequence except the last, the last one is not chosen. A sequence of one token therefore bans this
+   * token. The same text may still occur as other tokens. */
   const rz_token_sequence *RZ_NULLABLE banned_sequences;
   size_t n_banned_sequences;  /* Number of `banned_sequences`. */
-  /* Order of filters and temperature: RZ_FILTER_..., each at most once. All filters that are on must be in it. NULL:
-   * the default order. */
+  /* Order of filters and temperature: RZ_FILTER_..., each at most once. The order must contain all filters that are
+   * on. NULL: the default order. */
   const uint32_t *RZ_NULLABLE order;
   size_t n_order;  /* Number of `order`. */
   /* Edits the logits before each token is sampled; NULL: none. With a callback the CPU samples, even if the model is
@@ -1687,9 +1691,9 @@ RZ_API rz_status RZ_CALL
 rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *RZ_NULLABLE err);
 
 /* Sets a cancellation flag that every call on the cache (prefill, decode, batches, calls that ask for logits) checks
- * in addition to its own. `cancel` may be NULL, for none. The cache keeps the flag alive; later forks use it too. A
- * batch stops if the flag of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`,
- * RZ_ERR_POISONED. Since 0.1.0. */
+ * in addition to the flag that is passed to the call. `cancel` may be NULL, which removes the flag. The cache keeps
+ * the flag alive; later forks use it too. A batch stops if the flag of any of its caches is fired. Any thread. Errors:
+ * RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_cancel_set(rz_cache *cache, const rz_cancel *RZ_NULLABLE cancel, rz_error *RZ_NULLABLE err);
 
@@ -1801,8 +1805,8 @@ rz_adapter_load_from(const rz_model *model,
 RZ_API void RZ_CALL
 rz_adapter_free(rz_adapter *RZ_NULLABLE adapter);
 
-/* Sets the LoRA adapters of a cache for all later steps: `n` adapters, each with a scale; with `n` 0 none. `scales`
- * may be NULL, which means 1 for each; a scale may be negative, and a scale of 0 turns its adapter off.
+/* Sets the LoRA adapters of a cache for all later steps: `n` adapters, each with a scale. An `n` of 0 removes all
+ * adapters. If `scales` is NULL, each scale is 1. A scale may be negative, and a scale of 0 turns its adapter off.
  *
  * Clears the cache, because its contents were computed with other adapters. Later forks use the adapters too, and the
  * cache keeps the adapters alive. Caches with different adapters, or with none, can share one batch: rz_decode_batch
@@ -1927,9 +1931,9 @@ typedef struct rz_model_plan_device {
  *
  * The plan counts KV cache pages that no token has reached yet, and page-locked host memory. It does not count thread
  * stacks, the C library, and the driver. The numbers may exceed the memory of this machine or
- * rz_runtime_params.memory_limit: a plan reserves nothing. A ceiling of `total_host` suffices for the load and the
- * caches; `load_peak_host` does not count against it. Any thread. Errors: as for rz_model_load and rz_cache_new except
- * RZ_ERR_LIMIT. Since 0.1.0. */
+ * rz_runtime_params.memory_limit: a plan reserves nothing. A memory limit of `total_host` suffices for the load and
+ * the caches; `load_peak_host` does not count against the limit. Any thread. Errors: as for rz_model_load and
+ * rz_cache_new except RZ_ERR_LIMIT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_plan_get(const char *RZ_NULLABLE path,
                   const rz_source *RZ_NULLABLE sources,
@@ -2553,10 +2557,10 @@ rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, uint32_t *
  *
  * The cache keeps media alive as long as it has rows of them. It can be rewound, shifted, released, forked and saved
  * like any other cache; a saved cache includes its media. If the rows of an image attend to each other, they are
- * computed in one step. Therefore rz_cache_truncate to a position between them fails with RZ_ERR_INVALID_ARGUMENT, and
- * rz_cache_shift removes such images as a whole or not at all. `cancel` may be NULL. Any thread. Errors: as for
- * rz_prefill, RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first` is beyond the last token,
- * or between rows that attend to each other). Since 0.1.0. */
+ * computed in one step. Therefore rz_cache_truncate to a position between these rows fails with
+ * RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift removes such images as a whole or not at all. `cancel` may be NULL. Any
+ * thread. Errors: as for rz_prefill, RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first` is
+ * beyond the last token, or between rows that attend to each other). Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_prefill_prompt(rz_cache *cache,
                   const rz_prompt *prompt,
@@ -2603,8 +2607,8 @@ enum rz_end_reason {
   RZ_END_STOP = 3,     /* End reason: a stop sequence. */
   RZ_END_CONTEXT = 4,  /* End reason: the cache is full. */
   RZ_END_GRAMMAR = 5,  /* End reason: the grammar is complete. */
-  /* End reason: an error of the job itself, which rz_job_error returns: no token could be sampled, or its grammar
-   * exceeded a bound. */
+  /* End reason: an error of the job itself: no token could be sampled, or the work of the grammar exceeded a bound.
+   * rz_job_error returns the error. */
   RZ_END_FAILED = 6,
   /* End reason of a reply in a conversation: it was stopped by rz_conversation_stop, by the callback or an rz_cancel of
    * rz_conversation_say, or abandoned with RZ_REPLY_KEEP. */
@@ -2693,16 +2697,16 @@ typedef struct rz_job_info {
  * rz_chat_parser_new, RZ_ERR_CANCELLED and RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since
  * 0.1.0.
  *
- * Speculative decoding: one step verifies several draft tokens, which on a CPU takes little longer than one token. The
- * job samples each token as it would without drafts, with the same random numbers, and discards rejected draft tokens.
- * Tokens, text and cache are bit-identical to a job without drafts. With layers on a GPU and without
- * RZ_MODEL_DETERMINISTIC, this holds only if the job is stepped alone. A job drafts the tokens that its grammar
- * forces, and tokens from the source `draft`. It measures the speedup, and stops drafting when there is none. A
- * recurrent network recomputes the accepted tokens of a partially accepted draft. Errors: RZ_ERR_MISMATCH (a draft
+ * Speculative decoding: one step verifies several draft tokens, which on a CPU takes little more time than a step of
+ * one token. The job samples each token as it would without drafts, with the same random numbers, and discards
+ * rejected draft tokens. Tokens, text and cache are bit-identical to a job without drafts. With layers on a GPU and
+ * without RZ_MODEL_DETERMINISTIC, this holds only if the job is stepped alone. A job drafts the tokens that its
+ * grammar forces, and tokens from the source `draft`. It measures the speedup, and stops drafting when there is none.
+ * A recurrent network recomputes the accepted tokens of a partially accepted draft. Errors: RZ_ERR_MISMATCH (a draft
  * model of another vocabulary, or a head of another model; the message names the difference), RZ_ERR_UNSUPPORTED
  * (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP; a head for a model whose layers pass on more than one hidden
  * state, or a head that reads KV caches on several devices), RZ_ERR_LIMIT (the cache of a draft model or of
- * RZ_DRAFT_MTP). With time slices no step drafts more than it can process in a tenth of a slice. */
+ * RZ_DRAFT_MTP). With time slices, a step drafts at most as many tokens as it can process in a tenth of a slice. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_new(rz_cache *cache, const rz_job_params *RZ_NULLABLE params, rz_job **out, rz_error *RZ_NULLABLE err);
 
@@ -2715,7 +2719,7 @@ rz_job_new(rz_cache *cache, const rz_job_params *RZ_NULLABLE params, rz_job **ou
  * computes none. On a GPU a prefill step can pause between two kernels; the decode of one token is one chunk. A
  * recurrent layer is one chunk, whatever the number of tokens.
  *
- * A paused job keeps its scratch memory, which counts against the runtime's ceiling; other calls on the model
+ * A paused job keeps its scratch memory, which counts against rz_runtime_params.memory_limit. Other calls on the model
  * continue. A fired rz_cancel or a passed deadline also pauses a step: the call fails with RZ_ERR_CANCELLED or
  * RZ_ERR_DEADLINE, no work is lost, and the next step after rz_cancel_reset continues the job. Any thread. Errors:
  * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
@@ -3153,10 +3157,10 @@ rz_conversation_add_text(rz_conversation *conversation,
  * Any thread. Errors, which change nothing, so an unfinished reply continues: RZ_ERR_INVALID_ARGUMENT (the template
  * rejects the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was complete), RZ_ERR_CONTEXT_FULL
  * (rz_error.needed is the number of tokens of the prompt, without the turns that RZ_OVERFLOW_FORGET leaves out: the
- * least capacity for it), RZ_ERR_UNSUPPORTED (messages that the template leaves out, RZ_REASONING_... that it does not
- * support, a grammar, speculative decoding), RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION
- * (unknown flags), RZ_ERR_RESOURCES (the system cannot create a thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
- * RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * minimum capacity for this prompt), RZ_ERR_UNSUPPORTED (messages that the template leaves out, RZ_REASONING_... that
+ * it does not support, a grammar, speculative decoding), RZ_ERR_MISMATCH (a draft model of another vocabulary),
+ * RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (the system cannot create a thread), RZ_ERR_CANCELLED,
+ * RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_reply(rz_conversation *conversation,
                       const rz_reply_params *RZ_NULLABLE params,
@@ -3251,8 +3255,8 @@ rz_conversation_logprobs_into(rz_conversation *conversation,
 /* Writes the messages from number `first` on as a JSON array: messages as they were added, and replies with "content",
  * "reasoning_content", "tool_calls" with unique ids, and "finish_reason": "stop", "tool_calls", "length" (max_tokens),
  * "context" (full cache) or "cancelled". An unfinished reply is not included. If a reply broke off within a tool call,
- * that call is not in its message, because no template can write half a call: rz_conversation_next_into returns its
- * parts, and a reply with RZ_REPLY_CONTINUE completes it.
+ * that call is not in its message, because no template can write an incomplete call: rz_conversation_next_into returns
+ * its parts, and a reply with RZ_REPLY_CONTINUE completes it.
  *
  * `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread, also while another call works on the conversation. Errors: RZ_ERR_POISONED,
@@ -3272,9 +3276,9 @@ rz_conversation_json_into(const rz_conversation *conversation,
 RZ_API rz_status RZ_CALL
 rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *RZ_NULLABLE err);
 
-/* Creates a copy of the conversation with the same messages, which shares the cache copy-on-write (rz_cache_fork); the
- * ceiling of the runtime counts the capacity of both. A reply in progress is not copied. The caller frees `*out` with
- * rz_conversation_free.
+/* Creates a copy of the conversation with the same messages, which shares the cache copy-on-write (rz_cache_fork).
+ * Each of the two counts with its whole capacity against rz_runtime_params.memory_limit. A reply in progress is not
+ * copied. The caller frees `*out` with rz_conversation_free.
  *
  * Any thread. Errors: RZ_ERR_BUSY (while a call changes the conversation), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */

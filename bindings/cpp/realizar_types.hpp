@@ -26,7 +26,7 @@ struct DeviceOutOfMemoryError : Error {
     using Error::Error;
 };
 
-/// RZ_ERR_LIMIT: The call would exceed a ceiling set by the caller, or a bound of this library.
+/// RZ_ERR_LIMIT: The call would exceed a limit set by the caller, or a bound of this library.
 struct LimitError : Error {
     using Error::Error;
 };
@@ -193,8 +193,8 @@ public:
     /// processor that the process may use (hardware threads of a core count separately), or one per fast core if
     /// cores differ. At most 1024.
     template <class Number> RuntimeOptions &threads(Number value) { return detail::assign(raw_.threads, value, "rz_runtime_params.threads"), *this; }
-    /// Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none.
-    /// Calls that would exceed it fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
+    /// Maximum bytes of host memory for weights, KV caches and scratch memory (GPU memory does not count); 0: no
+    /// limit. Calls that would exceed the limit fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
     /// rz_runtime_memory_limit_set changes it.
     template <class Number> RuntimeOptions &memory_limit(Number value) { return detail::assign(raw_.memory_limit, value, "rz_runtime_params.memory_limit"), *this; }
     rz_runtime_params *operator->() noexcept { return &raw_; }
@@ -338,19 +338,20 @@ public:
     /// XTC: probability of a cut. A cut drops all tokens whose probability is at least xtc_threshold, except the
     /// least likely one of them.
     template <class Number> SamplingOptions &xtc_probability(Number value) { return detail::assign(raw_.xtc_probability, value, "rz_sampler_params.xtc_probability"), *this; }
-    /// 0: 0.1. Above 0.5 at most one token reaches it, and XTC drops none.
+    /// XTC: probability from which a cut drops tokens; 0 means the default, 0.1. At most one token reaches a
+    /// threshold above 0.5, so XTC then drops none.
     template <class Number> SamplingOptions &xtc_threshold(Number value) { return detail::assign(raw_.xtc_threshold, value, "rz_sampler_params.xtc_threshold"), *this; }
     /// Dynamic temperature: the temperature rises from `temperature` - `temperature_range` (at least 0) to
     /// `temperature` + `temperature_range` with the entropy of the distribution, relative to the entropy of the
     /// uniform distribution.
     template <class Number> SamplingOptions &temperature_range(Number value) { return detail::assign(raw_.temperature_range, value, "rz_sampler_params.temperature_range"), *this; }
-    /// Exponent of the relative entropy for the dynamic temperature; 0: 1.
+    /// Exponent of the relative entropy for the dynamic temperature; 0 means the default, 1.
     template <class Number> SamplingOptions &temperature_exponent(Number value) { return detail::assign(raw_.temperature_exponent, value, "rz_sampler_params.temperature_exponent"), *this; }
     /// Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a
     /// bound, which begins at twice this value and is corrected after each draw. Filters that are on apply before
     /// Mirostat; llama.cpp applies no filters with Mirostat.
     template <class Number> SamplingOptions &mirostat_tau(Number value) { return detail::assign(raw_.mirostat_tau, value, "rz_sampler_params.mirostat_tau"), *this; }
-    /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.
+    /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0 means the default, 0.1.
     template <class Number> SamplingOptions &mirostat_eta(Number value) { return detail::assign(raw_.mirostat_eta, value, "rz_sampler_params.mirostat_eta"), *this; }
     /// DRY: if the last n tokens occurred before (with the largest such n, at least dry_allowed_length), the logit
     /// of the token that followed the earlier occurrence is reduced by dry_multiplier * dry_base ^ (n -
@@ -358,7 +359,7 @@ public:
     template <class Number> SamplingOptions &dry_multiplier(Number value) { return detail::assign(raw_.dry_multiplier, value, "rz_sampler_params.dry_multiplier"), *this; }
     /// At least 1; 0 means the default, 1.75.
     template <class Number> SamplingOptions &dry_base(Number value) { return detail::assign(raw_.dry_base, value, "rz_sampler_params.dry_base"), *this; }
-    /// 0: 2.
+    /// Minimum number of repeated tokens that DRY penalizes; 0 means the default, 2.
     template <class Number> SamplingOptions &dry_allowed_length(Number value) { return detail::assign(raw_.dry_allowed_length, value, "rz_sampler_params.dry_allowed_length"), *this; }
     /// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
     template <class Number> SamplingOptions &dry_window(Number value) { return detail::assign(raw_.dry_window, value, "rz_sampler_params.dry_window"), *this; }

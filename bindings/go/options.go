@@ -10,7 +10,8 @@ type RuntimeOptions struct {
 	// processor that the process may use (hardware threads of a core count separately), or one per fast core if cores
 	// differ. At most 1024.
 	Threads int
-	// Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none.
+	// Maximum bytes of host memory for weights, KV caches and scratch memory (GPU memory does not count); 0: no
+	// limit.
 	MemoryLimit uint64
 
 	CPUs []uint32                             // CPUs that threads are pinned to; nil: not pinned
@@ -147,12 +148,12 @@ type Sampling struct {
 	// Dynamic temperature: the temperature rises from temperature - TemperatureRange (at least 0) to temperature +
 	// TemperatureRange with the entropy of the distribution, relative to the entropy of the uniform distribution.
 	TemperatureRange float32
-	// Exponent of the relative entropy for the dynamic temperature; 0: 1.
+	// Exponent of the relative entropy for the dynamic temperature; 0 means the default, 1.
 	TemperatureExponent float32
 	// Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a
 	// bound, which begins at twice this value and is corrected after each draw.
 	MirostatTau float32
-	// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.
+	// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0 means the default, 0.1.
 	MirostatEta float32
 	// DRY: if the last n tokens occurred before (with the largest such n, at least DRYAllowedLength), the logit of
 	// the token that followed the earlier occurrence is reduced by DRYMultiplier * DRYBase ^ (n - DRYAllowedLength).

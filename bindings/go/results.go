@@ -42,11 +42,11 @@ func (c *rz_device_info) value() (v Device) {
 type RuntimeInfo struct {
 	// Number of compute threads from the next step on, including the calling thread.
 	Threads int
-	// Bytes of host memory that count against the ceiling now: weights, KV caches, scratch memory.
+	// Bytes of host memory that count against the limit now: weights, KV caches, scratch memory.
 	MemoryUsed uint64
 	// Peak of MemoryUsed since the runtime was created.
 	MemoryPeak uint64
-	// Ceiling; 0: none.
+	// Memory limit in bytes; 0: no limit.
 	MemoryLimit uint64
 }
 

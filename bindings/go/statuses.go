@@ -12,7 +12,7 @@ const (
 	ErrOutOfMemory Code = rz_ERR_OUT_OF_MEMORY
 	// Device memory is exhausted.
 	ErrDeviceOutOfMemory Code = rz_ERR_DEVICE_OUT_OF_MEMORY
-	// The call would exceed a ceiling set by the caller, or a bound of this library.
+	// The call would exceed a limit set by the caller, or a bound of this library.
 	ErrLimit Code = rz_ERR_LIMIT
 	// A file could not be read or written.
 	ErrIO Code = rz_ERR_IO

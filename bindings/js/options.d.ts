@@ -20,7 +20,8 @@ export interface RuntimeParams {
    * processor that the process may use (hardware threads of a core count separately), or one per fast core if
    * cores differ. At most 1024. */
   threads?: number;
-  /** Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none. */
+  /** Maximum bytes of host memory for weights, KV caches and scratch memory (GPU memory does not count); 0: no
+   * limit. */
   memoryLimit?: number;
 }
 
@@ -93,12 +94,12 @@ export interface SamplingParams {
   /** Dynamic temperature: the temperature rises from temperature - temperatureRange (at least 0) to temperature +
    * temperatureRange with the entropy of the distribution, relative to the entropy of the uniform distribution. */
   temperatureRange?: number;
-  /** Exponent of the relative entropy for the dynamic temperature; 0: 1. */
+  /** Exponent of the relative entropy for the dynamic temperature; 0 means the default, 1. */
   temperatureExponent?: number;
   /** Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a
    * bound, which begins at twice this value and is corrected after each draw. */
   mirostatTau?: number;
-  /** Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1. */
+  /** Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0 means the default, 0.1. */
   mirostatEta?: number;
   /** DRY: if the last n tokens occurred before (with the largest such n, at least dryAllowedLength), the logit of
    * the token that followed the earlier occurrence is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength).

@@ -6,7 +6,7 @@
  * - RZ_ERR_BUSY: Another call is using the handle.
  * - RZ_ERR_OUT_OF_MEMORY: Host memory is exhausted.
  * - RZ_ERR_DEVICE_OUT_OF_MEMORY: Device memory is exhausted.
- * - RZ_ERR_LIMIT: The call would exceed a ceiling set by the caller, or a bound of this library.
+ * - RZ_ERR_LIMIT: The call would exceed a limit set by the caller, or a bound of this library.
  * - RZ_ERR_IO: A file could not be read or written.
  * - RZ_ERR_FORMAT: A file is damaged, or the weights of a model make a result NaN or infinite.
  * - RZ_ERR_UNSUPPORTED: The request is valid, but this library does not implement it.

@@ -115,8 +115,8 @@ pub unsafe extern "C" fn rz_adapter_free(adapter: *mut rz_adapter) {
     guarded_or!((), |call| call.release(adapter))
 }
 
-/// Sets the LoRA adapters of a cache for all later steps: `n` adapters, each with a scale; with `n` 0 none. `scales`
-/// may be NULL, which means 1 for each; a scale may be negative, and a scale of 0 turns its adapter off.
+/// Sets the LoRA adapters of a cache for all later steps: `n` adapters, each with a scale. An `n` of 0 removes all
+/// adapters. If `scales` is NULL, each scale is 1. A scale may be negative, and a scale of 0 turns its adapter off.
 ///
 /// Clears the cache, because its contents were computed with other adapters. Later forks use the adapters too, and the
 /// cache keeps the adapters alive. Caches with different adapters, or with none, can share one batch: rz_decode_batch

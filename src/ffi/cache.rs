@@ -201,9 +201,9 @@ pub unsafe extern "C" fn rz_cache_truncate(cache: *mut rz_cache, len: u32, err: 
 }
 
 /// Sets a cancellation flag that every call on the cache (prefill, decode, batches, calls that ask for logits) checks
-/// in addition to its own. `cancel` may be NULL, for none. The cache keeps the flag alive; later forks use it too. A
-/// batch stops if the flag of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`,
-/// RZ_ERR_POISONED. Since 0.1.0.
+/// in addition to the flag that is passed to the call. `cancel` may be NULL, which removes the flag. The cache keeps
+/// the flag alive; later forks use it too. A batch stops if the flag of any of its caches is fired. Any thread. Errors:
+/// RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_cancel_set(
     cache: *mut rz_cache,

@@ -51,9 +51,9 @@ pub unsafe extern "C" fn rz_cancel_free(cancel: *mut rz_cancel) {
 /// fine. Any thread, also from a signal handler. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cancel_fire(cancel: *mut rz_cancel) {
-    // Without the guard, whose thread-local variables may allocate at their first use: not allowed in a signal handler.
-    // Neither is the message of a bad handle.
-    // SAFETY: NULL or a handle, as the header asks.
+    // Does not use the guard, because its thread-local variables may allocate at their first use, and a signal handler
+    // must not allocate. The message about a bad handle would allocate too. SAFETY: NULL or a handle, as the header
+    // asks.
     if let Some(cancel) = unsafe { handle::live(cancel.cast_const()) } {
         cancel.0.fire();
     }

@@ -351,10 +351,10 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 /// Any thread. Errors, which change nothing, so an unfinished reply continues: RZ_ERR_INVALID_ARGUMENT (the template
 /// rejects the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was complete), RZ_ERR_CONTEXT_FULL
 /// (rz_error.needed is the number of tokens of the prompt, without the turns that RZ_OVERFLOW_FORGET leaves out: the
-/// least capacity for it), RZ_ERR_UNSUPPORTED (messages that the template leaves out, RZ_REASONING_... that it does not
-/// support, a grammar, speculative decoding), RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION
-/// (unknown flags), RZ_ERR_RESOURCES (the system cannot create a thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
-/// RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// minimum capacity for this prompt), RZ_ERR_UNSUPPORTED (messages that the template leaves out, RZ_REASONING_... that
+/// it does not support, a grammar, speculative decoding), RZ_ERR_MISMATCH (a draft model of another vocabulary),
+/// RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (the system cannot create a thread), RZ_ERR_CANCELLED,
+/// RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_reply(
     conversation: *mut rz_conversation,
@@ -580,8 +580,8 @@ pub unsafe extern "C" fn rz_conversation_logprobs_into(
 /// Writes the messages from number `first` on as a JSON array: messages as they were added, and replies with "content",
 /// "reasoning_content", "tool_calls" with unique ids, and "finish_reason": "stop", "tool_calls", "length" (max_tokens),
 /// "context" (full cache) or "cancelled". An unfinished reply is not included. If a reply broke off within a tool call,
-/// that call is not in its message, because no template can write half a call: rz_conversation_next_into returns its
-/// parts, and a reply with RZ_REPLY_CONTINUE completes it.
+/// that call is not in its message, because no template can write an incomplete call: rz_conversation_next_into returns
+/// its parts, and a reply with RZ_REPLY_CONTINUE completes it.
 ///
 /// `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
 /// RZ_ERR_BUFFER_TOO_SMALL. Any thread, also while another call works on the conversation. Errors: RZ_ERR_POISONED,
@@ -624,9 +624,9 @@ pub unsafe extern "C" fn rz_conversation_rewind(
     })
 }
 
-/// Creates a copy of the conversation with the same messages, which shares the cache copy-on-write (rz_cache_fork); the
-/// ceiling of the runtime counts the capacity of both. A reply in progress is not copied. The caller frees `*out` with
-/// rz_conversation_free.
+/// Creates a copy of the conversation with the same messages, which shares the cache copy-on-write (rz_cache_fork).
+/// Each of the two counts with its whole capacity against rz_runtime_params.memory_limit. A reply in progress is not
+/// copied. The caller frees `*out` with rz_conversation_free.
 ///
 /// Any thread. Errors: RZ_ERR_BUSY (while a call changes the conversation), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
 /// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.

@@ -171,7 +171,8 @@ pub unsafe extern "C" fn rz_encoder_load_from(
     })
 }
 
-/// Reads the parameters of a load for a function; returns its result, and the maximum number of rows of an image.
+/// Reads the parameters of a load and passes them to a function. Returns the function's result, and the maximum number
+/// of rows of an image.
 fn with_params<T>(
     call: &Call,
     params: *const rz_encoder_params,
@@ -478,7 +479,7 @@ pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params)
     let [columns, lines] = [pixels.width, pixels.height].map(|n| n as usize);
     let of_row = columns.saturating_mul(width);
     let stride = if pixels.stride == 0 { of_row } else { pixels.stride };
-    // A row may end where its pixels do.
+    // The last row may end with its last pixel.
     let bytes = lines.saturating_sub(1).saturating_mul(stride).saturating_add(of_row);
     let data = call.slice(pixels.data.cast::<u8>(), bytes, "rz_pixels.data")?;
     let pixels = Pixels { format, width: columns, height: lines, stride: pixels.stride, data };

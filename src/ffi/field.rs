@@ -7,12 +7,13 @@ use std::fmt::{self, Write};
 /// The text between the beginning and the end of a message that is too long.
 const GAP: &str = " ... ";
 
-/// Writes a text; if it does not fit, the beginning, cut between two characters.
+/// Writes a text. If the text does not fit, writes its beginning, cut between two characters.
 pub(super) fn write_text(field: &mut [c_char], text: fmt::Arguments) {
     write_from(field, 0, text);
 }
 
-/// Writes a message; if it does not fit, its beginning, which has the reason, and its end, which has the file.
+/// Writes a message. If the message does not fit, writes its beginning, which has the reason, and its end, which has
+/// the file name.
 pub(super) fn write_message(field: &mut [c_char], text: fmt::Arguments) {
     let room = field.len().saturating_sub(1);
     let mut length = Length(0);
@@ -37,7 +38,8 @@ fn write_from(field: &mut [c_char], skip: usize, text: fmt::Arguments) -> usize 
     window.len
 }
 
-/// Names in a hostile file must not end the string early or send control sequences to a terminal.
+/// Replaces control characters, so that names in a hostile file neither end the string early nor send control sequences
+/// to a terminal.
 fn shown(c: char) -> char {
     if c.is_control() { ' ' } else { c }
 }

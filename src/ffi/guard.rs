@@ -119,7 +119,8 @@ fn report(call: &Call, record: &rz_error) {
 }
 
 thread_local! {
-    // Neither has a destructor, because a registered destructor of a caller's thread would keep the library mapped.
+    // Neither variable has a destructor, because a registered destructor of a caller's thread would keep the library
+    // mapped.
     /// Number of calls in progress on this thread; more than one if a callback calls the library.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The last panic that the hook has recorded.
@@ -157,7 +158,8 @@ fn caught<T>(call: &Call, body: impl FnOnce(&Call) -> T, panicked: impl FnOnce(r
 /// of a Rust program that links this crate, to the previous hook.
 fn silence_own_panics() {
     type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
-    // In a static, so that the hook is a closure of no size: nothing on the heap is left when the library is unloaded.
+    // Stored in a static, so that the hook is a closure without captures: nothing stays on the heap when the library is
+    // unloaded.
     static PREVIOUS: OnceLock<Hook> = OnceLock::new();
     PREVIOUS.get_or_init(|| {
         let previous = std::panic::take_hook();

@@ -14,7 +14,7 @@ use super::status::{RZ_OK, rz_error, rz_status};
 /// the cache has no complete model of this name, "files" is empty.
 pub const RZ_HUB_CACHED: u32 = 1;
 
-/// Bytes of memory that a byte of a listing can stand for, at most.
+/// Maximum bytes of memory that parsing takes per byte of a listing.
 const VALUE: usize = 128;
 
 /// Chooses the files of a model of the Hugging Face Hub, as the bindings do before they fetch them. Reads only its

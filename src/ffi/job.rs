@@ -168,8 +168,8 @@ pub const RZ_END_STOP: u32 = 3;
 pub const RZ_END_CONTEXT: u32 = 4;
 /// End reason: the grammar is complete.
 pub const RZ_END_GRAMMAR: u32 = 5;
-/// End reason: an error of the job itself, which rz_job_error returns: no token could be sampled, or its grammar
-/// exceeded a bound.
+/// End reason: an error of the job itself: no token could be sampled, or the work of the grammar exceeded a bound.
+/// rz_job_error returns the error.
 pub const RZ_END_FAILED: u32 = 6;
 /// End reason of a reply in a conversation: it was stopped by rz_conversation_stop, by the callback or an rz_cancel of
 /// rz_conversation_say, or abandoned with RZ_REPLY_KEEP.
@@ -215,16 +215,16 @@ pub struct rz_job_info {
 /// rz_chat_parser_new, RZ_ERR_CANCELLED and RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since
 /// 0.1.0.
 ///
-/// Speculative decoding: one step verifies several draft tokens, which on a CPU takes little longer than one token. The
-/// job samples each token as it would without drafts, with the same random numbers, and discards rejected draft tokens.
-/// Tokens, text and cache are bit-identical to a job without drafts. With layers on a GPU and without
-/// RZ_MODEL_DETERMINISTIC, this holds only if the job is stepped alone. A job drafts the tokens that its grammar
-/// forces, and tokens from the source `draft`. It measures the speedup, and stops drafting when there is none. A
-/// recurrent network recomputes the accepted tokens of a partially accepted draft. Errors: RZ_ERR_MISMATCH (a draft
+/// Speculative decoding: one step verifies several draft tokens, which on a CPU takes little more time than a step of
+/// one token. The job samples each token as it would without drafts, with the same random numbers, and discards
+/// rejected draft tokens. Tokens, text and cache are bit-identical to a job without drafts. With layers on a GPU and
+/// without RZ_MODEL_DETERMINISTIC, this holds only if the job is stepped alone. A job drafts the tokens that its
+/// grammar forces, and tokens from the source `draft`. It measures the speedup, and stops drafting when there is none.
+/// A recurrent network recomputes the accepted tokens of a partially accepted draft. Errors: RZ_ERR_MISMATCH (a draft
 /// model of another vocabulary, or a head of another model; the message names the difference), RZ_ERR_UNSUPPORTED
 /// (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP; a head for a model whose layers pass on more than one hidden
 /// state, or a head that reads KV caches on several devices), RZ_ERR_LIMIT (the cache of a draft model or of
-/// RZ_DRAFT_MTP). With time slices no step drafts more than it can process in a tenth of a slice.
+/// RZ_DRAFT_MTP). With time slices, a step drafts at most as many tokens as it can process in a tenth of a slice.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_new(
     cache: *mut rz_cache,
@@ -311,7 +311,7 @@ pub(super) fn stop_strings(call: &Call, stops: *const *const c_char, n: usize) -
 /// computes none. On a GPU a prefill step can pause between two kernels; the decode of one token is one chunk. A
 /// recurrent layer is one chunk, whatever the number of tokens.
 ///
-/// A paused job keeps its scratch memory, which counts against the runtime's ceiling; other calls on the model
+/// A paused job keeps its scratch memory, which counts against rz_runtime_params.memory_limit. Other calls on the model
 /// continue. A fired rz_cancel or a passed deadline also pauses a step: the call fails with RZ_ERR_CANCELLED or
 /// RZ_ERR_DEADLINE, no work is lost, and the next step after rz_cancel_reset continues the job. Any thread. Errors:
 /// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,

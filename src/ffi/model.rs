@@ -1,4 +1,4 @@
-//! Loading a model and asking what it is.
+//! Loading a model, its metadata and its recommended sampling parameters.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -233,7 +233,7 @@ pub(super) fn load(
 
 const _: () = assert!(RZ_DEVICES_MAX as usize == MAX_GPUS);
 
-/// Reads the parameters of a load for a function.
+/// Reads the parameters of a load and passes them to a function.
 pub(super) fn with_params<T>(
     call: &Call,
     params: *const rz_model_params,

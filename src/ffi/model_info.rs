@@ -1,4 +1,4 @@
-//! What a model is, and what it can do.
+//! Description and capabilities of a model.
 
 use std::ffi::c_char;
 

@@ -89,9 +89,9 @@ pub struct rz_model_plan_device {
 ///
 /// The plan counts KV cache pages that no token has reached yet, and page-locked host memory. It does not count thread
 /// stacks, the C library, and the driver. The numbers may exceed the memory of this machine or
-/// rz_runtime_params.memory_limit: a plan reserves nothing. A ceiling of `total_host` suffices for the load and the
-/// caches; `load_peak_host` does not count against it. Any thread. Errors: as for rz_model_load and rz_cache_new except
-/// RZ_ERR_LIMIT. Since 0.1.0.
+/// rz_runtime_params.memory_limit: a plan reserves nothing. A memory limit of `total_host` suffices for the load and
+/// the caches; `load_peak_host` does not count against the limit. Any thread. Errors: as for rz_model_load and
+/// rz_cache_new except RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_plan_get(
     path: *const c_char,

@@ -207,10 +207,10 @@ pub unsafe extern "C" fn rz_cache_match_prompt(
 ///
 /// The cache keeps media alive as long as it has rows of them. It can be rewound, shifted, released, forked and saved
 /// like any other cache; a saved cache includes its media. If the rows of an image attend to each other, they are
-/// computed in one step. Therefore rz_cache_truncate to a position between them fails with RZ_ERR_INVALID_ARGUMENT, and
-/// rz_cache_shift removes such images as a whole or not at all. `cancel` may be NULL. Any thread. Errors: as for
-/// rz_prefill, RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first` is beyond the last token,
-/// or between rows that attend to each other). Since 0.1.0.
+/// computed in one step. Therefore rz_cache_truncate to a position between these rows fails with
+/// RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift removes such images as a whole or not at all. `cancel` may be NULL. Any
+/// thread. Errors: as for rz_prefill, RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first` is
+/// beyond the last token, or between rows that attend to each other). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prefill_prompt(
     cache: *mut rz_cache,

@@ -1,4 +1,4 @@
-//! Workers, log and ceilings that several models share.
+//! Workers, log and memory limit that several models share.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::handle::Handle;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::count;
 
-/// Thread pool, log and memory ceiling, shared by the models that are loaded with it. Any number of threads may use a
+/// Thread pool, log and memory limit, shared by the models that are loaded with it. Any number of threads may use a
 /// runtime at once. Only rz_runtime_threads_set and rz_runtime_memory_limit_set change it. A model that is loaded
 /// without a runtime gets its own, with defaults.
 pub struct rz_runtime(pub(super) Arc<Runtime>);
@@ -47,8 +47,8 @@ pub type rz_chunk_callback = Option<unsafe extern "C" fn(i: u32, context: *mut c
 /// on success and another number on failure. If the callback fails, or returns before all calls of `chunk` have
 /// returned, the library call fails with RZ_ERR_INVALID_ARGUMENT. The library invokes the callback on threads that call
 /// the library, hundreds of times per token, and never twice at once for the same runtime. If all threads of the host
-/// may be waiting in library calls, the calling thread must help. The callback must return normally: no longjmp, no C++
-/// exception.
+/// may be waiting in library calls, the calling thread must compute chunks too. The callback must return normally: no
+/// longjmp, no C++ exception.
 ///
 /// Schedulers often run other tasks on a thread that waits. Such a task must not compute with the same runtime, because
 /// it would wait for itself: rz_prefill, rz_decode_token, rz_job_step and all other calls that need the workers get
@@ -98,12 +98,12 @@ pub struct rz_runtime_params {
     /// child made with fork(), which has none of these threads, a call with a template or a grammar starts a thread for
     /// itself, or fails with RZ_ERR_RESOURCES.
     pub threads: u32,
-    /// Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none.
-    /// Calls that would exceed it fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
+    /// Maximum bytes of host memory for weights, KV caches and scratch memory (GPU memory does not count); 0: no limit.
+    /// Calls that would exceed the limit fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
     /// rz_runtime_memory_limit_set changes it.
     pub memory_limit: u64,
-    /// Processors (as the system numbers them) to which the workers are pinned, one each, round robin; NULL: none.
-    /// Copied. The calling thread is never pinned.
+    /// Processors (as the system numbers them) to which the workers are pinned, each worker to one processor, round
+    /// robin; NULL: workers are not pinned. Copied. The calling thread is never pinned.
     pub cpus: *const u32,
     /// Number of `cpus`.
     pub n_cpus: usize,
@@ -166,9 +166,9 @@ pub unsafe extern "C" fn rz_runtime_threads_set(
     })
 }
 
-/// Changes the ceiling in bytes on host memory (rz_runtime_params.memory_limit); 0: none.
+/// Changes the limit on host memory, in bytes (rz_runtime_params.memory_limit); 0: no limit.
 ///
-/// The ceiling may be below current use, for example when the system asks programs to use less memory: allocations
+/// The limit may be below the memory in use, for example when the system asks programs to use less memory: allocations
 /// stay, and calls that need more memory, including steps that need more scratch memory, fail with RZ_ERR_LIMIT until
 /// enough was freed. rz_cache_release, rz_store_clear and the functions that free handles free memory. Any thread, also
 /// while other calls run. Since 0.1.0.
@@ -197,11 +197,11 @@ pub struct rz_runtime_info {
     pub template_threads: u32,
     /// 0.
     pub reserved: u32,
-    /// Bytes of host memory that count against the ceiling now: weights, KV caches, scratch memory.
+    /// Bytes of host memory that count against the limit now: weights, KV caches, scratch memory.
     pub memory_used: u64,
     /// Peak of memory_used since the runtime was created.
     pub memory_peak: u64,
-    /// Ceiling; 0: none.
+    /// Memory limit in bytes; 0: no limit.
     pub memory_limit: u64,
 }
 

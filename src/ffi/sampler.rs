@@ -63,7 +63,7 @@ pub const RZ_FILTER_TEMPERATURE: u32 = 7;
 /// job, a reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of
 /// rz_decode_batch. -INFINITY or NaN forbids a token; INFINITY at one token forces that token, unless a grammar or a
 /// ban forbids it. A logit that was -INFINITY before stays -INFINITY. If all tokens are forbidden, the call fails, as
-/// every call for which no token is possible. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the
+/// does every call for which no token is possible. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the
 /// model's logits, not the edited logits.
 ///
 /// Returns 0. If it returns another number, no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and
@@ -125,7 +125,7 @@ pub struct rz_sampler_params {
     pub flags: u32,
     /// Seed of the random number generator; 0 is a seed like any other.
     pub seed: u64,
-    /// Copied; NULL: none.
+    /// Logit biases, which are copied; NULL: none.
     pub biases: *const rz_logit_bias,
     /// Number of `biases`.
     pub n_biases: usize,
@@ -137,19 +137,20 @@ pub struct rz_sampler_params {
     /// XTC: probability of a cut. A cut drops all tokens whose probability is at least xtc_threshold, except the least
     /// likely one of them.
     pub xtc_probability: f32,
-    /// 0: 0.1. Above 0.5 at most one token reaches it, and XTC drops none.
+    /// XTC: probability from which a cut drops tokens; 0 means the default, 0.1. At most one token reaches a threshold
+    /// above 0.5, so XTC then drops none.
     pub xtc_threshold: f32,
     /// Dynamic temperature: the temperature rises from `temperature` - `temperature_range` (at least 0) to
     /// `temperature` + `temperature_range` with the entropy of the distribution, relative to the entropy of the uniform
     /// distribution.
     pub temperature_range: f32,
-    /// Exponent of the relative entropy for the dynamic temperature; 0: 1.
+    /// Exponent of the relative entropy for the dynamic temperature; 0 means the default, 1.
     pub temperature_exponent: f32,
     /// Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a bound,
     /// which begins at twice this value and is corrected after each draw. Filters that are on apply before Mirostat;
     /// llama.cpp applies no filters with Mirostat.
     pub mirostat_tau: f32,
-    /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.
+    /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0 means the default, 0.1.
     pub mirostat_eta: f32,
     /// DRY: if the last n tokens occurred before (with the largest such n, at least dry_allowed_length), the logit of
     /// the token that followed the earlier occurrence is reduced by dry_multiplier * dry_base ^ (n -
@@ -157,7 +158,7 @@ pub struct rz_sampler_params {
     pub dry_multiplier: f32,
     /// At least 1; 0 means the default, 1.75.
     pub dry_base: f32,
-    /// 0: 2.
+    /// Minimum number of repeated tokens that DRY penalizes; 0 means the default, 2.
     pub dry_allowed_length: u32,
     /// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
     pub dry_window: u32,
@@ -166,20 +167,20 @@ pub struct rz_sampler_params {
     pub no_repeat_ngram_size: u32,
     /// 0.
     pub reserved: u32,
-    /// Copied; NULL: none. DRY considers only repetitions after the last breaker, and never penalizes repetitions of a
-    /// single token. llama.cpp's defaults are the tokens whose text contains a line feed, a colon, a quotation mark or
-    /// an asterisk.
+    /// DRY breakers, which are copied; NULL: none. DRY considers only repetitions after the last breaker, and never
+    /// penalizes repetitions of a single token. llama.cpp's defaults are the tokens whose text contains a line feed, a
+    /// colon, a quotation mark or an asterisk.
     pub dry_breakers: *const rz_token_sequence,
     /// Number of `dry_breakers`.
     pub n_dry_breakers: usize,
-    /// Copied; NULL: none. If the tokens of a cache, including the prompt, end with all tokens of a sequence except the
-    /// last, the last one is not chosen. A sequence of one token therefore bans this token. The same text may still
-    /// occur as other tokens.
+    /// Banned sequences, which are copied; NULL: none. If the tokens of a cache, including the prompt, end with all
+    /// tokens of a sequence except the last, the last one is not chosen. A sequence of one token therefore bans this
+    /// token. The same text may still occur as other tokens.
     pub banned_sequences: *const rz_token_sequence,
     /// Number of `banned_sequences`.
     pub n_banned_sequences: usize,
-    /// Order of filters and temperature: RZ_FILTER_..., each at most once. All filters that are on must be in it. NULL:
-    /// the default order.
+    /// Order of filters and temperature: RZ_FILTER_..., each at most once. The order must contain all filters that are
+    /// on. NULL: the default order.
     pub order: *const u32,
     /// Number of `order`.
     pub n_order: usize,

@@ -130,7 +130,8 @@ pub(super) fn reader(
     let read = read.ok_or_else(|| Error::invalid("read is NULL"))?;
     Ok(move |bytes: &mut [u8]| {
         Cancel::check(&[cancel])?;
-        // A function that gives less than it says leaves zeros, and not what was in memory before.
+        // If the function writes fewer bytes than it reports, the others are zero, instead of earlier contents of the
+        // memory.
         bytes.fill(0);
         // SAFETY: as in `writer`.
         let code = unsafe { read(bytes.as_mut_ptr().cast(), bytes.len(), user) };

@@ -84,7 +84,7 @@ pub unsafe extern "C" fn rz_model_load_from(
     })
 }
 
-/// Most files of a model.
+/// Maximum number of files of a model.
 const MAX_SOURCES: usize = 2048;
 
 /// Returns the caller's sources, whose memory and callbacks are used only during the call.
@@ -138,8 +138,8 @@ fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> 
             let len = usize::try_from(size)
                 .map_err(|_| Error::invalid(format!("size is {size}; it must fit the memory of this machine")))?;
             let data = call.slice(source.data.cast::<u8>(), len, "data")?;
-            // Behind `User`, because the slice lives no longer than the call, as the closure does, which has no
-            // lifetime.
+            // Wrapped in `User`, because the closure cannot borrow. Neither the slice nor the closure lives longer than
+            // the call.
             let data = User::new(data.as_ptr().cast_mut().cast());
             let read = move |offset: u64, out: &mut [u8]| {
                 let offset = usize::try_from(offset).map_err(|_| io::ErrorKind::UnexpectedEof)?;

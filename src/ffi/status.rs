@@ -26,7 +26,7 @@ pub const RZ_ERR_BUSY: rz_status = -2;
 pub const RZ_ERR_OUT_OF_MEMORY: rz_status = -3;
 /// Device memory is exhausted.
 pub const RZ_ERR_DEVICE_OUT_OF_MEMORY: rz_status = -4;
-/// The call would exceed a ceiling set by the caller, or a bound of this library.
+/// The call would exceed a limit set by the caller, or a bound of this library.
 pub const RZ_ERR_LIMIT: rz_status = -5;
 /// A file could not be read or written.
 pub const RZ_ERR_IO: rz_status = -6;

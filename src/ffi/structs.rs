@@ -1,5 +1,5 @@
 //! Structs that callers and the library exchange: their layouts, and how they grow. A struct begins with `struct_size`.
-//! The smaller size, of the caller's struct and of the library's, is used; fields beyond it have their defaults.
+//! Of the caller's size and the library's size, the smaller one counts; fields beyond it have their defaults.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -46,7 +46,7 @@ pub(super) fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Maximum `struct_size`. A larger one is uninitialized memory; reading that many bytes could crash.
+/// Maximum `struct_size`. A larger value is uninitialized memory; reading that many bytes could crash.
 const MAX_STRUCT_SIZE: usize = 4096;
 
 /// Maximum number of elements of an array of output structs.
@@ -181,8 +181,8 @@ pub(super) struct OutStruct<'a, T> {
 }
 
 impl<T: Versioned> OutStruct<'_, T> {
-    /// Writes the fields that the caller knows, and zeros for those that only the caller knows; `struct_size` stays as
-    /// the caller set it.
+    /// Writes the fields that the caller knows, and zeros for the fields that the library does not know; `struct_size`
+    /// stays as the caller set it.
     pub(super) fn set(self, value: T) {
         let skip = size_of::<u32>();
         let len = whole_fields::<T>(self.size);

@@ -47,12 +47,14 @@ namespace Realizar
         /// temperature + TemperatureRange with the entropy of the distribution, relative to the entropy of the
         /// uniform distribution.</summary>
         public float TemperatureRange;
-        /// <summary>Exponent of the relative entropy for the dynamic temperature; 0: 1.</summary>
+        /// <summary>Exponent of the relative entropy for the dynamic temperature; 0 means the default,
+        /// 1.</summary>
         public float TemperatureExponent;
         /// <summary>Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise
         /// is at most a bound, which begins at twice this value and is corrected after each draw.</summary>
         public float MirostatTau;
-        /// <summary>Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.</summary>
+        /// <summary>Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0 means the
+        /// default, 0.1.</summary>
         public float MirostatEta;
         /// <summary>DRY: if the last n tokens occurred before (with the largest such n, at least
         /// DryAllowedLength), the logit of the token that followed the earlier occurrence is reduced by

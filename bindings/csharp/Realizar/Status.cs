@@ -12,7 +12,7 @@ namespace Realizar
         OutOfMemory = Native.RZ_ERR_OUT_OF_MEMORY,
         /// <summary>Device memory is exhausted.</summary>
         DeviceOutOfMemory = Native.RZ_ERR_DEVICE_OUT_OF_MEMORY,
-        /// <summary>The call would exceed a ceiling set by the caller, or a bound of this library.</summary>
+        /// <summary>The call would exceed a limit set by the caller, or a bound of this library.</summary>
         Limit = Native.RZ_ERR_LIMIT,
         /// <summary>A file could not be read or written.</summary>
         IO = Native.RZ_ERR_IO,

@@ -15,7 +15,7 @@ public final class RealizarException extends RuntimeException {
         OUT_OF_MEMORY(Header.RZ_ERR_OUT_OF_MEMORY),
         /** Device memory is exhausted. */
         DEVICE_OUT_OF_MEMORY(Header.RZ_ERR_DEVICE_OUT_OF_MEMORY),
-        /** The call would exceed a ceiling set by the caller, or a bound of this library. */
+        /** The call would exceed a limit set by the caller, or a bound of this library. */
         LIMIT(Header.RZ_ERR_LIMIT),
         /** A file could not be read or written. */
         IO(Header.RZ_ERR_IO),

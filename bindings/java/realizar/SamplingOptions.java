@@ -149,7 +149,7 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Exponent of the relative entropy for the dynamic temperature; 0: 1. */
+    /** Exponent of the relative entropy for the dynamic temperature; 0 means the default, 1. */
     public T temperatureExponent(double temperatureExponent) {
         this.temperatureExponent = Native.finite((float) temperatureExponent, "temperatureExponent");
         return sampled();
@@ -162,7 +162,7 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1. */
+    /** Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0 means the default, 0.1. */
     public T mirostatEta(double mirostatEta) {
         this.mirostatEta = Native.finite((float) mirostatEta, "mirostatEta");
         return sampled();

@@ -34,7 +34,7 @@ class DeviceOutOfMemory(Error, MemoryError):
 
 
 class Limit(Error):
-    """The call would exceed a ceiling set by the caller, or a bound of this library."""
+    """The call would exceed a limit set by the caller, or a bound of this library."""
 
 
 class FileError(Error, OSError):

@@ -50,7 +50,8 @@ class RuntimeOptions(TypedDict, total=False):
     processor that the process may use (hardware threads of a core count separately), or one per fast core if cores
     differ. At most 1024."""
     memory_limit: int
-    """Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none."""
+    """Maximum bytes of host memory for weights, KV caches and scratch memory (GPU memory does not count); 0: no
+    limit."""
 
 
 class LoadOptions(TypedDict, total=False):
@@ -128,12 +129,12 @@ class Sampling:
     """Dynamic temperature: the temperature rises from temperature - temperature_range (at least 0) to temperature +
     temperature_range with the entropy of the distribution, relative to the entropy of the uniform distribution."""
     temperature_exponent: float = 0.0
-    """Exponent of the relative entropy for the dynamic temperature; 0: 1."""
+    """Exponent of the relative entropy for the dynamic temperature; 0 means the default, 1."""
     mirostat_tau: float = 0.0
     """Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a
     bound, which begins at twice this value and is corrected after each draw."""
     mirostat_eta: float = 0.0
-    """Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1."""
+    """Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0 means the default, 0.1."""
     dry_multiplier: float = 0.0
     """DRY: if the last n tokens occurred before (with the largest such n, at least dry_allowed_length), the logit of
     the token that followed the earlier occurrence is reduced by dry_multiplier * dry_base ^ (n -

@@ -36,11 +36,11 @@ class RuntimeInfo(NamedTuple):
     threads: int
     """Number of compute threads from the next step on, including the calling thread."""
     memory_used: int
-    """Bytes of host memory that count against the ceiling now: weights, KV caches, scratch memory."""
+    """Bytes of host memory that count against the limit now: weights, KV caches, scratch memory."""
     memory_peak: int
     """Peak of memory_used since the runtime was created."""
     memory_limit: int
-    """Ceiling; 0: none."""
+    """Memory limit in bytes; 0: no limit."""
 
 
 class ModelInfo(NamedTuple):

@@ -10,7 +10,7 @@ extension RealizarError.Code {
     public static let outOfMemory = Self(rawValue: RZ_ERR_OUT_OF_MEMORY.rawValue)
     /// Device memory is exhausted.
     public static let deviceOutOfMemory = Self(rawValue: RZ_ERR_DEVICE_OUT_OF_MEMORY.rawValue)
-    /// The call would exceed a ceiling set by the caller, or a bound of this library.
+    /// The call would exceed a limit set by the caller, or a bound of this library.
     public static let limit = Self(rawValue: RZ_ERR_LIMIT.rawValue)
     /// A file could not be read or written.
     public static let io = Self(rawValue: RZ_ERR_IO.rawValue)

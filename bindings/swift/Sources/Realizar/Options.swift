@@ -274,12 +274,12 @@ public struct Sampling: Sendable, Equatable {
     /// + temperatureRange with the entropy of the distribution, relative to the entropy of the uniform
     /// distribution.
     public var temperatureRange: Float = 0
-    /// Exponent of the relative entropy for the dynamic temperature; 0: 1.
+    /// Exponent of the relative entropy for the dynamic temperature; 0 means the default, 1.
     public var temperatureExponent: Float = 0
     /// Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a
     /// bound, which begins at twice this value and is corrected after each draw.
     public var mirostatTau: Float = 0
-    /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.
+    /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0 means the default, 0.1.
     public var mirostatEta: Float = 0
     /// DRY: if the last n tokens occurred before (with the largest such n, at least dryAllowedLength), the logit
     /// of the token that followed the earlier occurrence is reduced by dryMultiplier * dryBase ^ (n -
