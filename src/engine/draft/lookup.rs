@@ -2,7 +2,7 @@
 
 use crate::graph::step::MEDIA_ROW;
 
-/// Number of last tokens that are searched, and maximum length of a match.
+/// Number of tokens at the end of the history that are searched, and maximum length of a match.
 const WINDOW: usize = 1 << 16;
 const LONGEST: usize = 16;
 
@@ -40,7 +40,7 @@ mod tests {
         assert_eq!(find(&[2, MEDIA_ROW, 4, 9, 2, MEDIA_ROW, 4]), Some((3, 1)));
         let mut long: Vec<u32> = (0..100).chain(0..50).collect();
         assert_eq!(find(&long), Some((50, LONGEST)));
-        // Outside the window nothing is found.
+        // The search finds nothing outside the window.
         long.extend(200..200 + WINDOW as u32);
         long.push(60);
         assert_eq!(find(&long), None);

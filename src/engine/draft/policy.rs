@@ -36,7 +36,7 @@ pub struct DraftPolicy {
     row: [Recent; SIZES],
     /// The longest draft so far. The next one has at most twice as many tokens.
     largest: usize,
-    /// Times that a model takes to make one draft token.
+    /// Times in which a draft model generates one draft token.
     making: Recent,
     /// Time that drafts have won so far, and time of all passes.
     balance: f64,

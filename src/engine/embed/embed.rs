@@ -94,7 +94,7 @@ impl Model {
                 tokens += text.tokens.len();
                 tokens <= limits.max_tokens && is_long(text) == is_long(first)
             });
-            // A text too long for one step takes several.
+            // A text that is too long for one step takes several steps.
             let n = fitting.count().max(1);
             let (group, after) = rest.split_at(n);
             call.group(group)?;

@@ -507,7 +507,7 @@ impl Job {
         self.make_token()
     }
 
-    /// Drops pipelined steps that are not wanted.
+    /// Drops the pipelined steps after the last accepted token.
     pub(super) fn forget_ahead(&mut self) {
         if !self.reads_prompt() {
             self.session.rewind(self.session.len(), self.session.logits_at());

@@ -17,7 +17,7 @@ pub enum End {
     Stop,
     /// A full context window.
     Context,
-    /// A token that ends the text, with a grammar.
+    /// A token that ends the text of a grammar.
     Grammar,
     /// An error.
     Failed,

@@ -44,7 +44,7 @@ pub(super) fn layout(encoder: &Encoder, [given, samples]: [usize; 2], max_rows: 
     Ok(MediaLayout { size: [given, 0], ..measure(encoder, samples, max_rows)? })
 }
 
-/// Returns text hashed before the samples, so that audio with different rows has different hashes.
+/// Returns the text that is hashed before the samples, so that audio with different rows has different hashes.
 pub(super) fn hash_beginning(encoder: &Encoder, sound: &Sound) -> Result<String> {
     let facts = facts(encoder)?;
     let made_by = (&encoder.facts().projector, facts.bins, facts.stack, facts.cutting, encoder.facts().row_dim);

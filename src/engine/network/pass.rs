@@ -32,7 +32,7 @@ pub struct Lane<'a> {
 }
 
 impl<'a> Lane<'a> {
-    /// Returns a lane of tokens without outputs.
+    /// Returns a lane that appends `tokens` and has no outputs.
     pub fn new(session: &'a mut Session, tokens: &'a [u32]) -> Lane<'a> {
         Lane { session, again: 0, tokens, outputs: 0, chooser: None, on_device: false }
     }

@@ -26,7 +26,7 @@ pub struct StoreInfo {
     pub memory_bytes: u64,
     pub files: usize,
     pub disk_bytes: u64,
-    /// The limits in effect; a disk limit of 0: no folder.
+    /// The limits in effect; the disk limit is 0 without a folder.
     pub memory_limit: u64,
     pub disk_limit: u64,
     /// Number of lookups with and without a match.

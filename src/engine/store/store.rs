@@ -317,7 +317,7 @@ impl Store {
 
     /// Removes all entries from memory, and all files of this model.
     pub fn clear(&self) {
-        // Without cancels it cannot fail.
+        // Without cancels, the call cannot fail.
         let _ = self.shared.find_files(&[]);
         let mut state = self.shared.state();
         state.remove(|_| true);
@@ -328,7 +328,7 @@ impl Store {
 
     pub fn info(&self) -> StoreInfo {
         let shared = &self.shared;
-        // Without cancels it cannot fail.
+        // Without cancels, the call cannot fail.
         let sizes = shared.find_files(&[]).unwrap_or_default();
         let state = shared.state();
         StoreInfo {

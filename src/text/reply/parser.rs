@@ -83,7 +83,7 @@ enum State {
     WholeCall(Box<WholeCall>),
 }
 
-/// A call within reasoning: its text, and a parser whose events count only if the reply ends after it.
+/// A call within reasoning: its text, and a parser whose events count only if the reply ends after the call.
 struct Rehearsal {
     text: String,
     /// True if some of the text is control tokens.

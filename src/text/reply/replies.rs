@@ -173,10 +173,11 @@ impl Triggers {
             match matches(&trigger.tag, text) {
                 Match::No => {}
                 Match::Partial if following == After::End => {}
-                // At a cut, a complete tag wins over a longer incomplete one,
+                // If the reply is cut, a complete tag wins over a longer incomplete tag.
                 Match::Partial if following == After::Cut => is_cut = true,
                 Match::Partial => return Found::Incomplete(0),
-                // unless more text of the longer one, or of a call of an unknown tool, follows.
+                // The incomplete tag wins if more text follows the complete tag, or if that begins a call of an unknown
+                // tool.
                 Match::Full(n) if is_cut && (trigger.then == Then::Unknown || !text[n..].trim().is_empty()) => {}
                 Match::Full(n) => {
                     let end = if let Match::Full(head) = matches(&trigger.head, text) { head } else { n };

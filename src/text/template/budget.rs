@@ -11,7 +11,7 @@
 //! dropping it recurses little. Only lists may change; `template/lists.rs` bounds their depth.
 //!
 //! Each limit is a constant plus a multiple of the conversation's bytes: the constant is small because a template is
-//! run several times for probing (`find_text_form`), the multiple allows iterating over all messages for each message.
+//! run several times for probing (`find_text_form`); the multiple allows iterating over all messages for each message.
 
 use std::sync::Arc;
 

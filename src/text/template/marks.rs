@@ -189,7 +189,8 @@ impl Marks {
         }
     }
 
-    /// Operands of `container[key]`. A key is found without marks, unless the template created it with them.
+    /// Returns the key for `container[key]`. A key is looked up without marks, unless the template created the key with
+    /// marks.
     pub fn item(&self, container: &Value, key: &Value) -> Value {
         let plain = self.unmarked(key);
         let is_found = |key: &Value| container.get_item(key).is_ok_and(|value| !value.is_undefined());

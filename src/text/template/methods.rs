@@ -69,7 +69,7 @@ fn of_list(value: &Value, args: &Arguments) -> Result<Value, Error> {
             let place = items(value)?.iter().position(|item| equal(item, &what));
             place.map(Value::from).ok_or_else(|| refuse("the value is not in the list"))
         }
-        // A copy is another list than an immutable one.
+        // The copy is a separate list, even of an immutable list.
         "copy" => args.bind(["self"], 1).map(|_| Value::from(items(value).unwrap_or_default())),
         _ => Err(unknown(args, value)),
     }

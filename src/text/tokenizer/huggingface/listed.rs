@@ -1,7 +1,7 @@
 //! Tokens listed by the files next to a tokenizer: `added_tokens_decoder` and the special tokens of
 //! `tokenizer_config.json`, or in older folders `added_tokens.json` and `special_tokens_map.json`. They are added as in
 //! transformers: in the order of their ids, each with the id of its text in the vocabulary, or otherwise the next free
-//! one.
+//! id.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
