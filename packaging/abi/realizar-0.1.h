@@ -1514,9 +1514,9 @@ typedef struct rz_sampler_params {
    * colon, a quotation mark or an asterisk. */
   const rz_token_sequence *RZ_NULLABLE dry_breakers;
   size_t n_dry_breakers;  /* Number of `dry_breakers`. */
-  /* Banned sequences, which are copied; NULL: none. If the tokens of a cache, including the prompt, end with all
-   * tokens of a sequence except the last, the last one is not chosen. A sequence of one token therefore bans this
-   * token. The same text may still occur as other tokens. */
+  /* Banned sequences, which are copied; NULL: none. If the tokens of a cache, including the prompt, end with the
+   * first n - 1 tokens of a banned sequence of n tokens, the sequence's last token is not sampled. A sequence of one
+   * token therefore bans this token. The same text may still occur as other tokens. */
   const rz_token_sequence *RZ_NULLABLE banned_sequences;
   size_t n_banned_sequences;  /* Number of `banned_sequences`. */
   /* Order of filters and temperature: RZ_FILTER_..., each at most once. The order must contain all filters that are
@@ -1563,15 +1563,15 @@ enum rz_grammar_kind {
   RZ_GRAMMAR_GBNF = 4,
   RZ_GRAMMAR_JSON = 5,     /* Kind of a grammar: any JSON value. Takes no text. */
   RZ_GRAMMAR_CHOICES = 6,  /* Kind of a grammar: one of several texts, given as a JSON array of strings. */
-  /* Kind of a grammar: a reply in a conversation. The text is the JSON of rz_chat_tokenize_into. The reply is text or
-   * tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
-   * "tool_choice" selects what follows the reasoning, if any: "auto" allows text, tool calls, or text followed by tool
-   * calls; "none" allows only text; "required" or the name of a tool allows only tool calls. "parallel_tool_calls":
-   * false allows one call. The schema of a tool with "strict": true, within the tool or its "function", is enforced as
-   * with RZ_GRAMMAR_JSON_SCHEMA, and an error names the tool and the place. All other tools are best effort, as with
-   * RZ_GRAMMAR_FLAG_BEST_EFFORT. Arguments come in the order of the schema. If a model writes string arguments between
-   * tags instead of in quotes, "enum", "minLength" and "maxLength" (up to 2000) are enforced for these strings;
-   * "pattern" and "format" are not. */
+  /* Kind of a grammar: a reply in a conversation. `text` is the conversation, in the JSON of rz_chat_tokenize_into. The
+   * reply is text or tool calls in the form of the model's chat template, with arguments that follow each tool's JSON
+   * schema. "tool_choice" selects what follows the reasoning, if any: "auto" allows text, tool calls, or text followed
+   * by tool calls; "none" allows only text; "required" or the name of a tool allows only tool calls.
+   * "parallel_tool_calls": false allows one call. The schema of a tool with "strict": true, within the tool or its
+   * "function", is enforced as with RZ_GRAMMAR_JSON_SCHEMA, and an error names the tool and the place. All other tools
+   * are best effort, as with RZ_GRAMMAR_FLAG_BEST_EFFORT. Arguments come in the order of the schema. If a model writes
+   * string arguments between tags instead of in quotes, "enum", "minLength" and "maxLength" (up to 2000) are enforced
+   * for these strings; "pattern" and "format" are not. */
   RZ_GRAMMAR_TOOLS = 7,
 };
 

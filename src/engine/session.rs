@@ -33,7 +33,7 @@ pub(super) enum Logits {
 }
 
 impl Logits {
-    /// Returns the location after a failure that may have overwritten the logits on the host.
+    /// Returns where the logits are after a failed step, which may have overwritten the logits on the host.
     pub(super) fn overwritten(self) -> Logits {
         if self == Logits::OnHost { Logits::OnDevice } else { self }
     }

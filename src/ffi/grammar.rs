@@ -33,15 +33,15 @@ pub const RZ_GRAMMAR_GBNF: u32 = 4;
 pub const RZ_GRAMMAR_JSON: u32 = 5;
 /// Kind of a grammar: one of several texts, given as a JSON array of strings.
 pub const RZ_GRAMMAR_CHOICES: u32 = 6;
-/// Kind of a grammar: a reply in a conversation. The text is the JSON of rz_chat_tokenize_into. The reply is text or
-/// tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
-/// "tool_choice" selects what follows the reasoning, if any: "auto" allows text, tool calls, or text followed by tool
-/// calls; "none" allows only text; "required" or the name of a tool allows only tool calls. "parallel_tool_calls":
-/// false allows one call. The schema of a tool with "strict": true, within the tool or its "function", is enforced as
-/// with RZ_GRAMMAR_JSON_SCHEMA, and an error names the tool and the place. All other tools are best effort, as with
-/// RZ_GRAMMAR_FLAG_BEST_EFFORT. Arguments come in the order of the schema. If a model writes string arguments between
-/// tags instead of in quotes, "enum", "minLength" and "maxLength" (up to 2000) are enforced for these strings;
-/// "pattern" and "format" are not.
+/// Kind of a grammar: a reply in a conversation. `text` is the conversation, in the JSON of rz_chat_tokenize_into. The
+/// reply is text or tool calls in the form of the model's chat template, with arguments that follow each tool's JSON
+/// schema. "tool_choice" selects what follows the reasoning, if any: "auto" allows text, tool calls, or text followed
+/// by tool calls; "none" allows only text; "required" or the name of a tool allows only tool calls.
+/// "parallel_tool_calls": false allows one call. The schema of a tool with "strict": true, within the tool or its
+/// "function", is enforced as with RZ_GRAMMAR_JSON_SCHEMA, and an error names the tool and the place. All other tools
+/// are best effort, as with RZ_GRAMMAR_FLAG_BEST_EFFORT. Arguments come in the order of the schema. If a model writes
+/// string arguments between tags instead of in quotes, "enum", "minLength" and "maxLength" (up to 2000) are enforced
+/// for these strings; "pattern" and "format" are not.
 pub const RZ_GRAMMAR_TOOLS: u32 = 7;
 
 /// Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA, _JSON and _TOOLS: allows up to 40 characters of white space,

@@ -173,9 +173,9 @@ pub struct rz_sampler_params {
     pub dry_breakers: *const rz_token_sequence,
     /// Number of `dry_breakers`.
     pub n_dry_breakers: usize,
-    /// Banned sequences, which are copied; NULL: none. If the tokens of a cache, including the prompt, end with all
-    /// tokens of a sequence except the last, the last one is not chosen. A sequence of one token therefore bans this
-    /// token. The same text may still occur as other tokens.
+    /// Banned sequences, which are copied; NULL: none. If the tokens of a cache, including the prompt, end with the
+    /// first n - 1 tokens of a banned sequence of n tokens, the sequence's last token is not sampled. A sequence of one
+    /// token therefore bans this token. The same text may still occur as other tokens.
     pub banned_sequences: *const rz_token_sequence,
     /// Number of `banned_sequences`.
     pub n_banned_sequences: usize,

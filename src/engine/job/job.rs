@@ -23,8 +23,8 @@ use crate::text::Event;
 enum Phase {
     /// Prefill of the prompt; `appended`: number of prompt tokens in the session.
     Prompt { appended: usize },
-    /// Appends inserted tokens. They begin at index `first` of `made`, with the last generated token. `appended`:
-    /// number of these tokens in the session.
+    /// Appends the tokens of `made` from index `first` on: the last generated token, then the inserted ones.
+    /// `appended`: number of these tokens in the session.
     Writing { first: usize, appended: usize },
     /// Decode of the last token and a draft.
     Tokens,
@@ -44,11 +44,12 @@ enum Choice {
 /// Times of a job.
 struct JobTimes {
     begun: Instant,
-    /// Time of the passes with prompt tokens of the job, and of its decode passes.
+    /// Total time of the passes with prompt tokens of the job.
     prompt: Duration,
+    /// Total time of its decode passes.
     tokens: Duration,
     first_token: Duration,
-    /// Time of the last choice on the host over the whole vocabulary.
+    /// Time of the last sampling on the host from the whole vocabulary.
     choice: Duration,
 }
 
@@ -62,7 +63,7 @@ pub struct Job {
     read: usize,
     end: Option<End>,
     choice: Choice,
-    /// First results of the current pass, between `take` and `settle`.
+    /// What `take` has stored for `settle`: the results of the pass for the job's first token or chunk of its prompt.
     taken: Option<Taken>,
     /// The job's handle to a paused pass.
     pub(super) parked: Option<Parked>,
@@ -201,7 +202,7 @@ impl Job {
         if self.has_ended() { Ok(()) } else { self.cancels().check() }
     }
 
-    /// Excludes the job from passes while a cancel is fired, until the next call.
+    /// Checks the cancels. If one has fired, passes leave the job out until the next call of this function.
     pub(super) fn heed_cancels(&mut self) {
         self.is_stopped = self.check_cancels().is_err();
     }
@@ -289,7 +290,7 @@ impl Job {
         self.session.runs().due(self.session.sequence().len())
     }
 
-    /// Prepares drafting during prefill, drafts during decode; returns false if `budget` pauses.
+    /// During prefill, prepares the drafter; during decode, generates a draft. Returns false if the budget is used up.
     pub(super) fn make_draft(&mut self, budget: &StepBudget) -> Result<bool> {
         let started = Instant::now();
         let is_made = self.go_on_with_draft(budget);
@@ -441,7 +442,7 @@ impl Job {
             false => Ok(()),
         };
         let MemberPlace { member, row, output } = place;
-        // Drafts begin after media.
+        // The drafter does not read positions up to the last media item.
         let after = self.session.runs().end().saturating_sub(1);
         let (first, end) = (taken.before.max(after), self.cache_len());
         if first >= end {
@@ -544,7 +545,7 @@ impl Job {
             Choice::OnDevice(token) => Some(token),
             Choice::OnHost | Choice::Made => None,
         };
-        // Also if the device's token is rejected.
+        // Set first, so that the host samples at the next attempt, also if the device's token is rejected.
         self.choice = Choice::OnHost;
         let Request { made, max_tokens, text, logprobs, chooser, only_content_logprobs, .. } = &mut self.request;
         let token = self.session.choose(chosen, chooser.as_mut())?;

@@ -31,7 +31,7 @@ type limits struct {
 	perMinute  int // 0: no limit
 	concurrent int // 0: no limit
 	running    int
-	left       float64   // requests that may come at once; at most perMinute
+	left       float64   // requests that are admitted without waiting; at most perMinute
 	filled     time.Time // when left was computed
 }
 
@@ -114,7 +114,7 @@ func keyOf(words []string, name string) (*key, error) {
 	return k, nil
 }
 
-// changed returns limits with the bounds of to; the requests counted so far remain.
+// changed returns l with the bounds of the argument; the requests counted so far remain.
 func (l *limits) changed(to *limits) *limits {
 	l.mu.Lock()
 	defer l.mu.Unlock()
