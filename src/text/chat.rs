@@ -57,8 +57,9 @@ impl Chat {
 
     /// Parses a conversation. `add_generation_prompt`: the default for the member of that name.
     ///
-    /// # Errors `InvalidArgument`, naming the place, for invalid JSON or JSON of another form; `Unsupported` for
-    /// content other than text.
+    /// # Errors
+    /// `InvalidArgument`, naming the place, for invalid JSON or JSON of another form; `Unsupported` for content other
+    /// than text.
     pub fn parse(text: &str, add_generation_prompt: bool) -> Result<Chat> {
         Chat::parse_with_media(text, add_generation_prompt, None)
     }
