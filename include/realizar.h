@@ -1594,7 +1594,7 @@ typedef struct rz_grammar rz_grammar;
 
 /* Compiles a grammar of `kind` (RZ_GRAMMAR_...) with `flags` (RZ_GRAMMAR_FLAG_... bits, or 0) from `len` bytes of
  * UTF-8. The caller frees `*out` with rz_grammar_free, before or after the model. If the model has a chat template,
- * the call also compiles the grammar of a whole reply with this content, for rz_reply_params.compiled_grammar.
+ * the call also compiles a grammar of the whole reply (reasoning and content), for rz_reply_params.compiled_grammar.
  *
  * For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT because the text is too large
  * or too complex. Another call with the same text fails too, so a server should answer with status 400. Best effort
@@ -1742,8 +1742,8 @@ rz_cache_shift(rz_cache *cache, uint32_t keep, uint32_t drop, rz_error *RZ_NULLA
 
 /* Frees the memory of keys and values, which then no longer counts against rz_runtime_params.memory_limit. Keeps the
  * tokens and the logits. The next call that needs keys and values allocates memory again and recomputes them, which
- * takes as long as a prefill; on the CPU they are bit-identical. That later call can therefore also fail with
- * RZ_ERR_OUT_OF_MEMORY or RZ_ERR_LIMIT. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * takes as long as a prefill; on the CPU they are bit-identical. Because it allocates memory, that call can also fail
+ * with RZ_ERR_OUT_OF_MEMORY or RZ_ERR_LIMIT. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
 
@@ -2841,8 +2841,8 @@ typedef struct rz_store_params {
    * that it survives a crash and other processes see it. The file of a longer prefix replaces the file of a shorter
    * prefix that it contains; other processes then find the shorter prefix in the longer file. A prefix that cannot
    * be written stays in memory, with a line in the log. Several stores and processes of one user may share the
-   * folder, also for different models. Files in the folder influence answers: on Unix a folder that another user
-   * owns, or that others may write to (also by its group), is rejected. A store with a folder has its own writer
+   * folder, also for different models. Files in the folder influence answers: on Unix a folder is rejected if
+   * another user owns it, or if its group or others may write to it. A store with a folder has its own writer
    * thread, whatever the number of threads of the runtime, so rz_store_put and steps do not wait until a prefix is
    * written. Lookups (rz_store_take, the start of a reply) read files, and rz_store_free writes the prefixes that
    * are left. In a child made with fork(), which lacks that thread, rz_store_put and steps of conversations write

@@ -48,7 +48,7 @@ pub struct Session {
     sequence: Sequence,
     /// The committed tokens; `sequence` holds a prefix of them.
     tokens: Vec<u32>,
-    /// The media rows of `tokens`, and of a text that is about to be appended.
+    /// Which of the `tokens`, and of the tokens that are about to be appended, are rows of media items.
     runs: MediaRuns,
     /// Logits after the last token, `[vocab]`; valid if `logits_at` is `OnHost`.
     logits: Vec<f32>,
@@ -242,7 +242,7 @@ impl Session {
         self.sequence.token_bytes()
     }
 
-    /// Returns the number of bytes of the session without its KV cache on the CPU (`CpuKv::memory_pieces`).
+    /// Returns the number of bytes of the session, except its KV cache on the CPU, which `CpuKv::memory_pieces` counts.
     pub(super) fn own_bytes(&self) -> u64 {
         let on_gpus = self.sequence.bytes() - self.sequence.host_bytes();
         4 * (self.logits.len() + self.capacity()) as u64 + self.recurrent_bytes() + on_gpus

@@ -301,8 +301,8 @@ pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u
 
 /// Frees the memory of keys and values, which then no longer counts against rz_runtime_params.memory_limit. Keeps the
 /// tokens and the logits. The next call that needs keys and values allocates memory again and recomputes them, which
-/// takes as long as a prefill; on the CPU they are bit-identical. That later call can therefore also fail with
-/// RZ_ERR_OUT_OF_MEMORY or RZ_ERR_LIMIT. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// takes as long as a prefill; on the CPU they are bit-identical. Because it allocates memory, that call can also fail
+/// with RZ_ERR_OUT_OF_MEMORY or RZ_ERR_LIMIT. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_release(cache: *mut rz_cache, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

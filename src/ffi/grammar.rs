@@ -70,7 +70,7 @@ impl Handle for rz_grammar {
 
 /// Compiles a grammar of `kind` (RZ_GRAMMAR_...) with `flags` (RZ_GRAMMAR_FLAG_... bits, or 0) from `len` bytes of
 /// UTF-8. The caller frees `*out` with rz_grammar_free, before or after the model. If the model has a chat template,
-/// the call also compiles the grammar of a whole reply with this content, for rz_reply_params.compiled_grammar.
+/// the call also compiles a grammar of the whole reply (reasoning and content), for rz_reply_params.compiled_grammar.
 ///
 /// For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT because the text is too large
 /// or too complex. Another call with the same text fails too, so a server should answer with status 400. Best effort

@@ -46,8 +46,8 @@ pub struct rz_store_params {
     /// that it survives a crash and other processes see it. The file of a longer prefix replaces the file of a shorter
     /// prefix that it contains; other processes then find the shorter prefix in the longer file. A prefix that cannot
     /// be written stays in memory, with a line in the log. Several stores and processes of one user may share the
-    /// folder, also for different models. Files in the folder influence answers: on Unix a folder that another user
-    /// owns, or that others may write to (also by its group), is rejected. A store with a folder has its own writer
+    /// folder, also for different models. Files in the folder influence answers: on Unix a folder is rejected if
+    /// another user owns it, or if its group or others may write to it. A store with a folder has its own writer
     /// thread, whatever the number of threads of the runtime, so rz_store_put and steps do not wait until a prefix is
     /// written. Lookups (rz_store_take, the start of a reply) read files, and rz_store_free writes the prefixes that
     /// are left. In a child made with fork(), which lacks that thread, rz_store_put and steps of conversations write

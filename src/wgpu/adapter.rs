@@ -16,7 +16,7 @@ use crate::graph::weights::{AdapterTarget, LowRank, MatrixSource, Weights};
 /// Matrices A and B of an adapter.
 pub struct WgpuAdapter {
     pub factors: DeviceWeights,
-    /// Sorted by the product of the model to which an entry adds; at most one entry per product.
+    /// Sorted by the number of the model's matrix product that an entry changes; at most one entry per product.
     products: Vec<LowRank>,
     digest: u64,
 }

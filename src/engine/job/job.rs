@@ -63,7 +63,8 @@ pub struct Job {
     read: usize,
     end: Option<End>,
     choice: Choice,
-    /// What `take` has stored for `settle`: the results of the pass for the job's first token or chunk of its prompt.
+    /// Results that `take` has stored for `settle`: of the job's first token in the pass, or of the chunk of its
+    /// prompt.
     taken: Option<Taken>,
     /// The job's handle to a paused pass.
     pub(super) parked: Option<Parked>,
@@ -257,7 +258,7 @@ impl Job {
         Cancels::new(self.request.cancel.clone(), self.session.cancel().cloned())
     }
 
-    /// Returns its lane in a pass.
+    /// Returns the job's tokens, sampler and session for a pass.
     pub(super) fn lane(&mut self, member: Member) -> Lane<'_> {
         let Job { session, request: Request { prompt, made, step, chooser, logprobs, .. }, phase, .. } = self;
         let tokens = match *phase {
@@ -583,7 +584,7 @@ impl Job {
             if is_end || self.end == Some(End::Stop) {
                 logprobs.settle(true);
             } else if !text.is_in_content() {
-                // The pending rows belong to a tag.
+                // The held log probabilities belong to a tag.
                 logprobs.settle(false);
             } else if !text.holds_text() {
                 logprobs.settle(true);

@@ -114,7 +114,7 @@ func keyOf(words []string, name string) (*key, error) {
 	return k, nil
 }
 
-// changed returns l with the bounds of the argument; the requests counted so far remain.
+// changed sets the bounds of l to those of the argument. The running requests stay counted.
 func (l *limits) changed(to *limits) *limits {
 	l.mu.Lock()
 	defer l.mu.Unlock()
