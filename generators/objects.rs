@@ -43,7 +43,7 @@ const CLASSES: [Class; 14] = [
     made(
         "rz_model",
         "Model",
-        Free::Now("Ends the use of the model; sessions remain usable, and the memory is freed with the last of them."),
+        Free::Now("Ends the use of the model. Sessions remain usable; the last one frees the memory."),
     ),
     plain("rz_prompt", "Prompt"),
     made("rz_runtime", "Runtime", Free::Now("Frees the object. Models keep what they need of it.")),

@@ -1,6 +1,6 @@
-// Attention for tokens of one sequence. The positions are divided into `splits` parts. A row is a query head of a token.
-// A workgroup computes ROWS rows that read the same KV head, 32 positions per iteration. Blocks of 32 positions begin at
-// multiples of 32 and are assigned to parts by index, so that a row's bits do not depend on other rows.
+// Attention for tokens of one sequence. The positions are divided into `splits` parts. A row is a query head of a
+// token. A workgroup computes ROWS rows that read the same KV head, 32 positions per iteration. Blocks of 32 positions
+// begin at multiples of 32 and are assigned to parts by index, so that a row's bits do not depend on other rows.
 struct P {
     q: u32, q_row: u32, heads: u32, kv_heads: u32, n: u32, ranges: u32, positions: u32,
     k_rows: u32, k_words: u32, k_scales: u32, k_blocks: u32, v_rows: u32, v_words: u32, v_scales: u32, v_blocks: u32,

@@ -1,5 +1,5 @@
-// The KV cache and recurrent states of a sequence. Rows of the KV cache consist of blocks of 32 values: F32 (type 0), F16
-// (type 1), or signed bytes with an f32 scale per block in a separate array (type 8).
+// The KV cache and recurrent states of a sequence. Rows of the KV cache consist of blocks of 32 values: F32 (type 0),
+// F16 (type 1), or signed bytes with an f32 scale per block in a separate array (type 8).
 @group(1) @binding(0) var<storage, read_write> cache: array<array<u32, 4>>;
 
 // Words 4i to 4i + 3.

@@ -1,4 +1,5 @@
-// Weighted sums of streams: out[first + j] = sum over k of by[j, k] x[k], or out += that. Without `by` all weights are 1.
+// Weighted sums of streams: out[first + j] = sum over k of by[j, k] x[k], or out += that. Without `by`, all weights are
+// one.
 struct P {
     x: u32, x_row: u32, by: u32, by_row: u32, out: u32, out_row: u32, width: u32, streams: u32, values: u32, adds: u32
 }

@@ -1,5 +1,5 @@
-// Sums of streams, weighted by a softmax of their scores: x[k] . by / sqrt(mean(x[k]^2) + eps). A workgroup has one row.
-// The sum so far is relative to the largest score so far.
+// Sums of streams, weighted by a softmax of their scores: x[k] . by / sqrt(mean(x[k]^2) + eps). A workgroup has one
+// row. The sum so far is relative to the largest score so far.
 struct P { x: u32, by: u32, out: u32, width: u32, streams: u32, eps: f32, zero: u32 }
 var<immediate> p: P;
 var<workgroup> sums: array<vec2f, 64>;

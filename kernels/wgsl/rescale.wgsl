@@ -1,5 +1,5 @@
-// Scales parts of rows to the mean square of another row (`like`), or thresholds rows at a number of standard deviations
-// above their mean. A workgroup has one part.
+// Scales parts of rows to the mean square of another row (`like`), or thresholds rows at a number of standard
+// deviations above their mean. A workgroup has one part.
 struct P { x: u32, x_row: u32, width: u32, like: u32, deviations: f32, zero: u32 }
 var<immediate> p: P;
 var<workgroup> sums: array<vec2f, 64>;

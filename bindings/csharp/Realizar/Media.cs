@@ -231,8 +231,8 @@ namespace Realizar
             Info = MediaInfo.Get(Handle);
         }
 
-        /// <summary>Computes for about this time on a media item of MediaOptions.InSteps; null: to its end. True if there
-        /// is more to compute.</summary>
+        /// <summary>Computes for about this time on a media item of MediaOptions.InSteps; null: to its end. True if
+        /// there is more to compute.</summary>
         public unsafe bool Step(TimeSpan? budget = null)
         {
             rz_error err;

@@ -110,7 +110,7 @@ namespace Realizar
         private readonly ModelHandle handle = new ModelHandle();
         internal ModelHandle Handle => Native.Open(handle, nameof(Model));
 
-        /// <summary>Ends the use of the model; sessions remain usable, and the memory is freed with the last of them.</summary>
+        /// <summary>Ends the use of the model. Sessions remain usable; the last one frees the memory.</summary>
         public void Dispose() { handle.Dispose(); }
     }
 
