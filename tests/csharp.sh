@@ -15,7 +15,7 @@ scripts/compile-csharp program -unsafe -out:$out/HubTests.dll bindings/csharp/Te
 scripts/compile-csharp program -r:$out/Realizar.dll -out:$out/Chat.dll bindings/csharp/Chat/Chat.cs
 scripts/compile-csharp program -r:$out/Realizar.dll -out:$out/Guides.dll docs/snippets/Guides.cs
 scripts/compile-csharp program -r:$out/Realizar.dll -out:$out/Start.dll docs/snippets/start/Chat.cs
-# The adventure for Unity as its package is, whose csc.rsp has the same option, with the package's own copy of the binding.
+# The adventure for Unity, with the package's own copy of the binding. The csc.rsp of the package has the same option.
 rm -rf $out/adventure
 examples/adventure/build unity "$(dirname "$library")/.." $out/adventure
 story=$out/adventure/Runtime/Resources/adventure.json

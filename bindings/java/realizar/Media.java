@@ -48,7 +48,9 @@ public final class Media extends Handle {
         info = call(Results::mediaInfo);
     }
 
-    /** Encodes a media item of {@link Encoder.Choices#inSteps} to its end. Prompts reject it before that. Returns false. */
+    /**
+     * Encodes a media item of {@link Encoder.Choices#inSteps} to its end. Prompts reject it before that. Returns false.
+     */
     public boolean step() {
         return advance(Header.RZ_NO_LIMIT);
     }
