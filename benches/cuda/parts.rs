@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use realizar::error::Result;
-use realizar::graph::op::Weight;
+use realizar::graph::op::{TensorId, Weight};
 use realizar::graph::program::Program;
 
 use crate::bench::{Bench, STEP, Tokens, Work};
@@ -63,22 +63,20 @@ fn chain(bench: &mut Bench) -> Result<()> {
 /// The products of all layers, and the head. Inputs are computed from the embedding, with at most one additional
 /// product, because some devices multiply zeros faster.
 fn products(bench: &mut Bench) -> Result<()> {
-    type Ops = fn(&mut Writer, &[Layer], Weight);
+    type Ops = fn(&mut Writer, &[Layer], TensorId);
     type Matrices = fn(&Layer) -> Vec<Weight>;
     let parts: [(&str, Matrices, Ops); 4] = [
         (
             "norm, q, k, v",
             |l| l.qkv.to_vec(),
-            |w, layers, embedding| {
-                let x = w.embed(embedding);
+            |w, layers, x| {
                 layers.iter().for_each(|layer| _ = w.qkv(layer, x));
             },
         ),
         (
             "output and sum",
             |l| vec![l.output],
-            |w, layers, embedding| {
-                let x = w.embed(embedding);
+            |w, layers, x| {
                 let [a, ..] = w.qkv(&layers[0], x);
                 layers.iter().for_each(|layer| w.sum(layer.output, a, x, 1e-3));
             },
@@ -86,16 +84,14 @@ fn products(bench: &mut Bench) -> Result<()> {
         (
             "norm, gate, up",
             |l| l.gate_up.to_vec(),
-            |w, layers, embedding| {
-                let x = w.embed(embedding);
+            |w, layers, x| {
                 layers.iter().for_each(|layer| _ = w.gate_up(layer, x));
             },
         ),
         (
             "down and sum",
             |l| vec![l.down],
-            |w, layers, embedding| {
-                let x = w.embed(embedding);
+            |w, layers, x| {
                 let gate = w.gate_up(&layers[0], x);
                 layers.iter().for_each(|layer| w.sum(layer.down, gate, x, 1e-3));
             },
@@ -105,7 +101,8 @@ fn products(bench: &mut Bench) -> Result<()> {
         let weights: Vec<Weight> = bench.network.layers.iter().flat_map(matrices).collect();
         let values: usize = weights.iter().map(|w| bench.network.values(*w)).sum();
         let program = bench.network.program(|w| {
-            ops(w, &bench.network.layers, bench.network.embedding);
+            let x = w.embed(bench.network.embedding);
+            ops(w, &bench.network.layers, x);
             vec![]
         });
         for n in ROWS {
