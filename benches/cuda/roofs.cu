@@ -35,13 +35,15 @@ __global__ void read(const uint4* words, size_t n, u32* result) {
     constexpr u32 kLoads = 8;
     const size_t step = (size_t)gridDim.x * kThreads;
     u32 sum = 0;
-    for (size_t i = (size_t)blockIdx.x * kThreads + threadIdx.x; i + (kLoads - 1) * step < n; i += kLoads * step) {
+    size_t i = (size_t)blockIdx.x * kThreads + threadIdx.x;
+    for (; i + (kLoads - 1) * step < n; i += kLoads * step) {
         uint4 v[kLoads];
 #pragma unroll
         for (u32 k = 0; k < kLoads; k++) v[k] = __ldcs(words + i + k * step);
 #pragma unroll
         for (u32 k = 0; k < kLoads; k++) sum ^= v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
     }
+    for (; i < n; i += step) sum ^= words[i].x ^ words[i].y ^ words[i].z ^ words[i].w;
     if (sum == 0x9e3779b9) *result = sum;
 }
 
