@@ -47,7 +47,8 @@ const MAX_TOKEN: usize = 1000;
 const COMPILED: usize = 64 << 20;
 const CHOICE: usize = 16 << 20;
 
-/// Limits within which a grammar takes less than a second and 64 MiB.
+/// Limits within which a grammar takes less than a second and 64 MiB, except regular expressions with thousands of
+/// repetitions in a row, whose time is quadratic.
 fn limits() -> ParserLimits {
     ParserLimits {
         max_items_in_row: 2000,
