@@ -1597,14 +1597,13 @@ typedef struct rz_grammar rz_grammar;
  * the call also compiles a grammar of the whole reply (reasoning and content), for rz_reply_params.compiled_grammar.
  *
  * For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT because the text is too large
- * or too complex. The exception is a regular expression with thousands of repetitions in a row, which may take
- * seconds. Another call with the same text fails too, so a server should answer with status 400. Best effort compiles
- * again with fewer keywords as long as compiling fails. The first grammar of a model prepares its vocabulary, which
- * takes tens of milliseconds. Runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for
- * that thread, and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that the kind
- * does not take, a grammar that cannot be parsed or that no text matches; the message says where), RZ_ERR_UNSUPPORTED
- * (a feature that is not implemented, or a model without a tokenizer or without a token that ends a text),
- * RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no thread), RZ_ERR_CANCELLED,
+ * or too complex. Another call with the same text fails too, so a server should answer with status 400. Best effort
+ * compiles again with fewer keywords as long as compiling fails. The first grammar of a model prepares its vocabulary,
+ * which takes tens of milliseconds. Runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the
+ * wait for that thread, and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that the
+ * kind does not take, a grammar that cannot be parsed or that no text matches; the message says where),
+ * RZ_ERR_UNSUPPORTED (a feature that is not implemented, or a model without a tokenizer or without a token that ends a
+ * text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no thread), RZ_ERR_CANCELLED,
  * RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_grammar_new(const rz_model *model,

@@ -1,7 +1,10 @@
-//! Limits of time and memory of a JSON schema, checked before the parser reads it.
+//! Limits of time and memory: of a JSON schema, checked before the parser reads it, and of the regular expressions of
+//! any grammar, checked before the parser computes with them.
 
 use std::cell::Cell;
 
+use llguidance::derivre::raw::ExprSet;
+use llguidance::derivre::{ExprRef, RegexBuilder};
 use serde_json::{Map, Value as Json};
 
 use super::multiples::{MAX_MULTIPLE, coefficient};
@@ -18,6 +21,43 @@ const MAX_LEVELS: usize = 4000;
 const MAX_MULTIPLES: u64 = 20_000;
 /// Maximum number of schemas visited to find these multiples: a self-referential schema recurses once per visit.
 const MAX_STEPS: usize = 4000;
+
+/// Maximum optional parts in a row, such as `a?` and `b*`, of one regular expression. The first character may be in any
+/// of them, so the parser takes memory and time that are quadratic in their number, in one step that it does not bound.
+const MAX_OPTIONAL: usize = 2000;
+
+/// Rejects regular expressions with too many optional parts in a row.
+pub fn check_optional(expressions: &ExprSet) -> Result<()> {
+    // The tag of sequences, which the crate does not export.
+    let mut sample = RegexBuilder::new();
+    let Ok(pair) = sample.mk_regex("[ab][cd]") else { return Ok(()) };
+    let sequence = sample.exprset().get_tag(pair);
+    // A sequence is a pair of its first part and its rest; the parts of an expression come before it.
+    let mut in_a_row = vec![0usize; expressions.len()];
+    let mut work = 0usize;
+    for id in 1..expressions.len() {
+        let expression = ExprRef::new(id as u32);
+        if expressions.is_nullable(expression) {
+            in_a_row[id] = 1;
+        }
+        if expressions.get_tag(expression) != sequence {
+            continue;
+        }
+        if let [first, rest] = *expressions.get_args(expression) {
+            let of_first = in_a_row[first.as_usize()];
+            if of_first > 0 {
+                in_a_row[id] = of_first.saturating_add(in_a_row[rest.as_usize()]);
+                work = work.saturating_add(in_a_row[id]);
+            }
+        }
+    }
+    // Half the square: the sum over the ends of one such row.
+    if work > MAX_OPTIONAL * MAX_OPTIONAL / 2 {
+        let what = "regular expressions with too many optional parts in a row";
+        return Err(Error::TooComplex(format!("the grammar has {what}; one must have at most {MAX_OPTIONAL}")));
+    }
+    Ok(())
+}
 
 /// Rejects schemas with too many members in an object or too deep references.
 pub fn check_bounds(schema: &Json) -> Result<()> {

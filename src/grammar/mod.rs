@@ -23,7 +23,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use llguidance::api::{ParserLimits, StopReason, TopLevelGrammar};
+use llguidance::api::{GrammarInit, ParserLimits, StopReason, TopLevelGrammar};
 use llguidance::earley::SlicedBiasComputer;
 use llguidance::toktrie::{InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenizerEnv};
 use llguidance::{ParserFactory, TokenParser};
@@ -47,8 +47,7 @@ const MAX_TOKEN: usize = 1000;
 const COMPILED: usize = 64 << 20;
 const CHOICE: usize = 16 << 20;
 
-/// Limits within which a grammar takes less than a second and 64 MiB, except regular expressions with thousands of
-/// repetitions in a row, whose time is quadratic.
+/// Limits within which a grammar takes less than a second and 64 MiB, together with those of the module `limits`.
 fn limits() -> ParserLimits {
     ParserLimits {
         max_items_in_row: 2000,
@@ -99,7 +98,12 @@ impl Grammars {
 
     fn compiled(&self, source: impl FnOnce() -> Result<TopLevelGrammar>) -> Result<TokenParser> {
         caught(COMPILED, || {
-            let mut parser = self.factory.create_parser(source()?).map_err(|e| failure(&e.to_string()))?;
+            let tokens = self.factory.tok_env().clone();
+            let read = GrammarInit::Serialized(source()?).to_internal(Some(tokens), limits());
+            let (grammar, lexer) = read.map_err(|e| failure(&e.to_string()))?;
+            limits::check_optional(lexer.regex_builder.exprset())?;
+            let parser = self.factory.create_parser_from_init_default(GrammarInit::Internal(grammar, lexer));
+            let mut parser = parser.map_err(|e| failure(&e.to_string()))?;
             parser.start_without_prompt();
             // Fails if a text can neither continue nor end.
             parser.compute_mask().map_err(|e| stopped(&parser, &e))?;

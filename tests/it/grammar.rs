@@ -439,8 +439,24 @@ fn hostile_grammars_are_bounded() {
         let took = started.elapsed().as_secs_f64();
         assert!(took < 20.0 && error.to_string().len() < 300, "{}: {took} s, {error}", &text[..60]);
     }
+    // The time and memory of one step of the parser are quadratic in the optional parts in a row.
+    let optional = joined(16, &|i| format!("A{}: A{i} A{i}\n", i + 1));
+    for (kind, text) in [
+        (Regex, "a?".repeat(100_000)),
+        (Regex, "(a|b)*".repeat(4000)),
+        (Regex, format!("x({}){{2}}|y", "[ab]{0,9}c?".repeat(1500))),
+        (JsonSchema, json!({"type": "string", "pattern": format!("^{}$", "[ab]?".repeat(4000))}).to_string()),
+        (Lark, format!("start: /{}/", "a*b?".repeat(2000))),
+        (Lark, format!("start: A16\nA0: /a?/\n{optional}")),
+        (Lark, format!("start: A16\nA0: \"a\"*\n{optional}")),
+    ] {
+        let error = grammar(kind, &text).err().unwrap_or_else(|| panic!("{} is taken", &text[..30]));
+        let named = "optional parts in a row; one must have at most 2000";
+        assert!(matches!(&error, Error::TooComplex(what) if what.ends_with(named)), "{}: {error}", &text[..30]);
+    }
     // Large, and within the bounds.
     for (kind, text) in [
+        (Regex, "([a-z]+,)?".repeat(1900)),
         (Regex, "((a{1000}){1000}){1000}".to_owned()),
         (JsonSchema, r#"{"type": "string", "pattern": "^((a{1000}){1000}){1000}$"}"#.to_owned()),
         (JsonSchema, r#"{"type": "string", "minLength": 100000000}"#.to_owned()),

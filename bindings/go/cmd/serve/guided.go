@@ -11,10 +11,7 @@ import (
 	"realizar.dev/go"
 )
 
-const (
-	maxRegex   = 8 << 10 // bytes of a regular expression, because the time of compiling may be quadratic
-	maxChoices = 10000   // texts of a choice
-)
+const maxChoices = 10000 // texts of a choice
 
 // guided has the fields that constrain a reply, in addition to OpenAI's "response_format". A request sets one.
 type guided struct {
@@ -61,9 +58,6 @@ func (q *guided) constrain(g *generation) error {
 func (g *generation) guide(prefix string, schema json.RawMessage, regex, grammar string, choice []string) error {
 	if err := g.schema(prefix+"json", schema); err != nil {
 		return err
-	}
-	if len(regex) > maxRegex {
-		return refuse(prefix+"regex", "%sregex has %d bytes; it must have at most %d", prefix, len(regex), maxRegex)
 	}
 	if err := g.follow(prefix+"regex", realizar.GrammarRegex, regex); err != nil {
 		return err

@@ -56,7 +56,7 @@ func TestWrongGrammarsAreNamed(t *testing.T) {
 	for _, c := range []struct{ fields, param, word string }{
 		{`"grammar": "root ::= ("`, "grammar", "grammar: "},
 		{`"guided_regex": "("`, "guided_regex", "guided_regex: "},
-		{`"guided_regex": "` + strings.Repeat("(a|b)*", 5000) + `"`, "guided_regex", "at most 8192"},
+		{`"guided_regex": "` + strings.Repeat("(a|b)*", 5000) + `"`, "guided_regex", "at most 2000"},
 		{`"guided_choice": [` + strings.Repeat(`"a",`, maxChoices) + `"b"]`, "guided_choice", "at most 10000"},
 		{`"guided_choice": []`, "guided_choice", "empty list"},
 		{`"guided_choice": "x"`, "guided_choice", ""},
