@@ -973,21 +973,27 @@ internal static partial class Tests
         }
         using (var talk = new Conversation(model, new ConversationOptions { Capacity = 8192 }))
         {
-            talk.Add(string.Concat(Enumerable.Repeat(Prompt + " ", 400)));
-            talk.Begin(new ReplyOptions { MaxTokens = 1 });
-            var task = Task.Run(() => {
-                for (;;)
-                    try { return talk.Step(60000000); }
-                    catch (InvalidOperationException) { } // the question of the other thread
-            });
             var busy = 0;
-            while (!task.IsCompleted)
+            // Again where a busy machine let the task compute everything before this thread ran.
+            for (var tries = 0; busy == 0 && tries < 50; tries++)
             {
-                Check(talk.Messages().Contains(Prompt), "messages are read at any moment");
-                try { talk.Step(0); }
-                catch (InvalidOperationException) { busy++; }
+                talk.Rewind(0);
+                talk.Add(string.Concat(Enumerable.Repeat(Prompt + " ", 400)));
+                talk.Begin(new ReplyOptions { MaxTokens = 1 });
+                var task = Task.Run(() => {
+                    for (;;)
+                        try { return talk.Step(60000000); }
+                        catch (InvalidOperationException) { } // the question of the other thread
+                });
+                while (!task.IsCompleted)
+                {
+                    Check(talk.Messages().Contains(Prompt), "messages are read at any moment");
+                    try { talk.Step(0); }
+                    catch (InvalidOperationException) { busy++; }
+                }
+                Check(!task.Result && talk.Info.End == JobEnd.Length, "the reply ends");
             }
-            Check(busy > 0 && !task.Result && talk.Info.End == JobEnd.Length, "a second call");
+            Check(busy > 0, "a second call");
         }
         using (var reasons = Reasons())
         using (var talk = Talk(reasons))
