@@ -113,6 +113,8 @@ func inBounds[T any](ctx context.Context, l *lease, work func(l *lease) (T, erro
 	engine := l.engine
 	if engine.reading.Add(1) > int64(engine.slots+engine.maxQueue) {
 		engine.reading.Add(-1)
+		engine.mu.Lock()
+		defer engine.mu.Unlock()
 		return read, engine.queueIsFull()
 	}
 	select {

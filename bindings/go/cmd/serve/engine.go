@@ -78,12 +78,13 @@ type engine struct {
 	metrics  *modelMetrics
 
 	mu       sync.Mutex
-	free     int      // number of free slots
-	waiting  []*place // places without a slot, in the order of arrival
-	reserved int      // number of places whose owners have not asked for a slot
-	caches   []*cache // idle caches, least recently used first
-	alive    int      // number of caches, including those in use
-	slots    int      // maximum number of caches
+	free     int           // number of free slots
+	waiting  []*place      // places without a slot, in the order of arrival
+	reserved int           // number of places whose owners have not asked for a slot
+	caches   []*cache      // idle caches, least recently used first
+	alive    int           // number of caches, including those in use
+	slots    int           // maximum number of caches
+	held     time.Duration // mean time for which a place has its slot; 0: none has had one
 
 	started chan *task
 	ended   chan struct{} // closed: there will be no more tasks

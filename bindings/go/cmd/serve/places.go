@@ -13,6 +13,7 @@ import (
 type place struct {
 	engine *engine
 	turn   chan struct{} // closed: the place has a slot; nil: its owner has not requested one
+	since  time.Time     // time at which the place got its slot
 	left   bool
 }
 
@@ -35,10 +36,15 @@ func (e *engine) admit(n, atOnce int) ([]*place, error) {
 	return places, nil
 }
 
-// queueIsFull is the error of a request when the queue is full.
+// maxRetryAfter bounds Retry-After, because the clients of OpenAI ignore more than a minute.
+const maxRetryAfter = time.Minute
+
+// queueIsFull is the error of a request when the queue is full. The client shall retry when the requests that wait now
+// are expected to have slots; mu must be held.
 func (e *engine) queueIsFull() error {
+	wait := e.held * time.Duration(len(e.waiting)) / time.Duration(e.slots)
 	return &apiError{
-		status: http.StatusTooManyRequests, code: "queue_full", retryAfter: time.Second,
+		status: http.StatusTooManyRequests, code: "queue_full", retryAfter: min(max(time.Second, wait), maxRetryAfter),
 		message: fmt.Sprintf("the queue of the model is full with %d requests; try again later", e.maxQueue),
 	}
 }
@@ -50,11 +56,17 @@ func (e *engine) join(p *place) {
 	if e.free > 0 {
 		e.free--
 		e.metrics.busy.Inc()
-		close(p.turn)
+		p.begin()
 		return
 	}
 	e.waiting = append(e.waiting, p)
 	e.metrics.queue.Inc()
+}
+
+// begin gives a slot to a place; mu must be held.
+func (p *place) begin() {
+	p.since = time.Now()
+	close(p.turn)
 }
 
 // release removes a place from the queue, or passes its slot to the place that has waited longest; mu must be held.
@@ -62,8 +74,16 @@ func (e *engine) release(p *place) {
 	if i := slices.Index(e.waiting, p); i >= 0 {
 		e.waiting = slices.Delete(e.waiting, i, i+1)
 		e.metrics.queue.Dec()
-	} else if len(e.waiting) > 0 {
-		close(e.waiting[0].turn)
+		return
+	}
+	// The mean of about the last eight times.
+	if held := time.Since(p.since); e.held == 0 {
+		e.held = held
+	} else {
+		e.held += (held - e.held) / 8
+	}
+	if len(e.waiting) > 0 {
+		e.waiting[0].begin()
 		e.waiting = slices.Delete(e.waiting, 0, 1)
 		e.metrics.queue.Dec()
 	} else {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"realizar.dev/go"
@@ -84,6 +85,36 @@ func TestChoicesAreAdmittedTogether(t *testing.T) {
 		if l.engine.free != 2 || l.engine.reserved != 0 || len(l.engine.waiting) != 0 {
 			t.Error(l.engine.free, l.engine.reserved, len(l.engine.waiting))
 		}
+	}
+}
+
+// A request that finds the queue full is told when the requests of the queue are expected to have slots.
+func TestRetryAfterIsTheTimeOfTheQueue(t *testing.T) {
+	s := serve(t, "-slots", "2", "-queue", "6")
+	e := s.leased(t, "plain").engine
+	places, err := e.admit(8, 8)
+	must(t, err)
+	for _, c := range []struct {
+		held time.Duration
+		want string
+	}{{0, "1"}, {100 * time.Millisecond, "1"}, {4 * time.Second, "12"}, {time.Hour, "60"}} {
+		e.mu.Lock()
+		e.held = c.held
+		e.mu.Unlock()
+		if status, answer, header := s.post(t, "/v1/chat/completions", body("plain", "Once", "")); status != http.StatusTooManyRequests || header.Get("Retry-After") != c.want {
+			t.Error(c, status, answer, header)
+		}
+	}
+	// Places without a slot do not change the mean; places with one do.
+	places[7].leave()
+	if e.held != time.Hour {
+		t.Error(e.held)
+	}
+	for _, place := range places[:7] {
+		place.leave()
+	}
+	if e.held > 45*time.Minute || e.held < 20*time.Minute {
+		t.Error(e.held)
 	}
 }
 
