@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Measures the service beside llama.cpp's llama-server: both on one file, in turns, on the loopback.
+"""Measures the service next to llama.cpp's llama-server: both on one file, in turns, on the loopback.
 
     benches/serve.py path/to/serve path/to/llama-server model.gguf [--rows short:1,short:8,short:64,long:1,long:8]
+    benches/serve.py path/to/serve none model.gguf [--rows chat:1,chat:8,chat:64,chat:200]
 
 Both are asked over /v1/chat/completions, streamed, greedy, with the tokens that end an answer ruled out, so that each
 answer has as many tokens on both. A row is a kind of prompt and a number of clients, which ask at the same time
 (`short:64:2` has two turns):
 
     short   a question of some 60 tokens, 64 tokens of answer
+    chat    a question of some 100 tokens, 32 tokens of answer
     long    2,000 tokens, of which 1,500 are common to all clients of a turn and new to the server; 32 tokens of answer
     warm    the same, with the answer to another prompt that begins with those 1,500 ahead of the turn
 
@@ -30,7 +32,7 @@ import sys
 import time
 import urllib.request
 
-ANSWER = {"short": 64, "long": 32, "warm": 32}
+ANSWER = {"short": 64, "chat": 32, "long": 32, "warm": 32}
 # Words of one token each in most vocabularies, with the blank ahead.
 WORDS = ("time year people way day man thing woman life child world school state family student group country hand "
          "part place case week company system program question work government number night point home water room area "
@@ -62,10 +64,10 @@ class Server:
         except OSError:
             return False
 
-    def resident(self):
-        """Returns the resident memory in MB."""
+    def resident(self, which="VmRSS"):
+        """Returns the resident memory in MB, or with "VmHWM" its peak."""
         with open(f"/proc/{self.process.pid}/status") as status:
-            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1e3
+            return next(int(line.split()[1]) for line in status if line.startswith(which)) / 1e3
 
     def processor(self):
         """Returns the seconds of processor time that it has taken so far."""
@@ -99,6 +101,11 @@ class Reply(asyncio.Protocol):
     def connection_lost(self, exc):
         if not self.done.done():
             self.done.set_result(exc)
+
+    def outcome(self):
+        """Returns the status of an answer that is not whole, or why there is none."""
+        head = b"".join(data for _, data in self.pieces).split(b"\r\n", 1)[0].split(b" ")
+        return int(head[1]) if len(head) > 1 and head[1] != b"200" else "cut off" if head[1:] else "no answer"
 
     def read(self):
         """Returns (text, usage, seconds to the first token), or None for an answer that is not whole."""
@@ -140,6 +147,8 @@ def prompt(kind, seed, client):
     question = f"Tell me a story that begins with the words: {client} {marker}. Say these words first, then the story."
     if kind == "short":
         return question
+    if kind == "chat":
+        return " ".join(own.choice(WORDS) for _ in range(40)) + " " + question
     shared = random.Random(f"{seed} shared")
     text = [shared.choice(WORDS) for _ in range(1470)] + [own.choice(WORDS) for _ in range(450)]
     return " ".join(text) + " " + question
@@ -195,11 +204,13 @@ def measure(server, kind, n, seed, ends, check):
     if lengths != {ANSWER[kind]}:
         print(f"{server.name}: answers of {sorted(lengths)} tokens, not {ANSWER[kind]}", file=sys.stderr)
     tokens = sum(r[1]["completion_tokens"] for r in whole)
+    lost = [reply.outcome() for reply, r in zip(replies, read) if not r]
     result = {
         "rate": tokens / seconds, "seconds": seconds, "processor": 1e3 * processor / tokens,
         "prompt": statistics.median(r[1]["prompt_tokens"] for r in whole),
         "p50": quantile([r[2] for r in whole], 0.5), "p95": quantile([r[2] for r in whole], 0.95),
-        "lost": len(read) - len(whole), "requests": len(read), "resident": server.resident(),
+        "lost": len(lost), "outcomes": {str(o): lost.count(o) for o in set(lost)}, "requests": len(read),
+        "latest": max(r[2] for r in whole), "resident": server.resident(), "peak": server.resident("VmHWM"),
     }
     if check:
         alone, _ = asyncio.run(clients(server, kind, seed, n, rounds, ends, at_once=False))
@@ -216,6 +227,11 @@ def row(kind, n, turns):
     """Returns a line of the table: ours and the peer's medians, and the median of the turns' ratios."""
     def med(which, key):
         return statistics.median(turn[which][key] for turn in turns)
+    if len(turns[0]) == 1:
+        outcomes = [f"{count} x {o}" for turn in turns for o, count in turn[0]["outcomes"].items()]
+        return (f"| {kind}, {n} | {med(0, 'rate'):.4g} | {med(0, 'processor'):.3g} "
+                f"| {med(0, 'p50'):.3g} / {med(0, 'p95'):.3g} / {med(0, 'latest'):.3g} "
+                f"| {max(turn[0]['peak'] for turn in turns):.0f} | {', '.join(outcomes) or 'none'} |")
     ratios = [ours["rate"] / peer["rate"] for ours, peer in turns]
     counts = []
     for which in (0, 1):
@@ -233,7 +249,7 @@ def row(kind, n, turns):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("serve")
-    parser.add_argument("peer")
+    parser.add_argument("peer", help="none: measure ours alone")
     parser.add_argument("model")
     parser.add_argument("--rows", default="short:1,short:8,short:64,long:1,long:8")
     parser.add_argument("--turns", type=int, default=3)
@@ -258,21 +274,26 @@ def main():
             "-np", slots, "-c", str(args.slots * args.context), "--no-ui", *args.peer_flags.split()]
     ends = [int(end) for end in args.ends.split(",") if end]
     log, servers, starts, kept = open(args.log, "a"), [], [], {}
-    print("ours:", *ours, "\npeer:", *args.peer_env, *peer, flush=True)
+    both = [("ours", ours, ()), ("peer", peer, args.peer_env)][:1 if args.peer == "none" else 2]
+    print("ours:", *ours, *(["\npeer:", *args.peer_env, *peer] if len(both) > 1 else []), flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     try:
         for _ in range(args.starts):
             for server in servers:
                 server.stop()
             servers = []
-            for name, command, environment in (("ours", ours, ()), ("peer", peer, args.peer_env)):
+            for name, command, environment in both:
                 servers.append(Server(name, command, log, environment))
             starts.append([server.ready for server in servers])
         for server in servers:
             measure(server, "short", 1, "warm-up", ends, False)
-        print("\n| row | ours, tok/s | peer | ratio (min to max) | processor, ms a token | peer | ratio "
-              "| first token, s: p50 / p95 | peer | lost, mixed up, other than alone | peer |\n" + "|---" * 11 + "|",
-              flush=True)
+        if len(both) > 1:
+            print("\n| row | ours, tok/s | peer | ratio (min to max) | processor, ms a token | peer | ratio "
+                  "| first token, s: p50 / p95 | peer | lost, mixed up, other than alone | peer |\n" + "|---" * 11 + "|",
+                  flush=True)
+        else:
+            print("\n| row | tok/s | processor, ms a token | first token, s: p50 / p95 / max | peak resident, MB "
+                  "| errors by status |\n" + "|---" * 6 + "|", flush=True)
         for name in args.rows.split(","):
             kind, n, *own = name.split(":")
             turns = kept[name] = []
