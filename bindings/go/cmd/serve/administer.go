@@ -3,9 +3,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"log"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
@@ -112,9 +109,9 @@ func (s *server) readAgainOnHangup() (end func()) {
 		defer close(over)
 		for range hangups {
 			if err := s.readAgain(); err != nil {
-				slog.Error(fmt.Sprint("SIGHUP: ", err))
+				alarm("SIGHUP: %v", err)
 			} else {
-				log.Print("SIGHUP: the keys, the certificate and the folder of models have been read again")
+				inform("SIGHUP: the keys, the certificate and the folder of models have been read again")
 			}
 		}
 	}()

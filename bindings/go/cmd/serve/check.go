@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log"
 	"maps"
 	"net/http"
 	"runtime/debug"
@@ -136,7 +135,7 @@ func inBounds[T any](ctx context.Context, l *lease, work func(l *lease) (T, erro
 		defer close(done)
 		defer func() {
 			if caught := recover(); caught != nil {
-				log.Printf("%v\n%s", caught, debug.Stack())
+				alarm("%v\n%s", caught, debug.Stack())
 				failed = errors.New("a panic")
 			}
 		}()

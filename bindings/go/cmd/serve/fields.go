@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"log"
 	"reflect"
 	"regexp"
 	"strings"
@@ -249,7 +248,7 @@ func sayOnce(source, text string) {
 	}
 	if known := said.all[source]; !known[text] && len(known) < maxWarnings {
 		known[text] = true
-		log.Printf("%s: %s (logged once)", source, text)
+		warn("%s: %s (logged once)", source, text)
 	}
 }
 
@@ -257,7 +256,7 @@ func sayOnce(source, text string) {
 func libraryLog(level realizar.LogLevel, message string) {
 	switch level {
 	case realizar.LogError:
-		log.Print("the library: ", message)
+		alarm("the library: %s", message)
 	case realizar.LogWarning:
 		sayOnce("the library", message)
 	}

@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -106,16 +105,16 @@ func (m *models) rescan() error {
 		known := m.byName[file.name]
 		switch {
 		case known != nil && known.stamp == "":
-			log.Printf("%s is ignored (-models), because another model has the name %s", file.path, file.name)
+			warn("%s is ignored (-models), because another model has the name %s", file.path, file.name)
 			continue
 		case known != nil && old[file.name] == nil:
-			log.Printf("%s is ignored (-models), because another file of the folder has the name %s", file.path, file.name)
+			warn("%s is ignored (-models), because another file of the folder has the name %s", file.path, file.name)
 			continue
 		case known != nil && known.stamp == file.stamp:
 		case known != nil:
 			m.retire(known)
 			file.models, m.byName[file.name] = m, file
-			log.Printf("the model %s has changed (-models)", file.name)
+			inform("the model %s has changed (-models)", file.name)
 		default:
 			if err := m.add(file); err != nil {
 				return err
@@ -127,7 +126,7 @@ func (m *models) rescan() error {
 		delete(m.byName, name)
 		m.names = slices.DeleteFunc(m.names, func(other string) bool { return other == name })
 		m.retire(file)
-		log.Printf("the model %s is gone (-models)", name)
+		inform("the model %s is gone (-models)", name)
 	}
 	return nil
 }

@@ -163,7 +163,7 @@ func rounded(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 1e4
 // levels are the values of -log-level.
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// setLog sets the form and the level of the log; lines of log.Print have the level info.
+// setLog sets the form and the level of the log.
 func setLog(form, level string) error {
 	least, known := levels[level]
 	switch {
@@ -179,7 +179,11 @@ func setLog(form, level string) error {
 	return nil
 }
 
+// inform logs a message of the level info.
+func inform(format string, arguments ...any) { slog.Info(fmt.Sprintf(format, arguments...)) }
+
 // warn logs a warning.
-func warn(format string, arguments ...any) {
-	slog.Warn(fmt.Sprintf(format, arguments...))
-}
+func warn(format string, arguments ...any) { slog.Warn(fmt.Sprintf(format, arguments...)) }
+
+// alarm logs an error.
+func alarm(format string, arguments ...any) { slog.Error(fmt.Sprintf(format, arguments...)) }

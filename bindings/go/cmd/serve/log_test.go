@@ -7,9 +7,12 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
+
+	"realizar.dev/go"
 )
 
 // logLines collects the log.
@@ -133,6 +136,33 @@ func TestContentIsLoggedOnRequest(t *testing.T) {
 	for _, wrong := range [][2]string{{"xml", "info"}, {"text", "loud"}} {
 		if err := setLog(wrong[0], wrong[1]); err == nil {
 			t.Error(wrong)
+		}
+	}
+}
+
+// Each line of the text form has a level, and -log-level applies to the messages of the service too.
+func TestMessagesHaveLevels(t *testing.T) {
+	for level, loaded := range map[string]bool{"info": true, "warn": false} {
+		lines, writer := &logLines{}, log.Writer()
+		log.SetOutput(lines)
+		before := slog.SetLogLoggerLevel(slog.LevelInfo)
+		t.Cleanup(func() {
+			log.SetOutput(writer)
+			slog.SetLogLoggerLevel(before)
+		})
+		must(t, setLog("text", level))
+		serve(t).leased(t, "plain")
+		libraryLog(realizar.LogError, "it failed")
+		sayOnce("the test", level)
+		text := lines.String()
+		for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+			if !regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (INFO|WARN|ERROR) `).MatchString(line) {
+				t.Error(line)
+			}
+		}
+		if strings.Contains(text, "INFO the model plain was loaded") != loaded || !strings.Contains(text, "ERROR the library: it failed") ||
+			!strings.Contains(text, "WARN the test: "+level+" (logged once)") {
+			t.Error(level, text)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
-	"log"
 	"log/slog"
 	"math"
 	"net"
@@ -169,7 +168,7 @@ func main() {
 		err = run(ctx, o, accepts...)
 	}
 	if err != nil {
-		slog.Error(fmt.Sprint("serve: ", err))
+		alarm("serve: %v", err)
 		os.Exit(1)
 	}
 }
@@ -190,7 +189,7 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 	server := &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return requests },
-		ConnContext: withConnection,
+		ConnContext: withConnection, ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelInfo),
 	}
 	failed := make(chan error, len(accepts)+1)
 	for _, one := range accepts {
@@ -201,7 +200,7 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 			scheme, one = "https", s.tls.secure(one)
 		}
 		go func() { failed <- server.Serve(listener{one}) }()
-		log.Printf("listening at %s://%s", scheme, one.Addr())
+		inform("listening at %s://%s", scheme, one.Addr())
 		s.warnIfOpen(one.Addr())
 	}
 	defer s.readAgainOnHangup()()
@@ -222,7 +221,7 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 	case err = <-failed:
 		err = errors.Join(err, server.Close())
 	case <-ctx.Done():
-		log.Print("stopping; a second signal aborts running requests")
+		inform("stopping; a second signal aborts running requests")
 		s.state.Store(stopping)
 		notify("STOPPING=1")
 		again, forget := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

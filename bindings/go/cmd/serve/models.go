@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
-	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -343,7 +341,7 @@ func fetch(ctx context.Context, model string) (string, error) {
 	return realizar.Fetch(ctx, model, func(done, total uint64) error {
 		if time.Since(told) > 10*time.Second {
 			told = time.Now()
-			log.Printf("%s: %.0f of %.0f MB", model, float64(done)/1e6, float64(total)/1e6)
+			inform("%s: %.0f of %.0f MB", model, float64(done)/1e6, float64(total)/1e6)
 		}
 		return nil
 	})
@@ -400,7 +398,7 @@ func (m *models) load(file *model) {
 		}
 		store, err := in.model.NewStore(&kept)
 		if err != nil {
-			log.Printf("the prefix cache is disabled: %v", err) // such as for a model without a KV cache
+			warn("the prefix cache is disabled: %v", err) // such as for a model without a KV cache
 		}
 		metrics := m.metrics.of(file.name)
 		metrics.memory.Add(float64(in.size))
@@ -411,10 +409,10 @@ func (m *models) load(file *model) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
-		slog.Error(fmt.Sprintf("the model %s cannot be loaded: %v", file.name, err))
+		alarm("the model %s cannot be loaded: %v", file.name, err)
 		err = asLoadError(file.name, err)
 	} else {
-		log.Printf("the model %s was loaded in %.1f s; it takes %.1f GB in total", file.name, time.Since(start).Seconds(), float64(in.size)/1e9)
+		inform("the model %s was loaded in %.1f s; it takes %.1f GB in total", file.name, time.Since(start).Seconds(), float64(in.size)/1e9)
 	}
 	file.loaded, file.failure, file.lastUsed = in, err, time.Now()
 	close(file.loading)
@@ -447,7 +445,7 @@ func (m *models) loadEncoders(ctx context.Context, file *model, in *loaded) erro
 		options := &realizar.EncoderOptions{Kind: kind}
 		plan, err := in.model.PlanEncoder(ctx, path, options)
 		if errors.Is(err, realizar.ErrUnsupported) { // a file may have only one kind
-			log.Printf("the model %s takes no %s: %v", file.name, nouns[part], err)
+			warn("the model %s takes no %s: %v", file.name, nouns[part], err)
 			refused = errors.Join(refused, err)
 			continue
 		} else if err != nil {
@@ -528,7 +526,7 @@ func (m *models) unload(file *model) {
 		adapter.Close()
 	}
 	in.closeModel()
-	log.Printf("the model %s is unloaded", file.name)
+	inform("the model %s is unloaded", file.name)
 }
 
 // unloadIdle unloads the models that have been unused for this time; 0: all unused models.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"runtime/debug"
@@ -200,7 +199,7 @@ func (s *server) serve(route route) http.Handler {
 				answer.status = hungUp
 			} else {
 				recordOf(ctx).fails("the response is cut off")
-				slog.Error(fmt.Sprintf("%s: %v", path, err))
+				alarm("%s: %v", path, err)
 			}
 			recordOf(ctx).status(answer.status)
 			s.count(path, answer.status, start)
@@ -214,7 +213,7 @@ func (s *server) serve(route route) http.Handler {
 func (s *server) checked(route route, w http.ResponseWriter, r *http.Request) (err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
-			slog.Error(fmt.Sprintf("%s: %v\n%s", route.pattern, caught, debug.Stack()))
+			alarm("%s: %v\n%s", route.pattern, caught, debug.Stack())
 			err = errors.New("a panic")
 		}
 	}()
@@ -239,7 +238,7 @@ func (s *server) checked(route route, w http.ResponseWriter, r *http.Request) (e
 
 func logError(path string, e *apiError) {
 	if e.logged != nil {
-		slog.Error(fmt.Sprintf("%s: %v", path, e.logged))
+		alarm("%s: %v", path, e.logged)
 	}
 }
 
