@@ -45,6 +45,9 @@ echo 'unsigned rz_abi_version(void) { return 99; }' | ${CC:-cc} -shared -fPIC -x
 REALIZAR_FOREIGN=$temporary/foreign REALIZAR_OTHER=$temporary/other $go test .
 for system in linux/amd64 windows/amd64 darwin/arm64 linux/arm64; do
     GOOS=${system%/*} GOARCH=${system#*/} $go vet ./...
+    if (cd cmd/serve && $go mod download 2>/dev/null); then
+        (cd cmd/serve && GOOS=${system%/*} GOARCH=${system#*/} $go vet ./...)
+    fi
 done
 if (cd cmd/serve && $go mod download 2>/dev/null); then
     (cd cmd/serve && $go vet . && $go test -run 'Answer|Stream|Embeddings|PicturesAreShown|AtOnce|TheEnd' .)

@@ -441,7 +441,7 @@ func TestASecondSignalEndsTheRequests(t *testing.T) {
 	stop()
 	over := false
 	until(t, "the end", func() bool {
-		must(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
+		raise(t, syscall.SIGINT)
 		select {
 		case err := <-ended:
 			must(t, err)

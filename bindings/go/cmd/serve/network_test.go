@@ -273,10 +273,10 @@ func TestTLS(t *testing.T) {
 		return connection.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
 	signed(t, folder, 2)
-	must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	raise(t, syscall.SIGHUP)
 	until(t, "the old certificate is used", func() bool { return serial() == "2" })
 	must(t, os.WriteFile(cert, nil, 0o600))
-	must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	raise(t, syscall.SIGHUP)
 	time.Sleep(50 * time.Millisecond)
 	if n := serial(); n != "2" {
 		t.Error(n)

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -107,6 +108,17 @@ func listening(t *testing.T, o *options) *service {
 		s.models.close()
 	})
 	return &service{s, web.URL}
+}
+
+// raise sends a signal to this process.
+func raise(t *testing.T, signal os.Signal) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("a process of Windows cannot send itself a signal")
+	}
+	process, err := os.FindProcess(os.Getpid())
+	must(t, err)
+	must(t, process.Signal(signal))
 }
 
 // leased returns a lease of a model until the end of the test.
