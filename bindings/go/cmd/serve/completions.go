@@ -291,7 +291,7 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 			}
 		}
 		for choice := range n {
-			one := &generation{Prompt: tokens, Reply: reply, Constraint: form.Constraint, Scored: scored, Empty: empty}
+			one := &generation{Prompt: tokens, Reply: reply, Constraint: form.Constraint, Scored: scored, Empty: empty, Ends: around.ends}
 			if one.Reply.Sampling, err = l.sampling(q.wish, choice); err != nil {
 				return nil, nil, err
 			}

@@ -30,6 +30,7 @@ type generation struct {
 	Parsed     *realizar.Transcript  // transcript whose reply a text is parsed as; nil: plain text
 	Scored     bool                  // the log probabilities of the prompt of a text come first
 	Empty      bool                  // no token of a text is generated
+	Ends       []uint32              // tokens that end an infilled text, in addition to those of the library
 
 	openingParam string // path of the message that Opening is
 }
@@ -122,6 +123,7 @@ type task struct {
 	cache  *cache
 	job    *realizar.Job // text completion; nil: a chat
 	parsed bool          // the text is parsed as the reply to a chat
+	filler *filler       // ends an infilled text; nil: it is another text
 	before int           // tokens of the prompt of a text that precede the prompt of the job
 	cached int           // tokens of the prompt of a text that the session had before
 	scored bool          // log probabilities are requested
@@ -311,6 +313,12 @@ func (t *task) collectText() (events []event, over bool, err error) {
 	} else {
 		parts[0].Text, err = t.job.Text()
 	}
+	dropped := 0
+	if t.filler != nil && err == nil {
+		if dropped, err = t.filler.read(t.job, &parts[0].Text); dropped > 0 {
+			info.End, info.Tokens = realizar.EndToken, t.filler.tokens
+		}
+	}
 	if err != nil {
 		return nil, true, err
 	}
@@ -319,6 +327,7 @@ func (t *task) collectText() (events []event, over bool, err error) {
 	if t.scored {
 		rows, err = t.job.Logprobs()
 	}
+	rows = rows[:max(0, len(rows)-dropped)]
 	events = withLogprobs(events, rows)
 	if over = info.End != realizar.EndNone; over {
 		events = append(events, event{Outcome: &outcome{
@@ -560,11 +569,15 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 		tell(event{Outcome: end})
 		return nil
 	}
-	if err := l.begin(t, g, media); err != nil {
-		return l.asReplyError(ctx, asked, err)
-	}
+	err = l.begin(t, g, media)
 	if t.job != nil {
 		defer t.job.Close()
+	}
+	if t.filler != nil {
+		defer t.filler.stream.Close()
+	}
+	if err != nil {
+		return l.asReplyError(ctx, asked, err)
 	}
 	if !accept() {
 		return context.Cause(ctx)
@@ -640,6 +653,8 @@ func (l *lease) begin(t *task, g *generation, media []*realizar.Media) error {
 		}
 		defer options.Grammar.Close()
 	}
-	t.job, err = s.NewJob(t.ctx, g.Prompt[held:], &options)
+	if t.job, err = s.NewJob(t.ctx, g.Prompt[held:], &options); err == nil && g.Ends != nil {
+		t.filler, err = newFiller(l.Model, g.Prompt, g.Ends)
+	}
 	return err
 }

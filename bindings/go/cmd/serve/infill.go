@@ -35,20 +35,27 @@ type extraInput struct {
 }
 
 // fim are the infilling tokens of a model; [realizar.NoToken]: the model lacks the token.
-type fim struct{ prefix, suffix, middle, repository, separator uint32 }
+type fim struct {
+	prefix, suffix, middle, repository, separator uint32
+	ends                                          []uint32 // tokens that end the text, in addition to EOS
+}
 
 // fimNames lists, for each token, its key in a GGUF file, the older key, and the names that models use.
-var fimNames = [5][]string{
+var fimNames = [6][]string{
 	{"fim_pre", "prefix", "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>", "[PREFIX]"},
 	{"fim_suf", "suffix", "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>", "[SUFFIX]"},
 	{"fim_mid", "middle", "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>", "[MIDDLE]"},
 	{"fim_rep", "", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"},
 	{"fim_sep", "", "<|file_sep|>"},
+	{"fim_pad", "", "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>"},
 }
+
+// separatorNames are the names of tokens between files that are only recognized at the end of a text.
+var separatorNames = []string{"<|file_separator|>", "<file_sep>", "<repo_name>"}
 
 // fim returns the tokens for infilling, or the error of a model that has none.
 func (l *lease) fim(field string) (fim, error) {
-	var found [5]uint32
+	found := make([]uint32, len(fimNames))
 	for i, names := range fimNames {
 		found[i] = realizar.NoToken
 		for _, key := range names[:2] {
@@ -63,7 +70,15 @@ func (l *lease) fim(field string) (fim, error) {
 			}
 		}
 	}
-	f := fim{found[0], found[1], found[2], found[3], found[4]}
+	f := fim{prefix: found[0], suffix: found[1], middle: found[2], repository: found[3], separator: found[4]}
+	for _, name := range separatorNames {
+		found = append(found, l.tokenOf(name))
+	}
+	for _, token := range found[3:] {
+		if token != realizar.NoToken && !slices.Contains(f.ends, token) {
+			f.ends = append(f.ends, token)
+		}
+	}
 	if f.prefix == realizar.NoToken || f.suffix == realizar.NoToken || f.middle == realizar.NoToken {
 		return f, refuse(field, "the model %q has no tokens for infilling (FIM); %s needs a model with them", l.name, field)
 	}
@@ -156,6 +171,7 @@ func (s *server) infill(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	g.Ends = f.ends
 	const reserve = 128 // tokens of the answer, if the request does not say how many
 	room := l.engine.capacity - reserve
 	if g.Reply.MaxTokens > 0 {
@@ -221,6 +237,43 @@ func (q *infillRequest) answer(w http.ResponseWriter, r *http.Request, l *lease,
 		return writeJSON(w, answer)
 	}
 	return nil
+}
+
+// filler ends a text at tokens at which the library does not end texts, and returns the text before them.
+type filler struct {
+	ends   []uint32
+	stream *realizar.TextStream // text of the tokens after the prompt
+	text   string               // text of all tokens
+	sent   int                  // bytes of the text that the job has returned
+	tokens int                  // number of tokens
+}
+
+// newFiller returns the filler of a job that continues a prompt.
+func newFiller(model *realizar.Model, prompt, ends []uint32) (*filler, error) {
+	stream, err := model.NewTextStream()
+	if err != nil {
+		return nil, err
+	}
+	return &filler{ends: ends, stream: stream}, stream.Follow(prompt)
+}
+
+// read reads the new tokens of a job, whose new text is given. If one of them ends the text, it sets the text to what
+// precedes that token, and returns the number of tokens from that token on.
+func (f *filler) read(job *realizar.Job, text *string) (dropped int, err error) {
+	tokens, err := job.Tokens()
+	for i := 0; i < len(tokens) && err == nil; i++ {
+		var piece string
+		f.tokens++
+		if slices.Contains(f.ends, tokens[i]) {
+			piece, err = f.stream.Flush()
+			*text = (f.text + piece)[f.sent:]
+			return len(tokens) - i, err
+		}
+		piece, err = f.stream.Push(tokens[i])
+		f.text += piece
+	}
+	f.sent += len(*text)
+	return 0, err
 }
 
 // stopType returns llama-server's name for the end of a text.

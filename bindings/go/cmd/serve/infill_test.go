@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,20 +16,22 @@ import (
 	"realizar.dev/go"
 )
 
-// fimModel is the tiny model with infilling tokens: 300 to 302, and 303 between files.
-func fimModel(t *testing.T) string {
+// fimModel is the tiny model with infilling tokens: 300 to 302, 303 between files, and pads.
+func fimModel(t *testing.T, pads ...uint32) string {
 	t.Helper()
 	file, err := os.ReadFile(data + "stories260K-f32.gguf")
 	must(t, err)
 	le := binary.LittleEndian
 	text := func(to []byte, text string) []byte { return append(le.AppendUint64(to, uint64(len(text))), text...) }
 	var keys []byte
-	for i, name := range []string{"fim_pre", "fim_suf", "fim_mid", "fim_sep"} {
-		keys = le.AppendUint32(le.AppendUint32(text(keys, "tokenizer.ggml."+name+"_token_id"), 4), uint32(300+i))
+	tokens := append([]uint32{300, 301, 302, 303}, pads...)
+	for i, token := range tokens {
+		name := []string{"fim_pre", "fim_suf", "fim_mid", "fim_sep", "fim_pad"}[i]
+		keys = le.AppendUint32(le.AppendUint32(text(keys, "tokenizer.ggml."+name+"_token_id"), 4), token)
 	}
 	keys = le.AppendUint32(text(keys, "general.comment"), 8)
 	keys = text(keys, strings.Repeat(".", -(len(keys)+8)&31)) // the length of the insertion is a multiple of 32 bytes
-	head := le.AppendUint64(file[:16:16], le.Uint64(file[16:])+5)
+	head := le.AppendUint64(file[:16:16], le.Uint64(file[16:])+uint64(len(tokens)+1))
 	path := filepath.Join(t.TempDir(), "fim.gguf")
 	must(t, os.WriteFile(path, slices.Concat(head, keys, file[24:]), 0o600))
 	return path
@@ -97,7 +100,7 @@ func TestTextsAreFilledIn(t *testing.T) {
 	if n := answer["tokens_evaluated"].(float64); n > 508 || n < 500 {
 		t.Error(answer)
 	}
-	if f, err := l.fim("x"); err != nil || f != (fim{300, 301, 302, realizar.NoToken, 303}) {
+	if f, err := l.fim("x"); err != nil || !reflect.DeepEqual(f, fim{300, 301, 302, realizar.NoToken, 303, []uint32{303}}) {
 		t.Error(f, err)
 	}
 	for body, word := range map[string]string{
@@ -113,4 +116,58 @@ func TestTextsAreFilledIn(t *testing.T) {
 			t.Error(body, status, answer)
 		}
 	}
+}
+
+// A text ends at a token for padding, although the library does not know the token as an end.
+func TestFilledTextsEndAtPadding(t *testing.T) {
+	const fields = `"model": "fim", "temperature": 0, `
+	infill := `{` + fields + `"input_prefix": "Once upon", "input_suffix": "the end.", "n_predict": 12, "return_tokens": true`
+	whole := serve(t, "-m", "fim="+fimModel(t)).ask(t, "/infill", infill+`}`)
+	tokens := whole["tokens"].([]any)
+	const kept = 5
+	pad := tokens[kept]
+	if slices.Index(tokens, pad) != kept {
+		t.Fatal(tokens)
+	}
+	s := serve(t, "-m", "fim="+fimModel(t, uint32(pad.(float64))))
+	var some []uint32
+	for _, token := range tokens[:kept+1] {
+		some = append(some, uint32(token.(float64)))
+	}
+	l := s.leased(t, "fim")
+	end, err := l.TokenBytes(some[kept])
+	must(t, err)
+	want, err := l.Detokenize(some, true)
+	must(t, err)
+	want = strings.TrimSuffix(whole["content"].(string)[:len(want)], string(end))
+	// The last characters may begin a stop sequence, so that they are held back until the end.
+	for _, more := range []string{``, `, "stop": [` + string(mustJSON(t, want[len(want)-2:]+"QQ")) + `]`} {
+		answer := s.ask(t, "/infill", infill+more+`}`)
+		if answer["content"] != want || answer["stop_type"] != "eos" || answer["tokens_predicted"] != kept+1.0 || fmt.Sprint(answer["tokens"]) != fmt.Sprint(tokens[:kept]) {
+			t.Error(more, want, answer)
+		}
+		response, err := http.Post(s.url+"/infill", "application/json", strings.NewReader(infill+more+`, "stream": true}`))
+		must(t, err)
+		streamed := ""
+		for _, event := range eventsOf(t, response) {
+			streamed += event["content"].(string)
+		}
+		if streamed != want {
+			t.Errorf("%q %q", streamed, want)
+		}
+	}
+	suffix := s.ask(t, "/v1/completions", `{`+fields+`"prompt": "Once upon", "suffix": "the end.", "max_tokens": 12, "logprobs": 1}`)
+	if at(suffix, "choices", 0, "text") != want || at(suffix, "choices", 0, "finish_reason") != "stop" || len(at(suffix, "choices", 0, "logprobs", "tokens").([]any)) != kept {
+		t.Error(want, suffix)
+	}
+	// Other texts go on.
+	plain := s.ask(t, "/v1/completions", fmt.Sprintf(`{%s"prompt": "Once upon", "max_tokens": 12, "logit_bias": {"%v": 100}}`, fields, pad))
+	if at(plain, "choices", 0, "finish_reason") != "length" {
+		t.Error(plain)
+	}
+	until(t, "slots that are held", func() bool {
+		l.engine.mu.Lock()
+		defer l.engine.mu.Unlock()
+		return l.engine.free == l.engine.slots
+	})
 }
