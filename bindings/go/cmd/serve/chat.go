@@ -46,7 +46,8 @@ type chatRequest struct {
 }
 
 type streamOptions struct {
-	IncludeUsage bool `json:"include_usage"`
+	IncludeUsage    bool `json:"include_usage"`
+	ContinuousUsage bool `json:"continuous_usage_stats"` // with IncludeUsage: each chunk has the usage so far
 }
 
 // reasoningWish limits reasoning: an effort as in OpenAI's responses, and a budget of tokens.
@@ -570,6 +571,9 @@ func (l *lease) logprobs(rows []realizar.TokenLogprobs, likeliest *int) (all []a
 func (c *completion) usage() map[string]any {
 	var sum outcome
 	for _, choice := range c.choices {
+		if choice.outcome == nil { // it has not begun
+			continue
+		}
 		sum.Prompt, sum.Cached = choice.outcome.Prompt, max(sum.Cached, choice.outcome.Cached)
 		sum.Completion += choice.outcome.Completion
 		sum.Reasoning += choice.outcome.Reasoning
@@ -638,10 +642,17 @@ func (c *completion) stream(w http.ResponseWriter, events iter.Seq2[event, error
 			}
 			piece["logprobs"] = c.logprobsObject(rows)
 		}
+		if e.Counted != nil {
+			choice.outcome = e.Counted
+		}
 		if e.Outcome != nil {
 			choice.outcome, piece["finish_reason"] = e.Outcome, e.Outcome.finish()
 		}
-		if err := send([]any{piece}, nil); err != nil {
+		var counted any
+		if c.request.StreamOptions.ContinuousUsage {
+			counted = c.usage()
+		}
+		if err := send([]any{piece}, counted); err != nil {
 			return err
 		}
 	}

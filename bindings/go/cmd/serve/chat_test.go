@@ -246,3 +246,34 @@ func TestAFormOfTheContent(t *testing.T) {
 		t.Error(answer)
 	}
 }
+
+// With continuous_usage_stats each chunk has the usage so far, and the last one that of the whole answer.
+func TestEachChunkHasItsUsage(t *testing.T) {
+	s := serve(t)
+	for path, request := range map[string]string{
+		"/v1/chat/completions": body("plain", "Once upon a time", `"max_tokens": 40, "n": 2, "temperature": 0`),
+		"/v1/completions":      `{"model": "plain", "prompt": ["Once upon a time", "One day"], "n": 2, "max_tokens": 40, "temperature": 0}`,
+	} {
+		want := s.ask(t, path, request)["usage"]
+		events := s.events(t, path, strings.TrimSuffix(request, "}")+`, "stream_options": {"include_usage": true, "continuous_usage_stats": true}}`)
+		before := 0.0
+		for i, event := range events {
+			tokens, _ := at(event, "usage", "completion_tokens").(float64)
+			if prompt, _ := at(event, "usage", "prompt_tokens").(float64); tokens < before || tokens < 1 || prompt < 3 {
+				t.Error(path, event)
+			}
+			if last := i == len(events)-1; last && at(event, "usage", "completion_tokens") != at(want, "completion_tokens") || last && at(event, "usage", "prompt_tokens") != at(want, "prompt_tokens") {
+				t.Error(path, event, want)
+			}
+			before = tokens
+		}
+		if len(events) < 3 {
+			t.Error(path, events)
+		}
+		for _, event := range s.events(t, path, strings.TrimSuffix(request, "}")+`, "stream_options": {"continuous_usage_stats": true}}`) {
+			if event["usage"] != nil {
+				t.Error(path, event)
+			}
+		}
+	}
+}

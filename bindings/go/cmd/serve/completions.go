@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -153,7 +154,23 @@ func (s *server) completions(w http.ResponseWriter, r *http.Request) error {
 		}
 		return answer
 	}
-	choices, sum := make([]completionChoice, len(all)), outcome{}
+	choices, outcomes := make([]completionChoice, len(all)), make([]*outcome, len(all))
+	usage := func() any {
+		var sum outcome
+		for choices := range slices.Chunk(outcomes, len(all)/len(request.Prompt)) {
+			var prompt *outcome // the first choice counts the tokens of the prompt
+			for _, one := range choices {
+				if prompt = cmp.Or(prompt, one); one != nil {
+					sum.Completion += one.Completion
+				}
+			}
+			if prompt != nil {
+				sum.Prompt += prompt.Prompt
+				sum.Cached += prompt.Cached
+			}
+		}
+		return sum.usage()
+	}
 	offsets := make([]int, len(all))
 	for event, err := range model.generate(r.Context(), all...) {
 		if err != nil {
@@ -190,23 +207,25 @@ func (s *server) completions(w http.ResponseWriter, r *http.Request) error {
 		if event.Outcome != nil {
 			reason := event.Outcome.finish()
 			piece.FinishReason = &reason
-			sum.Completion += event.Outcome.Completion
-			if i%(len(all)/len(request.Prompt)) == 0 { // the choices of a prompt count its tokens once
-				sum.Prompt += event.Outcome.Prompt
-				sum.Cached += event.Outcome.Cached
-			}
 		}
+		outcomes[i] = cmp.Or(event.Outcome, event.Counted, outcomes[i])
 		if !request.Stream {
 			choices[i].add(&piece)
-		} else if err := out.send("", answer([]completionChoice{piece}, nil)); err != nil {
+			continue
+		}
+		var counted any
+		if request.StreamOptions.IncludeUsage && request.StreamOptions.ContinuousUsage {
+			counted = usage()
+		}
+		if err := out.send("", answer([]completionChoice{piece}, counted)); err != nil {
 			return err
 		}
 	}
 	if !request.Stream {
-		return writeJSON(w, answer(choices, sum.usage()))
+		return writeJSON(w, answer(choices, usage()))
 	}
 	if request.StreamOptions.IncludeUsage {
-		if err := out.send("", answer([]completionChoice{}, sum.usage())); err != nil {
+		if err := out.send("", answer([]completionChoice{}, usage())); err != nil {
 			return err
 		}
 	}

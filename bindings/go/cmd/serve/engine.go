@@ -274,6 +274,9 @@ func (t *task) collect() (events []event, over bool, err error) {
 	}
 	events, over = t.pieces(parts)
 	events = withLogprobs(events, rows)
+	if n := len(events); n > 0 {
+		events[n-1].Counted = &outcome{Prompt: info.Prompt, Cached: info.Reused, Completion: info.Tokens, Reasoning: info.ReasoningTokens}
+	}
 	if over {
 		events = append(events, event{Outcome: &outcome{
 			End: info.End, Called: t.called, Prompt: info.Prompt, Cached: info.Reused, Completion: info.Tokens, Reasoning: info.ReasoningTokens,
@@ -329,6 +332,9 @@ func (t *task) collectText() (events []event, over bool, err error) {
 	}
 	rows = rows[:max(0, len(rows)-dropped)]
 	events = withLogprobs(events, rows)
+	if n := len(events); n > 0 {
+		events[n-1].Counted = &outcome{Prompt: t.before + info.Prompt, Cached: t.cached, Completion: info.Tokens}
+	}
 	if over = info.End != realizar.EndNone; over {
 		events = append(events, event{Outcome: &outcome{
 			End: info.End, Called: t.called, Prompt: t.before + info.Prompt, Cached: t.cached, Completion: info.Tokens,

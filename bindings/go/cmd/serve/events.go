@@ -16,6 +16,7 @@ type event struct {
 	realizar.Part                          // Kind is 0 without a part; all parts of a text completion are PartContent
 	Logprobs      []realizar.TokenLogprobs // rows of new tokens of content
 	Prompt        []realizar.TokenLogprobs // rows of the prompt tokens of a text completion, before all other rows
+	Counted       *outcome                 // tokens of the reply so far; nil: unknown
 	Outcome       *outcome
 }
 
@@ -70,7 +71,7 @@ func (o *outcome) usage() map[string]any {
 func appended(events []event, e event) []event {
 	if n := len(events); n > 0 && events[n-1].joins(e) {
 		last := &events[n-1]
-		last.Text, last.Logprobs = last.Text+e.Text, append(last.Logprobs, e.Logprobs...)
+		last.Text, last.Logprobs, last.Counted = last.Text+e.Text, append(last.Logprobs, e.Logprobs...), e.Counted
 		return events
 	}
 	return append(events, e)
