@@ -72,7 +72,7 @@ export async function generate(body: object, signal: AbortSignal, update: (piece
   const response = await request("v1/chat/completions", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
+    body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } }),
     signal,
   });
   const calls: Call[] = [];

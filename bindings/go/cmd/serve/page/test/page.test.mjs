@@ -154,6 +154,18 @@ test("an answer can be stopped, by the button and by Escape", async () => {
     assert.equal(between.closed, before + 1);
     between.release();
   }
+  // What has come has its speed.
+  between.next = [{ answer: ["one", "two", "three"].map((content) => ({ content })), holdAt: [1, 2] }];
+  await ask("Count");
+  await last().getByText("one", { exact: true }).waitFor();
+  await page.waitForTimeout(50);
+  between.release();
+  await last().getByText("onetwo", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await last().getByText("Stopped.").waitFor();
+  assert.match(await last().locator(".stats").innerText(), /^[\d.]+ tokens\/s · first token [\d.]+ m?s · 2 tokens · prompt 7$/);
+  assert.deepEqual(between.bodies.at(-1).stream_options, { include_usage: true, continuous_usage_stats: true });
+  between.release();
   // Its slot is free again.
   for (;;) if ((await (await fetch(`${server.url}/metrics`)).text()).includes('realizar_slots_busy{model="plain"} 0')) break;
 });

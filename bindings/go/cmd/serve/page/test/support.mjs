@@ -55,7 +55,8 @@ export async function serve(...flags) {
 
 /** Passes requests on. `next` says what happens to the next answers: undefined, or one of
  *  {hold: true}: the answer stops after the first text, until release(); {cut: true}: the connection breaks off there, at release();
- *  {answer: [delta, ...]}: these deltas are the answer, and with `holdAt: n` the rest comes after release();
+ *  {answer: [delta, ...]}: these deltas are the answer, and with `holdAt: n` the rest comes after release(), with a list
+ *  after as many calls of it;
  *  {status, message}: an error. */
 export async function proxy(target) {
   const state = { target, next: [], bodies: [], held: [], closed: 0 };
@@ -78,8 +79,9 @@ export async function proxy(target) {
       response.writeHead(200, { "Content-Type": "text/event-stream" });
       const send = (event) => response.write(`data: ${JSON.stringify(event)}\n\n`);
       for (const [i, delta] of plan.answer.entries()) {
-        if (plan.holdAt === i) await held();
-        send(delta.error ? delta : { choices: [{ index: 0, delta, finish_reason: null }] });
+        if ([plan.holdAt].flat().includes(i)) await held();
+        const usage = { prompt_tokens: 7, completion_tokens: i + 1 };
+        send(delta.error ? delta : { choices: [{ index: 0, delta, finish_reason: null }], usage });
       }
       if (!plan.answer.at(-1)?.error) {
         send({ choices: [{ index: 0, delta: {}, finish_reason: plan.finish ?? "stop" }] });
