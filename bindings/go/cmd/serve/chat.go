@@ -377,11 +377,12 @@ func (q *chatRequest) reason(g *generation) error {
 // setEffort switches reasoning on or off, and passes the effort to the template as a variable; "": the template's
 // default.
 func (g *generation) setEffort(param, effort string) error {
+	wanted := effort
 	switch effort {
 	case "":
 		return nil
 	case "none":
-		g.Reply.Reasoning = realizar.ReasoningOff
+		g.effort, g.Reply.Reasoning = [2]string{param, effort}, realizar.ReasoningOff
 		return nil
 	case "minimal", "low", "medium", "high", "xhigh":
 	case "max": // templates know no higher level
@@ -389,7 +390,7 @@ func (g *generation) setEffort(param, effort string) error {
 	default:
 		return refuse(param, "%s is %q; it must be one of none, minimal, low, medium, high, xhigh, max", param, effort)
 	}
-	g.Reply.Reasoning = realizar.ReasoningOn
+	g.effort, g.Reply.Reasoning = [2]string{param, wanted}, realizar.ReasoningOn
 	if g.Transcript.Variables == nil {
 		g.Transcript.Variables = map[string]any{}
 	}

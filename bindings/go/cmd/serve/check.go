@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"realizar.dev/go"
 )
@@ -216,6 +217,12 @@ func (l *lease) asReplyError(ctx context.Context, g *generation, err error) erro
 	switch {
 	case errors.As(err, &full) && full.Code == realizar.ErrContextFull:
 		return tooLong(g.field(), int(full.Needed), l.engine.capacity)
+	case errors.Is(err, realizar.ErrUnsupported) && g.effort[0] != "" && strings.HasPrefix(full.Message, "reasoning"):
+		able := `has no reasoning; it must be "none" or missing`
+		if g.Reply.Reasoning == realizar.ReasoningOff {
+			able = `always begins with reasoning; it must not be "none"`
+		}
+		return refuse(g.effort[0], "%s is %q, but the model %q %s", g.effort[0], g.effort[1], l.name, able)
 	case errors.Is(err, realizar.ErrInvalidArgument) || errors.Is(err, realizar.ErrUnsupported):
 		return cmp.Or(l.constraint(g), err)
 	case errors.Is(err, realizar.ErrLimit):

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"math"
 	"net/http"
 
@@ -60,6 +61,9 @@ func (s *server) embeddings(w http.ResponseWriter, r *http.Request) error {
 		total += len(text)
 	}
 	vectors, err := model.embed(r.Context(), tokens, pooling)
+	if request.Pooling == "" && errors.Is(err, realizar.ErrUnsupported) {
+		return refuse("pooling", "pooling is missing, and the model %q has none of its own; it must be \"mean\", \"cls\" or \"last\"", request.Model)
+	}
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,8 @@ type generation struct {
 	Empty      bool                  // no token of a text is generated
 	Ends       []uint32              // tokens that end an infilled text, in addition to those of the library
 
-	openingParam string // path of the message that Opening is
+	openingParam string    // path of the message that Opening is
+	effort       [2]string // field of the request that switches reasoning, and its value; "": none
 }
 
 // message is a message of a transcript, as the library takes it.
@@ -518,7 +519,7 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 		one := *g.Transcript // a copy, because other replies to it number its media too
 		one.Messages = slices.Clone(one.Messages)
 		g = &generation{
-			Transcript: &one, Reply: g.Reply, Constraint: g.Constraint, Quiet: g.Quiet, Lenient: g.Lenient, Opening: g.Opening, openingParam: g.openingParam,
+			Transcript: &one, Reply: g.Reply, Constraint: g.Constraint, Quiet: g.Quiet, Lenient: g.Lenient, Opening: g.Opening, openingParam: g.openingParam, effort: g.effort,
 		}
 		all, release, err := l.media(ctx, numbered(&one))
 		if err != nil {

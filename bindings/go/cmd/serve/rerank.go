@@ -145,6 +145,9 @@ func (l *lease) relevance(ctx context.Context, query string, documents []documen
 			tokens = append(tokens, one)
 		}
 		values, err = l.embed(ctx, tokens, realizar.PoolingModel)
+		if errors.Is(err, realizar.ErrUnsupported) {
+			return nil, 0, refuse("model", "the model %q has neither a classifier nor a pooling of its own; rerank needs a reranker or an embedding model", l.name)
+		}
 	}
 	if err != nil {
 		return nil, 0, err
