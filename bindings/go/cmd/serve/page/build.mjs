@@ -21,7 +21,7 @@ await build({
 await build({ entryPoints: [`${sources}/page.css`], outdir: output, minify: true, logLevel: "warning" });
 for (const name of ["index.html", "icon.svg"]) await copyFile(`${sources}/${name}`, `${output}/${name}`);
 let licenses = "The page of this server contains these packages.\n";
-for (const [name, file] of [["preact", "LICENSE"], ["marked", "LICENSE"], ["dompurify", "LICENSE"], ["highlight.js", "LICENSE"]]) {
+for (const [name, file] of [["preact", "LICENSE"], ["marked", "LICENSE"], ["dompurify", "LICENSE"], ["highlight.js", "LICENSE"], ["temml", "LICENSE"]]) {
   const { version, license } = JSON.parse(await readFile(`node_modules/${name}/package.json`, "utf8"));
   licenses += `\n${"=".repeat(80)}\n${name} ${version} (${license})\n\n${await readFile(`node_modules/${name}/${file}`, "utf8")}`;
 }

@@ -21,7 +21,9 @@ import swift from "highlight.js/lib/languages/swift";
 import typescript from "highlight.js/lib/languages/typescript";
 import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
-import { Marked, type Token, type TokensList } from "marked";
+import { Marked, type Token, type Tokens, type TokensList } from "marked";
+import temml from "temml";
+import { newId } from "./conversation";
 
 const languages = { bash, c, cpp, csharp, css, diff, go, ini, java, javascript, json, kotlin, python, rust, sql, swift, typescript, xml, yaml };
 for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(name, language);
@@ -39,8 +41,56 @@ function highlighted(text: string, language: string): string {
 const codeBlock = (text: string, language: string): string =>
   `<pre><code class="hljs language-${escape(language || "text")}">${highlighted(text, language)}</code></pre>`;
 
+// Mathematics in LaTeX: $...$ and \(...\) within a line, $$...$$ and \[...\] on their own. As in Pandoc, a dollar sign
+// next to a space or before a digit is no delimiter, so that prices stay texts. Lengths are bounded, so that the search
+// for an end stays linear.
+const displayed = /^(?:\$\$([^$]{1,4000}?)\$\$|\\\[([^]{1,4000}?)\\\])/;
+const inline = /^(?:\\\(([^]{1,1000}?)\\\)|\$(?![\s$])((?:\\.|[^\\$\n]){1,1000}?)(?<!\s)\$(?!\d))/;
+
+function mathToken(type: string, raw: string, tex: string, display: boolean): Tokens.Generic {
+  return { type, raw, tex, display };
+}
+
+/** The class of MathML that is made here. It cannot be guessed, so that <math> of a model is told from it. */
+const ours = `math-${newId()}`;
+
+/** MathML, which browsers render themselves; LaTeX with an error stays as it is. */
+function mathHtml({ raw, tex, display }: Tokens.Generic): string {
+  try {
+    const html = temml.renderToString(tex, { displayMode: display, throwOnError: true, trust: false, maxSize: [40, 40], maxExpand: 500 });
+    // The policy of the page forbids styles.
+    return html.replaceAll(/ style="[^"]*"/g, "").replace(/^<math(?: class="[^"]*")?/, `<math class="${ours}" display="${display ? "block" : "inline"}"`);
+  } catch {
+    return `<code>${escape(raw.trim())}</code>`;
+  }
+}
+
 const marked = new Marked({
   gfm: true,
+  extensions: [
+    {
+      name: "displayed",
+      level: "block",
+      start: (text: string) => /\n(?:\$\$|\\\[)/.exec(text)?.index,
+      tokenizer: (text: string) => {
+        const found = displayed.exec(text);
+        const rest = found && /^[ \t]*(?:\n+|$)/.exec(text.slice(found[0].length));
+        return rest ? mathToken("displayed", found[0] + rest[0], found[1] ?? found[2]!, true) : undefined;
+      },
+      renderer: (token: Tokens.Generic) => `<p>${mathHtml(token)}</p>`,
+    },
+    {
+      name: "math",
+      level: "inline",
+      start: (text: string) => /\$|\\[[(]/.exec(text)?.index,
+      tokenizer: (text: string) => {
+        const block = displayed.exec(text);
+        const found = block ?? inline.exec(text);
+        return found ? mathToken("math", found[0], found[1] ?? found[2]!, block !== null) : undefined;
+      },
+      renderer: mathHtml,
+    },
+  ],
   renderer: {
     code: ({ text, lang }) => codeBlock(text, (lang ?? "").match(/^[\w+#.-]+/)?.[0].toLowerCase() ?? ""),
     image: ({ href, text }) => `<a href="${escape(href)}">${escape(text || href)}</a>`,
@@ -50,8 +100,15 @@ const marked = new Marked({
 
 const tags =
   "a b blockquote br code del details em h1 h2 h3 h4 h5 h6 hr i kbd li mark ol p pre s small span strong sub summary sup table tbody td th thead tr u ul".split(" ");
+const mathTags =
+  "math merror mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow ms mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover semantics".split(" ");
+const mathAttributes =
+  "accent accentunder columnalign columnspan depth display displaystyle fence form height largeop linethickness lspace mathvariant maxsize minsize movablelimits rowspan rspace scriptlevel separator stretchy symmetric voffset width".split(" ");
 
 const purify = DOMPurify(window);
+purify.addHook("uponSanitizeElement", (node, { tagName }) => {
+  if (tagName === "math" && !(node as Element).classList.contains(ours)) node.parentNode?.removeChild(node);
+});
 purify.addHook("afterSanitizeAttributes", (node) => {
   const classes = (node.getAttribute("class") ?? "").split(/\s+/).filter((name) => /^(hljs(-[\w-]+)?|language-[\w+#.-]+)$/.test(name));
   if (classes.length) node.setAttribute("class", classes.join(" "));
@@ -64,8 +121,9 @@ purify.addHook("afterSanitizeAttributes", (node) => {
 
 function sanitized(html: string): string {
   return purify.sanitize(html, {
-    ALLOWED_TAGS: tags,
-    ALLOWED_ATTR: ["align", "class", "href", "start", "title"],
+    ALLOWED_TAGS: [...tags, ...mathTags],
+    ALLOWED_ATTR: ["align", "class", "href", "start", "title", ...mathAttributes],
+    ADD_URI_SAFE_ATTR: mathAttributes,
     ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
     ALLOW_DATA_ATTR: false,
     ALLOW_ARIA_ATTR: false,

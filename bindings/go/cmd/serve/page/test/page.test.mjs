@@ -140,6 +140,33 @@ test("Markdown is rendered while it comes, with highlighted code", async () => {
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "def f(x):\n    return 'x'");
 });
 
+test("LaTeX is rendered as MathML, and prices stay text", async () => {
+  await open();
+  const text = "Costs $5 and $10, or $x$5. Inline $a_1^2 + \\frac{1}{2}$ and \\(\\sqrt{y}\\); `$code$`.\n\n$$\n\\int_0^1 x\n= 1\n$$\n\n" +
+    "\\[\n\\begin{matrix} a & b \\\\ c & d \\end{matrix}\n\\]\n\nWrong: $\\frac{1$, and $\\href{javascript:alert(1)}{x}$ **end**";
+  between.next = [{ answer: [{ content: text.slice(0, 60) }, { content: text.slice(60) }], holdAt: 1 }];
+  await ask("math");
+  await last().getByText("Costs $5 and $10").waitFor();
+  between.release();
+  await idle();
+  const found = await last().locator(".markdown").evaluate((all) => ({
+    inline: [...all.querySelectorAll("math:not([display=block])")].map((one) => one.textContent),
+    displayed: all.querySelectorAll("p > math[display=block]").length,
+    cells: all.querySelectorAll("mtd").length,
+    fractions: all.querySelectorAll("mfrac").length,
+    links: all.querySelectorAll("a, [href]").length,
+    code: [...all.querySelectorAll("code")].map((one) => one.textContent),
+    text: all.textContent,
+    headings: all.querySelectorAll("h1, h2").length,
+    isMath: all.querySelector("mfrac") instanceof MathMLElement,
+  }));
+  assert.deepEqual([found.displayed, found.cells, found.fractions, found.links, found.headings, found.isMath], [2, 4, 1, 0, 0, true]);
+  assert.equal(found.inline.length, 2);
+  assert.match(found.text, /Costs \$5 and \$10, or \$x\$5\./);
+  assert.deepEqual(found.code, ["$code$", "$\\frac{1$", "$\\href{javascript:alert(1)}{x}$"]);
+  await shoot("latex");
+});
+
 test("an answer can be stopped, by the button and by Escape", async () => {
   await open();
   for (const stop of [() => page.getByRole("button", { name: "Stop" }).click(), () => page.keyboard.press("Escape")]) {
