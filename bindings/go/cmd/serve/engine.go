@@ -86,7 +86,7 @@ type engine struct {
 	caches   []*cache      // idle caches, least recently used first
 	alive    int           // number of caches, including those in use
 	slots    int           // maximum number of caches
-	held     time.Duration // mean time for which a place has its slot; 0: none has had one
+	held     time.Duration // expected time for which a place has its slot
 
 	started chan *task
 	ended   chan struct{} // closed: there will be no more tasks
@@ -95,8 +95,8 @@ type engine struct {
 func newEngine(model *realizar.Model, store *realizar.Store, session realizar.SessionOptions, capacity, slots, maxQueue int, metrics *modelMetrics) *engine {
 	e := &engine{
 		model: model, store: store, session: session, capacity: capacity, maxQueue: maxQueue, metrics: metrics, free: slots, slots: slots,
-		counting: make(chan struct{}, slots),
-		started:  make(chan *task), ended: make(chan struct{}),
+		counting: make(chan struct{}, slots), held: assumedHeld,
+		started: make(chan *task), ended: make(chan struct{}),
 	}
 	metrics.slots.Add(float64(slots))
 	go e.run()

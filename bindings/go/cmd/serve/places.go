@@ -36,6 +36,9 @@ func (e *engine) admit(n, atOnce int) ([]*place, error) {
 	return places, nil
 }
 
+// assumedHeld is the time for which a place is expected to have its slot, before any has had one.
+const assumedHeld = 2 * time.Second
+
 // maxRetryAfter bounds Retry-After, because the clients of OpenAI ignore more than a minute.
 const maxRetryAfter = time.Minute
 
@@ -76,12 +79,7 @@ func (e *engine) release(p *place) {
 		e.metrics.queue.Dec()
 		return
 	}
-	// The mean of about the last eight times.
-	if held := time.Since(p.since); e.held == 0 {
-		e.held = held
-	} else {
-		e.held += (held - e.held) / 8
-	}
+	e.held += (time.Since(p.since) - e.held) / 8 // the mean of about the last eight times
 	if len(e.waiting) > 0 {
 		e.waiting[0].begin()
 		e.waiting = slices.Delete(e.waiting, 0, 1)

@@ -97,7 +97,7 @@ func TestRetryAfterIsTheTimeOfTheQueue(t *testing.T) {
 	for _, c := range []struct {
 		held time.Duration
 		want string
-	}{{0, "1"}, {100 * time.Millisecond, "1"}, {4 * time.Second, "12"}, {time.Hour, "60"}} {
+	}{{e.held, "6"}, {100 * time.Millisecond, "1"}, {4 * time.Second, "12"}, {time.Hour, "60"}} {
 		e.mu.Lock()
 		e.held = c.held
 		e.mu.Unlock()

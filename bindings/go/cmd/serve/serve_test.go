@@ -275,7 +275,7 @@ func TestAFullQueueIsTold(t *testing.T) {
 	queue := s.metrics.queue.WithLabelValues("plain")
 	until(t, "nobody waits", func() bool { return testutil.ToFloat64(queue) == 1 })
 	status, answer, header := s.post(t, "/v1/chat/completions", body("plain", "x", ``))
-	if status != http.StatusTooManyRequests || header.Get("Retry-After") != "1" || at(answer, "error", "type") != "rate_limit_exceeded" {
+	if status != http.StatusTooManyRequests || header.Get("Retry-After") != "2" || at(answer, "error", "type") != "rate_limit_exceeded" {
 		t.Error(status, answer, header)
 	}
 	leave()
