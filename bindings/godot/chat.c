@@ -24,6 +24,7 @@ struct node {
   uint32_t before; /* Messages before the question. */
   uint32_t budget; /* Microseconds per frame. */
   uint32_t seed;
+  uint32_t device; /* As in rz_model_params. */
   rz_reply_params reply;
   rz_sampler_params sampling; /* Its temperature is negative until one is set. */
   char *part;
@@ -61,11 +62,12 @@ static void refuse(struct node *node, struct value *result, const char *name, do
 
 static int is_whole(double number) { return number >= 0 && number <= 4294967295.0 && number == floor(number); }
 
-static rz_status load(const char *path, uint32_t threads, rz_model **model, rz_conversation **out, rz_error *error) {
+static rz_status load(struct node *node, const char *path, uint32_t threads, rz_model **model, rz_conversation **out) {
   rz_runtime_params runtime_params = {.struct_size = sizeof runtime_params, .threads = threads};
-  rz_model_params model_params = {.struct_size = sizeof model_params};
+  rz_model_params model_params = {.struct_size = sizeof model_params, .device = node->device};
   rz_conversation_params params = {.struct_size = sizeof params, .overflow = RZ_OVERFLOW_FORGET};
   rz_runtime *runtime = NULL;
+  rz_error *const error = &node->error;
   rz_status status = rz_runtime_new(&runtime_params, &runtime, error);
   model_params.runtime = runtime;
   if (status >= 0) status = rz_model_load(path, &model_params, model, error);
@@ -89,7 +91,7 @@ static void load_model(struct node *node, const struct value *arguments, struct 
              rz_version(), (unsigned)rz_abi_version(), (unsigned)RZ_ABI_VERSION);
     return;
   }
-  if (load(arguments[0].text, threads, &model, &conversation, &node->error) < 0) return;
+  if (load(node, arguments[0].text, threads, &model, &conversation) < 0) return;
   result->text = "";
   rz_grammar_free(node->schema); /* It would keep the other model alive. */
   rz_encoder_free(node->encoder);
@@ -101,6 +103,17 @@ static void load_model(struct node *node, const struct value *arguments, struct 
   node->conversation = conversation;
   node->model = model;
   end(node, "another model was loaded");
+}
+
+/* Returns the name of a device, followed by the reason if it cannot be used; empty beyond the last device. */
+static void device_name(struct node *node, const struct value *arguments, struct value *result) {
+  const double index = arguments[0].number;
+  rz_device_info info = {.struct_size = sizeof info};
+  result->text = "";
+  if (rz_abi_version() != RZ_ABI_VERSION || !is_whole(index) || index == 0) return;
+  if (rz_device_info_get((uint32_t)index, &info, &node->error) < 0) return;
+  snprintf(node->error.message, sizeof node->error.message, "%s%s%s", info.name, info.available ? "" : ": ", info.unavailable);
+  result->text = node->error.message;
 }
 
 /* Ends the answer for a call that changes the conversation; returns 0 if the call must not continue. */
@@ -242,6 +255,7 @@ static void set_option(struct node *node, const struct value *arguments, struct 
   const double number = arguments[1].number;
   const struct { const char *name; uint32_t *whole; float *real; } options[] = {
       {"budget", &node->budget, NULL},
+      {"device", &node->device, NULL},
       {"max_tokens", &node->reply.max_tokens, NULL},
       {"reasoning_tokens", &node->reply.reasoning_tokens, NULL},
       {"temperature", NULL, &node->sampling.temperature},
@@ -271,14 +285,15 @@ static void set_option(struct node *node, const struct value *arguments, struct 
     return;
   }
   snprintf(node->error.message, sizeof node->error.message,
-           "option is \"%.60s\"; it must be budget, max_tokens, reasoning_tokens, temperature, top_k, top_p, min_p, "
-           "repeat_penalty or seed",
+           "option is \"%.60s\"; it must be budget, device, max_tokens, reasoning_tokens, temperature, top_k, "
+           "top_p, min_p, repeat_penalty or seed",
            arguments[0].text);
   result->text = node->error.message;
 }
 
 const struct method methods[] = {
     {"load_model", 2, {KIND_TEXT, KIND_INT}, {"path", "threads"}, KIND_TEXT, load_model},
+    {"device_name", 1, {KIND_INT, 0}, {"index", ""}, KIND_TEXT, device_name},
     {"begin", 1, {KIND_TEXT, 0}, {"system_message", ""}, KIND_TEXT, begin},
     {"ask", 1, {KIND_TEXT, 0}, {"question", ""}, KIND_TEXT, ask},
     {"load_encoder", 1, {KIND_TEXT, 0}, {"path", ""}, KIND_TEXT, load_encoder},

@@ -27,6 +27,11 @@ func _initialize():
 	expect(node.load_model("x", -1).begins_with("threads is -1"), "threads are checked")
 	began = OS.get_ticks_usec()
 	expect(node.load_model(OS.get_environment("MODEL"), 1) == "", "a model is loaded")
+	expect(node.device_name(1) != "" and node.device_name(99) == "", "devices have names")
+	expect(node.set_option("device", 99) == "", "a device is set")
+	expect(node.load_model(OS.get_environment("MODEL"), 1).find("device 99") >= 0, "a device that does not exist is named")
+	expect(node.begin("") == "", "the model stays")
+	expect(node.set_option("device", 1) == "" and node.load_model(OS.get_environment("MODEL"), 1) == "", "the CPU is device 1")
 	expect(node.set_option("max_tokens", 60) == "", "an option is set")
 	expect(node.set_option("budget", int(OS.get_environment("BUDGET"))) == "", "a budget is set")
 	for option in OS.get_environment("OPTIONS").split(" ", false):

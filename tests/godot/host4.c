@@ -185,7 +185,22 @@ static const char *call(const char *wanted, int n, const char *text, variant num
   return result;
 }
 
-/* The same with two texts. */
+/* Calls a method with one number. */
+static const char *call_number(const char *wanted, double number) {
+  static char result[512];
+  const struct method *method = find(wanted);
+  const variant given = {3, {.real = number}, {0}};
+  variant out;
+  struct call_error error = {9, 9, 9};
+  const variant *arguments[] = {&given};
+  method->call(method->data, object.node, arguments, 1, &out, &error);
+  EXPECT(!error.error && out.kind == 4);
+  snprintf(result, sizeof result, "%s", out.is.string.text);
+  variant_free(&out);
+  return result;
+}
+
+/* Calls a method with two texts. */
 static const char *call_two(const char *wanted, const char *text, const char *second) {
   variant other = {0};
   other.kind = 4;
@@ -305,7 +320,7 @@ int main(int argc, char **argv) {
   lacking = 0;
   EXPECT(entry(get, &object, &steps) && steps.level == 2);
   for (int level = 0; level < 4; level++) steps.initialize(steps.data, level);
-  EXPECT(n_methods == 9 && n_signals == 3 && class.flags[2] && !class.flags[0] && live == 0);
+  EXPECT(n_methods == 10 && n_signals == 3 && class.flags[2] && !class.flags[0] && live == 0);
 
   EXPECT(class.create(class.data) == &object && object.node);
   name process, other;
@@ -324,9 +339,10 @@ int main(int argc, char **argv) {
   EXPECT(strstr(call("load_model", 2, "no such file.gguf", two), "no such file.gguf"));
   EXPECT(!strcmp(call("load_model", 2, model, two), "") && !strcmp(call("set_option", 2, "max_tokens", sixty), ""));
   const struct { const char *name, *said; double value; } wrong[] = {
-      {"none", "option is \"none\"; it must be budget, max_tokens,", 1},
+      {"none", "option is \"none\"; it must be budget, device, max_tokens,", 1},
       {"max_tokens", "max_tokens is -1; it must be a whole number from 0 to 4294967295", -1},
       {"max_tokens", "max_tokens is 2.5; it must be a whole number", 2.5},
+      {"device", "device is -1; it must be a whole number from 0 to 4294967295", -1},
       {"seed", "seed is 4294967296; it must be a whole number", 4294967296.0},
       {"top_k", "top_k is nan; it must be a whole number", strtod("nan", NULL)},
       {"budget", "budget is 0; it must be a whole number from 1 to 4294967295", 0},
@@ -341,6 +357,19 @@ int main(int argc, char **argv) {
     const double threads[] = {-1, 1.5, 1e12};
     EXPECT(!strncmp(call("load_model", 2, model, (variant){3, {.real = threads[i]}, {0}}), "threads is ", 11));
   }
+  /* A device that does not exist is named, and the model that is loaded stays. Device 1 is the CPU. */
+  string shown;
+  string_new(&shown, "", 0);
+  const int64_t first_device = 1;
+  const void *const device_arguments[] = {&first_device};
+  find("device_name")->call_typed(find("device_name")->data, object.node, device_arguments, &shown);
+  EXPECT(*shown.text);
+  string_free(&shown);
+  EXPECT(!*call_number("device_name", 0) && !*call_number("device_name", 99) && !*call_number("device_name", 1.5));
+  EXPECT(!*call("set_option", 2, "device", (variant){2, {99}, {0}}));
+  EXPECT(strstr(call("load_model", 2, model, two), "device 99"));
+  EXPECT(!*call("begin", 1, "", two));
+  EXPECT(!*call("set_option", 2, "device", (variant){2, {1}, {0}}) && !*call("load_model", 2, model, two));
   const variant microseconds = {2, {atoi(budget)}, {0}};
   EXPECT(*call("set_option", 2, "none", sixty) && !*call("set_option", 2, "budget", microseconds));
   for (char *option = strtok(getenv("OPTIONS"), "= "); option; option = strtok(NULL, "= "))

@@ -44,6 +44,13 @@ int main(int argc, char **argv) {
     EXPECT(!component.Load() && logged == "Threads is -1; it must be at least 0");
     component.Threads = 1;
     component.ModelPath = Wide(argv[1]);
+    component.Device = -1;
+    EXPECT(!component.Load() && logged == "Device is -1; it must be at least 0");
+    component.Device = 1;
+    EXPECT(component.Load());
+    component.Device = 99; // the model that is loaded stays
+    EXPECT(!component.Load() && logged.find("device 99") != std::string::npos && component.Begin());
+    component.Device = 1;
     component.MaxTokens = 60;
     component.SystemMessage = Wide(argv[5]);
     component.ReasoningTokens = std::atoi(argv[6]);

@@ -1063,6 +1063,13 @@ internal static partial class Tests
         component.Stop();
         component.Send("Update");
         component.ModelPath = path;
+        component.Device = -1;
+        Check(Throws<ArgumentException>(component.Load, "a negative device").Message.Contains("Device is -1"), "a negative device");
+        component.Device = 99; // The component stays without a model, and its frames go on.
+        Check(Throws<RealizarException>(component.Load, "no such device").Message.Contains("device 99"), "no such device");
+        component.Send("Update");
+        Throws<InvalidOperationException>(() => component.Ask("x"), "no model");
+        component.Device = 1;
         component.Load();
         foreach (var call in new Action[] { () => component.Ask(null!), () => { component.MaxTokens = -1; component.Ask("x"); }, () => { component.Temperature = float.NaN; component.Ask("x"); },
             () => { component.Budget = 0; component.Ask("x"); } })

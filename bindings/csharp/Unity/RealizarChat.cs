@@ -10,6 +10,8 @@ public sealed class RealizarChat : MonoBehaviour
     [Tooltip("Path of a .gguf file.")] public string ModelPath = "";
     [Tooltip("What the model is told ahead of the conversation.")] public string SystemMessage = "";
     [Tooltip("Threads that compute, the game's own included; 0: one per processor, or one per fast core if cores differ.")] public int Threads = 1;
+    [Tooltip("Index of the device that Load uses; 0: chosen by the library, 1: the CPU, GPUs follow. Realizar.Device.All() lists them.")]
+    public int Device = 0;
     [Tooltip("Microseconds of a frame.")] public int Budget = 2000;
     public int MaxTokens = 256;
     public float Temperature = 0.7f;
@@ -40,7 +42,7 @@ public sealed class RealizarChat : MonoBehaviour
         Stop();
         OnDestroy();
         runtime = new Runtime(Threads, 0, (level, text) => Debug.Log(text));
-        model = Model.Load(ModelPath, new LoadOptions { Runtime = runtime });
+        model = Model.Load(ModelPath, new LoadOptions { Runtime = runtime, Device = Device });
         conversation = new Conversation(model, new ConversationOptions { Overflow = Overflow.Forget });
         Begin();
     }

@@ -1,4 +1,4 @@
-# The adventure with a player, in Godot 4:  MODEL=model.gguf godot --path .
+# The adventure with a player, in Godot 4:  MODEL=model.gguf godot --path .  DEVICE=n: the index of a device.
 # With "godot --headless --path . -- play" the lines of the script are said in the player's place, and the times of
 # frames are printed at the end.
 extends Control
@@ -12,6 +12,7 @@ func _ready():
 
 # Runs on a thread: to read the file, and to prepare the model's vocabulary for schemas, take longer than a frame.
 func load_model(chat, path):
+	chat.set_option("device", OS.get_environment("DEVICE").to_int())
 	var error = chat.load_model(path, 1)
 	return error if error else chat.set_schema('{"type": "boolean"}')
 

@@ -50,12 +50,13 @@ URealizarChatComponent::URealizarChatComponent()
 
 bool URealizarChatComponent::Load()
 {
-    if (!IsAtLeast(Threads, 0, "Threads")) return false;
+    if (!IsAtLeast(Threads, 0, "Threads") || !IsAtLeast(Device, 0, "Device")) return false;
     auto RuntimeParams = realizar::params<rz_runtime_params>();
     RuntimeParams.threads = static_cast<uint32>(Threads);
     auto Runtime = realizar::Runtime::make(RuntimeParams);
     if (!Succeeded(Runtime)) return false;
     auto ModelParams = realizar::params<rz_model_params>();
+    ModelParams.device = static_cast<uint32>(Device);
     ModelParams.runtime = Runtime->get(); // the model keeps it alive
     auto Loaded = realizar::Model::load(FromString(ModelPath), ModelParams);
     if (!Succeeded(Loaded)) return false;

@@ -30,6 +30,11 @@ public:
     UPROPERTY(EditAnywhere, BlueprintReadWrite, Category = "Realizar", meta = (ClampMin = "0"))
     int32 Threads = 1;
 
+    /** Index of the device that Load() uses; 0: chosen by the library, 1: the CPU, GPUs follow. realizar::devices()
+     *  lists them. */
+    UPROPERTY(EditAnywhere, BlueprintReadWrite, Category = "Realizar", meta = (ClampMin = "0"))
+    int32 Device = 0;
+
     /** Microseconds per frame. */
     UPROPERTY(EditAnywhere, BlueprintReadWrite, Category = "Realizar", meta = (ClampMin = "1"))
     int32 Budget = 2000;
