@@ -45,7 +45,7 @@ func TestRuntime(t *testing.T) {
 	if version := Version(); !strings.HasPrefix(version, "0.") {
 		t.Errorf("version %q", version)
 	}
-	if devices := Devices(); len(devices) == 0 || devices[0].Kind != CPU || !devices[0].Available {
+	if devices := Devices(); len(devices) == 0 || devices[0].Index != 1 || devices[0].Kind != CPU || !devices[0].Available {
 		t.Errorf("%+v", devices)
 	}
 }

@@ -6,6 +6,8 @@ import "time"
 
 // Device is a CPU or GPU.
 type Device struct {
+	// Index of the device; it may differ between processes.
+	Index uint32
 	// Identifier, equal in every process on this machine: "cpu", or the UUID of a GPU, such as
 	// "8d4f7a0e-2c31-4b7e-9d55-0f6e1a2b3c4d", which NVIDIA's tools print after "GPU-" or "MIG-"; empty if unknown.
 	// Two GPUs of the same model have different ids.
@@ -27,6 +29,7 @@ type Device struct {
 }
 
 func (c *rz_device_info) value() (v Device) {
+	v.Index = c.index
 	v.ID = stringOf(c.id[:])
 	v.Name = stringOf(c.name[:])
 	v.Kind = DeviceKind(c.kind)

@@ -418,8 +418,8 @@ func memory(ctx context.Context, path string) error {
 
 // --8<-- [start:gpus]
 func gpus(ctx context.Context, path string) error {
-	for i, device := range realizar.Devices() {
-		fmt.Println(i+1, device.Name, device.ISA, device.Unavailable)
+	for _, device := range realizar.Devices() {
+		fmt.Println(device.Index, device.Name, device.ISA, device.Unavailable)
 	}
 	// 0: the library chooses. Or set the index of a device, or Devices for several.
 	model, err := realizar.Load(ctx, path, &realizar.LoadOptions{Device: 0})

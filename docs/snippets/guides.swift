@@ -194,6 +194,9 @@ func memory(_ path: String) throws {
 
 // --8<-- [start:gpus]
 func gpus(_ path: String) throws {
+    for device in try Device.all() {
+        print(device.index, device.name, device.isAvailable ? device.isa : device.unavailable)
+    }
     var options = LoadOptions()
     options.device = 0 // 0: the library chooses; or the index of a device, or options.devices
     let model = try Model(path, options: options)

@@ -23,8 +23,9 @@ const RESULTS: [(&str, &str); 13] = [
 ];
 
 /// Names that differ from the header's, types other than numbers, and the expressions that read them.
-const NAMES: [(&str, &str, &str, &str); 22] = [
+const NAMES: [(&str, &str, &str, &str); 23] = [
     ("rz_device_info.kind", "IsGpu", "bool", "c->kind == Native.RZ_DEVICE_GPU"),
+    ("available", "IsAvailable", "bool", "c->available != 0"),
     ("rz_device_info.isa", "InstructionSet", "", ""),
     ("n_params", "Parameters", "", ""),
     ("n_devices", "NDevices", "", ""),
@@ -49,7 +50,7 @@ const NAMES: [(&str, &str, &str, &str); 22] = [
 ];
 
 /// Fields that callers do not need, or that bindings read without these properties.
-const LEFT_OUT: [&str; 5] = ["struct_size", "reserved", "available", "device_kind", "reads_source"];
+const LEFT_OUT: [&str; 4] = ["struct_size", "reserved", "device_kind", "reads_source"];
 
 const HEAD: &str = "The build writes this file: make header.\nusing System;\nusing System.Collections.Generic;\n\nnamespace Realizar\n{";
 

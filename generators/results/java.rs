@@ -8,7 +8,7 @@ use super::ENUMS;
 /// Structs, their records, additional values of the records, and the components of the records: fields, or names of
 /// additional values.
 const RECORDS: [(&str, &str, &str, &str); 10] = [
-    ("rz_device_info", "Device", "", "index id name kind isa memory_total memory_free unavailable"),
+    ("rz_device_info", "Device", "", "index id name kind available isa memory_total memory_free unavailable"),
     (
         "rz_model_info",
         "Model.Info",
@@ -67,7 +67,8 @@ const RECORDS: [(&str, &str, &str, &str); 10] = [
 ];
 
 /// Fields that are not numbers or texts in Java: the expression that converts the value read, `{}`.
-const MADE: [(&str, &str); 14] = [
+const MADE: [(&str, &str); 15] = [
+    ("available", "{} != 0"),
     ("rz_device_info.kind", "Device.Kind.values()[{} - 1]"),
     ("rz_media_info.kind", "Media.Kind.of({})"),
     ("kinds", "({} & Header.RZ_MEDIA_AUDIO) != 0"),

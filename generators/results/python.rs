@@ -22,7 +22,7 @@ const RECORDS: [(&str, &str, &str, &str); 12] = [
         "rz_device_info",
         "Device",
         "What models can be loaded to.",
-        "index name kind isa memory_total memory_free unavailable id",
+        "index name kind isa memory_total memory_free unavailable id available",
     ),
     ("rz_runtime_info", "RuntimeInfo", "The state of a runtime.", "threads memory_used memory_peak memory_limit"),
     (
@@ -92,9 +92,10 @@ const RECORDS: [(&str, &str, &str, &str); 12] = [
 ];
 
 /// Fields whose type or comment differs from C's; an empty type means the C type.
-const OWN: [(&str, &str, &str); 27] = [
+const OWN: [(&str, &str, &str); 28] = [
     ("rz_device_info.index", "", "Index of the device, for loads; the CPU is 1. It may differ between processes."),
     ("rz_device_info.kind", "str", "\"cpu\" or \"gpu\"."),
+    ("rz_device_info.available", "bool", "True if models can be loaded onto the device."),
     (
         "rz_device_info.id",
         "",

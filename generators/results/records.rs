@@ -42,8 +42,8 @@ const STRUCTS: [(&str, &str, &str, &str); 14] = [
 /// Names of fields in Go and Swift, for all structs or for one struct, if they differ from the C name without `n_` and
 /// `_ns`; empty: the field is left out.
 const NAMES: [(&str, &str, &str); 45] = [
-    ("rz_device_info.index", "", "index"),
-    ("available", "Available", ""),
+    ("rz_device_info.index", "Index", "index"),
+    ("available", "Available", "isAvailable"),
     ("template_threads", "", ""),
     ("rz_model_info.n_layers", "NLayers", "layers"),
     ("rz_encoder_info.n_layers", "NLayers", "layers"),
@@ -90,7 +90,8 @@ const NAMES: [(&str, &str, &str); 45] = [
 ];
 
 /// Types that do not follow from the C types: in Go, with the conversion, and in Swift.
-const TYPES: [(&str, [&str; 4]); 13] = [
+const TYPES: [(&str, [&str; 4]); 14] = [
+    ("rz_device_info.index", ["uint32", "{}", "Int", "Int({})"]),
     ("rz_device_info.kind", ["DeviceKind", "DeviceKind({})", "Kind?", "Kind(rawValue: {})"]),
     ("kind", ["MediaKind", "MediaKind({})", "MediaKind", "MediaKind(rawValue: {}) ?? .image"]),
     ("kinds", ["[]MediaKind", "kinds({})", "[MediaKind]", "MediaKind.allCases.filter { c.kinds & $0.rawValue != 0 }"]),

@@ -17,6 +17,8 @@ namespace Realizar
         public string Name { get; internal set; } = null!;
         /// <summary>True for a GPU.</summary>
         public bool IsGpu { get; internal set; }
+        /// <summary>True if models can be loaded onto the device.</summary>
+        public bool IsAvailable { get; internal set; }
         /// <summary>Instruction set or compute capability, such as "avx512vnni" or "sm_90".</summary>
         public string InstructionSet { get; internal set; } = null!;
         /// <summary>Total memory in bytes; 0 if unknown.</summary>
@@ -31,6 +33,7 @@ namespace Realizar
             Id = Native.Text(c->id),
             Name = Native.Text(c->name),
             IsGpu = c->kind == Native.RZ_DEVICE_GPU,
+            IsAvailable = c->available != 0,
             InstructionSet = Native.Text(c->isa),
             MemoryTotal = c->memory_total,
             MemoryFree = c->memory_free,

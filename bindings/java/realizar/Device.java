@@ -4,8 +4,9 @@ import java.util.ArrayList;
 import java.util.List;
 
 /** A device. {@code id}: what names it in every process on this machine, "cpu" or the UUID of a GPU, empty if unknown.
- * {@code unavailable}: the reason why it cannot be used, empty for one that can. */
-public record Device(int index, String id, String name, Kind kind, String isa, long memoryTotal, long memoryFree, String unavailable) {
+ * {@code available}: true if models can be loaded to it. {@code unavailable}: the reason why it cannot be used, empty
+ * for one that can. {@code memoryTotal}, {@code memoryFree}: bytes, 0 if unknown. */
+public record Device(int index, String id, String name, Kind kind, boolean available, String isa, long memoryTotal, long memoryFree, String unavailable) {
     /** The kind of a device, in the order of the library's numbers from 1. */
     public enum Kind {
         /** The processors. */

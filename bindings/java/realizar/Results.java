@@ -16,6 +16,7 @@ final class Results {
             Native.text(c, struct, "id"),
             Native.text(c, struct, "name"),
             Device.Kind.values()[Native.integer(c, struct, "kind") - 1],
+            Native.integer(c, struct, "available") != 0,
             Native.text(c, struct, "isa"),
             Native.number(c, struct, "memory_total"),
             Native.number(c, struct, "memory_free"),

@@ -378,7 +378,7 @@ class Tests {
         check(model.metrics().get("prefill").count() > 0 && model.work(Device.Kind.CPU).dispatches() > 0, "metrics");
         model.resetMetrics();
         check(model.metrics().get("prefill").count() == 0 && model.work(Device.Kind.CPU).latencyHistogram().size() == 32, "no metrics");
-        check(Device.all().get(0).unavailable().isEmpty() && Device.all().get(0).kind() == Device.Kind.CPU, "devices");
+        check(Device.all().get(0).available() && Device.all().get(0).unavailable().isEmpty() && Device.all().get(0).kind() == Device.Kind.CPU, "devices");
         float[][] vectors = model.embed(List.of(PROMPT, "The end."), Model.Pooling.MEAN, true, null);
         check(vectors.length == 2 && vectors[0].length == model.info().hidden(), "embeddings");
         check(model.embed(List.of(PROMPT), Model.Pooling.NONE, false, null).length == prompt.length, "a vector for each token");

@@ -28,6 +28,8 @@ class Device(NamedTuple):
     """Reason why the device cannot be used; empty if it can."""
     id: str
     """Identifier that is equal in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown."""
+    available: bool
+    """True if models can be loaded onto the device."""
 
 
 class RuntimeInfo(NamedTuple):

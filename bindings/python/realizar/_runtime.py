@@ -24,7 +24,7 @@ def devices() -> List[Device]:
         kind = {number: name for name, number in DEVICES.items()}.get(info.kind, str(info.kind))
         found.append(
             Device(info.index, info.name.decode(), kind, info.isa.decode(), info.memory_total, info.memory_free,
-                   info.unavailable.decode(), info.id.decode())
+                   info.unavailable.decode(), info.id.decode(), info.available != 0)
         )  # fmt: skip
     return found
 

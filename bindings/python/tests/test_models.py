@@ -42,6 +42,7 @@ class Models(Tiny):
         with self.assertRaises(realizar.NotFound):
             self.model.meta("none")
         self.assertEqual(realizar.devices()[0].kind, "cpu")
+        self.assertTrue(realizar.devices()[0].available)
 
     def test_devices_are_a_list_of_gpus(self):
         with realizar.Model(STORY, devices=[1]) as model:

@@ -13,6 +13,8 @@ public struct Device: Sendable, Hashable {
     public let name: String
     /// Kind of the device.
     public let kind: Kind?
+    /// True if models can be loaded onto the device.
+    public let isAvailable: Bool
     /// Instruction set or compute capability, such as "avx512vnni" or "sm_90".
     public let isa: String
     /// Total memory in bytes; 0 if unknown.
@@ -27,6 +29,7 @@ public struct Device: Sendable, Hashable {
         id = text(c.id)
         name = text(c.name)
         kind = Kind(rawValue: c.kind)
+        isAvailable = c.available != 0
         isa = text(c.isa)
         memoryTotal = c.memory_total
         memoryFree = c.memory_free

@@ -139,6 +139,13 @@ final class RealizarTests: XCTestCase {
             (options.devices, options.shares, options.device) = (devices, shares, device)
             expect(.invalidArgument) { _ = try Model(Self.tiny, options: options) }
         }
+        var onDevice = LoadOptions()
+        onDevice.device = 1
+        XCTAssertEqual(try Model(Self.tiny, options: onDevice).info.device, 1)
+        onDevice.device = 99
+        XCTAssertThrowsError(try Model(Self.tiny, options: onDevice)) { error in
+            XCTAssertTrue((error as! RealizarError).message.contains("device 99"), "\(error)")
+        }
         let model = try load()
         expect(.unsupported) { _ = try model.tokenize(conversation: "{\"messages\": []}") }
         expect(.unsupported) { _ = try Conversation(model) }
@@ -409,6 +416,7 @@ final class RealizarTests: XCTestCase {
         model.resetMetrics()
         XCTAssertEqual(try model.metrics().prefill.count, 0)
         XCTAssertEqual(try Device.all()[0].kind, .cpu)
+        XCTAssertTrue(try Device.all()[0].isAvailable)
         XCTAssertEqual(try model.embed(["Once upon a time"], pooling: .none).count, 5)
     }
 
