@@ -150,6 +150,8 @@ test-python: stage ## Run the tests of the Python package  [MODEL=file.gguf]
 	    rm -rf build/python build/wheels && scripts/package build/wheels '$(STAGE)' --only wheel && \
 	    python3 -m zipfile -e build/wheels/*.whl build/python && \
 	    PYTHONPATH=build/python python3 -m unittest discover bindings/python/tests && \
+	    rm -rf build/doctor && cp -r build/python build/doctor && \
+	    PYTHONPATH=build/doctor tests/devices.sh '$(STAGE)' build/doctor/realizar python3 -m realizar doctor && \
 	    tests/python-types.sh build/python; \
 	fi
 

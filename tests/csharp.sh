@@ -59,6 +59,8 @@ loaded in [0-9]+ ms: llama on device 1, no chat template
 [0-9.]+ tokens per second$'
 said=$(HF_HOME=$out/cache HF_ENDPOINT=$address/ok "$dotnet" $out/Chat.dll doctor hf:tests/story)
 [[ $said =~ $form ]] || { echo "FAILED: the doctor: $said"; exit 1; }
+tests/devices.sh "$(dirname "$library")/.." $out "$dotnet" $out/Chat.dll doctor
+cp "$library" $out/
 [[ $path == $out/cache/hub/*/many-Q4_K_M.gguf ]] || { echo "FAILED: a proxy of the environment: $path"; exit 1; }
 story_of_hub "$PWD/$out/story"
 said=$(echo "Once upon a time" | "$dotnet" $out/Guides.dll $out/chat.gguf tests/data/story-adapter.gguf $out/store 2>&1) ||

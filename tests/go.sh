@@ -20,6 +20,7 @@ if pkg-config --version >/dev/null 2>&1; then
         $go build -o "$stage/../other/chat" ./cmd/chat
         said=$(LD_LIBRARY_PATH=$stage/../other "$stage/../other/chat" model.gguf 2>&1 || true)
         [[ $said == *"the interface of librealizar 9.9 is 99; it must be 1"* ]] || { echo "FAILED: a library of another interface: $said"; exit 1; }
+        ../../tests/devices.sh "$stage" "$stage/../devices" env LD_PRELOAD="$stage/../devices/librealizar.so" "$stage/../other/chat" -doctor
     fi
     said=$($go run ./cmd/chat -doctor ../../tests/data/stories260K-f32.gguf)
     [[ $said == *"loaded in "*"tokens per second" ]] || { echo "FAILED: the doctor: $said"; exit 1; }

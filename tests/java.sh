@@ -68,6 +68,8 @@ loaded in [0-9]+ ms: llama on device 1, no chat template
 else
     echo "SKIPPED: models of the Hub in Java, because there is no python3"
 fi
+tests/devices.sh "$(dirname "$library")/.." $out/devices "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp $classes \
+    -Drealizar.library=$out/devices/librealizar.so realizar.Main doctor
 # A library that is not there is named, and so are one of another interface and what is none.
 refused() { # library, why
     if run -Drealizar.library="$1" Tests tests/data/stories260K-f32.gguf 2>$out/error; then exit 1; fi

@@ -30,6 +30,8 @@ refused "$PWD/build/js/other.so" "has the interface 99, 1 is needed"
 echo 'int other;' | ${CC:-cc} -shared -fPIC -x c -o build/js/foreign.so -
 refused "$PWD/build/js/foreign.so" "has no function rz_abi_version"
 
+REALIZAR_LIBRARY=$PWD/build/js/devices/librealizar.so tests/devices.sh "$stage" build/js/devices node "$package/bin/realizar.js" doctor
+
 # A library in the package's own folder is found without REALIZAR_LIBRARY.
 cp "$REALIZAR_LIBRARY" "$package/"
 env -u REALIZAR_LIBRARY node -e "require('$package')"

@@ -78,8 +78,9 @@ said=$("$guides/.build/debug/Guides" "$guides/chat.gguf" ../../tests/data/story-
 said=$(echo "Once upon a time" | "$guides/.build/debug/Start" "$guides/last.gguf" 2>"$guides/errors") &&
     [[ $said == "$expected"* ]] || { echo "FAILED: the first program: $said $(cat "$guides/errors")"; exit 1; }
 echo "ok: the guides, Swift"
-# A library of another interface is named.
 [ -e "$stage/lib/librealizar.so" ] || exit 0
+../../tests/devices.sh "$stage" "$stage/../devices" env LD_PRELOAD="$stage/../devices/librealizar.so" "$stage/../swift/debug/Chat" doctor
+# A library of another interface is named.
 . ../../tests/other-library.sh
 other_library "$stage" "$stage/../other"
 error=$(LD_LIBRARY_PATH=$stage/../other:$LD_LIBRARY_PATH "$stage/../swift/debug/Chat" model.gguf 2>&1 </dev/null || true)

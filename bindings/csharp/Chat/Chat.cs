@@ -4,6 +4,7 @@
 using System;
 using System.Diagnostics;
 using System.Globalization;
+using System.Linq;
 using Realizar;
 
 internal static class Chat
@@ -51,8 +52,11 @@ internal static class Chat
     {
         Console.WriteLine($"realizar {Runtime.Version}, .NET {Environment.Version}, {Environment.OSVersion}");
         foreach (var device in Device.All())
-            Console.WriteLine($"device {device.Index}: {device.Name} " + (device.Unavailable != "" ? device.Unavailable
-                : $"{device.InstructionSet}, {device.MemoryFree / 1e9:F1} of {device.MemoryTotal / 1e9:F1} GB of memory free"));
+        {
+            var memory = device.MemoryTotal == 0 ? "" : $"{device.MemoryFree / 1e9:F1} of {device.MemoryTotal / 1e9:F1} GB of memory free";
+            var about = new[] { device.Name, device.InstructionSet, memory, device.IsAvailable ? "" : "unavailable: " + device.Unavailable };
+            Console.WriteLine($"device {device.Index}: " + string.Join(", ", about.Where(each => each != "")));
+        }
         if (name == null) return;
         var path = Fetched(name);
         var plan = Model.Plan(path);

@@ -2,6 +2,8 @@ package realizar;
 
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Locale;
 import java.util.Scanner;
 
@@ -55,9 +57,13 @@ final class Main {
         print("realizar %s, Java %s, %s %s", RealizarRuntime.version(), System.getProperty("java.version"), System.getProperty("os.name"),
             System.getProperty("os.arch"));
         for (var device : Device.all()) {
-            print("device %d: %s %s", device.index(), device.name(), device.unavailable().isEmpty()
-                ? String.format(Locale.ROOT, "%s, %.1f of %.1f GB of memory free", device.isa(), device.memoryFree() / 1e9, device.memoryTotal() / 1e9)
-                : device.unavailable());
+            var about = new ArrayList<>(List.of(device.name()));
+            if (!device.isa().isEmpty()) about.add(device.isa());
+            if (device.memoryTotal() > 0) {
+                about.add(String.format(Locale.ROOT, "%.1f of %.1f GB of memory free", device.memoryFree() / 1e9, device.memoryTotal() / 1e9));
+            }
+            if (!device.available()) about.add("unavailable: " + device.unavailable());
+            print("device %d: %s", device.index(), String.join(", ", about));
         }
         if (name == null) return;
         Path path = fetched(name);

@@ -58,8 +58,10 @@ const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 async function doctor(name) {
   console.log(`realizar ${realizar.version}, Node ${process.version}, ${process.platform} ${process.arch}`);
   for (const device of realizar.devices()) {
-    const free = `${gigabytes(device.memoryFree)} of ${gigabytes(device.memoryTotal)} GB of memory free`;
-    console.log(`device ${device.index}: ${device.name} ${device.unavailable || `${device.isa}, ${free}`}`);
+    const memory = `${gigabytes(device.memoryFree)} of ${gigabytes(device.memoryTotal)} GB of memory free`;
+    const reason = device.unavailable && `unavailable: ${device.unavailable}`;
+    const about = [device.name, device.isa, device.memoryTotal && memory, reason].filter(Boolean);
+    console.log(`device ${device.index}: ${about.join(", ")}`);
   }
   if (!name) return;
   const file = await fetched(name);

@@ -59,8 +59,9 @@ def chat(name: str, system: Optional[str] = None) -> None:
 def doctor(name: Optional[str] = None) -> None:
     print(f"realizar {realizar.__version__} of {library._name}, Python {platform.python_version()}, {sys.platform} {platform.machine()}")
     for device in realizar.devices():
-        about = device.unavailable or f"{device.isa}, {device.memory_free / 1e9:.1f} of {device.memory_total / 1e9:.1f} GB of memory free"
-        print(f"device {device.index}: {device.name} {about}")
+        memory = f"{device.memory_free / 1e9:.1f} of {device.memory_total / 1e9:.1f} GB of memory free"
+        about = [device.name, device.isa, memory if device.memory_total else "", device.unavailable and f"unavailable: {device.unavailable}"]
+        print(f"device {device.index}: {', '.join(filter(None, about))}")
     if name is None:
         return
     path = _fetched(name)

@@ -111,12 +111,18 @@ func doctor(name string) error {
 	}
 	defer threads.Close()
 	fmt.Printf("realizar %s, %s, %s %s\n", realizar.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	for i, device := range realizar.Devices() {
-		about := device.Unavailable
-		if device.Available {
-			about = fmt.Sprintf("%s, %.1f of %.1f GB of memory free", device.ISA, float64(device.MemoryFree)/1e9, float64(device.MemoryTotal)/1e9)
+	for _, device := range realizar.Devices() {
+		about := []string{device.Name}
+		if device.ISA != "" {
+			about = append(about, device.ISA)
 		}
-		fmt.Printf("device %d: %s %s\n", i+1, device.Name, about)
+		if device.MemoryTotal > 0 {
+			about = append(about, fmt.Sprintf("%.1f of %.1f GB of memory free", float64(device.MemoryFree)/1e9, float64(device.MemoryTotal)/1e9))
+		}
+		if !device.Available {
+			about = append(about, "unavailable: "+device.Unavailable)
+		}
+		fmt.Printf("device %d: %s\n", device.Index, strings.Join(about, ", "))
 	}
 	if name == "" {
 		return nil

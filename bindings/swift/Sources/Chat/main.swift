@@ -9,7 +9,8 @@ func doctor(_ path: String?) async throws {
     print("realizar \(Library.version), \(ProcessInfo.processInfo.operatingSystemVersionString)")
     for device in try Device.all() {
         let memory = "\(number(Double(device.memoryFree) / 1e9)) of \(number(Double(device.memoryTotal) / 1e9)) GB of memory free"
-        print("device \(device.index): \(device.name) \(device.unavailable.isEmpty ? "\(device.isa), \(memory)" : device.unavailable)")
+        let about = [device.name, device.isa, device.memoryTotal > 0 ? memory : "", device.isAvailable ? "" : "unavailable: \(device.unavailable)"]
+        print("device \(device.index): \(about.filter { !$0.isEmpty }.joined(separator: ", "))")
     }
     guard let path else { return }
     let plan = try Model.plan(path)
