@@ -11,6 +11,11 @@ LIBDIR  ?= lib
 DESTDIR ?=
 CARGO   ?= cargo
 GO      ?= go
+# Cargo features of the library besides the defaults, with commas: wgpu. Scripts and builds of wheels take them from the
+# environment.
+FEATURES := $(REALIZAR_FEATURES)
+export REALIZAR_FEATURES := $(FEATURES)
+WITH_FEATURES := $(FEATURES:%=--features %)
 # What the tests of the engine are run by.
 TEST_ENV ?=
 CFLAGS   ?= -O2
@@ -26,7 +31,8 @@ ifeq ($(shell uname -s),Darwin)
   BUILT  := librealizar.dylib
   SHARED := librealizar.$(VERSION).dylib
   SONAME := librealizar.$(ABI).dylib
-  PRIVATE_LIBS := -lpthread -lm
+  # The frameworks of Metal, as in scripts/package_files.py.
+  PRIVATE_LIBS := -lpthread -lm $(if $(findstring wgpu,$(FEATURES)),-framework Metal -framework QuartzCore -framework CoreGraphics -framework IOSurface -framework Foundation -framework CoreFoundation -lobjc)
 else
   BUILT  := librealizar.so
   SHARED := librealizar.so.$(VERSION)
@@ -67,12 +73,14 @@ need-go:
 need-python3:
 	@python3 --version >/dev/null 2>&1 || { echo "packages need python3, which is not here" >&2; exit 1; }
 
-lib: $(LINKED) ## Build the shared and the static library, optimized
+lib: $(LINKED) ## Build the shared and the static library, optimized  [FEATURES=wgpu]
 
-# Its time is that of the last build, because cargo leaves a library's as it is where nothing was to be done.
-STAMP := $(RELEASE)/realizar.stamp
+# Its time is that of the last build, because cargo leaves a library's as it is where nothing was to be done. Its name
+# has the features, so that a build with others is another one.
+STAMP := $(RELEASE)/realizar$(FEATURES:%=-%).stamp
 $(STAMP): Cargo.toml Cargo.lock $(wildcard build*.rs) cbindgen.toml $(shell find src kernels -type f)
-	$(CARGO) build --release --lib
+	$(CARGO) build --release --lib $(WITH_FEATURES)
+	@rm -f '$(RELEASE)'/realizar*.stamp
 	@touch $@
 
 # rustc hands linkers an anonymous version script of its own, beside which they take no other; so the shared library is
@@ -90,7 +98,7 @@ build/librealizar.dylib: $(STAMP)
 	    -Wl,-force_load,$(RELEASE)/librealizar.a $(LDFLAGS) $(PRIVATE_LIBS)
 
 edit: ## Build the library soon after a change, to try it: build/edit, for LD_LIBRARY_PATH
-	$(CARGO) build --profile edit --lib
+	$(CARGO) build --profile edit --lib $(WITH_FEATURES)
 	@mkdir -p build/edit
 	$(call link_so,build/edit/$(SONAME),$(dir $(RELEASE))edit/librealizar.a)
 
@@ -220,10 +228,10 @@ aar: ## Make the archive for Android, build/aar/realizar.aar  [ANDROID_NDK_HOME=
 wheel: need-python3 stage ## Make a Python wheel of this machine's library in build/wheels
 	@rm -rf build/wheels && scripts/package build/wheels '$(STAGE)' --only wheel
 
-dist: need-python3 stage ## Make every package for this system, in build/dist, and check them
+dist: need-python3 stage ## Make every package for this system, in build/dist, and check them  [FEATURES=wgpu]
 	@rm -rf build/dist && scripts/package build/dist '$(STAGE)' && scripts/check-packages build/dist
 
-dist-systems: ## Make the packages for every system that can be built for, in build/dist
+dist-systems: ## Make the packages for every system that can be built for, in build/dist  [FEATURES=wgpu]
 	@scripts/dist
 
 test-packages: dist ## Make the packages again, compare, and install each in an empty place

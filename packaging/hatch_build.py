@@ -23,8 +23,10 @@ class BuildLibrary(BuildHookInterface):
     def cargo(self) -> Path:
         target = Path(self.root, "target")
         environment = {**os.environ, "CARGO_TARGET_DIR": str(target), "CARGO_PROFILE_RELEASE_DEBUG": "none", "CARGO_PROFILE_RELEASE_STRIP": "debuginfo"}
+        features = os.environ.get("REALIZAR_FEATURES", "")
         try:
-            subprocess.run(["cargo", "build", "--release", "--locked", "--lib"], cwd=self.root, env=environment, check=True)
+            command = ["cargo", "build", "--release", "--locked", "--lib", *(["--features", features] if features else [])]
+            subprocess.run(command, cwd=self.root, env=environment, check=True)
         except FileNotFoundError:
             sys.exit("realizar has no wheel for this system, and building one needs cargo 1.89 or newer, which is not here")
         return target / "release"

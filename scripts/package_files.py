@@ -61,6 +61,12 @@ COMMIT = _git("%H")
 EPOCH = max(int(os.environ.get("SOURCE_DATE_EPOCH") or _git("%ct") or 0), 315532800)
 
 
+# Cargo features of the library besides the defaults, with commas, such as wgpu: FEATURES of the Makefile.
+FEATURES = os.environ.get("REALIZAR_FEATURES", "")
+WITH_FEATURES = ["--features", FEATURES] if FEATURES else []
+HAS_WGPU = "wgpu" in FEATURES.split(",")
+
+
 class Skipped(Exception):
     """The reason why a package cannot be built here."""
 
@@ -233,9 +239,10 @@ def configuration(system: System, lib: str = "lib") -> Files:
     """Returns the files that pkg-config and CMake read, for a library in a folder below the prefix."""
     windows = system.kernel == "windows"
     dotted = {"linux": "librealizar.so.{}", "darwin": "librealizar.{}.dylib", "windows": "../bin/realizar.dll"}[system.kernel]
+    frameworks = " -framework Metal -framework QuartzCore -framework CoreGraphics -framework IOSurface -framework Foundation -framework CoreFoundation -lobjc"
     values = {
         "LIBDIR": lib, "SHARED": dotted.format(VERSION), "SONAME": dotted.format(ABI), "UP": re.sub("[^/]+", "..", lib),
-        "PRIVATE_LIBS": "-lpthread -ldl -lm" if system.kernel == "linux" else "" if windows else "-lpthread -lm",
+        "PRIVATE_LIBS": "-lpthread -ldl -lm" if system.kernel == "linux" else "" if windows else "-lpthread -lm" + frameworks * HAS_WGPU,
     }  # fmt: skip
     files = {}
     for name in ("pkgconfig/realizar.pc", "cmake/realizar/realizarConfig.cmake", "cmake/realizar/realizarConfigVersion.cmake"):
@@ -268,7 +275,7 @@ def linked_into(system: System, library: bytes) -> List[str]:
 def crates(triple: str) -> Dict[str, dict]:
     """The packages that are compiled into the library, by id, in the order of their names; each has the ids of those
     that it uses in "uses"."""
-    arguments = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", triple]
+    arguments = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", triple, *WITH_FEATURES]
     metadata = json.loads(subprocess.run(arguments, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     uses: Dict[str, List[str]] = {}

@@ -91,6 +91,18 @@ for libdir in /opt/realizar/lib64 /other/lib64; do
 done
 echo "ok: absolute library folders, and make uninstall"
 [[ $(make help) == *"make test-aarch64"* ]] || { echo "FAILED: make help hides a target"; exit 1; }
+# Cargo gets the features of make and of scripts/dist.
+[[ $(make -n lib FEATURES=wgpu) == *"build --release --lib --features wgpu"* ]] || { echo "FAILED: make lib FEATURES=wgpu"; exit 1; }
+if python3 --version >/dev/null 2>&1; then
+    mkdir "$temporary/stubs"
+    printf '#!/bin/sh\necho "$@" >>"$LOG"\n' >"$temporary/stubs/cargo"
+    printf '#!/bin/sh\necho /\n' >"$temporary/stubs/rustc"
+    chmod +x "$temporary/stubs"/*
+    said=$(LOG=$temporary/log PATH=$temporary/stubs:$PATH REALIZAR_FEATURES=wgpu CARGO_TARGET_DIR=$temporary/stubs \
+        scripts/dist --check i686-unknown-linux-gnu wasm32-wasip1 aarch64-apple-darwin)
+    [[ $(<"$temporary/log") == $'check --lib --features wgpu\ncheck --lib' && $said == *"SKIPPED: aarch64-apple-darwin, because wgpu"* ]] ||
+        { echo "FAILED: scripts/dist with features: $said $(<"$temporary/log")"; exit 1; }
+fi
 # What is missing is said ahead of minutes of building, and deletes nothing.
 mkdir -p "$temporary/tools" build/dist
 touch build/dist/kept
