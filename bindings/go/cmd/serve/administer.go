@@ -96,7 +96,7 @@ func (s *server) readAgain() error {
 	defer s.reading.Unlock()
 	errs := []error{s.readKeys()}
 	if s.tls != nil {
-		errs = append(errs, s.tls.read())
+		errs = append(errs, s.tls.Read())
 	}
 	return errors.Join(append(errs, s.models.rescan())...)
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"realizar.dev/go"
+	"realizar.dev/go/cmd/serve/internal/network"
 )
 
 // form is the API whose format a response has.
@@ -160,7 +161,7 @@ func writeStatus(w http.ResponseWriter, status int, value any) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(network.WriteTimeout))
 	w.WriteHeader(status)
 	_, err = w.Write(body)
 	return err
@@ -169,7 +170,7 @@ func writeStatus(w http.ResponseWriter, status int, value any) error {
 // writeText answers with a plain text.
 func writeText(w http.ResponseWriter, text string) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(network.WriteTimeout))
 	_, err := io.WriteString(w, text)
 	return err
 }
@@ -260,7 +261,7 @@ func newStream(w http.ResponseWriter) *stream {
 	return &stream{w: w, control: http.NewResponseController(w)}
 }
 
-// send writes an event; its name may be "". It ends the stream of a client that does not read for writeTimeout.
+// send writes an event; its name may be "". It ends the stream of a client that does not read for network.WriteTimeout.
 func (s *stream) send(name string, value any) error {
 	data, err := marshal(value)
 	if err != nil {
@@ -275,7 +276,7 @@ func (s *stream) sendText(name, data string) error {
 	if name != "" {
 		name = "event: " + name + "\n"
 	}
-	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = s.control.SetWriteDeadline(time.Now().Add(network.WriteTimeout))
 	if _, err := io.WriteString(s.w, name+"data: "+data+"\n\n"); err != nil {
 		return err
 	}
@@ -285,7 +286,7 @@ func (s *stream) sendText(name, data string) error {
 // comment signals a waiting client that the answer continues.
 func (s *stream) comment() error {
 	s.begin()
-	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = s.control.SetWriteDeadline(time.Now().Add(network.WriteTimeout))
 	if _, err := io.WriteString(s.w, ":\n\n"); err != nil {
 		return err
 	}

@@ -14,14 +14,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"realizar.dev/go/cmd/serve/internal/network"
 )
 
 // lookOften makes the service check connections often, until the end of a test.
 func lookOften(t *testing.T) {
 	t.Helper()
-	before := lookEvery
-	lookEvery = 10 * time.Millisecond
-	t.Cleanup(func() { lookEvery = before })
+	before := network.LookEvery
+	network.LookEvery = 10 * time.Millisecond
+	t.Cleanup(func() { network.LookEvery = before })
 }
 
 // raw sends the bytes of a request.
@@ -75,7 +76,7 @@ func TestWhoEndsSendingIsAnswered(t *testing.T) {
 				if queued {
 					queue := s.metrics.queue.WithLabelValues("plain")
 					until(t, "nobody waits", func() bool { return testutil.ToFloat64(queue) == 1 })
-					time.Sleep(10 * lookEvery)
+					time.Sleep(10 * network.LookEvery)
 					leave()
 				}
 				status, interims, text := answerOf(t, connection)
@@ -187,19 +188,19 @@ func TestAnEndThatIsHeldBackHasADeadline(t *testing.T) {
 	for _, what := range []string{"deadline", "past", "close"} {
 		client, err := net.Dial("tcp", accepts.Addr().String())
 		must(t, err)
-		c, err := listener{accepts}.Accept()
+		c, err := network.Watch(accepts).Accept()
 		must(t, err)
 		must(t, client.(*net.TCPConn).CloseWrite())
 		want := os.ErrDeadlineExceeded
 		var other sync.WaitGroup
 		switch what {
 		case "deadline":
-			must(t, c.SetReadDeadline(time.Now().Add(3*lookEvery)))
+			must(t, c.SetReadDeadline(time.Now().Add(3*network.LookEvery)))
 		case "past":
 			other.Add(1)
 			go func() {
 				defer other.Done()
-				<-c.(*connection).ended
+				<-c.(*network.Connection).HalfClosed()
 				if err := c.SetReadDeadline(time.Unix(1, 0)); err != nil {
 					t.Error(err)
 				}
@@ -209,7 +210,7 @@ func TestAnEndThatIsHeldBackHasADeadline(t *testing.T) {
 			other.Add(1)
 			go func() {
 				defer other.Done()
-				<-c.(*connection).ended
+				<-c.(*network.Connection).HalfClosed()
 				if err := c.Close(); err != nil {
 					t.Error(err)
 				}

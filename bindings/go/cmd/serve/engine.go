@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"realizar.dev/go"
+	"realizar.dev/go/cmd/serve/internal/network"
 )
 
 // stepBudget is the duration of one step of all replies. It bounds how long new requests wait for the next step, and
@@ -447,7 +448,7 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 		}
 		signs := time.NewTicker(signEvery)
 		defer signs.Stop()
-		halfClosed := connectionOf(ctx).halfClosed()
+		halfClosed := network.ConnectionOf(ctx).HalfClosed()
 		early := 0                    // number of early signs, which detect a disconnected client
 		var patience <-chan time.Time // fires when the acceptance is sent, unless a piece has come
 		begun := false
@@ -484,8 +485,8 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 				}
 				begun = true
 			case <-halfClosed:
-				halfClosed, early = nil, earlyProbes
-				signs.Reset(lookEvery)
+				halfClosed, early = nil, network.EarlyProbes
+				signs.Reset(network.LookEvery)
 			case <-signs.C:
 				if early--; early == 0 {
 					signs.Reset(signEvery)

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"realizar.dev/go"
+	"realizar.dev/go/cmd/serve/internal/network"
 )
 
 // options are the options of the command line.
@@ -163,7 +164,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	accepts, err := listen(o)
+	accepts, err := network.Listen(o.socket, o.socketMode, o.address)
 	if err == nil {
 		err = run(ctx, o, accepts...)
 	}
@@ -187,19 +188,19 @@ func run(ctx context.Context, o *options, accepts ...net.Listener) error {
 	requests, end := context.WithCancelCause(context.Background())
 	defer end(nil)
 	server := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout, WriteTimeout: network.WriteTimeout,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return requests },
-		ConnContext: withConnection, ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelInfo),
+		ConnContext: network.WithConnection, ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelInfo),
 	}
 	failed := make(chan error, len(accepts)+1)
 	for _, one := range accepts {
 		scheme := "http"
-		if _, isSocket := one.(*socketListener); isSocket {
+		if one.Addr().Network() == "unix" {
 			scheme = "unix"
 		} else if s.tls != nil {
-			scheme, one = "https", s.tls.secure(one)
+			scheme, one = "https", s.tls.Secure(one)
 		}
-		go func() { failed <- server.Serve(listener{one}) }()
+		go func() { failed <- server.Serve(network.Watch(one)) }()
 		inform("listening at %s://%s", scheme, one.Addr())
 		s.warnIfOpen(one.Addr())
 	}

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"realizar.dev/go"
+	"realizar.dev/go/cmd/serve/internal/network"
 )
 
 // send sends a request with headers, and returns the status, the headers and the body of the answer.
@@ -209,7 +210,7 @@ func running(t *testing.T, flags ...string) (addresses []net.Addr) {
 	t.Helper()
 	o, err := parse(append([]string{"-threads", "2", "-context", "512", "-demand", "-m", "plain=" + chatModel(t, plainTemplate)}, flags...))
 	must(t, err)
-	accepts, err := listen(o)
+	accepts, err := network.Listen(o.socket, o.socketMode, o.address)
 	must(t, err)
 	for _, one := range accepts {
 		addresses = append(addresses, one.Addr())
@@ -321,7 +322,7 @@ func TestAUnixSocket(t *testing.T) {
 	// A socket at which a process listens, and a file that is not a socket, are not replaced.
 	other := written(t, "file", "x")
 	for _, path := range []string{path, other, filepath.Join(other, "below"), "/" + strings.Repeat("x", 200)} {
-		if _, err := listen(&options{socket: path, socketMode: 0o600}); err == nil || !strings.Contains(err.Error(), "-socket") {
+		if _, err := network.Listen(path, 0o600, ""); err == nil || !strings.Contains(err.Error(), "-socket") {
 			t.Error(path, err)
 		}
 	}
@@ -332,18 +333,20 @@ func TestAUnixSocket(t *testing.T) {
 
 func TestASocketEndsWithTheService(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
-	first, err := listenAtSocket(path, 0o600)
-	must(t, err)
+	made := func() net.Listener {
+		all, err := network.Listen(path, 0o600, "")
+		must(t, err)
+		return all[0]
+	}
+	first := made()
 	must(t, first.Close())
 	if _, err := os.Lstat(path); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 	// The socket of a service that has replaced this one stays.
-	first, err = listenAtSocket(path, 0o600)
-	must(t, err)
+	first = made()
 	must(t, os.Remove(path))
-	second, err := listenAtSocket(path, 0o600)
-	must(t, err)
+	second := made()
 	must(t, first.Close())
 	if file, err := os.Lstat(path); err != nil || file.Mode().Type() != fs.ModeSocket {
 		t.Error(err)
@@ -360,7 +363,7 @@ func TestASocketEndsWithTheService(t *testing.T) {
 	}
 	both, err := parse([]string{"-socket", path, "-a", "127.0.0.1:0"})
 	must(t, err)
-	accepts, err := listen(both)
+	accepts, err := network.Listen(both.socket, both.socketMode, both.address)
 	must(t, err)
 	if len(accepts) != 2 || !slices.ContainsFunc(accepts, func(l net.Listener) bool { return l.Addr().Network() == "tcp" }) {
 		t.Error(accepts)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"realizar.dev/go"
+	"realizar.dev/go/cmd/serve/internal/network"
 )
 
 const (
@@ -100,7 +101,7 @@ func listening(t *testing.T, o *options) *service {
 	must(t, err)
 	s.state.Store(ready)
 	web := httptest.NewUnstartedServer(s.handler())
-	web.Listener, web.Config.ConnContext = listener{web.Listener}, withConnection
+	web.Listener, web.Config.ConnContext = network.Watch(web.Listener), network.WithConnection
 	web.Start()
 	t.Cleanup(func() {
 		web.CloseClientConnections()

@@ -16,12 +16,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"realizar.dev/go"
+	"realizar.dev/go/cmd/serve/internal/network"
 )
 
 const (
-	readTimeout  = 30 * time.Second // timeout for a request to arrive
-	writeTimeout = 30 * time.Second // timeout for writing a piece of a response
-	hungUp       = 499              // status in the metrics of a request whose client has disconnected
+	readTimeout = 30 * time.Second // timeout for a request to arrive
+	hungUp      = 499              // status in the metrics of a request whose client has disconnected
 )
 
 // route is a path of an API. Its handler is called with a valid key, a body of bounded size, and a context with the
@@ -69,8 +69,8 @@ type server struct {
 	items   keeper[*storedItem] // items of stored responses, by id
 	threads keeper[*thread]
 	keys    atomic.Pointer[[]*key]
-	tls     *certificate // nil: no TLS
-	reading sync.Mutex   // held while files are read again
+	tls     *network.Certificate // nil: no TLS
+	reading sync.Mutex           // held while files are read again
 	state   atomic.Int32
 	bodies  atomic.Int64 // bytes of the bodies of running requests
 }
@@ -94,8 +94,7 @@ func newServer(o *options) (*server, error) {
 		return nil, err
 	}
 	if o.tlsCert != "" {
-		s.tls = &certificate{file: o.tlsCert, keyFile: o.tlsKey}
-		if err = s.tls.read(); err != nil {
+		if s.tls, err = network.NewCertificate(o.tlsCert, o.tlsKey); err != nil {
 			return nil, err
 		}
 	}
@@ -175,7 +174,7 @@ func (s *server) serve(route route) http.Handler {
 	_, path, _ := strings.Cut(route.pattern, " ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		defer connectionOf(r.Context()).answering(r)()
+		defer network.ConnectionOf(r.Context()).Answering(r)()
 		answer := &answer{ResponseWriter: w}
 		ctx, cancel := context.WithTimeout(r.Context(), s.options.deadline)
 		defer cancel()

@@ -4,7 +4,7 @@
 // Both look the same to a reader: end of file. Writing distinguishes them, because the system answers bytes for a
 // closed socket with a reset, after which writes fail. Therefore the service writes "100 Continue" before an answer has
 // begun, which every HTTP/1.1 client skips; a stream writes comments.
-package main
+package network
 
 import (
 	"context"
@@ -16,17 +16,22 @@ import (
 	"time"
 )
 
-// lookEvery is the interval between checks of a half-closed connection. The first checks write bytes, because a proxy
+// WriteTimeout is the time for which a client may take no bytes of an answer.
+const WriteTimeout = 30 * time.Second
+
+// LookEvery is the interval between checks of a half-closed connection. The first checks write bytes, because a proxy
 // notices only by them that its client has disconnected; of the later checks, one in probeRarely writes bytes.
-var lookEvery = 250 * time.Millisecond
+var LookEvery = 250 * time.Millisecond
 
 const (
-	earlyProbes = 3
+	EarlyProbes = 3 // number of the first checks
 	probeRarely = 40
 	interim     = "HTTP/1.1 100 Continue\r\n\r\n"
 )
 
-// listener accepts connections.
+// Watch returns a listener whose connections are of the type [Connection].
+func Watch(accepts net.Listener) net.Listener { return listener{accepts} }
+
 type listener struct{ net.Listener }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -34,11 +39,11 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connection{Conn: accepted, ended: make(chan struct{}), woken: make(chan struct{}), closed: make(chan struct{})}, nil
+	return &Connection{Conn: accepted, ended: make(chan struct{}), woken: make(chan struct{}), closed: make(chan struct{})}, nil
 }
 
-// connection is the connection of a client.
-type connection struct {
+// Connection is the connection of a client.
+type Connection struct {
 	net.Conn
 	ended  chan struct{} // closed: the client has closed its sending direction
 	closed chan struct{} // closed: Close was called
@@ -57,19 +62,19 @@ type connection struct {
 
 type connectionKey struct{}
 
-// withConnection is the ConnContext of http.Server.
-func withConnection(ctx context.Context, c net.Conn) context.Context {
+// WithConnection is the ConnContext of http.Server.
+func WithConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// connectionOf returns the connection of a request; nil: unknown.
-func connectionOf(ctx context.Context) *connection {
-	c, _ := ctx.Value(connectionKey{}).(*connection)
+// ConnectionOf returns the connection of a request; nil: unknown.
+func ConnectionOf(ctx context.Context) *Connection {
+	c, _ := ctx.Value(connectionKey{}).(*Connection)
 	return c
 }
 
-// answering records that the answer to a request begins; the returned function records that it has ended.
-func (c *connection) answering(r *http.Request) (done func()) {
+// Answering records that the answer to a request begins; the returned function records that it has ended.
+func (c *Connection) Answering(r *http.Request) (done func()) {
 	if c == nil {
 		return func() {}
 	}
@@ -82,8 +87,8 @@ func (c *connection) answering(r *http.Request) (done func()) {
 	return func() { set(false) }
 }
 
-// halfClosed returns a channel that is closed when the client has closed its sending direction; nil: never known.
-func (c *connection) halfClosed() <-chan struct{} {
+// HalfClosed returns a channel that is closed when the client has closed its sending direction; nil: never known.
+func (c *Connection) HalfClosed() <-chan struct{} {
 	if c == nil {
 		return nil
 	}
@@ -92,7 +97,7 @@ func (c *connection) halfClosed() <-chan struct{} {
 
 // Read reads. While a request is being answered, net/http reads one byte ahead, and cancels the request if that read
 // fails. Therefore Read reports an end of file only after the client is known to have disconnected.
-func (c *connection) Read(data []byte) (n int, err error) {
+func (c *Connection) Read(data []byte) (n int, err error) {
 	n, err = c.Conn.Read(data)
 	if err == io.EOF && len(data) == 1 {
 		err = c.watch()
@@ -101,7 +106,7 @@ func (c *connection) Read(data []byte) (n int, err error) {
 }
 
 // watch returns when the client has disconnected, the read deadline has passed, or the connection is closed.
-func (c *connection) watch() error {
+func (c *Connection) watch() error {
 	c.end.Do(func() {
 		close(c.ended)
 		giveUpSilent(c.Conn)
@@ -109,7 +114,7 @@ func (c *connection) watch() error {
 	c.reads.Lock()
 	woken, until := c.woken, c.until
 	c.reads.Unlock()
-	look := time.NewTicker(lookEvery)
+	look := time.NewTicker(LookEvery)
 	defer look.Stop()
 	probes, next := 0, 0
 	for n := 0; ; n++ {
@@ -126,7 +131,7 @@ func (c *connection) watch() error {
 			return os.ErrDeadlineExceeded
 		case !alive:
 			return io.EOF
-		case probed && probes < earlyProbes-1:
+		case probed && probes < EarlyProbes-1:
 			probes, next = probes+1, n+2
 		case probed:
 			next = n + probeRarely
@@ -135,7 +140,7 @@ func (c *connection) watch() error {
 }
 
 // look reports whether writes succeed; with probe it writes an interim response if the request has no answer yet.
-func (c *connection) look(probe bool) (probed, alive bool) {
+func (c *Connection) look(probe bool) (probed, alive bool) {
 	if !c.mu.TryLock() { // bytes of the answer are being written; that write reports errors itself
 		return false, true
 	}
@@ -148,12 +153,12 @@ func (c *connection) look(probe bool) (probed, alive bool) {
 	if probed = waits && probe; probed {
 		data = []byte(interim)
 	}
-	_ = c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = c.Conn.SetWriteDeadline(time.Now().Add(WriteTimeout))
 	_, err := c.Conn.Write(data)
 	return probed, err == nil
 }
 
-func (c *connection) Write(data []byte) (int, error) {
+func (c *Connection) Write(data []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begun = c.begun || string(data) != interim // which net/http writes itself for "Expect: 100-continue"
@@ -161,7 +166,7 @@ func (c *connection) Write(data []byte) (int, error) {
 }
 
 // SetReadDeadline sets the deadline; net/http ends its read-ahead by a deadline in the past.
-func (c *connection) SetReadDeadline(t time.Time) error {
+func (c *Connection) SetReadDeadline(t time.Time) error {
 	c.reads.Lock()
 	defer c.reads.Unlock()
 	select {
@@ -176,14 +181,14 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 }
 
 // CloseWrite lets net/http end an answer before the client has sent its whole request.
-func (c *connection) CloseWrite() error {
+func (c *Connection) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return nil
 }
 
-func (c *connection) Close() error {
+func (c *Connection) Close() error {
 	c.over.Do(func() { close(c.closed) })
 	return c.Conn.Close()
 }

@@ -1,4 +1,4 @@
-package main
+package network
 
 import (
 	"net"
@@ -8,7 +8,7 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT: the time in milliseconds for which sent bytes may stay unacknowledged.
 const tcpUserTimeout = 18
 
-// giveUpSilent closes a connection whose client acknowledges nothing for writeTimeout, such as a container that has
+// giveUpSilent closes a connection whose client acknowledges nothing for WriteTimeout, such as a container that has
 // been removed.
 func giveUpSilent(c net.Conn) {
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
@@ -20,7 +20,7 @@ func giveUpSilent(c net.Conn) {
 	}
 	if raw, err := tcp.SyscallConn(); err == nil {
 		_ = raw.Control(func(descriptor uintptr) {
-			_ = syscall.SetsockoptInt(int(descriptor), syscall.IPPROTO_TCP, tcpUserTimeout, int(writeTimeout.Milliseconds()))
+			_ = syscall.SetsockoptInt(int(descriptor), syscall.IPPROTO_TCP, tcpUserTimeout, int(WriteTimeout.Milliseconds()))
 		})
 	}
 }

@@ -1,5 +1,6 @@
-// Where the service listens: an address, a unix socket, or both.
-package main
+// Package network listens for the clients of the service, at an address, a unix socket or both, encrypts their
+// connections, and notices which of them have disconnected.
+package network
 
 import (
 	"fmt"
@@ -9,8 +10,8 @@ import (
 	"time"
 )
 
-// listen opens the listeners that the options name.
-func listen(o *options) (all []net.Listener, err error) {
+// Listen listens at a unix socket with a mode and at a TCP address; "": not there.
+func Listen(socket string, mode fs.FileMode, address string) (all []net.Listener, err error) {
 	defer func() {
 		if err != nil {
 			for _, one := range all {
@@ -18,15 +19,15 @@ func listen(o *options) (all []net.Listener, err error) {
 			}
 		}
 	}()
-	if o.socket != "" {
-		one, err := listenAtSocket(o.socket, o.socketMode)
+	if socket != "" {
+		one, err := listenAtSocket(socket, mode)
 		if err != nil {
 			return all, err
 		}
 		all = append(all, one)
 	}
-	if o.address != "" {
-		one, err := net.Listen("tcp", o.address)
+	if address != "" {
+		one, err := net.Listen("tcp", address)
 		if err != nil {
 			return all, fmt.Errorf("cannot listen at the address (-a): %w", err)
 		}
