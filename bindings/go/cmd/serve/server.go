@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"realizar.dev/go"
 	"realizar.dev/go/cmd/serve/internal/network"
+	"realizar.dev/go/cmd/serve/page"
 )
 
 const (
@@ -117,7 +118,7 @@ func (s *server) handler() http.Handler {
 	for _, route := range routes {
 		mux.Handle(route.pattern, s.serve(route))
 	}
-	for path, file := range pageFiles {
+	for path, file := range page.Files {
 		mux.Handle("GET "+path, file)
 	}
 	for pattern, handler := range s.open() {
@@ -125,7 +126,7 @@ func (s *server) handler() http.Handler {
 	}
 	return s.logged(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := mux.Handler(r)
-		if _, isPage := pageFiles[strings.TrimPrefix(pattern, "GET ")]; isPage { // the page has no data
+		if _, isPage := page.Files[strings.TrimPrefix(pattern, "GET ")]; isPage { // the page has no data
 			mux.ServeHTTP(w, r)
 			return
 		}
