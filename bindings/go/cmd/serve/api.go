@@ -13,6 +13,7 @@ import (
 	"math"
 	"net/http"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -62,9 +63,9 @@ func plain(err error) string {
 	case !errors.As(err, &wrong):
 		return err.Error()
 	case wrong.Field == "":
-		return "it is a " + wrong.Value
+		return "it is " + withArticle(wrong.Value)
 	}
-	return fmt.Sprintf("%q is a %s", wrong.Field, wrong.Value)
+	return fmt.Sprintf("%q is %s", wrong.Field, withArticle(wrong.Value))
 }
 
 // cut returns a text for quoting in errors, truncated if it is long.
@@ -114,6 +115,9 @@ func orNull(text string) any {
 	return text
 }
 
+// fieldOf finds the field of a request with which an error of the library begins.
+var fieldOf = regexp.MustCompile(`^(tools|messages)\[\d+\](\.\w+|\[\d+\])*`)
+
 // asAPIError converts an error for clients; errors of the library by their codes.
 func asAPIError(err error) *apiError {
 	var api *apiError
@@ -130,7 +134,7 @@ func asAPIError(err error) *apiError {
 	case realizar.ErrContextFull:
 		return &apiError{status: http.StatusBadRequest, param: "messages", code: "context_length_exceeded", message: library.Message}
 	case realizar.ErrInvalidArgument, realizar.ErrNotFound, realizar.ErrUnsupported, realizar.ErrMismatch:
-		return refuse("", "%s", library.Message)
+		return refuse(fieldOf.FindString(library.Message), "%s", library.Message)
 	case realizar.ErrResources:
 		return &apiError{status: http.StatusServiceUnavailable, message: library.Message, retryAfter: 5 * time.Second, logged: err}
 	case realizar.ErrOutOfMemory, realizar.ErrDeviceOutOfMemory, realizar.ErrLimit:
@@ -221,13 +225,25 @@ func refusal(err error) error {
 		return api
 	case errors.As(err, &wrong) && wrong.Field != "":
 		field := strings.TrimPrefix(strings.TrimPrefix(wrong.Field, "wish."), "guided.") // requests have no objects for these
-		return refuse(field, "%s is a %s; it must be %s", field, wrong.Value, expected(wrong.Type))
+		must := expected(wrong.Type)
+		if strings.HasPrefix(wrong.Value, "number ") && must == "a number" {
+			must += " within its range"
+		}
+		return refuse(field, "%s is %s; it must be %s", field, withArticle(wrong.Value), must)
 	case errors.As(err, &wrong) && wrong.Type.Kind() == reflect.Slice:
-		return refuse("", "a value of the request is a %s; it must be a text or a list", wrong.Value)
+		return refuse("", "a value of the request is %s; it must be a text or a list", withArticle(wrong.Value))
 	case errors.As(err, &wrong):
-		return refuse("", "the request, or a value in it, is a %s; it must be an object", wrong.Value)
+		return refuse("", "the request, or a value in it, is %s; it must be an object", withArticle(wrong.Value))
 	}
 	return refuse("", "the body is not valid JSON: %v", err)
+}
+
+// withArticle returns the name of a JSON value in encoding/json, such as "array", with its article.
+func withArticle(name string) string {
+	if strings.ContainsRune("aeiou", rune(name[0])) {
+		return "an " + name
+	}
+	return "a " + name
 }
 
 // expected names the JSON values of a type.

@@ -92,12 +92,15 @@ func (s *server) embeddings(w http.ResponseWriter, r *http.Request) error {
 
 // inputTokens returns the tokens of texts.
 func (l *lease) inputTokens(all prompts) (tokens [][]uint32, err error) {
-	for _, input := range all {
+	for i, input := range all {
 		text := input.tokens
 		if text == nil {
 			if text, err = l.Tokenize(input.text, true, false); err != nil {
 				return nil, err
 			}
+		}
+		if len(text) == 0 {
+			return nil, refuse("input", "input[%d] is empty; it must have a token", i)
 		}
 		tokens = append(tokens, text)
 	}

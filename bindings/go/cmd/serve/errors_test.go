@@ -32,6 +32,8 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"/v1/completions", `"prompt": []`, "prompt has 0 prompts; it must have from 1 to 1024"},
 		{"/v1/chat/completions", chat + `, "reasoning_effort": "low"`, `reasoning_effort is "low", but the model "plain" has no reasoning; it must be "none" or missing`},
 		{"/v1/responses", `"input": "x", "reasoning": {"effort": "max"}`, `reasoning.effort is "max", but the model "plain" has no reasoning; it must be "none" or missing`},
+		{"/v1/chat/completions", chat + `, "temperature": 1e39`, "temperature is a number 1e39; it must be a number within its range"},
+		{"/v1/chat/completions", chat + `, "max_tokens": [], "stop": "x"`, "max_tokens is an array; it must be an integer within its range"},
 		{"/v1/embeddings", `"input": "x"`, `pooling is missing, and the model "plain" has none of its own; it must be "mean", "cls" or "last"`},
 		{"/rerank", `"query": "x", "documents": ["y"]`, `the model "plain" has neither a classifier nor a pooling of its own; rerank needs a reranker or an embedding model`},
 		{"/v1/embeddings", `"input": "x", "pooling": "max"`, `pooling is "max"; it must be "mean", "cls" or "last"`},
@@ -47,6 +49,22 @@ func TestErrorsNameTheField(t *testing.T) {
 		_, answer, _ := s.post(t, c.path, `{"model": "plain", `+c.body+`}`)
 		if said := at(answer, "error", "message"); said != c.want {
 			t.Errorf("%s %s:\n%v\n%v", c.path, c.body, said, c.want)
+		}
+	}
+}
+
+// Errors that the library finds have the field, too.
+func TestErrorsOfTheLibraryHaveTheField(t *testing.T) {
+	s := serve(t)
+	for _, c := range []struct{ path, body, param, want string }{
+		{
+			"/v1/chat/completions", `"model": "plain", "messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "a b"}}]`,
+			"tools[0].function.name", `tools[0].function.name is "a b", which is no name of a tool`,
+		},
+		{"/v1/embeddings", `"model": "plain", "pooling": "mean", "input": [[5], []]`, "input", "input[1] is empty; it must have a token"},
+	} {
+		if status, answer, _ := s.post(t, c.path, `{`+c.body+`}`); status != 400 || at(answer, "error", "param") != c.param || at(answer, "error", "message") != c.want {
+			t.Error(status, answer, c)
 		}
 	}
 }
