@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -124,11 +125,8 @@ func TestSchemathesis(t *testing.T) {
 	text, err := json.Marshal(document)
 	must(t, err)
 	file := written(t, "openapi.json", string(text))
-	examples := os.Getenv("EXAMPLES")
-	if examples == "" {
-		examples = "5"
-	}
-	run := exec.Command(command, "run", file, "--url", s.url, "--max-examples", examples, "--phases", "coverage,fuzzing", "--suppress-health-check", "too_slow", "--workers", "2", "--seed", "1", "--no-color",
+	examples, seed := cmp.Or(os.Getenv("EXAMPLES"), "5"), cmp.Or(os.Getenv("SEED"), "1")
+	run := exec.Command(command, "run", file, "--url", s.url, "--max-examples", examples, "--phases", "coverage,fuzzing", "--suppress-health-check", "too_slow", "--workers", "2", "--seed", seed, "--no-color",
 		"--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance,"+
 			"negative_data_rejection,unsupported_method,use_after_free")
 	run.Dir = t.TempDir()
@@ -139,7 +137,7 @@ func TestSchemathesis(t *testing.T) {
 
 // Values that the document forbids are rejected, even if encoding/json accepts them.
 func TestWhatIsNotInTheDocumentIsRejected(t *testing.T) {
-	s := serve(t)
+	s := serve(t, "-m", "pooled="+pooledModel(t, 1))
 	for path, bodies := range map[string][]string{
 		"/models/reload": {`null`, `{"model": ""}`},
 		"/detokenize":    {`{"model": "plain", "tokens": [null]}`, `{"model": "plain", "tokens": [1, null]}`},
@@ -149,6 +147,7 @@ func TestWhatIsNotInTheDocumentIsRejected(t *testing.T) {
 		},
 		"/v1/messages/count_tokens":  {`{"model": "plain", "messages": [{"role": "user", "content": "x"}], "top_p": -1}`, `{"model": "plain", "max_tokens": 0, "messages": [{"role": "user", "content": "x"}]}`},
 		"/v1/completions":            {`{"model": "plain", "prompt": [null]}`, `{"model": "plain", "prompt": [1, null]}`, `{"model": "plain", "prompt": [[null]]}`},
+		"/v1/rerank":                 {`{"model": "pooled", "query": "x", "documents": [null]}`, `{"model": "pooled", "query": "x", "documents": ["y", {"text": null}]}`},
 		"/v1/responses/input_tokens": {`{"model": "plain", "input": "x", "temperature": 3}`, `{"model": "plain", "input": [{"role": "user", "content": {}}]}`},
 	} {
 		for _, body := range bodies {

@@ -29,7 +29,7 @@ type document struct {
 }
 
 func (d *document) UnmarshalJSON(data []byte) error {
-	if json.Unmarshal(data, &d.Text) == nil {
+	if string(data) != "null" && json.Unmarshal(data, &d.Text) == nil {
 		return nil
 	}
 	var object struct {
