@@ -147,6 +147,7 @@ func TestWhatIsNotInTheDocumentIsRejected(t *testing.T) {
 		},
 		"/v1/messages/count_tokens":  {`{"model": "plain", "messages": [{"role": "user", "content": "x"}], "top_p": -1}`, `{"model": "plain", "max_tokens": 0, "messages": [{"role": "user", "content": "x"}]}`},
 		"/v1/completions":            {`{"model": "plain", "prompt": [null]}`, `{"model": "plain", "prompt": [1, null]}`, `{"model": "plain", "prompt": [[null]]}`},
+		"/tokenize":                  {`{"model": "plain", "prompt": "x", "tools": [{"type": "custom", "custom": {"name": "a", "format": {"grammar": 5}}}]}`, `{"model": "plain", "content": "x", "tools": [5]}`},
 		"/v1/rerank":                 {`{"model": "pooled", "query": "x", "documents": [null]}`, `{"model": "pooled", "query": "x", "documents": ["y", {"text": null}]}`},
 		"/v1/responses/input_tokens": {`{"model": "plain", "input": "x", "temperature": 3}`, `{"model": "plain", "input": [{"role": "user", "content": {}}]}`},
 	} {

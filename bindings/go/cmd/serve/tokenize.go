@@ -152,6 +152,9 @@ func (q *tokenizeRequest) tokens(l *lease) ([]uint32, error) {
 		begun, err := l.openingTokens(g)
 		return append(tokens, begun...), err
 	}
+	if err := new(toolbox).addChat(q.Tools); err != nil { // without an effect on a text, they must be valid
+		return nil, err
+	}
 	text, special := q.Content, false
 	if text == nil {
 		text, special = q.Prompt, true
