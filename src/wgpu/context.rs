@@ -54,6 +54,8 @@ pub struct Context {
     hangs: AtomicBool,
     taken: AtomicU64,
     verdict: Arc<Mutex<Verdict>>,
+    /// Two locks for waits and submissions: see `in_turn`.
+    turns: [Mutex<()>; 2],
 }
 
 impl Context {
@@ -91,6 +93,7 @@ impl Context {
             hangs: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             verdict: probe::verdict(ordinal),
+            turns: Default::default(),
         }))
     }
 
@@ -148,12 +151,22 @@ impl Context {
         }
     }
 
+    /// Like `within`, for waits and submissions, one at a time and first come, first served: wgpu 30 panics if a wait
+    /// times out while another thread finds that the last submission has ended. A thread that waits for the second lock
+    /// holds the first one, so that a thread that has just released the second one comes after it.
+    pub fn in_turn<T>(&self, what: &str, work: impl FnOnce(&Gpu) -> T) -> Result<T> {
+        let next = lock(&self.turns[0]);
+        let _turn = lock(&self.turns[1]);
+        drop(next);
+        self.within(what, work)
+    }
+
     /// Waits for a submission in slices; returns false if `stop` returned true before the submission ended.
     pub fn wait(&self, index: &SubmissionIndex, stop: &dyn Fn() -> bool) -> Result<bool> {
         let started = Instant::now();
         loop {
             let wait = PollType::Wait { submission_index: Some(index.clone()), timeout: Some(SLICE) };
-            match self.within("a wait", |gpu| gpu.device.poll(wait))? {
+            match self.in_turn("a wait", |gpu| gpu.device.poll(wait))? {
                 Ok(_) => break,
                 Err(PollError::Timeout) if started.elapsed() > PATIENCE => {
                     self.hangs.store(true, Ordering::Relaxed);

@@ -53,7 +53,7 @@ impl WgpuDevice {
         let (from, to) = (new()?, new()?);
         let copy = |n: usize| {
             let (from, to) = (from.get()?, to.get()?);
-            let index = self.context.within("a measurement", |gpu| {
+            let index = self.context.in_turn("a measurement", |gpu| {
                 let mut encoder = encoder(gpu);
                 (0..n).for_each(|_| encoder.copy_buffer_to_buffer(from, 0, to, 0, 4 * WORDS as u64));
                 gpu.queue.submit([encoder.finish()])

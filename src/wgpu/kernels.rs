@@ -212,7 +212,7 @@ pub fn submit(
         launch.pipeline.get()?;
         launch.cache.map_or(Ok(()), |cache| caches.get(cache).ok_or_else(missing)?.get().map(|_| ()))?;
     }
-    context.within("a submission", |gpu| {
+    context.in_turn("a submission", |gpu| {
         let mut encoder = encoder(gpu);
         let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor::default());
         let (mut pipeline, mut weights, mut cache) = (None, None, None);

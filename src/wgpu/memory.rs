@@ -95,7 +95,7 @@ impl DeviceBuffer {
         let kept = lock(&self.via).take().filter(|via| via.size >= bytes);
         let via = kept.map_or_else(|| Via::new(context, bytes), Ok)?;
         let (source, target) = (self.get()?, via.held.get()?);
-        let index = context.within("a copy to the host", |gpu| {
+        let index = context.in_turn("a copy to the host", |gpu| {
             let (mut encoder, mut end) = (encoder(gpu), 0);
             for &(at, n) in piece {
                 encoder.copy_buffer_to_buffer(source, at, target, end, n);

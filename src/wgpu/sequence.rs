@@ -285,7 +285,7 @@ impl GpuSequence for WgpuSequence {
         for (buffer, range) in copies.into_iter().filter(|(_, (_, words))| *words > 0) {
             buffers.push((self.buffers[buffer].get()?, fork.buffers[buffer].get()?, range));
         }
-        let index = self.context.within("a copy of a cache", |gpu| {
+        let index = self.context.in_turn("a copy of a cache", |gpu| {
             let mut encoder = encoder(gpu);
             for (from, to, (at, words)) in buffers {
                 encoder.copy_buffer_to_buffer(from, 4 * at as u64, to, 4 * at as u64, 4 * words as u64);

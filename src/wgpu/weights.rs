@@ -221,6 +221,6 @@ impl DeviceWeights {
 /// Submits the writes so far and waits for them, so that staging copies do not accumulate.
 fn flush(buffer: &DeviceBuffer) -> Result<()> {
     let context = buffer.context();
-    let index = context.within("an upload", |gpu| gpu.queue.submit([]))?;
+    let index = context.in_turn("an upload", |gpu| gpu.queue.submit([]))?;
     context.wait(&index, &|| false).map(|_| ())
 }
