@@ -3,6 +3,8 @@
 #![cfg(cuda)]
 
 mod gpu;
+#[path = "gpu/media.rs"]
+mod media;
 #[path = "gpu/encoders.rs"]
 mod media_encoders;
 #[expect(dead_code, reason = "few of them are needed here")]

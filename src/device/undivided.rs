@@ -40,9 +40,6 @@ pub struct Undivided<'a> {
 impl Undivided<'_> {
     /// Loads the programs to the GPU, and fails if it has no kernels or no memory for them.
     fn on_gpu(&self, weights: &Weights, progress: &mut Progress) -> Result<Arc<dyn GpuModel>> {
-        if self.leave.is_some() && !drivers::automatic().contains(&self.options.device) {
-            return Err(Error::unsupported("a load that names no device does not select a GPU of this driver"));
-        }
         let gpu = drivers::open(self.options.device, self.options)?;
         for Workload { program, .. } in self.work {
             gpu.supports(program, weights, 0..program.ops.len())?;

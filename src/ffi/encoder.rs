@@ -62,11 +62,11 @@ pub struct rz_encoder_params {
     /// or the audio encoder if there is no vision encoder.
     pub flags: u32,
     /// Index of a device: the CPU or a GPU, which need not be a device of the model; 0: automatic choice, which
-    /// rz_encoder_info.device reports. The automatic choice is the model's first GPU if that is a CUDA device, and if
-    /// the encoder, an image or audio clip of `max_rows` rows, and a cache of default capacity and a step of the model
-    /// fit into its free memory; otherwise, and if the GPU fails in any way, the CPU. On a GPU that is named here, a
-    /// lack of memory fails the load, or later the call that encodes, with RZ_ERR_DEVICE_OUT_OF_MEMORY. An encoder
-    /// without GPU kernels stays on the CPU in either case, and the log has the reason.
+    /// rz_encoder_info.device reports. The automatic choice is the model's first GPU if the encoder, an image or audio
+    /// clip of `max_rows` rows, and a cache of default capacity and a step of the model fit into its free memory;
+    /// otherwise, and if the GPU fails in any way, the CPU. On a GPU that is named here, a lack of memory fails the
+    /// load, or later the call that encodes, with RZ_ERR_DEVICE_OUT_OF_MEMORY. An encoder without GPU kernels stays on
+    /// the CPU in either case, and the log has the reason.
     pub device: u32,
     /// Element type to which float matrices are quantized, as rz_model_params.quantize; RZ_TYPE_DEFAULT: the matrices
     /// keep the types of the file.

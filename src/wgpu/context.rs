@@ -53,6 +53,8 @@ pub struct Context {
     /// True if submitted work hangs; wgpu objects are then leaked, because drops would wait for the work.
     hangs: AtomicBool,
     taken: AtomicU64,
+    /// Bytes that this process has allocated on the device; `None` in a plan.
+    taken_by_all: Option<&'static AtomicU64>,
     verdict: Arc<Mutex<Verdict>>,
     /// Two locks for waits and submissions: see `in_turn`.
     turns: [Mutex<()>; 2],
@@ -92,6 +94,7 @@ impl Context {
             process: os::process_id(),
             hangs: AtomicBool::new(false),
             taken: AtomicU64::new(0),
+            taken_by_all: (!plans).then_some(&found.taken),
             verdict: probe::verdict(ordinal),
             turns: Default::default(),
         }))
@@ -183,13 +186,17 @@ impl Context {
         }
     }
 
+    fn counters(&self) -> impl Iterator<Item = &AtomicU64> {
+        [&self.taken].into_iter().chain(self.taken_by_all)
+    }
+
     /// Adds to the number of allocated bytes.
     pub fn take(&self, bytes: u64) {
-        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        self.counters().for_each(|taken| _ = taken.fetch_add(bytes, Ordering::Relaxed));
     }
 
     fn give_back(&self, bytes: u64) {
-        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+        self.counters().for_each(|taken| _ = taken.fetch_sub(bytes, Ordering::Relaxed));
     }
 
     pub fn taken(&self) -> u64 {

@@ -12,7 +12,7 @@ use super::draws;
 use super::inputs::{self, Masks};
 use super::kernels::{self, Kernels};
 use super::lower::lacking;
-use super::memory::{DeviceBuffer, bytes_of, encoder};
+use super::memory::{DeviceBuffer, checked_bytes, encoder};
 use super::probe::NAME;
 use super::scratch::Scratch;
 use super::sequence;
@@ -99,10 +99,11 @@ impl GpuDevice for WgpuDevice {
     }
 
     fn working_bytes(&self, program: &Program, cache: &SequenceSpec, limits: StepLimits) -> Result<u64> {
-        // A RoPE table has at most half as many pairs as a head has values.
-        let pairs = vec![cache.layers.iter().map(|layer| layer.head_dim / 2).max().unwrap_or(0)];
-        let sizes = sizes(program, &pairs, limits, self.is_batch_invariant)?;
-        Ok(self.cache_bytes(cache)? + sizes.into_iter().map(bytes_of).sum::<u64>())
+        let scratch = Scratch::new(program, limits, self.is_batch_invariant)?;
+        let buffers =
+            [("activations", scratch.words), ("a step's inputs", inputs::words(program, &Masks::new(program), limits))];
+        let sizes = buffers.map(|(what, words)| checked_bytes(&self.context, what, words));
+        sizes.into_iter().try_fold(self.cache_bytes(cache)?, |sum, bytes| Ok(sum + bytes?))
     }
 
     fn load(
@@ -167,12 +168,6 @@ impl GpuDevice for WgpuDevice {
     fn optional_kernel(&self) -> Option<&'static str> {
         None
     }
-}
-
-/// Returns the sizes, in words, of an executor's scratch memory and of its inputs.
-fn sizes(program: &Program, pairs: &[usize], limits: StepLimits, is_batch_invariant: bool) -> Result<[usize; 2]> {
-    let scratch = Scratch::new(program, limits, is_batch_invariant)?;
-    Ok([scratch.words, inputs::words(program, &Masks::new(program), pairs, limits)])
 }
 
 /// A GPU with the weights of one model.

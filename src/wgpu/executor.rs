@@ -42,8 +42,10 @@ const MOST: usize = 1024;
 struct Step {
     is_open: bool,
     placed: Placed,
-    /// Ops that are not yet submitted.
+    /// Ops that are not yet lowered to launches.
     ops: Range<usize>,
+    /// Launches that are not yet submitted.
+    launches: Vec<Launch>,
     tokens: usize,
     outputs: usize,
     /// Number of outputs with logits.
@@ -84,8 +86,7 @@ impl WgpuExecutor {
         let context = &device.context;
         let scratch = Scratch::new(program, limits, device.is_batch_invariant)?;
         let masks = Masks::new(program);
-        let pairs: Vec<usize> = model.weights.ropes().iter().map(|rope| rope.inv_freq.len()).collect();
-        let input_words = inputs::words(program, &masks, &pairs, limits);
+        let input_words = inputs::words(program, &masks, limits);
         let memory = DeviceBuffer::new(context, "activations", scratch.words)?;
         let inputs = DeviceBuffer::new(context, "a step's inputs", input_words)?;
         let mut groups = Vec::new();
@@ -178,6 +179,30 @@ impl WgpuExecutor {
         }
     }
 
+    /// Appends the launches of the next op.
+    fn lower_op(&mut self) -> Result<()> {
+        let step = &mut self.step;
+        let mut lowering = Lowering {
+            kernels: &self.model.device.kernels,
+            weights: &self.model.weights,
+            program: &self.program,
+            scratch: &self.scratch,
+            masks: &self.masks,
+            placed: &step.placed,
+            caches: &step.caches,
+            adapters: &step.adapters,
+            draws: &step.draws,
+            is_kept: step.is_kept,
+            is_batch_invariant: self.model.device.is_batch_invariant,
+            capacity: step.capacity,
+            launches: &mut step.launches,
+        };
+        let done = lowering.lower(step.ops.start)?;
+        step.is_kept = lowering.is_kept;
+        step.ops.start = (step.ops.start + done).min(step.ops.end);
+        Ok(())
+    }
+
     fn check_output(&self, i: usize) -> Result<()> {
         let results = self.step.results;
         let missing = || Error::invalid(format!("output {i} does not exist; the step has {results}"));
@@ -258,28 +283,29 @@ impl WgpuExecutor {
         adapter.factors.buffers.iter().map(group).collect()
     }
 
-    /// Submits launches, and waits until no more than one submission is in flight; returns false if `stop` ends the
-    /// wait.
-    fn submit_launches(&mut self, launches: &mut Vec<Launch>, stop: &dyn Fn() -> bool) -> Result<bool> {
-        if launches.is_empty() {
+    /// Submits the next launches, as many as a submission has, and waits until no more than one submission is in
+    /// flight; returns false if `stop` ends the wait.
+    fn submit_launches(&mut self, stop: &dyn Fn() -> bool) -> Result<bool> {
+        let n = self.pace.min(self.step.launches.len());
+        if n == 0 {
             return Ok(true);
         }
+        let launches: Vec<Launch> = self.step.launches.drain(..n).collect();
         self.launched.extend(launches.iter().map(|launch| launch.name));
         let caches: Vec<&Held<BindGroup>> =
             self.step.caches.iter().flat_map(|cache| cache.view.groups.iter()).collect();
         let of_adapters = self.step.adapters.iter().flat_map(|adapter| &adapter.groups);
         let groups: Vec<&Held<BindGroup>> = self.groups.iter().chain(of_adapters).collect();
-        let index = submit(self.context(), launches, &groups, &caches)?;
+        let index = submit(self.context(), &launches, &groups, &caches)?;
         self.in_flight.push(index);
         let started = Instant::now();
         let ended = self.drain(1, stop)?;
         // The wait takes about as long as the previous submission, which had about as many launches.
-        let (took, n) = (started.elapsed().max(Duration::from_micros(100)), launches.len());
+        let took = started.elapsed().max(Duration::from_micros(100));
         if n >= self.pace {
             let wanted = n as f64 * (SUBMISSION.as_secs_f64() / took.as_secs_f64()).clamp(0.25, 2.0);
             self.pace = (wanted as usize).clamp(1, MOST);
         }
-        launches.clear();
         Ok(ended)
     }
 }
@@ -336,6 +362,7 @@ impl OpenStep for WgpuExecutor {
         let is_open = std::mem::take(&mut self.step.is_open);
         let result = if is_open { self.finish() } else { Ok(()) };
         self.step.caches.clear();
+        self.step.launches.clear();
         result
     }
 }
@@ -390,6 +417,7 @@ impl GpuExecutor for WgpuExecutor {
             is_open: true,
             placed,
             ops,
+            launches: Vec::new(),
             tokens,
             outputs,
             results: 0,
@@ -408,36 +436,17 @@ impl GpuExecutor for WgpuExecutor {
             return Err(Error::invalid("no step is open"));
         }
         let stop = &|| budget.pauses(Duration::ZERO);
-        let mut launches = Vec::new();
-        while !self.step.ops.is_empty() {
+        while !(self.step.ops.is_empty() && self.step.launches.is_empty()) {
             if stop() {
-                self.submit_launches(&mut launches, &|| false)?;
+                self.submit_launches(&|| false)?;
                 return Ok(false);
             }
-            let at = self.step.ops.start;
-            let mut lowering = Lowering {
-                kernels: &self.model.device.kernels,
-                weights: &self.model.weights,
-                program: &self.program,
-                scratch: &self.scratch,
-                masks: &self.masks,
-                placed: &self.step.placed,
-                caches: &self.step.caches,
-                adapters: &self.step.adapters,
-                draws: &self.step.draws,
-                is_kept: self.step.is_kept,
-                is_batch_invariant: self.model.device.is_batch_invariant,
-                capacity: self.step.capacity,
-                launches: &mut launches,
-            };
-            let done = lowering.lower(at)?;
-            self.step.is_kept = lowering.is_kept;
-            self.step.ops.start = (at + done).min(self.step.ops.end);
-            if launches.len() >= self.pace {
-                self.submit_launches(&mut launches, stop)?;
+            if self.step.ops.is_empty() || self.step.launches.len() >= self.pace {
+                self.submit_launches(stop)?;
+            } else {
+                self.lower_op()?;
             }
         }
-        self.submit_launches(&mut launches, &|| false)?;
         if matches!(self.program.ops.last(), Some(Op::Logits { .. })) && self.step.ops.end == self.program.ops.len() {
             self.step.results = self.step.outputs;
         }

@@ -22,8 +22,18 @@ pub struct Tokens {
     pub ranges: Vec<u32>,
     /// `[n, pairs, 2]`, indexed by `RopeTable`: cosine and sine; `NONE` for tables that the step does not use.
     pub angles: Vec<u32>,
-    /// Index of the sequence and range of tokens, for each run of tokens of one sequence.
-    pub runs: Vec<(usize, Range<usize>)>,
+    /// The runs of tokens of one sequence.
+    pub runs: Vec<Run>,
+}
+
+/// Consecutive tokens of one sequence.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Index of the sequence.
+    pub sequence: usize,
+    pub tokens: Range<usize>,
+    /// Number of positions that the sequence has at the end of the step.
+    pub length: usize,
 }
 
 /// Word offsets of a step's inputs.
@@ -65,11 +75,26 @@ impl Masks {
 }
 
 /// Returns the maximum size of a step's inputs, in words.
-pub fn words(program: &Program, masks: &Masks, weights: &[usize], limits: StepLimits) -> usize {
+pub fn words(program: &Program, masks: &Masks, limits: StepLimits) -> usize {
     let StepLimits { max_tokens: n, max_outputs: m } = limits;
-    let angles: usize = weights.iter().map(|pairs| 2 * pairs).sum();
+    let angles: usize = ropes(program).into_iter().map(|(_, pairs)| 2 * pairs).sum();
     let tokens = 2 + 2 * masks.0.len() + angles;
     (n + m) * tokens + 2 * n + m + n * program.media_width() + m * draws::input_words(program) + 64
+}
+
+/// Returns the RoPE tables of a program, each with the maximum number of its pairs.
+fn ropes(program: &Program) -> Vec<(RopeTable, usize)> {
+    let mut tables: Vec<(RopeTable, usize)> = Vec::new();
+    for op in &program.ops {
+        let Op::Rope { rope, head_dim, .. } = op else { continue };
+        for table in [Some(rope.table), rope.long.map(|(_, table)| table)].into_iter().flatten() {
+            match tables.iter_mut().find(|(known, _)| *known == table) {
+                Some((_, pairs)) => *pairs = (*pairs).max(head_dim / 2),
+                None => tables.push((table, head_dim / 2)),
+            }
+        }
+    }
+    tables
 }
 
 /// Returns the range of positions that a token attends to.
@@ -192,7 +217,8 @@ impl Sources<'_> {
         let mut start = 0;
         let sequences: Vec<u32> = (0..n).map(|i| inputs.sequences[at(i)]).collect();
         for run in sequences.chunk_by(|a, b| a == b) {
-            of.runs.push((run[0] as usize, start..start + run.len()));
+            let (tokens, length) = (start..start + run.len(), length(at(start)) as usize);
+            of.runs.push(Run { sequence: run[0] as usize, tokens, length });
             start += run.len();
         }
         of

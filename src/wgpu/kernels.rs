@@ -25,6 +25,9 @@ pub const NONE: u32 = u32::MAX;
 /// Maximum words of immediates of a launch.
 pub const WORDS: usize = IMMEDIATES as usize / 4;
 
+/// Maximum number of workgroups in a dimension of a grid.
+pub const MAX_GRID: usize = 65_535;
+
 macro_rules! fragments {
     ($($name:literal)*) => { &[$(($name, include_str!(concat!("../../kernels/wgsl/", $name, ".wgsl")))),*] };
 }

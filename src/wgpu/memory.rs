@@ -25,14 +25,7 @@ impl DeviceBuffer {
     /// Allocates `words` words of 4 bytes; `what` names the buffer in error messages. The size is rounded up to a
     /// multiple of 16 bytes, and is at least 16 bytes.
     pub fn new(context: &Arc<Context>, what: &str, words: usize) -> Result<DeviceBuffer> {
-        let bytes = bytes_of(words);
-        let most = context.limits.max_storage_buffer_binding_size.min(context.limits.max_buffer_size);
-        if bytes > most {
-            let device = context.info.name.clone();
-            return Err(Error::unsupported(format!(
-                "{what} takes {bytes} bytes on {device}; it must be at most {most}"
-            )));
-        }
+        let bytes = checked_bytes(context, what, words)?;
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
         let descriptor = BufferDescriptor { label: None, size: bytes, usage, mapped_at_creation: false };
         let held = Held::new(context, what, bytes, |gpu| gpu.device.create_buffer(&descriptor));
@@ -138,6 +131,16 @@ impl Via {
 /// Returns the size of a buffer of `words` words, in bytes.
 pub fn bytes_of(words: usize) -> u64 {
     (4 * words as u64).next_multiple_of(16).max(16)
+}
+
+/// Returns the size of a buffer of `words` words, in bytes; fails if it is larger than the largest binding.
+pub fn checked_bytes(context: &Context, what: &str, words: usize) -> Result<u64> {
+    let (bytes, device) = (bytes_of(words), &context.info.name);
+    let most = context.limits.max_storage_buffer_binding_size.min(context.limits.max_buffer_size);
+    match bytes <= most {
+        true => Ok(bytes),
+        false => Err(Error::unsupported(format!("{what} takes {bytes} bytes on {device}; it must be at most {most}"))),
+    }
 }
 
 pub fn encoder(gpu: &super::context::Gpu) -> CommandEncoder {

@@ -56,3 +56,9 @@ impl GpuDriver for Wgpu {
 pub fn allow_software() {
     probe::allow_software();
 }
+
+/// Limits the multiplications of a launch, if its rows can be divided. Public only for tests.
+#[doc(hidden)]
+pub fn limit_work(most: usize) {
+    lower::limit_work(most);
+}

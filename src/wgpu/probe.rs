@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::task::{Context as Waiting, Poll, Waker};
 
@@ -56,6 +56,8 @@ pub struct Found {
     /// The reason why the adapter cannot be used, apart from being a software driver.
     lacks: Option<String>,
     is_software: bool,
+    /// Bytes that this process has allocated on the device.
+    pub taken: AtomicU64,
 }
 
 /// Returns the adapters. They are searched once per process. If memory is insufficient for the search, returns none,
@@ -81,13 +83,14 @@ pub fn list() -> Vec<DeviceInfo> {
     if adapters().is_empty() {
         let name = format!("{}:0", api(own_backend()));
         let unavailable = format!("there is no {} driver with a device", api(own_backend()));
-        return vec![info(name, String::new(), 0, unavailable)];
+        return vec![info(name, String::new(), [0; 2], unavailable)];
     }
     adapters().iter().zip(0..).map(|(found, ordinal)| found.info(ordinal)).collect()
 }
 
-fn info(name: String, isa: String, memory: u64, unavailable: String) -> DeviceInfo {
-    let memory_free = (memory as f64 * USABLE) as u64;
+/// `memory`: bytes in total, and bytes that this process has allocated.
+fn info(name: String, isa: String, [memory, taken]: [u64; 2], unavailable: String) -> DeviceInfo {
+    let memory_free = ((memory as f64 * USABLE) as u64).saturating_sub(taken);
     DeviceInfo { name, id: String::new(), kind: DeviceKind::Gpu, isa, memory_total: memory, memory_free, unavailable }
 }
 
@@ -100,7 +103,8 @@ impl Found {
             is_refused.then(|| "it is a software driver, slower than device 1".to_owned())
         };
         let unavailable = self.lacks.clone().or_else(software).or_else(failed).unwrap_or_default();
-        info(self.name.clone(), self.isa.clone(), self.memory, unavailable)
+        let memory = [self.memory, self.taken.load(Ordering::Relaxed)];
+        info(self.name.clone(), self.isa.clone(), memory, unavailable)
     }
 }
 
@@ -144,6 +148,7 @@ fn found(adapter: Adapter, ordinal: i32) -> Found {
         memory: own_memory(&adapter).unwrap_or_else(|| os::memory()[0]),
         lacks: lacks(&limits, features),
         is_software,
+        taken: AtomicU64::new(0),
         adapter,
     }
 }

@@ -1,6 +1,7 @@
 //! Layout of the intermediate results of a step in one buffer, in words.
 
 use super::draws::Parts;
+use super::kernels::MAX_GRID;
 use crate::error::{Error, Result};
 use crate::gpu::activations::places;
 use crate::gpu::weight_layout::COLS;
@@ -57,6 +58,10 @@ impl Scratch {
     pub fn new(program: &Program, limits: StepLimits, is_batch_invariant: bool) -> Result<Scratch> {
         let StepLimits { max_tokens, max_outputs } = limits;
         let rows = max_tokens.max(max_outputs);
+        if rows > MAX_GRID {
+            let what = format!("a step has {rows} rows; on this GPU it must have at most {MAX_GRID}");
+            return Err(Error::unsupported(what));
+        }
         let (mut words, mut picks, mut gate, mut up, mut out, mut ffn) = (0usize, 0, 0, 0, 0, 0);
         let mut part_words = 0usize;
         for op in &program.ops {

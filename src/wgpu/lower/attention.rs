@@ -1,11 +1,14 @@
 //! Attention, and stores to the KV cache.
 
-use super::{Lowering, words};
+use std::ops::Range;
+
+use super::{Lowering, rows_per_launch, words};
 use crate::error::{Error, Result};
 use crate::graph::op::{Attend, KvLayerId, TensorId};
 use crate::graph::sequence_spec::KvLayer;
 use crate::quant;
 use crate::tensor::DType;
+use crate::wgpu::inputs::Run;
 use crate::wgpu::kernels::Kernel;
 use crate::wgpu::scratch::{FIXED_SPLITS, MAX_SPLITS};
 use crate::wgpu::sequence::{KvArray, Place};
@@ -32,7 +35,7 @@ fn code(dtype: DType) -> u32 {
 impl Lowering<'_> {
     pub(super) fn store(&mut self, layer: KvLayerId, k: TensorId, v: Option<TensorId>) -> Result<()> {
         let shape = self.program.kv_layers[layer.0 as usize];
-        for (i, tokens) in self.tokens().runs.clone() {
+        for Run { sequence: i, tokens, .. } in self.tokens().runs.clone() {
             let (place, first) = self.place(i, layer)?;
             let group = first + place.buffer;
             let parts = [(Some(k), place.k, shape.head_dim), (v, place.v, shape.value_dim)];
@@ -60,6 +63,25 @@ impl Lowering<'_> {
     }
 
     pub(super) fn attend(&mut self, op: &Attend) -> Result<()> {
+        let KvLayer { head_dim, value_dim, .. } = self.program.kv_layers[op.layer.0 as usize];
+        let heads = self.width(op.q) / head_dim;
+        for Run { sequence: i, tokens, length } in self.tokens().runs.clone() {
+            let (place, first) = self.place(i, op.layer)?;
+            let positions = match op.mask.span() {
+                0 => length,
+                span => span.min(length),
+            };
+            let piece = rows_per_launch(heads * positions * (head_dim + value_dim), 1);
+            for start in tokens.clone().step_by(piece) {
+                let tokens = start..tokens.end.min(start + piece);
+                self.attend_tokens(op, place, first + place.buffer, tokens)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the launches for tokens of one sequence; `cache` is the index of the bind group of its cache.
+    fn attend_tokens(&mut self, op: &Attend, place: Place, cache: usize, tokens: Range<usize>) -> Result<()> {
         let KvLayer { n_kv_heads: kv_heads, head_dim, value_dim, .. } = self.program.kv_layers[op.layer.0 as usize];
         let (q_width, out_width) = (self.width(op.q), self.width(op.out));
         let heads = q_width / head_dim;
@@ -74,59 +96,59 @@ impl Lowering<'_> {
             65..=128 => 64,
             _ => 128,
         };
-        for (i, tokens) in self.tokens().runs.clone() {
-            let (place, first) = self.place(i, op.layer)?;
-            let (n, cache) = (tokens.len(), first + place.buffer);
-            let tiles = (n * group).div_ceil(rows);
-            let iterations = (place.kept as usize).div_ceil(PER_ITERATION);
-            let fits = self.scratch.part_words / (n * heads * (2 + value_dim)).max(1);
-            let wanted =
-                if self.is_batch_invariant { FIXED_SPLITS } else { (BUSY / (tiles * kv_heads)).min(iterations / 4) };
-            let splits = wanted.min(fits).clamp(1, MAX_SPLITS);
-            let at = |base: u32, each: usize| base + (tokens.start * each) as u32;
-            let of = self.tokens();
-            let (ranges, positions) = (at(of.ranges[mask], 2), at(of.positions, 1));
-            let (k, v) = (place.k, place.v);
-            let words: &[u32] = words![
-                at(self.tensor(op.q), q_width),
-                q_width,
-                heads,
-                kv_heads,
-                n,
-                ranges,
-                positions,
-                k.rows,
-                k.row_words,
-                k.scales,
-                k.blocks,
-                v.rows,
-                v.row_words,
-                v.scales,
-                v.blocks,
-                place.kept,
-                op.scale,
-                op.softcap,
-                slopes,
-                distances,
-                reach,
-                splits,
-                self.scratch.parts,
-                0u32
-            ];
-            let constants = [
-                ("KEY", head_dim as u32),
-                ("VALUE", value_dim as u32),
-                ("ROWS", rows as u32),
-                ("LANES", lanes),
-                ("K_TYPE", code(k.dtype)),
-                ("V_TYPE", code(v.dtype)),
-            ];
-            let kernel = Kernel::of_cache("attend", &constants);
-            self.launch_on(&kernel, 0, Some(cache), [kv_heads, tiles, splits], words)?;
-            let out = at(self.tensor(op.out), out_width);
-            let words: &[u32] = words![self.scratch.parts, splits, out, out_width, heads, value_dim, sinks, 0u32];
-            self.launch(&Kernel::new("join", &["functions"]), 0, [heads, n, 1], words)?;
-        }
-        Ok(())
+        let n = tokens.len();
+        let tiles = (n * group).div_ceil(rows);
+        let iterations = (place.kept as usize).div_ceil(PER_ITERATION);
+        let fits = self.scratch.part_words / (n * heads * (2 + value_dim)).max(1);
+        let wanted = match op.mask.is_causal() {
+            _ if self.is_batch_invariant => FIXED_SPLITS,
+            true => (BUSY / (tiles * kv_heads)).min(iterations / 4),
+            // All positions are in the step, whose rows must not depend on the capacity of the cache.
+            false => 1,
+        };
+        let splits = wanted.min(fits).clamp(1, MAX_SPLITS);
+        let at = |base: u32, each: usize| base + (tokens.start * each) as u32;
+        let of = self.tokens();
+        let (ranges, positions) = (at(of.ranges[mask], 2), at(of.positions, 1));
+        let (k, v) = (place.k, place.v);
+        let words: &[u32] = words![
+            at(self.tensor(op.q), q_width),
+            q_width,
+            heads,
+            kv_heads,
+            n,
+            ranges,
+            positions,
+            k.rows,
+            k.row_words,
+            k.scales,
+            k.blocks,
+            v.rows,
+            v.row_words,
+            v.scales,
+            v.blocks,
+            place.kept,
+            op.scale,
+            op.softcap,
+            slopes,
+            distances,
+            reach,
+            splits,
+            self.scratch.parts,
+            0u32
+        ];
+        let constants = [
+            ("KEY", head_dim as u32),
+            ("VALUE", value_dim as u32),
+            ("ROWS", rows as u32),
+            ("LANES", lanes),
+            ("K_TYPE", code(k.dtype)),
+            ("V_TYPE", code(v.dtype)),
+        ];
+        let kernel = Kernel::of_cache("attend", &constants);
+        self.launch_on(&kernel, 0, Some(cache), [kv_heads, tiles, splits], words)?;
+        let out = at(self.tensor(op.out), out_width);
+        let words: &[u32] = words![self.scratch.parts, splits, out, out_width, heads, value_dim, sinks, 0u32];
+        self.launch(&Kernel::new("join", &["functions"]), 0, [heads, n, 1], words)
     }
 }

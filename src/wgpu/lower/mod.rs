@@ -9,16 +9,32 @@ mod products;
 mod recurrent;
 mod rows;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::adapter::StepAdapter;
 use super::draws::Draw;
 use super::inputs::{Masks, Placed, Tokens};
-use super::kernels::{Kernel, Kernels, Launch, WORDS};
+use super::kernels::{Kernel, Kernels, Launch, MAX_GRID, WORDS};
 use super::scratch::Scratch;
 use super::sequence::StepCache;
 use super::weights::DeviceWeights;
 use crate::error::{Error, Result};
 use crate::graph::op::{Activation, Index, Op, TensorId};
 use crate::graph::program::Program;
+
+/// Maximum number of multiplications of a launch of a product or of attention, unless a few rows need more. A device
+/// that computes 10^11 per second is busy for less than 0.1 seconds; drivers end launches that take seconds.
+static MOST_WORK: AtomicUsize = AtomicUsize::new(1 << 33);
+
+/// Sets `MOST_WORK`, for tests.
+pub fn limit_work(most: usize) {
+    MOST_WORK.store(most, Ordering::Relaxed);
+}
+
+/// Returns the number of rows per launch if each row takes `work` multiplications: a multiple of `least`.
+fn rows_per_launch(work: usize, least: usize) -> usize {
+    (MOST_WORK.load(Ordering::Relaxed) / work.max(1) / least * least).max(least)
+}
 
 pub struct Lowering<'a> {
     pub kernels: &'a Kernels,
@@ -172,12 +188,14 @@ impl Lowering<'_> {
         grid: [usize; 3],
         words: &[u32],
     ) -> Result<()> {
-        const MOST: usize = 65_535;
         if grid.contains(&0) {
             return Ok(());
         }
-        if grid.iter().any(|n| *n > MOST) || words.len() > WORDS {
-            return Err(Error::unsupported(format!("{} of {grid:?} workgroups; {MOST} are supported", kernel.name)));
+        if grid.iter().any(|n| *n > MAX_GRID) || words.len() > WORDS {
+            return Err(Error::unsupported(format!(
+                "{} of {grid:?} workgroups; {MAX_GRID} are supported",
+                kernel.name
+            )));
         }
         let mut all = [0; WORDS];
         all[..words.len()].copy_from_slice(words);

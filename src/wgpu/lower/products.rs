@@ -3,14 +3,16 @@
 //! Products with quantized matrices use 8-bit integers: a row of activations is quantized to 8 bits with a scale per 32
 //! columns, as on the CPU. Products with float matrices are computed in floats.
 
-use super::{Lowering, words};
+use super::{Lowering, rows_per_launch, words};
 use crate::error::{Error, Result};
+use crate::gpu::weight_layout::COLS;
 use crate::graph::op::{Index, Projection, TensorId, Vector, Weight};
 use crate::graph::weights::AdapterTarget;
 use crate::quant;
 use crate::tensor::DType;
 use crate::wgpu::adapter::StepAdapter;
 use crate::wgpu::draws::Parts;
+use crate::wgpu::inputs::Run;
 use crate::wgpu::kernels::{Kernel, NONE};
 use crate::wgpu::weights::{DeviceMatrix, Part};
 
@@ -23,6 +25,9 @@ const FEW: usize = 8;
 
 /// Number of rows and of tokens per workgroup of `tile.wgsl`.
 const TILE: usize = 64;
+
+/// Input rows of a product that are not divided among launches.
+const LEAST_ROWS: usize = 512;
 
 /// Maximum number of row blocks in one dimension of a grid; further row blocks use the third dimension.
 pub(super) const BLOCKS: usize = 32_768;
@@ -151,28 +156,24 @@ impl Lowering<'_> {
         if is_few {
             kernel = kernel.with("T", tokens as u32);
         }
-        let (rows_at, rows_step) =
-            if has_blocks { (self.scratch.quants, self.scratch.groups) } else { (x.at, x.row as u32) };
         for part in &matrix.parts {
             let Part { buffer, first_row, rows, planes: [a, b, c, d] } = *part;
             let bias = if to.bias == NONE { NONE } else { to.bias + first_row as u32 };
-            let words: &[u32] = words![
-                rows,
-                matrix.cols,
-                x.n,
-                a,
-                b,
-                c,
-                d,
-                rows_at,
-                rows_step,
-                to.at + first_row as u32,
-                to.row,
-                bias,
-                x.width
-            ];
             let blocks = rows.div_ceil(if is_few { GEMV_ROWS } else { TILE });
-            self.launch(&kernel, buffer, grid(blocks, x.n.div_ceil(tokens)), words)?;
+            let piece = rows_per_launch(rows * matrix.cols, LEAST_ROWS);
+            for first in (0..x.n).step_by(piece) {
+                let n = piece.min(x.n - first);
+                let at = |base: u32, each: usize| base + (first * each) as u32;
+                let (quants, groups) = (self.scratch.quants, self.scratch.groups);
+                let (rows_at, rows_step) = match has_blocks {
+                    true => (at(quants, matrix.cols / 4), at(groups, 2 * (matrix.cols / COLS))),
+                    false => (at(x.at, x.row), x.row as u32),
+                };
+                let out = at(to.at, to.row) + first_row as u32;
+                let words: &[u32] =
+                    words![rows, matrix.cols, n, a, b, c, d, rows_at, rows_step, out, to.row, bias, x.width];
+                self.launch(&kernel, buffer, grid(blocks, n.div_ceil(tokens)), words)?;
+            }
         }
         Ok(())
     }
@@ -222,7 +223,7 @@ impl Lowering<'_> {
         if adapters.is_empty() {
             return Ok(());
         }
-        for (i, tokens) in self.tokens().runs.clone() {
+        for Run { sequence: i, tokens, .. } in self.tokens().runs.clone() {
             for &(at, scale) in caches.get(i).into_iter().flat_map(|cache| &cache.adapters) {
                 let StepAdapter { adapter, first: group, .. } = &adapters[at];
                 let Some(product) = adapter.for_target(target) else { continue };

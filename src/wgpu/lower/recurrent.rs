@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{Lowering, words};
 use crate::error::{Error, Result};
 use crate::graph::op::{Conv, DeltaRule, RecurrentId, Scan, TensorId, Wkv};
+use crate::wgpu::inputs;
 use crate::wgpu::kernels::{Kernel, NONE};
 
 /// Columns of a state per workgroup of `delta.wgsl`, `scan.wgsl` and `wkv.wgsl`.
@@ -23,7 +24,7 @@ struct Run {
 
 impl Lowering<'_> {
     fn runs(&self, state: RecurrentId) -> Result<Vec<Run>> {
-        let run = |(i, tokens): &(usize, Range<usize>)| {
+        let run = |inputs::Run { sequence: i, tokens, .. }: &inputs::Run| {
             let missing = || Error::invalid(format!("sequence {i} does not exist; the step has {}", self.caches.len()));
             let cache = self.caches.get(*i).ok_or_else(missing)?;
             let place = cache.view.layout.states[state.0 as usize];
