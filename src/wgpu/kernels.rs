@@ -36,8 +36,8 @@ macro_rules! fragments {
 const FRAGMENTS: &[(&str, &str)] = fragments![
     "argmax" "attend" "bf16" "bindings" "blocks" "cache" "columns_of_blocks" "columns_of_floats" "combine" "common"
     "conv" "delta" "dot" "dot_heads" "embed" "embed_float" "expert_gemv" "expert_gemv_float" "f16" "f32" "floats"
-    "functions" "gemv" "gemv_float" "join" "map" "mix" "mix_by_score" "move" "norm" "pick" "prepare" "project_heads"
-    "q4_0" "q4_1" "q4_k" "q5_0" "q5_1" "q5_k" "q6_k" "q8_0" "rescale" "rope" "route" "scales_of_k" "scan" "sinkhorn"
+    "functions" "gemv" "gemv_float" "hadamard" "join" "map" "mix" "mix_by_score" "move" "norm" "pick" "prepare" "project_heads"
+    "q4_0" "q4_1" "q4_k" "q5_0" "q5_1" "q5_k" "q6_k" "q8_0" "rescale" "rope" "rotate" "route" "scales_of_k" "scan" "sinkhorn"
     "store" "tile" "tile_float" "top" "wkv"
 ];
 
@@ -66,7 +66,7 @@ impl Kernel {
 
     /// A kernel that reads or writes a KV cache.
     pub fn of_cache(name: &'static str, constants: &[(&'static str, u32)]) -> Kernel {
-        let fragments = vec!["common", "bindings", "cache", "functions", name];
+        let fragments = vec!["common", "bindings", "cache", "functions", "hadamard", name];
         Kernel { name, fragments, constants: constants.to_vec(), has_cache: true }
     }
 

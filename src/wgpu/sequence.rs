@@ -1,9 +1,10 @@
 //! KV cache and recurrent states of one sequence on a device.
 //!
 //! Each layer has keys and values as `[head][position][stride]`, with the stride rounded up to whole blocks of 32
-//! values, and for Q8_0 a separate array with one f32 scale per block. A layer keeps all positions, or the newest
-//! positions in a ring buffer. A recurrent state has a copy per buffer of recurrent states (`RECURRENT_BUFFERS`), one
-//! after another. Layers and states share a device buffer until it has the size of the largest binding.
+//! values, and for Q8_0 and Q4_0 a separate array with one f32 scale per block. A layer keeps all positions, or the
+//! newest positions in a ring buffer. A recurrent state has a copy per buffer of recurrent states
+//! (`RECURRENT_BUFFERS`), one after another. Layers and states share a device buffer until it has the size of the
+//! largest binding.
 
 use std::any::Any;
 use std::ops::Range;
@@ -35,7 +36,7 @@ pub struct KvArray {
     pub rows: u32,
     /// Size of a row, in words.
     pub row_words: u32,
-    /// Offset of the scales of Q8_0.
+    /// Offset of the scales of Q8_0 and Q4_0.
     pub scales: u32,
     /// Number of blocks per row.
     pub blocks: u32,
@@ -87,11 +88,18 @@ fn block_words(dtype: DType) -> Result<usize> {
         quant::F32 => Ok(BLOCK),
         quant::F16 => Ok(BLOCK / 2),
         quant::Q8_0 => Ok(BLOCK / 4),
+        quant::Q4_0 => Ok(BLOCK / 8),
         _ => {
             let name = quant::format(dtype).map_or("unknown", |format| format.name);
-            Err(Error::unsupported(format!("the type of the cache is {name}; on this GPU it must be F32, F16 or Q8_0")))
+            Err(Error::unsupported(format!(
+                "the type of the cache is {name}; on this GPU it must be F32, F16, Q8_0 or Q4_0"
+            )))
         }
     }
+}
+
+fn has_scales(dtype: DType) -> bool {
+    [quant::Q8_0, quant::Q4_0].contains(&dtype)
 }
 
 impl Layout {
@@ -115,7 +123,7 @@ impl Layout {
                     Ok::<u32, Error>(start as u32)
                 };
                 let row_words = blocks * each;
-                let (rows, scales) = (add(row_words)?, if dtype == quant::Q8_0 { add(blocks)? } else { 0 });
+                let (rows, scales) = (add(row_words)?, if has_scales(dtype) { add(blocks)? } else { 0 });
                 Ok::<_, Error>(KvArray { dtype, rows, row_words: row_words as u32, scales, blocks: blocks as u32 })
             };
             let mut k = array(spec.k_type, layer.head_dim)?;
@@ -217,7 +225,7 @@ impl WgpuSequence {
         let mut arrays = Vec::new();
         for part in parts {
             arrays.push((part.rows as usize, part.row_words as usize));
-            if part.dtype == quant::Q8_0 {
+            if has_scales(part.dtype) {
                 arrays.push((part.scales as usize, part.blocks as usize));
             }
         }

@@ -28,8 +28,14 @@ fn code(dtype: DType) -> u32 {
     match dtype {
         quant::F32 => 0,
         quant::F16 => 1,
+        quant::Q4_0 => 4,
         _ => 8,
     }
+}
+
+/// True if rows of a cache are rotated by the Hadamard transform before they are quantized.
+fn is_rotated(layer: KvLayer, array: KvArray) -> bool {
+    array.dtype == quant::Q4_0 && !layer.is_latent
 }
 
 impl Lowering<'_> {
@@ -45,8 +51,10 @@ impl Lowering<'_> {
                 let (width, n, heads) = (self.width(x), tokens.len(), shape.n_kv_heads);
                 let at = self.tensor(x) + (tokens.start * width) as u32;
                 let positions = self.tokens().positions + tokens.start as u32;
-                let words: &[u32] =
-                    words![at, width, n, heads, dim, positions, place.kept, rows, row_words, scales, blocks, 0u32];
+                let rotates = is_rotated(shape, array);
+                let words: &[u32] = words![
+                    at, width, n, heads, dim, positions, place.kept, rows, row_words, scales, blocks, rotates, 0u32
+                ];
                 let kernel = Kernel::of_cache("store", &[("TYPE", code(dtype))]);
                 let grid = [(heads * blocks as usize).div_ceil(64), n, 1];
                 self.launch_on(&kernel, 0, Some(group), grid, words)?;
@@ -63,7 +71,8 @@ impl Lowering<'_> {
     }
 
     pub(super) fn attend(&mut self, op: &Attend) -> Result<()> {
-        let KvLayer { head_dim, value_dim, .. } = self.program.kv_layers[op.layer.0 as usize];
+        let layer = self.program.kv_layers[op.layer.0 as usize];
+        let KvLayer { head_dim, value_dim, .. } = layer;
         let heads = self.width(op.q) / head_dim;
         for Run { sequence: i, tokens, length } in self.tokens().runs.clone() {
             let (place, first) = self.place(i, op.layer)?;
@@ -72,12 +81,31 @@ impl Lowering<'_> {
                 span => span.min(length),
             };
             let piece = rows_per_launch(heads * positions * (head_dim + value_dim), 1);
+            let rotates_keys = is_rotated(layer, place.k);
+            if rotates_keys {
+                self.rotate_heads(op.q, head_dim, tokens.clone())?;
+            }
             for start in tokens.clone().step_by(piece) {
                 let tokens = start..tokens.end.min(start + piece);
                 self.attend_tokens(op, place, first + place.buffer, tokens)?;
             }
+            // Restores the queries, which later ops may read.
+            if rotates_keys {
+                self.rotate_heads(op.q, head_dim, tokens.clone())?;
+            }
+            if is_rotated(layer, place.v) {
+                self.rotate_heads(op.out, value_dim, tokens)?;
+            }
         }
         Ok(())
+    }
+
+    /// Rotates heads of some tokens by the Hadamard transform.
+    fn rotate_heads(&mut self, x: TensorId, dim: usize, tokens: Range<usize>) -> Result<()> {
+        let width = self.width(x);
+        let (heads, at) = (width / dim, self.tensor(x) + (tokens.start * width) as u32);
+        let grid = [(heads * (dim / 32)).div_ceil(64), tokens.len(), 1];
+        self.launch(&Kernel::new("rotate", &["hadamard"]), 0, grid, words![at, width, heads, dim])
     }
 
     /// Appends the launches for tokens of one sequence; `cache` is the index of the bind group of its cache.
