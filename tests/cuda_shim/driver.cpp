@@ -135,6 +135,7 @@ struct Copy { void* to; const void* from; size_t bytes; };
 struct Product { float (*sums)[4]; const uint32_t* left; uint64_t right; };
 struct Fiber {
     void* at;
+    Fiber* next;  // in the chosen order of the warp's lanes, whose last is followed by the first
     Index thread;
     enum { kReady, kLane, kBarrier, kDone } wait;
     uint32_t wait_round;
@@ -158,17 +159,35 @@ struct Block {
     const char* fault;
     void (*run)(const void*);
     const void* args;
+    uint32_t done;  // threads that have ended
 };
 static Block* block;
 static size_t shared_bytes;  // of the block
 
-// Leaves the running fiber until the scheduler comes back to it.
-static void pause(Fiber& f) { shim_switch(&f.at, block->scheduler); }
+// Goes on with a fiber; returns when the caller's is resumed, whose place is saved in `from`.
+static void resume(void** from, Fiber& f) {
+    block->running = &f;
+    state.thread = f.thread;
+    shim_switch(from, f.at);
+}
+
+static bool is_ready(Fiber& f, const Warp& w) {
+    if (f.wait == Fiber::kLane && f.wait_round != w.round) f.wait = Fiber::kReady;
+    return f.wait == Fiber::kReady;
+}
+
+// Leaves the running fiber: to the next lane of its warp that can go on, or to the scheduler if none can.
+static void pause(Fiber& f) {
+    const Warp& w = block->warps[f.thread.x / 32];
+    for (Fiber* next = f.next; next != &f; next = next->next)
+        if (is_ready(*next, w)) return resume(&f.at, *next);
+    shim_switch(&f.at, block->scheduler);
+}
 
 // Never returns: the block is given up, and its stacks with it.
 void fault(const char* why) {
     block->fault = why;
-    pause(*block->running);
+    shim_switch(&block->running->at, block->scheduler);
     abort();
 }
 
@@ -335,6 +354,7 @@ static void enter() {
     // They would write to memory of the next block.
     if (is_pending(block->running->copies) || is_pending(block->running->products)) fault("a thread ends before its copies or products");
     block->running->wait = Fiber::kDone;
+    block->done++;
     pause(*block->running);
 }
 
@@ -344,12 +364,6 @@ static void prepare(Fiber& f, uint8_t* stack) {
     memset(frame, 0, (kSaved + 2) * sizeof(void*));
     frame[kEntry] = (void*)enter;
     f.at = frame;
-}
-
-static void resume(Fiber& f) {
-    block->running = &f;
-    state.thread = f.thread;
-    shim_switch(&block->scheduler, f.at);
 }
 
 // Thread or block `i` of `n` in the chosen order: forward, reverse, scrambled.
@@ -372,20 +386,21 @@ static void run_block(uint32_t threads) {
         f.products.clear();
         prepare(f, stacks + i * kApart);
     }
+    for (uint32_t i = 0; i < threads; i++) {
+        Fiber* lanes = &block->fibers[i / 32 * 32];
+        lanes[chosen(i % 32, 32)].next = &lanes[chosen((i + 1) % 32, 32)];
+    }
     for (Warp& w : block->warps) w.arrived = 0;
-    for (uint32_t done = 0; done < threads;) {
+    for (block->done = 0; block->done < threads;) {
         for (uint32_t i = 0; i < threads / 32; i++) {
             const uint32_t warp = chosen(i, threads / 32);
             for (bool moved = true; moved;) {
                 moved = false;
                 for (uint32_t j = 0; j < 32; j++) {
-                    const uint32_t thread = warp * 32 + chosen(j, 32);
-                    Fiber& f = block->fibers[thread];
-                    if (f.wait == Fiber::kLane && f.wait_round != block->warps[warp].round) f.wait = Fiber::kReady;
-                    if (f.wait != Fiber::kReady) continue;
-                    resume(f);
+                    Fiber& f = block->fibers[warp * 32 + chosen(j, 32)];
+                    if (!is_ready(f, block->warps[warp])) continue;
+                    resume(&block->scheduler, f);
                     if (block->fault) return;
-                    done += f.wait == Fiber::kDone;
                     moved = true;
                 }
             }
