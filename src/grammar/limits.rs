@@ -25,36 +25,50 @@ const MAX_STEPS: usize = 4000;
 /// Maximum optional parts in a row, such as `a?` and `b*`, of one regular expression. The first character may be in any
 /// of them, so the parser takes memory and time that are quadratic in their number, in one step that it does not bound.
 const MAX_OPTIONAL: usize = 2000;
+/// Maximum depth of sequences and repetitions that begin with one another, such as `((a*b)*c)*`: the parser copies the
+/// rest of the outer ones at each level, which is quadratic too. The first levels are free.
+const MAX_NESTED: usize = 400;
+const FREE_NESTED: usize = 8;
 
-/// Rejects regular expressions with too many optional parts in a row.
-pub fn check_optional(expressions: &ExprSet) -> Result<()> {
-    // The tag of sequences, which the crate does not export.
+/// Rejects regular expressions whose first step would take too long.
+pub fn check_expressions(expressions: &ExprSet) -> Result<()> {
+    // The tags of sequences and repetitions, which the crate does not export.
     let mut sample = RegexBuilder::new();
-    let Ok(pair) = sample.mk_regex("[ab][cd]") else { return Ok(()) };
-    let sequence = sample.exprset().get_tag(pair);
-    // A sequence is a pair of its first part and its rest; the parts of an expression come before it.
-    let mut in_a_row = vec![0usize; expressions.len()];
-    let mut work = 0usize;
+    let mut tag = |text: &str| Some(sample.mk_regex(text).ok()?).map(|id| sample.exprset().get_tag(id));
+    let (Some(sequence), Some(repetition)) = (tag("[ab][cd]"), tag("[ab]*")) else { return Ok(()) };
+    // The parts of an expression come before it. A sequence is a pair of its first part and its rest.
+    let (mut in_a_row, mut nested) = (vec![0usize; expressions.len()], vec![0usize; expressions.len()]);
+    let (mut of_rows, mut of_levels) = (0usize, 0usize);
     for id in 1..expressions.len() {
         let expression = ExprRef::new(id as u32);
-        if expressions.is_nullable(expression) {
-            in_a_row[id] = 1;
-        }
-        if expressions.get_tag(expression) != sequence {
-            continue;
-        }
-        if let [first, rest] = *expressions.get_args(expression) {
-            let of_first = in_a_row[first.as_usize()];
-            if of_first > 0 {
-                in_a_row[id] = of_first.saturating_add(in_a_row[rest.as_usize()]);
-                work = work.saturating_add(in_a_row[id]);
+        let (parts, tag) = (expressions.get_args(expression), expressions.get_tag(expression));
+        in_a_row[id] = usize::from(expressions.is_nullable(expression));
+        nested[id] = parts.iter().map(|part| nested[part.as_usize()]).max().unwrap_or(0);
+        match *parts {
+            [first, rest] if tag == sequence => {
+                nested[id] = 1 + nested[first.as_usize()];
+                let of_first = in_a_row[first.as_usize()];
+                if of_first > 0 {
+                    nested[id] = nested[id].max(nested[rest.as_usize()]);
+                    in_a_row[id] = of_first.saturating_add(in_a_row[rest.as_usize()]);
+                    of_rows = of_rows.saturating_add(in_a_row[id]);
+                }
             }
+            [inner] if tag == repetition => nested[id] = 1 + nested[inner.as_usize()],
+            _ => continue,
         }
+        of_levels = of_levels.saturating_add(nested[id].saturating_sub(FREE_NESTED));
     }
-    // Half the square: the sum over the ends of one such row.
-    if work > MAX_OPTIONAL * MAX_OPTIONAL / 2 {
-        let what = "regular expressions with too many optional parts in a row";
-        return Err(Error::TooComplex(format!("the grammar has {what}; one must have at most {MAX_OPTIONAL}")));
+    // Half the square each: the sum over the ends of one row, and over the levels of one expression.
+    for (sum, most, what) in [
+        (of_rows, MAX_OPTIONAL, "optional parts in a row"),
+        (of_levels, MAX_NESTED, "levels of sequences and repetitions that begin with one another"),
+    ] {
+        if sum > most * most / 2 {
+            let what =
+                format!("the grammar has regular expressions with too many {what}; one must have at most {most}");
+            return Err(Error::TooComplex(what));
+        }
     }
     Ok(())
 }

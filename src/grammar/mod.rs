@@ -101,7 +101,7 @@ impl Grammars {
             let tokens = self.factory.tok_env().clone();
             let read = GrammarInit::Serialized(source()?).to_internal(Some(tokens), limits());
             let (grammar, lexer) = read.map_err(|e| failure(&e.to_string()))?;
-            limits::check_optional(lexer.regex_builder.exprset())?;
+            limits::check_expressions(lexer.regex_builder.exprset())?;
             let parser = self.factory.create_parser_from_init_default(GrammarInit::Internal(grammar, lexer));
             let mut parser = parser.map_err(|e| failure(&e.to_string()))?;
             parser.start_without_prompt();

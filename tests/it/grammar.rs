@@ -441,22 +441,34 @@ fn hostile_grammars_are_bounded() {
     }
     // The time and memory of one step of the parser are quadratic in the optional parts in a row.
     let optional = joined(16, &|i| format!("A{}: A{i} A{i}\n", i + 1));
-    for (kind, text) in [
-        (Regex, "a?".repeat(100_000)),
-        (Regex, "(a|b)*".repeat(4000)),
-        (Regex, format!("x({}){{2}}|y", "[ab]{0,9}c?".repeat(1500))),
-        (JsonSchema, json!({"type": "string", "pattern": format!("^{}$", "[ab]?".repeat(4000))}).to_string()),
-        (Lark, format!("start: /{}/", "a*b?".repeat(2000))),
-        (Lark, format!("start: A16\nA0: /a?/\n{optional}")),
-        (Lark, format!("start: A16\nA0: \"a\"*\n{optional}")),
+    let in_a_row = "optional parts in a row; one must have at most 2000";
+    // So are they in the levels of what begins with one another.
+    let nested = |n: usize, level: &str| {
+        let levels = joined(n, &|i| format!("A{}: {}\n", i + 1, level.replace('A', &format!("A{i}"))));
+        format!("start: A{n}\nA0: /[ab]c?/\n{levels}")
+    };
+    let levels = "levels of sequences and repetitions that begin with one another; one must have at most 400";
+    for (kind, text, named) in [
+        (Regex, "a?".repeat(100_000), in_a_row),
+        (Regex, "(a|b)*".repeat(4000), in_a_row),
+        (Regex, format!("x({}){{2}}|y", "[ab]{0,9}c?".repeat(1500)), in_a_row),
+        (JsonSchema, json!({"type": "string", "pattern": format!("^{}$", "[ab]?".repeat(4000))}).to_string(), in_a_row),
+        (Lark, format!("start: /{}/", "a*b?".repeat(2000)), in_a_row),
+        (Lark, format!("start: A16\nA0: /a?/\n{optional}"), in_a_row),
+        (Lark, format!("start: A16\nA0: \"a\"*\n{optional}"), in_a_row),
+        (Lark, nested(1000, "(A \"x\")+"), levels),
+        (Lark, nested(1000, "(A | A \"x\")*"), levels),
+        (Lark, nested(3000, "(A \"x\"?)*"), levels),
+        (Lark, nested(1000, "A \"x\" | \"y\""), levels),
     ] {
         let error = grammar(kind, &text).err().unwrap_or_else(|| panic!("{} is taken", &text[..30]));
-        let named = "optional parts in a row; one must have at most 2000";
         assert!(matches!(&error, Error::TooComplex(what) if what.ends_with(named)), "{}: {error}", &text[..30]);
     }
     // Large, and within the bounds.
     for (kind, text) in [
         (Regex, "([a-z]+,)?".repeat(1900)),
+        (Lark, nested(190, "(A \"x\")+")),
+        (Lark, nested(3000, "\"x\" A")),
         (Regex, "((a{1000}){1000}){1000}".to_owned()),
         (JsonSchema, r#"{"type": "string", "pattern": "^((a{1000}){1000}){1000}$"}"#.to_owned()),
         (JsonSchema, r#"{"type": "string", "minLength": 100000000}"#.to_owned()),
