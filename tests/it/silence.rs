@@ -457,24 +457,31 @@ const NUMBERS: &[&str] = &[
     "ssm.output_scale",
 ];
 
-/// No number under any key makes a network compute NaN or infinity: it is rejected by its key, or changes nothing.
+/// No number under any key makes a network compute NaN or infinity: it is rejected by its key, or changes nothing. All
+/// keys have the number at first; each one that is rejected is left out next.
 #[test]
 fn no_number_makes_results_that_are_none() {
     for (name, tiny) in tiny::architectures(|name| Tiny::new(name, quant::F32).shape(32, 2, 2, 16, 32)) {
-        for key in NUMBERS {
-            for value in [f32::NAN, f32::INFINITY, 1e31, 1e-41] {
-                let (mut file, full) = (tiny.file().0, format!("{}.{key}", tiny.architecture));
-                file.keys.retain(|(known, _)| *known != full);
-                match load(&file.key(&full, value)) {
-                    Err((error, read)) => {
-                        assert!(error.to_string().contains(key) && !read, "{name}, {key} {value}: {error}");
-                    }
-                    Ok(model) => {
-                        let finite = save::logits_of(&model).iter().all(|x| x.is_finite());
-                        assert!(finite, "{name}, {key} {value}: logits that are no numbers");
-                    }
+        for value in [f32::NAN, f32::INFINITY, 1e31, 1e-41] {
+            let mut keys = NUMBERS.to_vec();
+            let model = loop {
+                let mut file = tiny.file().0;
+                for key in &keys {
+                    let full = format!("{}.{key}", tiny.architecture);
+                    file.keys.retain(|(known, _)| *known != full);
+                    file = file.key(&full, value);
                 }
-            }
+                let (error, read) = match load(&file) {
+                    Ok(model) => break model,
+                    Err((error, read)) => (error.to_string(), read),
+                };
+                let named = keys.iter().copied().filter(|key| error.contains(key)).max_by_key(|key| key.len());
+                let named = named.unwrap_or_else(|| panic!("{name}, {value}: {error}"));
+                assert!(!read, "{name}, {named} {value}: {error}");
+                keys.retain(|key| *key != named);
+            };
+            let finite = save::logits_of(&model).iter().all(|x| x.is_finite());
+            assert!(finite, "{name}, {value} under {keys:?}: logits that are no numbers");
         }
     }
 }
