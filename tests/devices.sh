@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks what the doctor of a language prints of GPUs of other APIs, available or not:  tests/devices.sh STAGE FOLDER COMMAND...
+# Checks what the doctor of a language prints of GPUs of other APIs, available or not:
+#     tests/devices.sh STAGE FOLDER COMMAND...
 # Writes FOLDER/librealizar.so, a library with such devices (tests/devices.c), which the command must load or preload.
 set -euo pipefail
 stage=$(realpath "$1") folder=$2

@@ -1,5 +1,5 @@
-// Package page has the web page at "/": a chat with the models. The program contains its files, which `make page` builds
-// from src.
+// Package page has the web page at "/": a chat with the models. The program contains its files, which `make page`
+// builds from src.
 package page
 
 import (

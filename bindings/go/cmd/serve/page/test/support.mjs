@@ -54,8 +54,9 @@ export async function serve(...flags) {
 }
 
 /** Passes requests on. `next` says what happens to the next answers: undefined, or one of
- *  {hold: true}: the answer stops after the first text, until release(); {cut: true}: the connection breaks off there, at release();
- *  {answer: [delta, ...]}: these deltas are the answer, and with `holdAt: n` the rest comes after release(), with a list
+ *  {hold: true}: the answer stops after the first text, until release();
+ *  {cut: true}: the connection breaks off there, at release();
+ *  {answer: [delta, ...]}: these deltas are the answer. With `holdAt: n` the rest comes after release(); with a list,
  *  after as many calls of it;
  *  {status, message}: an error. */
 export async function proxy(target) {
