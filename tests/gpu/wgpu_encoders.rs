@@ -178,11 +178,12 @@ fn an_encoder_outlives_its_driver() {
 #[test]
 fn failing_calls_of_the_driver_are_statuses_of_encoders() {
     let of = ["vkAllocateMemory", "vkQueueSubmit", "vkWaitSemaphores", "vkCreateComputePipelines"];
-    let at = |n: usize| vec![1, n.div_ceil(2), n.saturating_sub(1).max(1)];
+    // The number of submissions and waits differs from run to run, by up to a tenth, because some depend on the time.
+    let at = |n: usize| vec![1, n.div_ceil(2), (n * 4 / 5).max(1), (n * 9 / 10).max(1)];
     let test = "encoders::an_encoder_outlives_its_driver";
     let Some(failed) = crate::failing_calls(test, &|name| of.contains(&name), &at) else { return };
     assert!(failed.len() > 8, "{failed:?}");
-    // The last calls are those of an encoding.
+    // The last quarter of the calls is that of the upload and an encoding.
     let of_encoding = |line: &&String| line.starts_with("vkQueueSubmit") && !line.contains("self-test");
     assert!(failed.iter().any(|line| of_encoding(&line)), "{failed:?}");
 }
