@@ -98,10 +98,10 @@ if python3 --version >/dev/null 2>&1; then
     printf '#!/bin/sh\necho "$@" >>"$LOG"\n' >"$temporary/stubs/cargo"
     printf '#!/bin/sh\necho /\n' >"$temporary/stubs/rustc"
     chmod +x "$temporary/stubs"/*
-    said=$(LOG=$temporary/log PATH=$temporary/stubs:$PATH REALIZAR_FEATURES=wgpu CARGO_TARGET_DIR=$temporary/stubs \
+    said=$(LOG=$temporary/cargo PATH=$temporary/stubs:$PATH REALIZAR_FEATURES=wgpu CARGO_TARGET_DIR=$temporary/stubs \
         scripts/dist --check i686-unknown-linux-gnu wasm32-wasip1 aarch64-apple-darwin)
-    [[ $(<"$temporary/log") == $'check --lib --features wgpu\ncheck --lib' && $said == *"SKIPPED: aarch64-apple-darwin, because wgpu"* ]] ||
-        { echo "FAILED: scripts/dist with features: $said $(<"$temporary/log")"; exit 1; }
+    [[ $(<"$temporary/cargo") == $'check --lib --features wgpu\ncheck --lib' && $said == *"SKIPPED: aarch64-apple-darwin, because wgpu"* ]] ||
+        { echo "FAILED: scripts/dist with features: $said $(<"$temporary/cargo")"; exit 1; }
 fi
 # What is missing is said ahead of minutes of building, and deletes nothing.
 mkdir -p "$temporary/tools" build/dist
