@@ -48,7 +48,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I'$(STAGE)/include' -L'$(STAGE)/lib' -lrealizar -Wl,-rpath,'$(STAGE)/lib'
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/see build/serve build/example build/handles build/misuse build/no_exceptions
 
-.PHONY: test-wgpu help demo serve build/bin/serve need-go need-python3 lib edit check stage programs page test test-rust test-programs test-go test-page test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults gpu-kit check-kernels lint header install uninstall clean
+.PHONY: test-wgpu help demo serve build/bin/serve need-go need-python3 lib edit check stage programs page test test-rust test-programs test-go test-page test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults gpu-kit check-kernels check-kernels-wgpu lint header install uninstall clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -264,9 +264,14 @@ gpu-kit: ## Gather tests and benchmarks of the CUDA backend in build/gpu, for a 
 check-kernels: ## Read the kernels' machine code: no spills, wide loads, matrix instructions  [TARGETS="80 90"]
 	scripts/check-kernels $(or $(TARGETS),80 86 89 90 100 120)
 
+# Each half is skipped with a message if its tools are missing.
+check-kernels-wgpu: ## Run the Metal text of the WGSL kernels as C++, and read what Mesa compiles of them for AMD: no spills
+	@CARGO="$(CARGO)" scripts/check-kernels-wgpu
+
 lint: ## Check the formatting, run clippy, also as for systems without CUDA, read the workflows
 	$(CARGO) fmt --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
+	$(CARGO) fmt --check --manifest-path tests/wgsl/Cargo.toml
 	REALIZAR_CUDA_TARGETS=none $(CARGO) clippy --lib -- -D warnings
 	$(CARGO) clippy --all-targets --features wgpu -- -D warnings
 	@if python3 --version >/dev/null 2>&1; then tests/ptx/faults --check; else echo "SKIPPED: the faults for kernels, because there is no python3"; fi
