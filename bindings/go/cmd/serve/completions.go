@@ -48,7 +48,14 @@ type prompt struct {
 	tokens []uint32 // nil: it is a text
 }
 
-func (p *prompts) UnmarshalJSON(data []byte) error {
+func (p *prompts) UnmarshalJSON(data []byte) error { return p.read("prompt", data) }
+
+// inputs are prompts that are embedded.
+type inputs prompts
+
+func (p *inputs) UnmarshalJSON(data []byte) error { return (*prompts)(p).read("input", data) }
+
+func (p *prompts) read(field string, data []byte) error {
 	var one string
 	var many []string
 	var tokens []uint32
@@ -58,7 +65,7 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 	case json.Unmarshal(data, &one) == nil:
 		*p = prompts{{text: one}}
 	case hasNull(data): // null would decode to an empty text or the token 0
-		return refuse("", "prompt or input has a null; it must be a text, a list of texts, a list of tokens or a list of such lists")
+		return refuse(field, "%s has a null; it must be a text, a list of texts, a list of tokens or a list of such lists", field)
 	case json.Unmarshal(data, &many) == nil:
 		for _, one := range many {
 			*p = append(*p, prompt{text: one})
@@ -70,7 +77,7 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 			*p = append(*p, prompt{tokens: append([]uint32{}, list...)})
 		}
 	default:
-		return refuse("", "prompt or input must be a text, a list of texts, a list of tokens or a list of such lists")
+		return refuse(field, "%s is %s; it must be a text, a list of texts, a list of tokens or a list of such lists", field, string(data))
 	}
 	return nil
 }

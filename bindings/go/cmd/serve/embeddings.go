@@ -14,12 +14,12 @@ import (
 
 // embeddingRequest is a request for embeddings of texts.
 type embeddingRequest struct {
-	Model          string  `json:"model"`
-	Input          prompts `json:"input"`
-	EncodingFormat string  `json:"encoding_format"`
-	Dimensions     *int    `json:"dimensions"`
-	Pooling        string  `json:"pooling"`
-	User           any     `json:"user"` // no effect
+	Model          string `json:"model"`
+	Input          inputs `json:"input"`
+	EncodingFormat string `json:"encoding_format"`
+	Dimensions     *int   `json:"dimensions"`
+	Pooling        string `json:"pooling"`
+	User           any    `json:"user"` // no effect
 }
 
 // maxInputs is the maximum number of texts to embed or rerank at once, because all vectors are in memory together.
@@ -91,7 +91,7 @@ func (s *server) embeddings(w http.ResponseWriter, r *http.Request) error {
 }
 
 // inputTokens returns the tokens of texts.
-func (l *lease) inputTokens(all prompts) (tokens [][]uint32, err error) {
+func (l *lease) inputTokens(all inputs) (tokens [][]uint32, err error) {
 	for i, input := range all {
 		text := input.tokens
 		if text == nil {

@@ -29,6 +29,10 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"/v1/chat/completions", `"messages": [{"role": "tool", "content": "x"}]`, "messages[0].tool_call_id is missing; it must be the id of a tool call"},
 		{"/v1/completions", text + `, "logprobs": 21`, "logprobs is 21; it must be from 0 to 20"},
 		{"/v1/completions", text + `, "best_of": 3`, "best_of is 3; it must equal n, 1"},
+		{"/v1/completions", `"prompt": {"x": 1}`, `prompt is {"x": 1}; it must be a text, a list of texts, a list of tokens or a list of such lists`},
+		{"/v1/completions", `"prompt": ["x", null]`, "prompt has a null; it must be a text, a list of texts, a list of tokens or a list of such lists"},
+		{"/v1/embeddings", `"input": 5`, "input is 5; it must be a text, a list of texts, a list of tokens or a list of such lists"},
+		{"/v1//completions", `"prompt": []`, "prompt has 0 prompts; it must have from 1 to 1024"},
 		{"/v1/completions", `"prompt": []`, "prompt has 0 prompts; it must have from 1 to 1024"},
 		{"/v1/chat/completions", chat + `, "reasoning_effort": "low"`, `reasoning_effort is "low", but the model "plain" has no reasoning; it must be "none" or missing`},
 		{"/v1/responses", `"input": "x", "reasoning": {"effort": "max"}`, `reasoning.effort is "max", but the model "plain" has no reasoning; it must be "none" or missing`},
@@ -62,6 +66,8 @@ func TestErrorsOfTheLibraryHaveTheField(t *testing.T) {
 			"tools[0].function.name", `tools[0].function.name is "a b", which is no name of a tool`,
 		},
 		{"/v1/embeddings", `"model": "plain", "pooling": "mean", "input": [[5], []]`, "input", "input[1] is empty; it must have a token"},
+		{"/v1/completions", `"model": "plain", "prompt": 5`, "prompt", "prompt is 5; it must be a text, a list of texts, a list of tokens or a list of such lists"},
+		{"/v1/embeddings", `"model": "plain", "input": [null]`, "input", "input has a null; it must be a text, a list of texts, a list of tokens or a list of such lists"},
 	} {
 		if status, answer, _ := s.post(t, c.path, `{`+c.body+`}`); status != 400 || at(answer, "error", "param") != c.param || at(answer, "error", "message") != c.want {
 			t.Error(status, answer, c)

@@ -167,6 +167,12 @@ var needed = map[string][]string{
 	"ChatMessage": {"role"}, "Turn": {"role", "content"}, "ChatPart": {"type"}, "ResponseFormat": {"type"}, "TextFormat": {"type"}, "ChatTool": {"type"},
 }
 
+// textsOrTokens is the schema of prompts.
+func textsOrTokens(*schemas) object {
+	tokens := object{"type": "array", "items": object{"type": "integer", "minimum": 0}, "minItems": 1}
+	return anyOf(object{"type": "string"}, tokens, object{"type": "array", "items": anyOf(object{"type": "string"}, tokens), "minItems": 1})
+}
+
 // shapes are the schemas of types with a JSON decoding of their own.
 var shapes map[reflect.Type]func(*schemas) object
 
@@ -175,10 +181,7 @@ func init() { // shapes and of refer to each other
 		reflect.TypeFor[textOrList](): func(*schemas) object {
 			return anyOf(object{"type": "string"}, object{"type": "array", "items": object{"type": "string"}})
 		},
-		reflect.TypeFor[prompts](): func(*schemas) object {
-			tokens := object{"type": "array", "items": object{"type": "integer", "minimum": 0}, "minItems": 1}
-			return anyOf(object{"type": "string"}, tokens, object{"type": "array", "items": anyOf(object{"type": "string"}, tokens), "minItems": 1})
-		},
+		reflect.TypeFor[prompts](): textsOrTokens, reflect.TypeFor[inputs](): textsOrTokens,
 		reflect.TypeFor[document](): func(*schemas) object {
 			return anyOf(object{"type": "string"}, object{"type": "object", "required": []string{"text"}, "properties": object{"text": object{"type": "string"}}})
 		},
