@@ -125,6 +125,9 @@ func (s *server) handler() http.Handler {
 		mux.Handle(pattern, handler)
 	}
 	return s.logged(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for strings.Contains(r.URL.Path, "//") { // of a base URL that ends in one; ServeMux answers with a redirect
+			r.URL.Path, r.URL.RawPath = strings.ReplaceAll(r.URL.Path, "//", "/"), strings.ReplaceAll(r.URL.RawPath, "//", "/")
+		}
 		_, pattern := mux.Handler(r)
 		if _, isPage := page.Files[strings.TrimPrefix(pattern, "GET ")]; isPage { // the page has no data
 			mux.ServeHTTP(w, r)
