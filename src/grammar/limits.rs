@@ -32,10 +32,12 @@ const FREE_NESTED: usize = 8;
 
 /// Rejects regular expressions whose first step would take too long.
 pub fn check_expressions(expressions: &ExprSet) -> Result<()> {
-    // The tags of sequences and repetitions, which the crate does not export.
+    // The tags of sequences, repetitions, and literals before a rest, which the crate does not export.
     let mut sample = RegexBuilder::new();
     let mut tag = |text: &str| Some(sample.mk_regex(text).ok()?).map(|id| sample.exprset().get_tag(id));
-    let (Some(sequence), Some(repetition)) = (tag("[ab][cd]"), tag("[ab]*")) else { return Ok(()) };
+    let (Some(sequence), Some(repetition), Some(literal)) = (tag("[ab][cd]"), tag("[ab]*"), tag("ab[cd]")) else {
+        return Ok(());
+    };
     // The parts of an expression come before it. A sequence is a pair of its first part and its rest.
     let (mut in_a_row, mut nested) = (vec![0usize; expressions.len()], vec![0usize; expressions.len()]);
     let (mut of_rows, mut of_levels) = (0usize, 0usize);
@@ -54,6 +56,8 @@ pub fn check_expressions(expressions: &ExprSet) -> Result<()> {
                     of_rows = of_rows.saturating_add(in_a_row[id]);
                 }
             }
+            // The rest begins after it, so the parser copies nothing of the outer ones.
+            [_] if tag == literal => nested[id] = 0,
             [inner] if tag == repetition => nested[id] = 1 + nested[inner.as_usize()],
             _ => continue,
         }

@@ -469,6 +469,7 @@ fn hostile_grammars_are_bounded() {
         (Regex, "([a-z]+,)?".repeat(1900)),
         (Lark, nested(190, "(A \"x\")+")),
         (Lark, nested(3000, "\"x\" A")),
+        (Lark, nested(1500, "\"x\" A?")),
         (Regex, "((a{1000}){1000}){1000}".to_owned()),
         (JsonSchema, r#"{"type": "string", "pattern": "^((a{1000}){1000}){1000}$"}"#.to_owned()),
         (JsonSchema, r#"{"type": "string", "minLength": 100000000}"#.to_owned()),
