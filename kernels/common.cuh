@@ -261,6 +261,14 @@ DEVICE void let_next_start() {
 #endif
 }
 
+DEVICE float warp_sum(float v) {
+    UNROLL for (u32 lanes = 16; lanes > 0; lanes /= 2) v += shuffle_xor(v, lanes);
+    return v;
+}
+DEVICE float warp_max(float v) {
+    UNROLL for (u32 lanes = 16; lanes > 0; lanes /= 2) v = fmaxf(v, shuffle_xor(v, lanes));
+    return v;
+}
 #endif
 
 constexpr float kLog2e = 1.4426950408889634f;
@@ -285,15 +293,6 @@ DEVICE u32 float_to_bits(float f) {
 DEVICE u32 rotate(u32 w, u32 n) { return w >> (n % 32) | w << ((32 - n % 32) % 32); }
 DEVICE float low_half(u32 w) { return half_to_float((u16)w); }
 DEVICE float high_half(u32 w) { return half_to_float((u16)(w >> 16)); }
-
-DEVICE float warp_sum(float v) {
-    UNROLL for (u32 lanes = 16; lanes > 0; lanes /= 2) v += shuffle_xor(v, lanes);
-    return v;
-}
-DEVICE float warp_max(float v) {
-    UNROLL for (u32 lanes = 16; lanes > 0; lanes /= 2) v = fmaxf(v, shuffle_xor(v, lanes));
-    return v;
-}
 
 // Sums over the block in a fixed order; every thread gets the sums. `scratch` holds one float per warp and sum, and may
 // be reused after the next barrier.

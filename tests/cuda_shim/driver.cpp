@@ -264,6 +264,17 @@ static void multiply_wide(Warp& w, uint32_t round) {
 }
 #endif
 
+// Puts in the place of each lane's word the sum or the maximum over the lanes.
+static void reduce(Warp& w, uint32_t round, bool is_sum) {
+    float v[32], next[32];
+    for (uint32_t lane = 0; lane < 32; lane++) memcpy(&v[lane], w.given[round][lane], 4);
+    for (uint32_t lanes = 16; lanes > 0; lanes /= 2) {
+        for (uint32_t lane = 0; lane < 32; lane++) next[lane] = is_sum ? v[lane] + v[lane ^ lanes] : fmaxf(v[lane], v[lane ^ lanes]);
+        memcpy(v, next, sizeof v);
+    }
+    for (uint32_t lane = 0; lane < 32; lane++) memcpy(w.given[round][lane], &v[lane], 4);
+}
+
 Exchange exchange(char what, const uint32_t* give, int n) {
     Fiber& f = *block->running;
     Warp& w = block->warps[f.thread.x / 32];
@@ -274,6 +285,7 @@ Exchange exchange(char what, const uint32_t* give, int n) {
     if (++w.arrived == 32) {
         if (what == 'm') multiply_halves(w, round % 2);
         if (what == 'f') multiply_floats(w, round % 2);
+        if (what == '+' || what == '>') reduce(w, round % 2, what == '+');
 #ifndef PTX
         if (what == 'g') multiply_wide(w, round % 2);
 #endif

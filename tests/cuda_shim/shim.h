@@ -37,6 +37,13 @@ template <class T> T shuffle(T v, uint32_t from) {
     memcpy(&v, e.given[from], 4);
     return v;
 }
+inline float reduce(char what, float v) {
+    uint32_t w;
+    memcpy(&w, &v, 4);
+    const Exchange e = exchange(what, &w, 1);
+    memcpy(&v, e.given[lane()], 4);
+    return v;
+}
 
 }  // namespace shim
 
@@ -61,6 +68,9 @@ template <class T> static inline T load(const void* p) { return aligned<T>(p); }
 template <class T> static inline void store(void* p, T v) { const_cast<T&>(aligned<T>(p)) = v; }
 DEVICE void sync_block() { shim::block_barrier(); }
 DEVICE void sync_warp() { shim::exchange('w', nullptr, 0); }
+// In the order of five shuffles, by one wait.
+DEVICE float warp_sum(float v) { return shim::reduce('+', v); }
+DEVICE float warp_max(float v) { return shim::reduce('>', v); }
 DEVICE float shuffle_xor(float v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
 DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
 DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
