@@ -246,13 +246,15 @@ enum rz_status_code {
 #define RZ_ABI_VERSION 1
 
 enum rz_feature {
-  RZ_FEATURE_GPU = 1,  /* Bit of rz_features: the library contains GPU kernels (CUDA, for NVIDIA GPUs). */
+  RZ_FEATURE_GPU = 1,  /* Bit of rz_features: the library contains CUDA kernels, for NVIDIA GPUs. */
   /* Bit of rz_features: the library decodes PNG, JPEG, WebP and GIF files; without it only BMP files. */
   RZ_FEATURE_IMAGES = 2,
   /* Bit of rz_features: the library decodes MP3, FLAC and Ogg Vorbis files; without it only WAV files. */
   RZ_FEATURE_SOUNDS = 4,
   /* Bit of rz_features: the library starts threads; without it all work runs on the calling thread. */
   RZ_FEATURE_THREADS = 8,
+  /* Bit of rz_features: the library contains the wgpu backend, for GPUs with Vulkan, Metal or DX12. */
+  RZ_FEATURE_WGPU = 16,
 };
 
 /* Returns RZ_ABI_VERSION of the header that the library was built with. A program can use a library only if this

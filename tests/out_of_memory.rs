@@ -356,7 +356,7 @@ fn main() {
     unsafe {
         let mut err = calls::no_error();
         // What a program does first.
-        assert!(rz_version_number() > 0 && rz_features() & !15 == 0);
+        assert!(rz_version_number() > 0 && rz_features() & !31 == 0);
         assert!(rz_abi_version() == RZ_ABI_VERSION && !rz_version().is_null() && !rz_status_name(0).is_null());
         let mut layout = calls::sized::<rz_layout>();
         assert_eq!(rz_layout_get(0, &mut layout, &mut err), RZ_OK);

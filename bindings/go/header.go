@@ -35,6 +35,7 @@ const (
 	rz_FEATURE_IMAGES             = 2
 	rz_FEATURE_SOUNDS             = 4
 	rz_FEATURE_THREADS            = 8
+	rz_FEATURE_WGPU               = 16
 	rz_DEVICE_CPU                 = 1
 	rz_DEVICE_GPU                 = 2
 	rz_LOG_ERROR                  = 1

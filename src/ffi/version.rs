@@ -34,7 +34,7 @@ pub extern "C" fn rz_version_number() -> u32 {
         + number(env!("CARGO_PKG_VERSION_PATCH"))
 }
 
-/// Bit of rz_features: the library contains GPU kernels (CUDA, for NVIDIA GPUs).
+/// Bit of rz_features: the library contains CUDA kernels, for NVIDIA GPUs.
 pub const RZ_FEATURE_GPU: u32 = 1;
 /// Bit of rz_features: the library decodes PNG, JPEG, WebP and GIF files; without it only BMP files.
 pub const RZ_FEATURE_IMAGES: u32 = 2;
@@ -42,6 +42,8 @@ pub const RZ_FEATURE_IMAGES: u32 = 2;
 pub const RZ_FEATURE_SOUNDS: u32 = 4;
 /// Bit of rz_features: the library starts threads; without it all work runs on the calling thread.
 pub const RZ_FEATURE_THREADS: u32 = 8;
+/// Bit of rz_features: the library contains the wgpu backend, for GPUs with Vulkan, Metal or DX12.
+pub const RZ_FEATURE_WGPU: u32 = 16;
 
 /// Returns the features of this build: RZ_FEATURE_... combined with |. rz_device_info_get tells whether a device is
 /// usable. Any thread. Since 0.1.0.
@@ -52,6 +54,7 @@ pub extern "C" fn rz_features() -> u32 {
         (cfg!(feature = "images"), RZ_FEATURE_IMAGES),
         (cfg!(feature = "sounds"), RZ_FEATURE_SOUNDS),
         (os::HAS_THREADS, RZ_FEATURE_THREADS),
+        (cfg!(feature = "wgpu"), RZ_FEATURE_WGPU),
     ];
     has.iter().filter(|(has, _)| *has).fold(0, |all, (_, bit)| all | bit)
 }

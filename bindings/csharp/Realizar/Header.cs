@@ -732,6 +732,7 @@ namespace Realizar
         internal const int RZ_FEATURE_IMAGES = 2;
         internal const int RZ_FEATURE_SOUNDS = 4;
         internal const int RZ_FEATURE_THREADS = 8;
+        internal const int RZ_FEATURE_WGPU = 16;
         internal const int RZ_DEVICE_CPU = 1;
         internal const int RZ_DEVICE_GPU = 2;
         internal const int RZ_LOG_ERROR = 1;

@@ -32,6 +32,7 @@ final class Header {
     static final int RZ_FEATURE_IMAGES = 2;
     static final int RZ_FEATURE_SOUNDS = 4;
     static final int RZ_FEATURE_THREADS = 8;
+    static final int RZ_FEATURE_WGPU = 16;
     static final int RZ_DEVICE_CPU = 1;
     static final int RZ_DEVICE_GPU = 2;
     static final int RZ_LOG_ERROR = 1;

@@ -225,7 +225,8 @@ fn a_build_tells_its_version_and_features() {
     assert_eq!(has(RZ_FEATURE_IMAGES), cfg!(feature = "images"));
     assert_eq!(has(RZ_FEATURE_SOUNDS), cfg!(feature = "sounds"));
     assert_eq!(has(RZ_FEATURE_THREADS), cfg!(not(target_family = "wasm")));
-    assert_eq!(rz_features() & !15, 0);
+    assert_eq!(has(RZ_FEATURE_WGPU), cfg!(feature = "wgpu"));
+    assert_eq!(rz_features() & !31, 0);
 }
 
 #[test]
