@@ -100,7 +100,7 @@ def attend(twin: Twin, order: int, kernel: str, options: Dict[str, float]) -> No
     rows = CONSTANTS["attend"][kernel[len("attend_") :]]["ROWS"]
     rng = random.Random(key + value)
     memory = Memory()
-    heads, kv_heads, n, kept, window, start, splits = 5, 2, 3, 64, 58, 70, 3
+    heads, kv_heads, n, kept, window, start, splits = 5, 2, 3, 96, 90, 105, 2
     group = -(-heads // kv_heads)
     k, v = room(memory, keys, kv_heads, kept, key), room(memory, values, kv_heads, kept, value)
     positions = list(range(start + n))

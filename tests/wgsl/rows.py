@@ -107,9 +107,13 @@ def route(twin: Twin, order: int, score: int, options: Dict[str, int]) -> None:
     bias, groups and renormalized weights."""
     rng = random.Random(score)
     memory = Memory()
-    experts, used, n, scale = 72, 5, 2, 1.5
+    experts, used, n, scale = 72, 5, 3, 1.5
     groups, groups_used = options.get("groups", 1), options.get("groups_used", 1)
     rows = [[4 * v for v in uniform(rng, experts)] for _ in range(n)]
+    # A score that exceeds the range of e^x; the best expert in the worst of the groups; NaN.
+    rows[0][20] = 150.0
+    rows[1][45:54] = [-9.0] * 8 + [6.0]
+    rows[2][40] = float("nan")
     bias = [v / 8 for v in uniform(rng, experts)]
     at_bias = memory.add("vectors", bias).at if options.get("bias") else NONE
     scores = memory.add("scratch", sum(rows, []))
@@ -118,6 +122,11 @@ def route(twin: Twin, order: int, score: int, options: Dict[str, int]) -> None:
     words += [options.get("renormalize", 0), scale, 1, NONE, NONE, 0]
     twin.launch("route", words, (n, 1, 1), memory, {"scratch": [picks, weights]}, order)
     for t, own in enumerate(rows):
+        numbers = floats(memory.words["scratch"][weights.at + used * t :][:used])
+        if t == 2:
+            if any(v == v for v in numbers):
+                raise Wrong(f"route: weights {numbers} of scores with NaN; they must be NaN")
+            continue
         exps = [math.exp(s) for s in own]
         weight = [[e / sum(exps) for e in exps], exps, [sigmoid(s) for s in own], [math.sqrt(math.log1p(e)) for e in exps]][score]
         rank = [w + b for w, b in zip(weight, bias)] if options.get("bias") else weight if groups > 1 else own
@@ -131,7 +140,6 @@ def route(twin: Twin, order: int, score: int, options: Dict[str, int]) -> None:
         found = list(memory.words["scratch"][picks.at + used * t :][:used])
         if found != right:
             raise Wrong(f"route: experts {found}; they must be {right}")
-        numbers = floats(memory.words["scratch"][weights.at + used * t :][:used])
         compare("route: weights", numbers, [scale * weight[e] / total for e in right], [1e-5] * used)
 
 
