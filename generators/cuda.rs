@@ -220,7 +220,8 @@ fn key(nvcc: &Path, root: &Path, command: &Command) -> std::io::Result<u64> {
     let mut sources =
         fs::read_dir(root.join("kernels"))?.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
     sources.sort();
-    for source in sources {
+    // The WGSL in a folder there is no part of the image.
+    for source in sources.into_iter().filter(|source| source.is_file()) {
         (source.file_name(), fs::read(&source)?).hash(&mut hasher);
     }
     Ok(hasher.finish())
