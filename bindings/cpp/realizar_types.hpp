@@ -273,8 +273,8 @@ public:
     template <class Number> LoadOptions &mixed_prefill_tokens(Number value) { return detail::assign(raw_.mixed_prefill_tokens, value, "rz_model_params.mixed_prefill_tokens"), *this; }
     /// Path of a file for packed weights, NUL-terminated; NULL: weights are packed into memory.
     LoadOptions &packed_path(std::string_view text) { return detail::keep(packed_path_.emplace(), text, "rz_model_params.packed_path"), *this; }
-    /// Path of a file that records passed GPU self-tests, NUL-terminated; NULL: the record lasts as long as the
-    /// process.
+    /// Path of a file that records passed GPU self-tests of the model and of its encoders, NUL-terminated; NULL:
+    /// the record lasts as long as the process.
     LoadOptions &tested_path(std::string_view text) { return detail::keep(tested_path_.emplace(), text, "rz_model_params.tested_path"), *this; }
     /// Chat template in Jinja, `chat_template_len` bytes, that replaces the model's own in all conversations and
     /// rz_chat_* functions: for a base model, which has none, or for a model whose template uses unsupported

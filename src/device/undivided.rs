@@ -10,7 +10,7 @@ use crate::cpu::threads::pool::Pool;
 use crate::cpu::{CpuBackend, CpuLoad};
 use crate::drivers;
 use crate::error::{Error, Result};
-use crate::gpu::GpuModel;
+use crate::gpu::{GpuModel, Kept};
 use crate::graph::load_options::LoadOptions;
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
@@ -54,8 +54,9 @@ impl Undivided<'_> {
                 return Err(Error::DeviceOutOfMemory { device, what, bytes });
             }
         }
+        let kept = self.options.tested_path.map(|path| Kept { path: path.to_owned() });
         for Workload { program, .. } in self.work {
-            self_test::check(&gpu, program, weights, None)?;
+            self_test::check(&gpu, program, weights, kept.as_ref())?;
         }
         gpu.load(&self.work[0].program, weights, progress)
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -95,6 +95,8 @@ pub struct Model {
     metrics: Arc<Metrics>,
     /// `None` for a text-only load.
     network: Option<Arc<Network>>,
+    /// `LoadOptions::tested_path`, which its encoders use too.
+    tested_path: Option<PathBuf>,
 }
 
 impl Model {
@@ -196,6 +198,7 @@ impl Model {
             vocabulary: OnceLock::new(),
             metrics,
             network,
+            tested_path: options.tested_path.map(Path::to_owned),
         }))
     }
 
@@ -305,6 +308,10 @@ impl Model {
     pub fn run_deep<T: Send>(&self, cancels: &[Option<&Cancel>], work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.tokenizer()?;
         self.runtime.run_deep(cancels, work)
+    }
+
+    pub(crate) fn tested_path(&self) -> Option<&Path> {
+        self.tested_path.as_deref()
     }
 
     pub(crate) fn runtime(&self) -> &Arc<Runtime> {

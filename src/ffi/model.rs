@@ -165,8 +165,8 @@ pub struct rz_model_params {
     pub placements: *const rz_placement,
     /// Number of `placements`.
     pub n_placements: usize,
-    /// Path of a file that records passed GPU self-tests, NUL-terminated; NULL: the record lasts as long as the
-    /// process.
+    /// Path of a file that records passed GPU self-tests of the model and of its encoders, NUL-terminated; NULL: the
+    /// record lasts as long as the process.
     ///
     /// The first load on a GPU creates the file; later loads in any process skip the recorded tests and add new ones. A
     /// record applies to the same device, driver and release of the library only. A damaged file is replaced; a file of

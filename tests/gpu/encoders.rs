@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use realizar::cuda::CudaDevice;
 use realizar::device::CPU_DEVICE;
-use realizar::engine::{Encoder, EncoderParams, MediaWork, Model, PictureBounds, encoder_extent, most_samples};
+use realizar::engine::{
+    Encoder, EncoderParams, LoadOptions, MediaWork, Model, PictureBounds, encoder_extent, most_samples,
+};
 use realizar::error::Error;
+use realizar::gpu::{GpuDevice, Kept};
 
 use crate::gpu::gpu;
-use crate::it::support::shim::Shim;
+use crate::it::support::process::in_own_process;
+use crate::it::support::shim::{IMAGE, Shim};
 use crate::it::support::{sound, vision};
 use crate::media::{self, Files, largest, load};
 
@@ -52,6 +57,28 @@ fn plans_of_media_encoders_are_what_a_device_is_asked_for() {
         drop(encoder);
         assert_eq!(used(), before, "{family}");
     }
+}
+
+/// The file of passed self-tests that a model was loaded with has those of its encoders too.
+#[test]
+fn passed_self_tests_of_media_encoders_are_recorded() {
+    if !in_own_process("media_encoders::passed_self_tests_of_media_encoders_are_recorded") {
+        return;
+    }
+    let Some(gpu) = gpu(1) else { return };
+    let Some(shim) = gpu.shim() else { return };
+    let files = Files::new("qwen25");
+    let kept = Kept { path: files.at.path().join("tested") };
+    let options = LoadOptions { device: CPU_DEVICE, tested_path: Some(&kept.path), ..LoadOptions::default() };
+    let model = Model::load(&files.at.path().join("model.gguf"), options).unwrap();
+    assert!(!kept.path.exists(), "the model is on the CPU");
+    load(&model, &files.path, GPU).unwrap();
+    // A driver of its own, as the next process has.
+    let driver = shim.open_again().unwrap();
+    let device: Arc<dyn GpuDevice> = CudaDevice::open(&driver, 0, IMAGE, &LoadOptions::default()).unwrap();
+    assert_eq!(device.verdict().passed.len(), 0);
+    kept.recall(&*device);
+    assert!(device.verdict().passed.len() > 5);
 }
 
 #[test]

@@ -152,7 +152,7 @@ impl Encoder {
         };
         let load = Undivided {
             work: &sizes.enumerate().map(work).collect::<Vec<_>>(),
-            options: &LoadOptions { device, plan, ..LoadOptions::default() },
+            options: &LoadOptions { device, plan, tested_path: model.tested_path(), ..LoadOptions::default() },
             host_bytes: if plan { u64::MAX } else { runtime.memory_left() },
             leave,
         };
