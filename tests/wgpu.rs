@@ -4,6 +4,8 @@
 
 #[path = "gpu/wgpu_encoders.rs"]
 mod encoders;
+#[expect(dead_code, reason = "one of them is needed here")]
+mod gpu;
 #[expect(dead_code, reason = "few of them are needed here")]
 mod it {
     pub mod support;
@@ -182,6 +184,37 @@ fn every_split_agrees_with_the_reference() {
                 // Attention without a scale, whose sharp softmax enlarges roundings of queries and keys.
                 let limit = if name == "gemma4" { 6e-3 } else { 4e-3 };
                 assert!(difference < limit, "{name}, {layers} layers, pieces of {piece}: {difference}");
+            }
+        }
+    }
+}
+
+/// A model on two GPUs that do not reach each other: two of wgpu, or one of CUDA (the shim) and one of wgpu.
+#[test]
+fn several_devices_agree_with_the_reference() {
+    if !in_own_process("several_devices_agree_with_the_reference") {
+        return;
+    }
+    let cuda = gpu::gpu(1).map(|_| 2);
+    let Some(device) = number() else { return };
+    let lists = [Some([device; 2]), cuda.map(|cuda| [cuda, device]), cuda.map(|cuda| [device, cuda])];
+    for (name, tiny) in supported(quant::F32) {
+        let (_dir, path, reference) = save(&tiny);
+        let expected = reference();
+        for devices in lists.iter().flatten() {
+            let options = LoadOptions { devices, shares: &[1.0, 1.0], ..Default::default() };
+            let model = match Model::load(&path, options) {
+                Err(e) if e.to_string().contains("parts on GPUs") => continue,
+                model => model.unwrap_or_else(|e| panic!("{name}: {e}")),
+            };
+            assert_eq!(model.info().gpus.iter().map(|(device, _)| *device).collect::<Vec<_>>(), devices, "{name}");
+            for piece in [4, 21] {
+                let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, piece).into_iter().unzip();
+                let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
+                let difference = relative_rms(&expected, &got);
+                println!("{name:20} on {devices:?}, pieces of {piece:2}: {difference:.2e}");
+                let limit = if name == "gemma4" { 6e-3 } else { 4e-3 };
+                assert!(difference < limit, "{name} on {devices:?}, pieces of {piece}: {difference}");
             }
         }
     }

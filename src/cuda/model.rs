@@ -49,9 +49,9 @@ impl GpuModel for CudaModel {
         Ok(Box::new(CudaExecutor::new(self, program, limits)?))
     }
 
-    fn new_transfer(&self, to: &dyn GpuModel, bytes: usize) -> Result<Box<dyn Transfer>> {
-        let to: &CudaModel = own(to, "the next part of the model")?;
-        Ok(Box::new(CudaTransfer::new(&self.device.context, &to.device.context, bytes)?))
+    fn new_transfer(&self, to: &dyn GpuModel, bytes: usize) -> Result<Option<Box<dyn Transfer>>> {
+        let Ok(to) = own::<CudaModel>(to, "the next part of the model") else { return Ok(None) };
+        Ok(Some(Box::new(CudaTransfer::new(&self.device.context, &to.device.context, bytes)?)))
     }
 
     fn new_host_transfer(&self, values: [usize; 2]) -> Result<Box<dyn HostTransfer>> {

@@ -261,8 +261,8 @@ pub struct PipelineExecutor {
     gpus: Vec<Box<dyn GpuExecutor>>,
     /// The host's part of experts.
     host: Option<Box<HostExecutor>>,
-    /// Transfers from each GPU to the next one.
-    ways: Vec<Box<dyn Transfer>>,
+    /// Transfers from each GPU to the next one; `None`: through the host.
+    ways: Vec<Option<Box<dyn Transfer>>>,
     /// Transfers of sampled tokens from the last GPU to each GPU (by index) that looks up embeddings, so that the host
     /// need not wait for a token.
     token_ways: Vec<(usize, Box<dyn Transfer>)>,
@@ -273,7 +273,7 @@ pub struct PipelineExecutor {
     end: usize,
     begun: Instant,
     first_share: Duration,
-    /// `[max_tokens, width]` of the widest activation from the CPU.
+    /// `[max_tokens, width]` of the widest activation that goes through the host.
     room: Vec<f32>,
 }
 
@@ -300,7 +300,7 @@ impl PipelineExecutor {
         if let (None, [others @ .., last]) = (&cpu, &models[..]) {
             for (i, other) in others.iter().enumerate() {
                 if on_gpus[i].program.ops.iter().any(looks_up) {
-                    token_ways.push((i, last.new_transfer(&**other, 4 * limits.max_outputs)?));
+                    token_ways.extend(last.new_transfer(&**other, 4 * limits.max_outputs)?.map(|way| (i, way)));
                 }
             }
         }
@@ -308,7 +308,9 @@ impl PipelineExecutor {
             let names = |part: &Part| part.program.ops.iter().any(|op| op.names(tensor));
             parts.iter().rposition(names).unwrap_or(0)
         };
-        let widths = on_gpus[0].crossing.iter().map(|tensor| on_gpus[0].program.width(*tensor));
+        let through_host =
+            on_gpus.iter().enumerate().filter(|(i, _)| i.checked_sub(1).is_none_or(|i| ways[i].is_none()));
+        let widths = through_host.flat_map(|(_, part)| part.crossing.iter().map(|tensor| part.program.width(*tensor)));
         let widest = limits.max_tokens.saturating_mul(widths.max().unwrap_or(0));
         Ok(PipelineExecutor {
             cpu,
@@ -389,7 +391,15 @@ impl PipelineExecutor {
     fn cross(&mut self) -> Result<()> {
         let part = &self.parts[self.at + 1];
         if let Some(from) = self.at.checked_sub(self.on_cpu) {
-            return self.ways[from].hand_on(&*self.gpus[from], &*self.gpus[from + 1], &part.crossing);
+            if let Some(way) = &mut self.ways[from] {
+                return way.hand_on(&*self.gpus[from], &*self.gpus[from + 1], &part.crossing);
+            }
+            for &tensor in &part.crossing {
+                let values = &mut self.room[..self.gpus[from].rows(tensor) * part.program.width(tensor)];
+                self.gpus[from].read(tensor, values)?;
+                self.gpus[from + 1].write(tensor, values)?;
+            }
+            return Ok(());
         }
         let Some(cpu) = &mut self.cpu else { return Ok(()) };
         for &tensor in &part.crossing {

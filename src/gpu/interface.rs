@@ -132,8 +132,9 @@ pub trait GpuModel: Any + Send + Sync {
     /// Creates an executor with scratch for `limits`.
     fn new_executor(self: Arc<Self>, program: &Arc<Program>, limits: StepLimits) -> Result<Box<dyn GpuExecutor>>;
 
-    /// Creates a transfer of up to `bytes` bytes to executors of another model.
-    fn new_transfer(&self, to: &dyn GpuModel, bytes: usize) -> Result<Box<dyn Transfer>>;
+    /// Creates a transfer of up to `bytes` bytes to executors of another model; `None` if the values go through the
+    /// host.
+    fn new_transfer(&self, to: &dyn GpuModel, bytes: usize) -> Result<Option<Box<dyn Transfer>>>;
 
     /// Creates transfers of up to `values` values to the host, and back.
     fn new_host_transfer(&self, values: [usize; 2]) -> Result<Box<dyn HostTransfer>>;
