@@ -120,6 +120,8 @@ def attend(twin: Twin, order: int, kernel: str, options: Dict[str, float]) -> No
     reach = 6
     vector = lambda name, size: uniform(rng, size) if options.get(name) else []
     slopes, distances, sinks = vector("slopes", heads), vector("distances", heads * (2 * reach + 1)), vector("sinks", heads)
+    if sinks:
+        sinks[0] = 100.0  # far above all scores
     at_slopes, at_distances, at_sinks = (
         memory.add("vectors", own).at if own else NONE for own in (slopes, distances, sinks)
     )

@@ -58,9 +58,10 @@ def multiply(twin: Twin, order: int, kernel: str, name: str, shape: Tuple[int, i
     bias = uniform(rng, rows)
     at_bias = memory.add("vectors", bias).at if n > 1 else NONE
     if name in FLOATS:
-        xs = [uniform(rng, width) for _ in range(n)]
-        x = memory.add("scratch", sum(xs, []))
-        at = [x.at, width]
+        # NaN after each row: the zero weights of padded columns must not be multiplied by the next row.
+        xs, rest = [uniform(rng, width) for _ in range(n)], [float("nan")] * (-width % 4)
+        x = memory.add("scratch", sum((own + rest for own in xs), []))
+        at = [x.at, width + len(rest)]
     else:
         quants, groups, xs = quantized(memory, rng, n, w.cols)
         at = [quants.at, groups.at]

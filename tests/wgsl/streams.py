@@ -8,6 +8,8 @@ from rows import sigmoid
 from twin import NONE, Memory, Twin
 
 WIDTH, N = 70, 3
+# Numbers of `map`.
+A, B, C, D = 0.5, 0.75, 0.25, -0.125
 
 
 def gelu(x: float) -> float:
@@ -27,6 +29,14 @@ ACTIVATIONS = {
     10: lambda x: max(x, 0.0) ** 2,
 }
 
+# Codes 11 to 14, with the numbers of `mapped`.
+GATED = {
+    11: lambda g, u: min(g, 7) * sigmoid(1.702 * min(g, 7)) * (max(-7, min(7, u)) + 1),
+    12: lambda g, u: min(g, A) * sigmoid(min(g, A)) * max(-A, min(A, u)),
+    13: lambda g, u: min(g * sigmoid(g), A) * max(-A, min(A, u)),
+    14: lambda g, u: A * math.tanh(g / A) * sigmoid(g) * B * math.tanh(u / B),
+}
+
 
 def mapped(twin: Twin, order: int, mode: int, activation: int, of: Callable) -> None:
     """An operation on each value of x, with the value of y."""
@@ -36,7 +46,7 @@ def mapped(twin: Twin, order: int, mode: int, activation: int, of: Callable) -> 
     vector = uniform(rng, WIDTH)
     at_vector = memory.add("vectors", vector)
     x, y = memory.add("scratch", sum(xs, [])), memory.add("scratch", sum(ys, []))
-    words = [mode, WIDTH, x.at, WIDTH, y.at, WIDTH, at_vector.at, 1, 0.5, 0.75, 0.25, -0.125, 0, activation, 1, 0, 0]
+    words = [mode, WIDTH, x.at, WIDTH, y.at, WIDTH, at_vector.at, 1, A, B, C, D, 0, activation, 1, 0, 0]
     twin.launch("map", words, (-(-WIDTH // 64), N, 1), memory, {"scratch": [x]}, order)
     right = [[of(a, b, v) for a, b, v in zip(own, other, vector)] for own, other in zip(xs, ys)]
     check("map", memory, outputs(memory, x, WIDTH, WIDTH, N), right, [[4e-6 * max(1.0, *map(abs, row))] * WIDTH for row in right])
@@ -152,16 +162,20 @@ def rescale(twin: Twin, order: int, has_like: bool) -> None:
 
 
 def cases() -> Iterator[Tuple[str, object, tuple]]:
-    yield "add", mapped, (0, 0, lambda x, y, v: x + 0.5 * y)
-    yield "scale", mapped, (1, 0, lambda x, y, v: 0.5 * x)
+    yield "add", mapped, (0, 0, lambda x, y, v: x + A * y)
+    yield "scale", mapped, (1, 0, lambda x, y, v: A * x)
     yield "scale columns", mapped, (2, 0, lambda x, y, v: x * v)
-    yield "clamp", mapped, (4, 0, lambda x, y, v: max(0.5, min(0.75, x)))
+    yield "clamp", mapped, (4, 0, lambda x, y, v: max(A, min(B, x)))
+    xielu = lambda x: A * x * x + C * x if x > 0 else B * (math.exp(min(x, D)) - 1 - x) + C * x
+    yield "xIELU", mapped, (5, 0, lambda x, y, v: xielu(x))
     yield "gate", mapped, (6, 0, lambda x, y, v: x * y)
     yield "sigmoid gate", mapped, (7, 0, lambda x, y, v: x * sigmoid(y))
-    yield "softcap", mapped, (12, 0, lambda x, y, v: 0.75 * math.tanh(0.5 * x / 0.75))
+    yield "softcap", mapped, (12, 0, lambda x, y, v: B * math.tanh(A * x / B))
     for code, of in ACTIVATIONS.items():
         yield f"activation {code}", mapped, (9, code, lambda x, y, v, of=of: of(x))
         yield f"GLU {code}", mapped, (8, code, lambda x, y, v, of=of: of(x) * y)
+    for code, of in GATED.items():
+        yield f"GLU {code}", mapped, (8, code, lambda x, y, v, of=of: of(x, y))
     yield "move", moved, ()
     yield "dot_heads", dot_heads, ()
     yield "mix", mix, ()

@@ -132,6 +132,8 @@ def matrix(types: Dict[str, Type], name: str, rows: int, width: int, memory: Mem
                 of_row.append(planes(name, block))
         values.append(row)
         parts.append([b"".join(part) for part in zip(*of_row)])
+    if not memory.words["weights"]:
+        memory.room("weights", 64)  # so that the first plane has an offset
     at = []
     for plane in range(len(parts[0])):
         area = memory.add("weights", b"".join(row[plane] for row in parts), align=64)
