@@ -122,6 +122,7 @@ build/example build/handles build/misuse build/no_exceptions: bindings/cpp/reali
 check: ## Check a change quickly: format, clippy, unit tests, some tests of each layer
 	$(CARGO) fmt --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
+	$(CARGO) fmt --check --manifest-path tests/wgsl/Cargo.toml
 	$(CARGO) clippy --quiet --lib -- -D warnings
 	$(CARGO) test --quiet --lib
 	$(CARGO) test --quiet --test it -- layering:: words:: text:: abi::
