@@ -128,7 +128,7 @@ fn a_backend_refuses_what_another_one_has_made() {
         let device = CudaDevice::open(&shim.driver, 0, IMAGE, &LoadOptions::default()).unwrap();
         let model = device.load(program, weights, &mut |_, _| Ok(())).unwrap();
         let mut executor = model.clone().new_executor(program, LIMITS).unwrap();
-        let mut transfer = model.new_transfer(&*model, 64).unwrap();
+        let mut transfer = model.new_transfer(&*model, 64).unwrap().unwrap();
         let mut host = model.new_host_transfer([64; 2]).unwrap();
         let pieces = model.new_piece_stream(64).unwrap();
         let inputs = StepInputs { ids: &[1], positions: &[0], sequences: &[0], outputs: &[0], ..StepInputs::default() };
@@ -140,7 +140,6 @@ fn a_backend_refuses_what_another_one_has_made() {
         let refused = [
             said(executor.begin(&inputs, &One(Box::new(stub())), all.clone())),
             said(executor.begin(&inputs, &One(adapted), all.clone())),
-            said(model.new_transfer(&stub(), 64)),
             said(transfer.hand_on(&*executor, &stub(), &[])),
             said(transfer.hand_tokens(&stub(), &*executor)),
             said(host.send(&stub(), [TensorId(0); 2])),
@@ -152,6 +151,8 @@ fn a_backend_refuses_what_another_one_has_made() {
         ];
         assert_eq!(refused[0], "the cache belongs to another model");
         assert!(refused[1..].iter().all(|what| what.contains("belongs to a GPU of another driver")), "{refused:?}");
+        // Its values go through the host.
+        assert!(model.new_transfer(&stub(), 64).unwrap().is_none());
         let own = One(model.new_sequence(&spec(program)).unwrap());
         executor.begin(&inputs, &own, all).unwrap();
         assert!(executor.advance(&budget).unwrap());

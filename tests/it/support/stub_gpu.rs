@@ -117,7 +117,7 @@ impl GpuModel for StubObject {
         fn new_sequence(&Self, &SequenceSpec) -> Box<dyn GpuSequence>;
         fn load_adapter(&Self, &[&dyn MatrixSource], &[LowRank]) -> Arc<dyn GpuAdapter>;
         fn new_executor(Arc<Self>, &Arc<Program>, StepLimits) -> Box<dyn GpuExecutor>;
-        fn new_transfer(&Self, &dyn GpuModel, usize) -> Box<dyn Transfer>;
+        fn new_transfer(&Self, &dyn GpuModel, usize) -> Option<Box<dyn Transfer>>;
         fn new_host_transfer(&Self, [usize; 2]) -> Box<dyn HostTransfer>;
         fn new_piece_stream(&Self, usize) -> Box<dyn PieceStream>;
     }
