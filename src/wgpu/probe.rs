@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
@@ -214,7 +214,7 @@ fn own_memory(adapter: &Adapter) -> Option<u64> {
         const DEVICE_LOCAL: u32 = 1;
         // SAFETY: the raw adapter is only read, and is not destroyed.
         let vulkan = unsafe { adapter.as_hal::<::wgpu::hal::api::Vulkan>() }?;
-        let work = AssertUnwindSafe(|| {
+        let work = std::panic::AssertUnwindSafe(|| {
             // SAFETY: the physical device belongs to the instance, and both are alive.
             let memory = unsafe {
                 vulkan

@@ -2,6 +2,7 @@
 //! words one by one.
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
 use super::PANEL_ROWS;
 
 /// Interleaves the words of sixteen rows, which begin `stride` bytes apart in `rows`: word 0 of all rows, then word 1,
