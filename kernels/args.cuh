@@ -451,6 +451,7 @@ struct ProjectArgs {
     // Number of unsplit tiles, which come first; tiles are counted along matrix rows first, then along tokens.
     u32 whole;
     u32 tiles;  // Number of tiles along the rows of the matrices.
+    u32 ring_blocks[4];  // For `ring_mixed`: number of blocks of each matrix.
 };
 
 // Normalizes input rows for products with few rows and non-block matrices.

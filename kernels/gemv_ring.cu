@@ -18,7 +18,8 @@
 // places, so that results may differ in the last bits.
 //
 // Shapes: see `ProjectArgs`; the number of columns is a multiple of 256. Shared memory: [warp][stage][row][plane], then
-// scratch, then the input. Grid: (input rows, blocks that divide the rows of the matrices).
+// scratch, then the input. Grid: (input rows, blocks that divide the rows of the matrices). In `ring_mixed` consecutive
+// blocks have one matrix, as many as `ProjectArgs::ring_blocks` says.
 #include "gemv.cuh"
 
 typedef RowLoader<kRingThreads, 2> RingInputs;
@@ -73,12 +74,22 @@ template <class T> struct RowPlanes {
     }
 };
 
-template <class T> DEVICE void gemv_ring(const ProjectArgs& a, u8* shared) {
+// Consecutive pairs of rows.
+struct Pairs {
+    u32 first;
+    u32 count;
+};
+// The part of block `block` of `blocks`.
+DEVICE Pairs part_of(const Pairs& all, u32 block, u32 blocks) {
+    const u32 begin = (u32)((u64)all.count * block / blocks), end = (u32)((u64)all.count * (block + 1) / blocks);
+    return {all.first + begin, end - begin};
+}
+
+template <class T> DEVICE void gemv_ring(const ProjectArgs& a, const Pairs& of_block, u8* shared) {
     typedef RingStage<T> S;
     const u32 warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, y = blockIdx.x;
     const u32 cols = a.segments[0].w.cols, pieces = ceil_div(cols, kRingColumns);
-    const u32 first_pair = (u32)((u64)a.row_groups * blockIdx.y / gridDim.y),
-              pairs = (u32)((u64)a.row_groups * (blockIdx.y + 1) / gridDim.y) - first_pair, all = pairs * pieces;
+    const u32 first_pair = of_block.first, all = of_block.count * pieces;
     auto first_piece = [&](u32 warp) { return all * warp / kRingWarps; };
     const u32 begin = first_piece(warp), end = first_piece(warp + 1);
 
@@ -180,7 +191,7 @@ template <class T> DEVICE void gemv_ring(const ProjectArgs& a, u8* shared) {
 #define RING(T, name)                                  \
     KERNEL(ring_##name, ProjectArgs, kRingThreads, 2) { \
         DYNAMIC_SHARED(shared);                        \
-        gemv_ring<T>(a, shared);                       \
+        gemv_ring<T>(a, part_of({0, a.row_groups}, blockIdx.y, gridDim.y), shared); \
     }
 RING(Q4_0, q4_0)
 RING(Q4_1, q4_1)
@@ -190,3 +201,21 @@ RING(Q8_0, q8_0)
 RING(Q4_K, q4_k)
 RING(Q5_K, q5_k)
 RING(Q6_K, q6_k)
+
+// Matrices of different types that share an input; each block computes rows of one of them.
+KERNEL(ring_mixed, ProjectArgs, kRingThreads, 2) {
+    DYNAMIC_SHARED(shared);
+    u32 segment = 0, block = blockIdx.y;
+    Pairs pairs = {0, ceil_div(a.segments[0].w.rows, 2)};
+    while (block >= a.ring_blocks[segment]) {
+        block -= a.ring_blocks[segment++];
+        pairs = {pairs.first + pairs.count, ceil_div(a.segments[segment].w.rows, 2)};
+    }
+    pairs = part_of(pairs, block, a.ring_blocks[segment]);
+    switch (a.segments[segment].w.dtype) {
+        case kQ8_0: return gemv_ring<Q8_0>(a, pairs, shared);
+        case kQ4_K: return gemv_ring<Q4_K>(a, pairs, shared);
+        case kQ5_K: return gemv_ring<Q5_K>(a, pairs, shared);
+        case kQ6_K: return gemv_ring<Q6_K>(a, pairs, shared);
+    }
+}

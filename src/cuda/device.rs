@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use twox_hash::XxHash64;
 
-use super::args::{NGRAM, ProjectArgs, SELECT_DIM};
+use super::args::{NGRAM, ProjectArgs, SELECT_DIM, Segment};
 use super::inputs::InputStaging;
 use super::launch::{Context, CudaKernel, Stream};
 use super::module::KernelTable;
@@ -132,11 +132,13 @@ impl CudaDevice {
         Fusions::all(program, is_gate, |attend| AttentionShape::new(program, attend).is_of_heads())
     }
 
-    /// Returns the kernel with rings for one input row of a type and width, and its shared memory, if two of its blocks
+    /// Returns the kernel with rings for one input row of some matrices, and its shared memory, if two of its blocks
     /// fit on a multiprocessor: one for each of two kernels that overlap.
-    pub(super) fn ring(&self, dtype: DType, cols: usize) -> Option<(&CudaKernel<ProjectArgs>, usize)> {
-        let shared = ring_shared(dtype, cols).filter(|bytes| self.context.properties.fits_twice(*bytes));
-        self.kernels.ring(dtype).zip(shared)
+    pub(super) fn ring(&self, segments: &[Segment]) -> Option<(&CudaKernel<ProjectArgs>, usize)> {
+        let kernel = self.kernels.ring(segments.iter().map(|s| s.w.dtype()))?;
+        let mut sizes = segments.iter().map(|s| ring_shared(s.w.dtype(), s.w.cols as usize));
+        let shared = sizes.try_fold(0, |most, bytes| Some(bytes?.max(most)))?;
+        self.context.properties.fits_twice(shared).then_some((kernel, shared))
     }
 
     /// Returns the prompt kernel that only some architectures have, unless it has failed a self-test.

@@ -77,6 +77,7 @@ kernels! {
     ring_q4_k: ProjectArgs,
     ring_q5_k: ProjectArgs,
     ring_q6_k: ProjectArgs,
+    ring_mixed: ProjectArgs,
     to_halves: HalvesArgs,
     to_halves_any: HalvesArgs,
     small_batch_16: ProjectArgs,

@@ -5,8 +5,8 @@
 
 use super::adapted::{ADAPTERS, AdapterPlaces, RANK};
 use super::args::{
-    ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, PROMPT_ROWS, PROMPT_TOKENS, RING_BYTES, RING_COLUMNS, RING_THREADS,
-    SELECT_KEYS, SMALL_BATCH_CHUNK, WARP,
+    ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, MAX_SEGMENTS, PROMPT_ROWS, PROMPT_TOKENS, RING_BYTES, RING_COLUMNS,
+    RING_THREADS, SELECT_KEYS, SMALL_BATCH_CHUNK, Segment, WARP,
 };
 use crate::error::{Error, Result};
 use crate::gpu::Address;
@@ -73,6 +73,24 @@ pub fn ring_shared(dtype: DType, cols: usize) -> Option<usize> {
     let stages = (RING_BYTES / (WARPS * stage)).max(2);
     // Sums of warps, parts of pairs of rows, the input.
     Some(WARPS * stages * stage + 4 * WARP + 16 * WARPS + cols + cols / 32 * 16)
+}
+
+/// Divides `blocks` blocks of `gemv_ring.cu`, or more if there are fewer than matrices, among matrices in proportion to
+/// their bytes; each gets at least one.
+pub fn ring_blocks(segments: &[Segment], blocks: usize) -> [u32; MAX_SEGMENTS] {
+    let bytes = |s: &Segment| {
+        let row = quant::format(s.w.dtype()).and_then(|format| format.row_bytes(s.w.cols.into()));
+        row.map_or(0, |row| row as usize * s.w.rows as usize)
+    };
+    let (all, blocks) = (segments.iter().map(bytes).sum::<usize>(), blocks.max(segments.len()));
+    let (mut divided, mut before, mut taken) = ([0; MAX_SEGMENTS], 0, 0);
+    for (i, segment) in segments.iter().enumerate() {
+        before += bytes(segment);
+        // Every later matrix has a block left.
+        let end = (blocks * before / all.max(1)).clamp(taken + 1, blocks - (segments.len() - 1 - i));
+        (divided[i], taken) = ((end - taken) as u32, end);
+    }
+    divided
 }
 
 /// True for types without blocks, which are multiplied with floats.

@@ -53,9 +53,14 @@ impl KernelTable {
         }
     }
 
-    /// Returns the GEMV kernel for one input row and weights of one block type that go through a ring in shared memory.
-    pub fn ring(&self, dtype: DType) -> Option<&CudaKernel<ProjectArgs>> {
-        Some(match dtype {
+    /// Returns the GEMV kernel for one input row whose weights, of some block types, go through rings in shared memory.
+    pub fn ring(&self, mut dtypes: impl Iterator<Item = DType>) -> Option<&CudaKernel<ProjectArgs>> {
+        let first = dtypes.next()?;
+        if let Some(other) = dtypes.find(|dtype| *dtype != first) {
+            let is_read = |dtype| [quant::Q8_0, quant::Q4_K, quant::Q5_K, quant::Q6_K].contains(&dtype);
+            return [first, other].into_iter().chain(dtypes).all(is_read).then_some(&self.ring_mixed);
+        }
+        Some(match first {
             quant::Q4_0 => &self.ring_q4_0,
             quant::Q4_1 => &self.ring_q4_1,
             quant::Q5_0 => &self.ring_q5_0,
@@ -109,8 +114,8 @@ impl KernelTable {
         let types = [quant::F32, quant::F16, quant::BF16, quant::Q4_0, quant::Q4_1, quant::Q5_0, quant::Q5_1];
         let types = types.into_iter().chain([quant::Q8_0, quant::Q4_K, quant::Q5_K, quant::Q6_K]);
         let tiles = [&self.small_batch_16, &self.small_batch_32, &self.small_batch_64, &self.gemm_256];
-        let mixed = [&self.gemv_mixed, &self.gemv_mixed_2];
-        let one_row = types.clone().filter_map(|dtype| self.ring(dtype));
+        let mixed = [&self.gemv_mixed, &self.gemv_mixed_2, &self.ring_mixed];
+        let one_row = types.clone().filter_map(|dtype| self.ring([dtype].into_iter()));
         types.flat_map(|dtype| self.gemv(dtype)).chain(one_row).chain(mixed).chain(tiles).chain(&self.wgmma_256)
     }
 }

@@ -437,6 +437,22 @@ fn every_shape_agrees_with_the_reference() {
     }
 }
 
+/// Queries, keys and values of several block types go through rings in one launch: each block has rows of one matrix.
+#[test]
+fn rings_of_several_types_agree_with_the_reference() {
+    for target in targets() {
+        for [q, k, v] in [[quant::Q4_K, quant::Q4_K, quant::Q6_K], [quant::Q5_K, quant::Q8_0, quant::Q4_K]] {
+            let types = vec![("attn_q", q), ("attn_k", k), ("attn_v", v)];
+            // A whole piece and a part of one.
+            let llama = Tiny::new("llama", quant::Q6_K).layers(1).shape(2_304, 4, 1, 64, 256);
+            let launches = || target.shim.as_ref().map_or(0, |shim| shim.launches_of(c"ring_mixed"));
+            let before = launches();
+            check(&target, "rings of several types", &llama.change(|t| t.types = types), &[1]);
+            assert!(target.shim.is_none() || launches() > before);
+        }
+    }
+}
+
 fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
     let mut all = tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96));
     // One with gate and up of different types.

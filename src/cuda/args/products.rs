@@ -108,6 +108,8 @@ pub struct ProjectArgs {
     pub whole: u32,
     /// Number of tiles along the rows of the matrices.
     pub tiles: u32,
+    /// For `ring_mixed`: number of blocks of each matrix.
+    pub ring_blocks: [u32; 4],
 }
 
 impl ProjectArgs {

@@ -26,7 +26,7 @@ use super::inputs::SentTokens;
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::profile::Profile;
 use super::rules::StepRules;
-use super::scratch::{DeviceScratch, ExecutorDims, OWN_ROWS, gemv_shared, is_plain, padded};
+use super::scratch::{DeviceScratch, ExecutorDims, OWN_ROWS, gemv_shared, is_plain, padded, ring_blocks};
 use crate::error::Result;
 use crate::gpu::Address;
 use crate::gpu::fuse::{Fusion, Fusions, HeadOps};
@@ -588,11 +588,12 @@ impl Lowering<'_> {
         let is_uniform = segments.iter().all(|s| s.w.dtype() == dtype);
         // The experts of a token have few rows each, for which rings would not fill.
         if rows == 1
-            && is_uniform
             && args.experts == 0
-            && let Some((kernel, shared)) = self.model.device.ring(dtype, segments[0].w.cols as usize)
+            && let Some((kernel, shared)) = self.model.device.ring(segments)
         {
-            let [_, blocks, _] = self.distribute_rows(args, 2, 1, 1);
+            let blocks = self.distribute_rows(args, 2, 1, 1)[1];
+            args.ring_blocks = ring_blocks(&args.segments[..args.n_segments as usize], blocks);
+            let blocks = args.ring_blocks.iter().sum::<u32>() as usize;
             return self.launch(kernel, [columns, blocks, 1], RING_THREADS as u32, shared, args);
         }
         let kernels = match is_uniform {
