@@ -125,7 +125,7 @@ func (s *server) handler() http.Handler {
 		mux.Handle(pattern, handler)
 	}
 	return s.logged(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for strings.Contains(r.URL.Path, "//") { // of a base URL that ends in one; ServeMux answers with a redirect
+		for strings.Contains(r.URL.EscapedPath(), "//") { // of a base URL that ends in one; ServeMux answers with a redirect
 			r.URL.Path, r.URL.RawPath = strings.ReplaceAll(r.URL.Path, "//", "/"), strings.ReplaceAll(r.URL.RawPath, "//", "/")
 		}
 		_, pattern := mux.Handler(r)
