@@ -1,5 +1,6 @@
 //! A model on a GPU, and the objects it creates: sequences, adapters, executors, and transfers of values between them.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::adapter::CudaAdapter;
@@ -10,7 +11,7 @@ use super::piece_stream::CudaPieceStream;
 use super::sequence::CudaSequence;
 use super::transfer::CudaTransfer;
 use crate::error::Result;
-use crate::gpu::{GpuAdapter, GpuDevice, GpuExecutor, GpuModel, GpuSequence, HostTransfer, PieceStream, Transfer, own};
+use crate::gpu::{GpuAdapter, GpuDevice, GpuExecutor, GpuModel, GpuSequence, HostTransfer, PieceStream, Transfer};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
@@ -50,7 +51,7 @@ impl GpuModel for CudaModel {
     }
 
     fn new_transfer(&self, to: &dyn GpuModel, bytes: usize) -> Result<Option<Box<dyn Transfer>>> {
-        let Ok(to) = own::<CudaModel>(to, "the next part of the model") else { return Ok(None) };
+        let Some(to) = (to as &dyn Any).downcast_ref::<CudaModel>() else { return Ok(None) };
         Ok(Some(Box::new(CudaTransfer::new(&self.device.context, &to.device.context, bytes)?)))
     }
 
