@@ -362,7 +362,7 @@ fn layers_follow_the_memory() {
     let one =
         Plan::of_path(&path, LoadOptions { device: 2, ..Default::default() }, &CacheParams::default(), 1).unwrap();
     // A part needs its own scratch, beside its share of weights and cache.
-    let [scratch, rest] = [one.scratch.device as usize, (one.total.device - one.scratch.device) as usize];
+    let [scratch, rest] = [one.scratch.device as usize, (one.weights.device + one.cache.device) as usize];
     (0..2).for_each(|device| room(device, scratch + rest * 6 / 10));
     let divided = layers(2);
     assert!(divided.len() == 2 && layers(1).iter().sum::<u32>() < 6, "{divided:?}");

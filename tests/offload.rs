@@ -586,8 +586,17 @@ fn a_plan_tells_what_a_device_is_asked_for() {
             let mut sessions = [0; 2].map(|_| Session::new(&model, &cache(800)).unwrap());
             assert_eq!(since(loaded)[0], 2 * plan.cache.device, "{name}");
             sessions[0].prefill(&PROMPT, None).unwrap();
-            assert_eq!(since(before)[0], plan.total.device, "{name}");
+            // The shim's graphs take no device memory.
+            let graphs: u64 = plan.gpus.iter().map(|gpu| gpu.graphs).sum();
+            assert_eq!(since(before)[0] + graphs, plan.total.device, "{name}");
             assert_eq!(since(loaded)[0] - 2 * plan.cache.device, plan.scratch.device, "{name}");
+            // A plan counts about as many kernels as a step of one token has, for the four numbers of splits on three
+            // processors.
+            let launched = shim.number("shim_launches");
+            sessions[1].prefill(&PROMPT[..1], None).unwrap();
+            let kernels = shim.number("shim_launches") - launched;
+            let counted = graphs / (68 << 10) / 4;
+            assert!((kernels..2 * kernels).contains(&counted), "{name}: {counted} of {kernels} kernels");
             let ratio = since(before)[1] as f64 / plan.total.host as f64;
             println!("{name}, {gpu_layers} layers: {plan:?}, of the host's {ratio:.4} were taken");
             assert!((ratio - 1.0).abs() < 0.02, "{name}, {gpu_layers} layers: {ratio}");

@@ -168,7 +168,8 @@ type Plan struct {
 	LoadPeakHost uint64
 	// Total host memory: the model, its tokenizer, scratch memory and all caches.
 	TotalHost uint64
-	// Total GPU memory.
+	// Total GPU memory: weights, all caches, scratch memory, and at most what the driver allocates when it records
+	// repeated steps of one token (CUDA graphs).
 	TotalDevice uint64
 	// First GPU layer whose experts are on the CPU, from 0.
 	FirstExpertsHost int

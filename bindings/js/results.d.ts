@@ -49,7 +49,8 @@ export interface LoadPlan {
   loadPeakHost: number;
   /** Total host memory: the model, its tokenizer, scratch memory and all caches. */
   totalHost: number;
-  /** Total GPU memory. */
+  /** Total GPU memory: weights, all caches, scratch memory, and at most what the driver allocates when it records
+   * repeated steps of one token (CUDA graphs). */
   totalDevice: number;
   /** First GPU layer whose experts are on the CPU, from 0. */
   expertsHostFirst: number;

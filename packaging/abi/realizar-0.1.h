@@ -1894,10 +1894,12 @@ typedef struct rz_model_plan {
    * concurrent steps of at most 16 tokens take less in addition. In a runtime with one thread, each concurrent step
    * takes this much. */
   uint64_t scratch_host;
-  uint64_t scratch_device;      /* Scratch memory on GPUs. */
-  uint64_t load_peak_host;      /* Peak host memory during the load. */
-  uint64_t total_host;          /* Total host memory: the model, its tokenizer, scratch memory and all caches. */
-  uint64_t total_device;        /* Total GPU memory. */
+  uint64_t scratch_device;  /* Scratch memory on GPUs. */
+  uint64_t load_peak_host;  /* Peak host memory during the load. */
+  uint64_t total_host;      /* Total host memory: the model, its tokenizer, scratch memory and all caches. */
+  /* Total GPU memory: weights, all caches, scratch memory, and at most what the driver allocates when it records
+   * repeated steps of one token (CUDA graphs). */
+  uint64_t total_device;
   uint32_t experts_host_first;  /* First GPU layer whose experts are on the CPU, from 0. */
   /* Number of layers from `experts_host_first` to the last layer whose experts are on the CPU; 0: none. */
   uint32_t experts_host_layers;

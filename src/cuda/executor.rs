@@ -432,6 +432,10 @@ impl GpuExecutor for CudaExecutor {
         self.profile.as_mut().map_or(Ok(()), |profile| profile.settle(&current))
     }
 
+    fn graph_bytes(&self) -> u64 {
+        if self.prepared.is_of_device() { Graphs::bytes(self.prepared.launches(), self.dims.reaches()) } else { 0 }
+    }
+
     fn crossing(&self) -> Option<Op> {
         self.prepared.crossing(&self.step.ops).cloned()
     }

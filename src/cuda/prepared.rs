@@ -92,6 +92,13 @@ impl PreparedProgram {
         self.crossings.is_empty()
     }
 
+    /// Returns about the number of kernels of a step of one token: one per group of ops, and more for experts and for
+    /// sampling.
+    pub fn launches(&self) -> usize {
+        let experts = self.program.ops.iter().filter(|op| matches!(op, Op::Experts(_))).count();
+        self.fusions.groups(&self.program).len() + 3 * experts + usize::from(self.has_head)
+    }
+
     /// Returns the end of `ops`, or the first op of the host among them.
     pub fn end_on_device(&self, ops: &Range<usize>) -> usize {
         let next = self.crossings.partition_point(|at| *at < ops.start);

@@ -261,6 +261,11 @@ impl ExecutorDims {
         if self.is_batch_invariant { FIXED_SPLITS } else { reach.min(self.max_parts / 2) }
     }
 
+    /// Returns the number of results of `reach`.
+    pub fn reaches(&self) -> usize {
+        if self.is_batch_invariant { 1 } else { self.max_parts.ilog2() as usize + 1 }
+    }
+
     /// Returns the number of splits per tile that keeps every multiprocessor busy.
     pub fn splits(&self, shape: &AttentionShape, n_tiles: usize, reach: usize) -> usize {
         let blocks = n_tiles * shape.rows();

@@ -56,6 +56,15 @@ impl Executor {
         }
     }
 
+    /// Returns the memory of each GPU that is allocated when steps of one token repeat, at most.
+    pub fn graph_bytes(&self) -> Vec<u64> {
+        match &self.device {
+            DeviceExecutor::Cpu(_) => Vec::new(),
+            DeviceExecutor::Gpu(gpu) => vec![gpu.graph_bytes()],
+            DeviceExecutor::Pipeline(pipeline) => pipeline.graph_bytes(),
+        }
+    }
+
     /// False if the number of threads has outgrown the scratch memory; the executor keeps using fewer threads.
     pub fn fits_threads(&self) -> bool {
         match &self.device {

@@ -448,6 +448,10 @@ impl PipelineExecutor {
         sum
     }
 
+    pub fn graph_bytes(&self) -> Vec<u64> {
+        self.gpus.iter().map(|gpu| gpu.graph_bytes()).collect()
+    }
+
     /// Returns the maximum number of steps in flight: 0 if the CPU computes a part of each step.
     pub fn ahead(&self) -> usize {
         let steps = self.gpus.iter().map(|part| part.ahead()).min();

@@ -47,6 +47,8 @@ pub struct GpuPlan {
     pub weights: u64,
     pub cache: u64,
     pub scratch: u64,
+    /// Memory that is allocated when steps of one token repeat, at most.
+    pub graphs: u64,
     pub total: u64,
 }
 
@@ -141,6 +143,10 @@ impl Plan {
         let predictor = network.predictor().ok();
         let draft = predictor.map(|of| network.executor_on(&of.backend, &of.program, of.limits)).transpose()?;
         let (scratch, scratch_on) = taken();
+        let mut graphs_on = vec![0; scratch_on.len()];
+        for executor in [Some(&executor), draft.as_ref()].into_iter().flatten() {
+            graphs_on.iter_mut().zip(executor.step.executor.graph_bytes()).for_each(|(sum, bytes)| *sum += bytes);
+        }
         drop((executor, draft, session));
         // A load renders conversations after loading the weights.
         let [rendering, found] = model.chat_template().map_or([0, 0], |template| [template.reserve() as u64, FOUND]);
@@ -148,8 +154,9 @@ impl Plan {
         let total =
             |rest: u64, scratch: u64, cache: u64| cache.saturating_mul(n_caches.into()).saturating_add(rest + scratch);
         let part = |(i, &(device, layers)): (usize, &(u32, u32))| {
-            let (weights, cache, scratch) = (weights_on[i], cache_on[i], scratch_on[i]);
-            GpuPlan { device, layers, weights, cache, scratch, total: total(weights, scratch, cache) }
+            let (weights, cache, scratch, graphs) = (weights_on[i], cache_on[i], scratch_on[i], graphs_on[i]);
+            let total = total(weights, scratch + graphs, cache);
+            GpuPlan { device, layers, weights, cache, scratch, graphs, total }
         };
         let (expert_layers, [host, device]) = model.info().experts.clone();
         Ok(Plan {
@@ -164,7 +171,7 @@ impl Plan {
             load_peak: (model_bytes + backend.staging_bytes().max(rendering)).max(u64::try_from(opening).unwrap_or(0)),
             total: Bytes {
                 host: total(model_bytes, scratch.host, cache.host),
-                device: total(rest.device, scratch.device, cache.device),
+                device: total(rest.device, scratch.device + graphs_on.iter().sum::<u64>(), cache.device),
             },
         })
     }

@@ -39,7 +39,8 @@ pub struct rz_model_plan {
     pub load_peak_host: u64,
     /// Total host memory: the model, its tokenizer, scratch memory and all caches.
     pub total_host: u64,
-    /// Total GPU memory.
+    /// Total GPU memory: weights, all caches, scratch memory, and at most what the driver allocates when it records
+    /// repeated steps of one token (CUDA graphs).
     pub total_device: u64,
     /// First GPU layer whose experts are on the CPU, from 0.
     pub experts_host_first: u32,

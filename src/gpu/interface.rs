@@ -222,6 +222,9 @@ pub trait GpuExecutor: OpenStep + Any + Send {
     /// Returns the names of the kernels that the step has launched, except those of a captured graph.
     fn kernels(&self) -> Vec<&'static str>;
 
+    /// Returns the device memory that is allocated when steps of one token repeat, at most.
+    fn graph_bytes(&self) -> u64;
+
     /// Times of the parts of steps since the last call; zeros if not measured.
     fn times(&mut self) -> Times;
 }

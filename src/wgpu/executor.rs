@@ -461,6 +461,10 @@ impl GpuExecutor for WgpuExecutor {
         0
     }
 
+    fn graph_bytes(&self) -> u64 {
+        0
+    }
+
     fn follows(&self) -> bool {
         false
     }

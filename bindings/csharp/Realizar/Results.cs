@@ -207,7 +207,8 @@ namespace Realizar
         public ulong LoadPeakHost { get; internal set; }
         /// <summary>Total host memory: the model, its tokenizer, scratch memory and all caches.</summary>
         public ulong TotalHost { get; internal set; }
-        /// <summary>Total GPU memory.</summary>
+        /// <summary>Total GPU memory: weights, all caches, scratch memory, and at most what the driver allocates
+        /// when it records repeated steps of one token (CUDA graphs).</summary>
         public ulong TotalDevice { get; internal set; }
         /// <summary>First GPU layer whose experts are on the CPU, from 0.</summary>
         public int FirstExpertsHost { get; internal set; }

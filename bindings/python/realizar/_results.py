@@ -187,7 +187,8 @@ class Plan(NamedTuple):
     total_host: int
     """Total host memory: the model, its tokenizer, scratch memory and all caches."""
     total_device: int
-    """Total GPU memory."""
+    """Total GPU memory: weights, all caches, scratch memory, and at most what the driver allocates when it records
+    repeated steps of one token (CUDA graphs)."""
     devices: Tuple[PlanDevice, ...]
     """Memory on each GPU that has layers."""
     experts_host_first: int

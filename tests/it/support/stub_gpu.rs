@@ -164,6 +164,7 @@ impl GpuExecutor for StubObject {
         fn pass_crossing(&mut Self) -> () { () }
         fn rows(&Self, TensorId) -> usize { 0 }
         fn kernels(&Self) -> Vec<&'static str> { Vec::new() }
+        fn graph_bytes(&Self) -> u64 { 0 }
         fn times(&mut Self) -> Times { Times::default() }
     }
     refused! {

@@ -123,7 +123,8 @@ public struct Plan: Sendable, Hashable {
     public let loadPeakHost: UInt64
     /// Total host memory: the model, its tokenizer, scratch memory and all caches.
     public let totalHost: UInt64
-    /// Total GPU memory.
+    /// Total GPU memory: weights, all caches, scratch memory, and at most what the driver allocates when it
+    /// records repeated steps of one token (CUDA graphs).
     public let totalDevice: UInt64
     /// Part of weightsHost: experts of layers on GPUs.
     public let expertsHost: UInt64
