@@ -285,24 +285,11 @@ impl Driver {
 }
 
 impl Properties {
-    /// Returns the percentage of an SM's on-chip memory that kernels request as shared memory: 50, with which shared
-    /// memory allows as many blocks as the registers do; 100 on devices with much of this memory, for tiles of
-    /// `wgmma.cu` and for the rings of two kernels at a time.
-    pub fn carveout(&self) -> i32 {
-        if self.has_much_shared() { 100 } else { 50 }
-    }
-
-    /// True if two blocks with `bytes` bytes of shared memory each fit on a multiprocessor, and kernels request that
-    /// much.
+    /// True if two blocks with `bytes` bytes of shared memory each fit on a multiprocessor.
     pub fn fits_twice(&self, bytes: usize) -> bool {
         // A multiprocessor has 1 KiB more than a block can request, and each block takes 1 KiB more than it requests.
         const RESERVED: usize = 1 << 10;
-        self.has_much_shared() && 2 * (bytes + RESERVED) <= self.shared_per_block as usize + RESERVED
-    }
-
-    /// True for the large shared memory of compute capability 9.0 and 10.x.
-    fn has_much_shared(&self) -> bool {
-        self.shared_per_block > 196 << 10
+        2 * (bytes + RESERVED) <= self.shared_per_block as usize + RESERVED
     }
 
     /// Returns the compute capability as a compiler target, such as `sm_90`.
