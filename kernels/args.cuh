@@ -26,6 +26,9 @@ constexpr u32 kNotANumber = 4294967293;  // The result if a logit is NaN or infi
 
 constexpr u32 kAttendRows = 16;  // Query rows per warp of attention, all of one KV head and one tile.
 
+// Bytes of keys and values in the ring of a block of attention for few tokens.
+constexpr u32 kKvRingBytes = (64 << 10);
+
 constexpr u32 kAttendWarps = 4;  // Warps per block of attention for few tokens.
 
 constexpr u32 kPromptRows = 128;  // Rows per block of attention for prompts; half as many for heads wider than 128.

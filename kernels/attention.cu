@@ -14,9 +14,12 @@
 //     terms of a dot product may have any order, so each lane of a quad takes 8 adjacent dimensions of 32 instead of
 //     the scattered dimensions of the instruction's layout; the columns of the output are permuted likewise.
 //  2. Query heads of one KV head are rows of one product, so that each cached row is read once for all of them.
+//     In the plain case (a cache in binary16, and neither a softcap nor a bias), keys and values of the next steps are
+//     copied to shared memory meanwhile (`KvRing`).
 //  3. Groups of positions are assigned to blocks first, then to warps, so that a short context occupies all blocks.
 //  4. If every token is the only one of its sequence (`attend_single`), a block normalizes and rotates its own queries;
-//     the block whose positions include the token's own stores key and value. That saves a launch.
+//     the block whose positions include the token's own stores key and value. That saves a launch. The first keys and
+//     values are copied during this.
 //  5. Heads wider than 256 (`attend_wide`): the warps of a block process the same positions. Each warp has every fourth
 //     group of 32 dimensions of the keys, and a quarter of the values.
 //
@@ -40,12 +43,15 @@ struct Walk {
     u32 stride;  // between the steps of a unit
     u32 k_last;  // first of the last eight dimensions
     u32 v_last;
+    Range by_all;  // positions visible to every row; empty if tokens have spans
     Seen seen;
     DEVICE_MEMBER Walk(const AttendArgs& a, const Rows& rows, u32 unit, u32 units)
         : seen(a, rows, a.step.positions[rows.last_token]) {
         const u32 newest = a.step.positions[rows.last_token];
         const Range any = seen_by_any(a, rows.first_token, rows.first_token + rows.tokens, newest);
         first = any.first, end = any.last + 1;
+        by_all = {first_seen(a, newest), last_seen(a, a.step.positions[rows.first_token], newest)};
+        if (a.step.spans || rows.tokens == 0) by_all = {1, 0};
         const u32 start = first / kAttendRows;
         // The unit of a position depends only on the position, not on the tile.
         begin = kAttendRows * (start + (unit + units - start % units) % units);
@@ -73,11 +79,55 @@ struct Walk {
         }
         return list;
     }
+    // True if every row sees all positions of the step that begins at `p0`.
+    DEVICE_MEMBER bool all_see(u32 p0) const { return p0 >= by_all.first && p0 + kAttendRows <= by_all.last + 1; }
     // The index to read for index `i` of the step that begins at position `p0`. Positions that no row sees may hold
     // arbitrary bits; the nearest visible position is read instead, with weight 0.
     DEVICE_MEMBER u32 inside(u32 p0, u32 i) const {
         return max_u32(first > p0 ? first - p0 : 0, min_u32(i, end - 1 - p0));
     }
+};
+
+// Keys and values of the next steps of a warp, which are copied from a cache in binary16 to shared memory. Each lane
+// reads only the 16 bytes of each piece that it has copied itself, so that no barrier is needed.
+template <u32 kDim> struct KvRing {
+    // A slot holds the keys of a step, kPieces of 512 bytes, then its values.
+    static constexpr u32 kPieces = kDim / 16, kSlot = 2 * kPieces * 512, kSlots = kKvRingBytes / (kAttendWarps * kSlot);
+    u8* own;
+    DEVICE_MEMBER KvRing(u8* shared)
+        : own(shared + threadIdx.x / kWarp * kSlots * kSlot + threadIdx.x % kWarp * 16) {}
+    // Eight dimensions of a key, and of a value, of the step in a slot. The arguments are the indices of the copies.
+    DEVICE_MEMBER u8* key(u32 slot, u32 h, u32 c) const { return own + slot * kSlot + 512 * (kDim / 32 * h + c); }
+    DEVICE_MEMBER u8* value(u32 slot, u32 e, u32 i) const { return own + slot * kSlot + 512 * (kPieces + 4 * e + i); }
+    // Start copying the keys, or the values, of the step that begins at position `p0`, if there is one.
+    DEVICE_MEMBER void ask_keys(const AttendArgs& a, const DeviceKv& kv, const Walk& walk, u32 p0, u32 slot) const {
+        const u32 g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+        if (p0 < walk.end) UNROLL for (u32 h = 0; h < 2; h++) {
+            // After the head's dimensions the last ones are read; the query is 0 there and the output is dropped.
+            const u64 row = (u64)(row_of(a, kv, p0) + walk.inside(p0, 8 * h + g)) * a.layer.k_stride;
+            UNROLL for (u32 c = 0; c < kDim / 32; c++)
+                copy_async16(key(slot, h, c), kv.k + 2 * (row + min_u32(32 * c + 8 * t, walk.k_last)));
+        }
+        copy_async_commit();
+    }
+    DEVICE_MEMBER void ask_values(const AttendArgs& a, const DeviceKv& kv, const Walk& walk, u32 p0, u32 slot) const {
+        const u32 g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+        if (p0 < walk.end) UNROLL for (u32 i = 0; i < 4; i++) {
+            const u64 row = (u64)(row_of(a, kv, p0) + walk.inside(p0, 2 * t + i % 2 + 8 * (i / 2))) * a.layer.v_stride;
+            UNROLL for (u32 e = 0; e < kDim / 64; e++)
+                copy_async16(value(slot, e, i), kv.v + 2 * (row + min_u32(64 * e + 8 * g, walk.v_last)));
+        }
+        copy_async_commit();
+    }
+    // Starts copying the first steps: 2 * kSlots groups of copies.
+    DEVICE_MEMBER void begin(const AttendArgs& a, const DeviceKv& kv, const Walk& walk) const {
+        UNROLL_BY(1) for (u32 s = 0; s < kSlots; s++) {
+            ask_keys(a, kv, walk, walk.begin + s * walk.stride, s);
+            ask_values(a, kv, walk, walk.begin + s * walk.stride, s);
+        }
+    }
+    // Waits for the oldest copies, of keys and values in turn.
+    DEVICE_MEMBER void wait() const { copy_async_wait<2 * kSlots - 1>(); }
 };
 
 // Loads a lane's values of 16 positions and 64 dimensions from `dim` on. `place`: start of a position in the cache.
@@ -97,45 +147,53 @@ DEVICE void add_values(const uint4 (&v)[4], const uint4& weights, float (*sums)[
     }
 }
 
-template <u32 kDim, bool kHalves>
-DEVICE void walk(const AttendArgs& a, const AttendWork<kAttendRows>& work, const DeviceKv& kv, Queries<kDim>& q,
-                 Part<kDim>& part) {
-    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, warp = threadIdx.x / kWarp;
-    const Rows& rows = work.rows;
-    const u32 unit = work.split + warp * a.splits, units = kAttendWarps * a.splits;
-    clear(a, rows, unit == 0, part);
-    const Walk walk(a, rows, unit, units);
-    for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride) {
+// If `kPlain`, keys and values come through `ring`, which has begun.
+template <u32 kDim, bool kPlain>
+DEVICE void take_steps(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, const Walk& walk,
+                       const KvRing<kDim>& ring, Queries<kDim>& q, Part<kDim>& part) {
+    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
+    u32 slot = 0;
+    UNROLL_BY(1) for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride) {
         const u64 row0 = row_of(a, kv, p0);
         auto value_at = [&](u32 i) { return row0 * a.layer.v_stride + walk.inside(p0, i) * a.layer.v_stride; };
         float scores[2][4] = {};
         // If registers suffice, values are loaded together with the keys.
-        constexpr bool kEarly = kDim <= 128;
+        constexpr bool kEarly = !kPlain && kDim <= 128;
         uint4 v[kDim / 64][4];
         auto load_values_of = [&](u32 e) {
-            load_values<kHalves>(kv, 64 * e, walk.v_last, value_at, v[e]);
+            if (kPlain) UNROLL for (u32 i = 0; i < 4; i++) v[e][i] = load<uint4>(ring.value(slot, e, i));
+            else load_values<false>(kv, 64 * e, walk.v_last, value_at, v[e]);
         };
         if (kEarly) UNROLL for (u32 e = 0; e < kDim / 64; e++) load_values_of(e);
+        if (kPlain) ring.wait();
         UNROLL for (u32 h = 0; h < 2; h++) {
             // After the head's dimensions the last ones are read; the query is 0 there and the output is dropped.
             const u64 row = (row0 + walk.inside(p0, 8 * h + g)) * a.layer.k_stride;
             // With queries in shared memory registers are short, so the loop is not unrolled and keeps few keys at a
             // time.
             UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) {
-                const uint4 k =
-                    load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, walk.k_last), kv.k_type);
+                const uint4 k = kPlain ? load<uint4>(ring.key(slot, h, c))
+                                       : load_cached8<false>(kv.k, kv.k_scales,
+                                                             row + min_u32(32 * c + 8 * t, walk.k_last), kv.k_type);
                 mma16x8x16(scores[h], q.get(2 * c), k.x, k.y);
                 mma16x8x16(scores[h], q.get(2 * c + 1), k.z, k.w);
             }
         }
+        const u32 next = p0 + KvRing<kDim>::kSlots * walk.stride;
+        if (kPlain) ring.ask_keys(a, kv, walk, next, slot);
         uint4 weights[1];
-        weigh<kDim, 1>(a, rows, walk.seen, p0, false, scores, part, weights);
+        weigh<kDim, 1, kPlain>(a, rows, walk.seen, p0, walk.all_see(p0), scores, part, weights);
+        if (kPlain) ring.wait();
         UNROLL for (u32 e = 0; e < kDim / 64; e++) {
             if (!kEarly) load_values_of(e);
             add_values(v[e], weights[0], part.values + 8 * e);
         }
+        if (kPlain) ring.ask_values(a, kv, walk, next, slot);
+        slot = (slot + 1) % KvRing<kDim>::kSlots;
     }
     sum_quads(part);
+    // The results of other warps overwrite the ring.
+    if (kPlain) sync_block();
 }
 
 // The work of a block. If `kSingle`, each tile is one token, the only one of its sequence, and is not read from memory.
@@ -193,13 +251,22 @@ DEVICE void join_warps(const AttendArgs& a, const AttendWork<kAttendRows>& work,
     work.join<kDim>(a, (u8*)(parts + kAttendWarps * used * row_size));
 }
 
-template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* shared) {
+// The unit of a warp among the warps of all splits.
+DEVICE Walk walk_of(const AttendArgs& a, const AttendWork<kAttendRows>& work) {
+    return Walk(a, work.rows, work.split + threadIdx.x / kWarp * a.splits, kAttendWarps * a.splits);
+}
+
+template <u32 kDim, bool kPlain> DEVICE void attend(const AttendArgs& a, u8* shared) {
     let_next_start();
     wait_for_previous();
     const AttendWork<kAttendRows> work = work_of(a);
     if (work.rows.used() == 0) return;
     const DeviceKv kv = cache_of(a, a.step.kvs[work.slot], work.kv_head);
     if (!kv.capacity) return;
+    const Walk walk = walk_of(a, work);
+    u8* const after_queries = shared + kAttendWarps * kQueryBytes<kDim>;
+    const KvRing<kDim> ring(after_queries);
+    if (kPlain) ring.begin(a, kv, walk);
     // Words 0 and 2 of an operand belong to row g, words 1 and 3 to row g + 8.
     Queries<kDim> q(shared);
     UNROLL for (u32 i = 0; i < 2; i++) {
@@ -208,12 +275,22 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
             q.set(2 * c + w / 2, i + 2 * (w % 2), query_word(a, from, 32 * c + 8 * (threadIdx.x % 4) + 2 * w));
     }
     Part<kDim> part;
-    walk<kDim, kHalves>(a, work, kv, q, part);
-    join_warps(a, work, part, (float*)(shared + kAttendWarps * kQueryBytes<kDim>));
+    clear(a, work.rows, work.split == 0 && threadIdx.x < kWarp, part);
+    take_steps<kDim, kPlain>(a, work.rows, kv, walk, ring, q, part);
+    join_warps(a, work, part, (float*)after_queries);
+}
+
+// Starts copying `n` floats to shared memory by all threads of a block; `in_fours`: both are aligned to 16 bytes, and n
+// is a multiple of four.
+DEVICE void copy_floats(float* to, const float* from, u32 n, bool in_fours) {
+    if (in_fours)
+        for (u32 i = 4 * threadIdx.x; i < n; i += 4 * blockDim.x) copy_async16(to + i, from + i);
+    else
+        for (u32 i = threadIdx.x; i < n; i += blockDim.x) copy_async4(to + i, from + i);
 }
 
 // Attention of tokens that are the only ones of their sequences in a step; queries and keys are unmodified projections.
-template <u32 kDim, bool kHalves> DEVICE void attend_single(const AttendSingleArgs& args, u8* shared) {
+template <u32 kDim, bool kPlain> DEVICE void attend_single(const AttendSingleArgs& args, u8* shared) {
     let_next_start();
     const AttendArgs& a = args.attend;
     const HeadsArgs& h = args.heads;
@@ -228,24 +305,36 @@ template <u32 kDim, bool kHalves> DEVICE void attend_single(const AttendSingleAr
     const DeviceKv kv = a.step.kvs[work.slot];
     if (!kv.capacity) return;
     const u32 position = a.step.positions[token];
-    // True if the token's own position belongs to this block: see `walk`.
+    // True if the token's own position belongs to this block: see `Walk`.
     const bool stores = h.store && position / kAttendRows % a.splits == work.split;
 
-    // Shared memory: queries as the left operand, [chunk][lane][word]; then unmodified heads and angles, later parts.
-    float* heads = (float*)(shared + 32 * kDim);
+    // Shared memory: queries as the left operand, [chunk][lane][word]; the ring; unmodified heads and angles. Parts
+    // overwrite all but the queries.
+    u8* const after_queries = shared + 32 * kDim;
+    float* heads = (float*)(after_queries + (kPlain ? kKvRingBytes : 0));
     float *key = heads + used * d, *angles = key + d;
     const u64 own = (u64)token * a.kv_heads + kv_head;
     // Every block copies the key, so that no copy waits for the position.
-    for (u32 i = threadIdx.x; i < used * d; i += blockDim.x)
-        copy_async4(heads + i, a.q + ((u64)token * a.heads + first_head) * d + i);
-    if (h.store) for (u32 i = threadIdx.x; i < d; i += blockDim.x) copy_async4(key + i, h.k + own * d + i);
+    copy_floats(heads, a.q + ((u64)token * a.heads + first_head) * d, used * d, d % 4 == 0);
+    if (h.store) copy_floats(key, h.k + own * d, d, d % 4 == 0);
     copy_async_commit();
+    const Walk walk = walk_of(a, work);
+    const KvRing<kDim> ring(after_queries);
+    const DeviceKv cache = cache_of(a, kv, kv_head);
+    // The token's own key and value are readable only after the barrier below.
+    bool is_early = used > 0;
+    UNROLL for (u32 s = 0; s < KvRing<kDim>::kSlots; s++)
+        if (walk.begin + s * walk.stride == position / kAttendRows * kAttendRows) is_early = false;
+    is_early = kPlain && is_early;
+    if (is_early) ring.begin(a, cache, walk);
     // Rows without a head are 0.
     for (u32 i = threadIdx.x; i < 2 * kDim; i += blockDim.x) store(shared + 16 * i, uint4{0, 0, 0, 0});
     if (threadIdx.x < pairs)
         angle(h, rope_position(h, token, position, threadIdx.x), inv_freq, angles[2 * threadIdx.x],
               angles[2 * threadIdx.x + 1]);
-    copy_async_wait<0>();
+    // Not for the keys and values of the ring.
+    if (is_early) copy_async_wait<2 * KvRing<kDim>::kSlots>();
+    else copy_async_wait<0>();
     sync_block();
     auto angle_of = [&](u32 i, float& sine, float& cosine) { sine = angles[2 * i], cosine = angles[2 * i + 1]; };
     for (u32 row = warp; row < used; row += kAttendWarps) {
@@ -268,11 +357,13 @@ template <u32 kDim, bool kHalves> DEVICE void attend_single(const AttendSingleAr
     }
     sync_block();
     if (used == 0) return;
+    if (kPlain && !is_early) ring.begin(a, cache, walk);
     Queries<kDim> q(shared);
     q.take(shared);
     Part<kDim> part;
-    walk<kDim, kHalves>(a, work, cache_of(a, kv, kv_head), q, part);
-    join_warps(a, work, part, (float*)(shared + 32 * kDim));
+    clear(a, work.rows, work.split == 0 && warp == 0, part);
+    take_steps<kDim, kPlain>(a, work.rows, cache, walk, ring, q, part);
+    join_warps(a, work, part, (float*)after_queries);
 }
 
 // Continues the softmax of the first half of the keys: its log-sum becomes the peak of one weight, its result a value.
@@ -376,6 +467,7 @@ template <bool kHalves, bool kAmong = false> DEVICE void attend_wide(const Atten
     work.join<kAttendWarps * kDim>(a, flag);
 }
 
+// The kernels without `_any` are for the plain case.
 KERNEL(attend_64, AttendArgs, 128, 4) { DYNAMIC_SHARED(shared); attend<64, true>(a, shared); }
 KERNEL(attend_64_any, AttendArgs, 128, 3) { DYNAMIC_SHARED(shared); attend<64, false>(a, shared); }
 KERNEL(attend_128, AttendArgs, 128, 2) { DYNAMIC_SHARED(shared); attend<128, true>(a, shared); }

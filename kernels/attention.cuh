@@ -167,8 +167,8 @@ DEVICE u32 word_of(const AttendArgs& a, const float* query, u32 dim) {
 DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 dim) { return query ? word_of(a, query, dim) : 0; }
 
 // Converts the scores of 16 * kGroups positions from `p0` on to weights relative to the new peak, and rescales the part
-// to that peak. `inside`: true if every row sees all of these positions.
-template <u32 kDim, u32 kGroups>
+// to that peak. `inside`: true if every row sees all of these positions. `kPlain`: neither a softcap nor a bias.
+template <u32 kDim, u32 kGroups, bool kPlain = false>
 DEVICE void weigh(const AttendArgs& a, const Rows& rows, const Seen& seen, u32 p0, bool inside,
                   float (&scores)[2 * kGroups][4], Part<kDim>& part, uint4 (&weights)[kGroups]) {
     const u32 p = p0 + 2 * (threadIdx.x % 4);
@@ -178,13 +178,13 @@ DEVICE void weigh(const AttendArgs& a, const Rows& rows, const Seen& seen, u32 p
             UNROLL for (u32 n = 0; n < 2 * kGroups; n++)
                 UNROLL for (u32 j = 0; j < 2; j++) f(scores[n][2 * i + j], p + 8 * n + j);
         };
-        if (a.softcap > 0.f) for_each_score([&](float& s, u32) { s = a.softcap * tanhf(s / a.softcap); });
-        if (a.slopes) {
+        if (!kPlain && a.softcap > 0.f) for_each_score([&](float& s, u32) { s = a.softcap * tanhf(s / a.softcap); });
+        if (!kPlain && a.slopes) {
             const float slope = a.slopes[rows.head(rows.row(i))],
                         position = (float)a.step.positions[rows.token(rows.row(i))];
             for_each_score([&](float& s, u32 p) { s -= slope * fabsf(position - (float)p); });
         }
-        if (a.distances) {
+        if (!kPlain && a.distances) {
             const i32 reach = (i32)a.distance_reach, position = (i32)a.step.positions[rows.token(rows.row(i))];
             const float* table = a.distances + (u64)rows.head(rows.row(i)) * (2 * reach + 1) + reach;
             for_each_score([&](float& s, u32 p) {

@@ -8,19 +8,19 @@ use crate::tensor::DType;
 
 /// A kernel that reads KV caches.
 pub struct ByCache<'a, Args> {
-    /// For caches that hold only F16.
-    halves: &'a CudaKernel<Args>,
+    /// For caches that hold only F16; with few tokens, also only for attention without a softcap and without biases.
+    plain: &'a CudaKernel<Args>,
     any: &'a CudaKernel<Args>,
 }
 
 impl<'a, Args> ByCache<'a, Args> {
-    /// Returns the kernel for caches that are all F16, or the general one.
-    pub fn of(&self, are_halves: bool) -> &'a CudaKernel<Args> {
-        if are_halves { self.halves } else { self.any }
+    /// Returns the kernel for the plain case, or the general one.
+    pub fn of(&self, is_plain: bool) -> &'a CudaKernel<Args> {
+        if is_plain { self.plain } else { self.any }
     }
 
     pub fn all(&self) -> [&'a CudaKernel<Args>; 2] {
-        [self.halves, self.any]
+        [self.plain, self.any]
     }
 }
 
@@ -88,8 +88,8 @@ impl KernelTable {
         let k = self;
         let kernels = |dim, few, few_any, many, many_any| AttentionKernels {
             dim,
-            few_tokens: ByCache { halves: few, any: few_any },
-            many_tokens: ByCache { halves: many, any: many_any },
+            few_tokens: ByCache { plain: few, any: few_any },
+            many_tokens: ByCache { plain: many, any: many_any },
         };
         [
             kernels(64, &k.attend_64, &k.attend_64_any, &k.attend_prompt_64, &k.attend_prompt_64_any),
@@ -103,9 +103,9 @@ impl KernelTable {
     pub fn attention_single(&self) -> [(usize, ByCache<'_, AttendSingleArgs>); 3] {
         let k = self;
         [
-            (64, ByCache { halves: &k.attend_64_single, any: &k.attend_64_single_any }),
-            (128, ByCache { halves: &k.attend_128_single, any: &k.attend_128_single_any }),
-            (256, ByCache { halves: &k.attend_256_single, any: &k.attend_256_single_any }),
+            (64, ByCache { plain: &k.attend_64_single, any: &k.attend_64_single_any }),
+            (128, ByCache { plain: &k.attend_128_single, any: &k.attend_128_single_any }),
+            (256, ByCache { plain: &k.attend_256_single, any: &k.attend_256_single_any }),
         ]
     }
 

@@ -2089,6 +2089,76 @@ fn attended(
     results
 }
 
+/// Few tokens behind so many positions that each warp has several steps of them, more than its ring has slots.
+#[test]
+fn tokens_far_behind_agree_with_the_cpu() {
+    type By = fn(Attend) -> Attend;
+    let cases: [(usize, KvLayer, By); 6] = [
+        (4, KvLayer::new(2, 64, 0), |a| a),
+        (4, KvLayer::new(2, 128, 0), |a| Attend { sinks: Some(Vector(7)), ..a }),
+        (2, KvLayer::new(1, 256, 0), |a| a),
+        (6, KvLayer::new(2, 36, 700), |a| Attend { mask: Mask::Window(700), ..a }),
+        (3, kv_layer(1, 100, 90, true), |a| a),
+        (4, KvLayer::new(2, 128, 0), |a| Attend { softcap: 2.0, ..a }),
+    ];
+    let vectors: Vec<Vec<f32>> = (0..).zip(VECTORS).map(|(seed, n)| values(n, seed)).collect();
+    let weights = Weights { vectors, ..Weights::default() };
+    for target in targets() {
+        for (heads, layer, by) in cases {
+            let mut b = ProgramBuilder::default();
+            let stored = b.kv_layer(layer);
+            let KvLayer { n_kv_heads, head_dim, value_dim, is_latent, .. } = layer;
+            let widths = [heads * head_dim, n_kv_heads * head_dim, n_kv_heads * value_dim, heads * value_dim];
+            let [q, k, v, out] = widths.map(|width| b.tensor(width));
+            b.push(Op::StoreKv { layer: stored, k, v: (!is_latent).then_some(v) });
+            b.push(Op::Attend(by(Attend::new(stored, q, out, 1.5 / (head_dim as f32).sqrt()))));
+            let program = Arc::new(b.finish(0, &[q, k, v, out]));
+            let cuda = Backend::Gpu(target.cuda().unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap());
+            let cpu = cpu_backend(&program, &weights);
+            for (dtype, limit) in [(quant::F16, 4e-3), (quant::Q8_0, 3e-2)] {
+                let run = |backend| far_behind(backend, &program, [q, k, v, out], dtype);
+                let difference = relative_rms(&[run(&cpu).into_iter().map(f64::from).collect()], &[run(&cuda)]);
+                println!("{heads} heads, {layer:?}, cache type {}: {difference:.2e}", dtype.0);
+                assert!(difference < limit, "{heads} heads, {layer:?}, cache type {}: {difference}", dtype.0);
+            }
+        }
+    }
+}
+
+/// Attention of one token and of three, behind about 800 positions of each of two sequences.
+fn far_behind(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [TensorId; 4], dtype: DType) -> Vec<f32> {
+    let limits = StepLimits { max_tokens: 200, max_outputs: 2 };
+    let (layers, max_step) = (program.kv_layers.clone(), limits.max_tokens);
+    let spec = SequenceSpec { layers, recurrent: [].into(), capacity: 900, k_type: dtype, v_type: dtype, max_step };
+    let mut executor = backend.new_executor(program, limits).unwrap();
+    let mut states = [0; 2].map(|_| backend.new_sequence(&spec).unwrap());
+    let mut results = Vec::new();
+    for (step, counts) in (0..).zip([[100, 90]; 8].into_iter().chain([[1, 1], [3, 3], [14, 1]])) {
+        let lengths = states.each_ref().map(|state| state.len());
+        let tokens = |slot: usize| (lengths[slot]..).take(counts[slot]).map(move |p| (slot as u32, p as u32));
+        let (slots, positions): (Vec<u32>, Vec<u32>) = tokens(0).chain(tokens(1)).unzip();
+        let (n, ids) = (slots.len(), vec![0; slots.len()]);
+        let outputs: &[u32] = if n == 2 { &[0, 1] } else { &[0] };
+        let inputs = StepInputs { ids: &ids, positions: &positions, outputs, sequences: &slots, ..Default::default() };
+        let batch = &mut Batch { inputs, sequences: &mut states.each_mut()[..] };
+        // Many tokens only store keys and values.
+        let attends = n < 100;
+        executor.begin(batch, 0..if attends { 2 } else { 1 }).unwrap();
+        for (tensor, seed) in [q, k, v].into_iter().zip(3 * step + 1..) {
+            executor.write(tensor, &values(n * program.width(tensor), seed)).unwrap();
+        }
+        assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
+        if attends {
+            let first = results.len();
+            results.resize(first + n * program.width(out), f32::NAN);
+            executor.read(out, &mut results[first..]).unwrap();
+        }
+        executor.end().unwrap();
+        states.iter_mut().zip(counts).for_each(|(state, n)| state.commit(n));
+    }
+    results
+}
+
 /// A token alone, whose heads are turned where they are attended to, has the bits of one that is computed with others:
 /// in every way to attend, around borders of steps and rings, with caches of every type.
 #[test]

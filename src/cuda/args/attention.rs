@@ -43,6 +43,9 @@ pub struct HeadsArgs {
 /// Query rows per warp of attention, all of one KV head and one tile.
 pub const ATTEND_ROWS: usize = 16;
 
+/// Bytes of keys and values in the ring of a block of attention for few tokens.
+pub const KV_RING_BYTES: usize = 64 << 10;
+
 /// Warps per block of attention for few tokens.
 pub const ATTEND_WARPS: usize = 4;
 

@@ -3,8 +3,8 @@
 //! Relies on `fuse` for the ops that a launch combines.
 
 use crate::cuda::args::{
-    self, ATTEND_ROWS, ATTEND_WARPS, AttendArgs, AttendSingleArgs, GroupKind, HadamardArgs, HeadsArgs, PROMPT_TOKENS,
-    SELECT_KEYS, SelectArgs, StepArgs,
+    self, ATTEND_ROWS, ATTEND_WARPS, AttendArgs, AttendSingleArgs, GroupKind, HadamardArgs, HeadsArgs, KV_RING_BYTES,
+    PROMPT_TOKENS, SELECT_KEYS, SelectArgs, StepArgs,
 };
 use crate::cuda::inputs::Tiling;
 use crate::cuda::launch::CudaKernel;
@@ -219,16 +219,23 @@ impl<'a> Lowering<'a> {
         let k = &self.model.device.kernels;
         let widest = shape.head_dim.max(shape.value_dim);
         let grid = [tiling.n as usize, shape.rows()];
+        // Every GPU with asynchronous copies has room for the ring and 32 KiB of queries and heads.
+        let has_room = self.model.device.context.properties.shared_per_block as usize >= KV_RING_BYTES + (32 << 10);
+        let has_bias = op.slopes.is_some() || op.distances.is_some();
+        let is_plain = s.halves && has_room && op.softcap == 0.0 && !has_bias;
+        let ring = if is_plain { KV_RING_BYTES } else { 0 };
+        // Partial results of four warps with `rows` rows each, which overwrite the ring.
+        let parts = |rows: usize| 4 * ATTEND_WARPS * rows * (2 + shape.value_dim);
         let single = k.attention_single().into_iter().find(|(dim, _)| widest <= *dim);
         if let (Some(heads), Some((dim, kernels))) = (heads, single) {
             let args = AttendSingleArgs { attend: args, heads: self.heads_args(&heads) };
-            // Shared memory: queries as MMA operands; unnormalized heads with sines and cosines, later overwritten by
-            // partial results of four warps; a flag.
+            // Shared memory: queries as MMA operands; the ring; unnormalized heads with sines and cosines; a flag.
+            // Partial results overwrite the ring and the heads.
             let pairs = args.heads.n_pairs as usize;
-            let as_they_are = (shape.group() + 1) * shape.head_dim + 2 * pairs;
-            let shared = 32 * dim + 4 * as_they_are.max(4 * shape.group() * (2 + shape.value_dim)) + 16;
+            let as_they_are = 4 * ((shape.group() + 1) * shape.head_dim + 2 * pairs);
+            let shared = 32 * dim + (ring + as_they_are).max(parts(shape.group())) + 16;
             let of = |attend| AttendSingleArgs { attend, ..args };
-            return self.attend_tiles(kernels.of(s.halves), grid, shared, args.attend, of);
+            return self.attend_tiles(kernels.of(is_plain), grid, shared, args.attend, of);
         }
         let Some(kernels) = self.narrow_attention(shape) else {
             // Shared memory: queries, [32 dimensions][1024 bytes], two stages of scores, and a flag.
@@ -240,8 +247,8 @@ impl<'a> Lowering<'a> {
             };
             return self.attend_tiles(kernel, grid, shared, args, |args| args);
         };
-        let shared = query_bytes(kernels.dim) + ATTEND_WARPS * ATTEND_ROWS * (2 + shape.value_dim) * 4 + 16;
-        self.attend_tiles(kernels.few_tokens.of(s.halves), grid, shared, args, |args| args)
+        let shared = query_bytes(kernels.dim) + ring.max(parts(ATTEND_ROWS)) + 16;
+        self.attend_tiles(kernels.few_tokens.of(is_plain), grid, shared, args, |args| args)
     }
 
     /// Returns the kernels for heads that fit in the registers of a warp; `None` for wider heads, and if tokens have
