@@ -104,7 +104,7 @@ struct Held {
 // Rows of shared memory that products of a warp read.
 struct Rows { uint32_t first, bytes; };
 struct Products { std::vector<Held> left; std::vector<Rows> rows; };
-struct Copy { uint8_t* to; const uint8_t* from; uint32_t bytes, shared; uint64_t global; Id source_writer; };
+struct Copy { uint8_t* to; const uint8_t* from; uint32_t bytes, shared; uint64_t global; Id source_writers[16]; };
 struct Group { Id segment = 0; std::vector<Copy> copies; };
 struct Thread {
     Id id;  // of its segment, 0: to be made
@@ -338,7 +338,8 @@ void copy_async(uint32_t shared, uint64_t global, uint32_t bytes, At at) {
     const uint32_t i = shared - kSharedBase;
     for (uint32_t j = 0; j < bytes; j++) shared_writers[i + j] = g.segment;
     const Range& r = *find(global);
-    g.copies.push_back({to, from, bytes, i, global, r.writers[global - r.low]});
+    g.copies.push_back({to, from, bytes, i, global, {}});
+    for (uint32_t j = 0; j < bytes; j++) g.copies.back().source_writers[j] = r.writers[global + j - r.low];
 }
 void copy_commit() {
     Thread& t = me();
@@ -351,7 +352,7 @@ void copy_wait(size_t left, At at) {
         for (const Copy& c : t.groups.front().copies) {
             const Range& r = *find(c.global);
             for (uint32_t j = 0; j < c.bytes; j++) {
-                if (r.writers[c.global + j - r.low] >= grid_base && r.writers[c.global + j - r.low] != c.source_writer)
+                if (r.writers[c.global + j - r.low] >= grid_base && r.writers[c.global + j - r.low] != c.source_writers[j])
                     fault(at, "a copy whose source was written meanwhile");
                 shared_writers[c.shared + j] = my_segment();
             }
