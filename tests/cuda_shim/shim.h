@@ -136,6 +136,18 @@ DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
     const shim::Exchange e = shim::exchange('m', words, 6);
     for (u32 i = 0; i < 4; i++) d[i] += e.product[shim::lane()][i];
 }
+// In words of four bytes: the first `parts` of two of each row of the left operand and column of the right one.
+static inline void multiply_bytes(char what, i32 (&d)[4], const uint4& a, u32 b0, u32 b1, i32 c, u32 parts) {
+    const u32 words[6] = {a.x, a.y, a.z, a.w, b0, b1}, g = shim::lane() / 4, t = shim::lane() % 4;
+    const shim::Exchange e = shim::exchange(what, words, 6);
+    for (u32 i = 0; i < 4; i++) {
+        d[i] = c;
+        for (u32 k = 0; k < 4 * parts; k++)
+            d[i] = dot4(e.given[4 * g + k % 4][i / 2 + k / 4 * 2], e.given[4 * (2 * t + i % 2) + k % 4][4 + k / 4], d[i]);
+    }
+}
+DEVICE void mma16x8x32(i32 (&d)[4], const uint4& a, u32 b0, u32 b1, i32 c) { multiply_bytes('b', d, a, b0, b1, c, 2); }
+DEVICE void mma16x8x16(i32 (&d)[4], u32 a0, u32 a1, u32 b, i32 c) { multiply_bytes('h', d, {a0, a1, 0, 0}, b, 0, c, 1); }
 DEVICE u32 to_tf32(float f) {
     u32 w;
     memcpy(&w, &f, 4);
@@ -163,6 +175,7 @@ template <bool kTransposed> static inline void load_matrices(u32 (&d)[4], const 
     }
 }
 #define HAS_WGMMA
+#define HAS_FAST_BYTES
 DEVICE u32 shared_address(const void* p) { return shim::kSharedBase + (u32)((const u8*)p - shim::state.shared); }
 DEVICE void fence_async() {}
 DEVICE void begin_products() {}

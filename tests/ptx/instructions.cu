@@ -52,6 +52,16 @@ KERNEL(half_sums, CheckArgs, 32, 1) {
     a.out[threadIdx.x] = fma_halves(words[0], words[1], words[2]);
 }
 
+// Of bytes: the words of a lane are four of the left and two of the right operand, or two and one.
+KERNEL(byte_products, CheckArgs, 32, 1) {
+    wait_for_previous();
+    const u32* in = a.in + threadIdx.x % 16 * 6;
+    i32 d[2][4];
+    mma16x8x32(d[0], {in[0], in[1], in[2], in[3]}, in[4], in[5], (i32)a.in[100]);
+    mma16x8x16(d[1], in[0], in[1], in[2], (i32)a.in[101]);
+    for (u32 i = 0; i < 8; i++) a.out[32 * i + threadIdx.x] = (u32)d[i / 4][i % 4];
+}
+
 // To the left and to the right, by numbers that may be 32 and more.
 KERNEL(rotations, CheckArgs, 32, 1) {
     wait_for_previous();

@@ -512,6 +512,27 @@ void mma(const uint32_t (&words)[6], float (&d)[4], At at) {
         for (uint32_t i = 0; i < 4; i++) b[2 * (l % 4) + i % 2 + i / 2 * 8][l / 4] = half(8 + i);
     });
 }
+// PTX ISA, "Matrix Fragments for mma.m16n8k32" and "mma.m16n8k16" for 8-bit integers:
+//   a_i: row groupID (+ 8 for i in 4..7 and 12..15), column 4 * threadID_in_group + i % 4 (+ 16 for i >= 8)
+//   b_i: row 4 * threadID_in_group + i % 4 (+ 16 for i >= 4), column groupID
+//   c_i: as above
+template <int kDepth> void mma_bytes(const uint32_t (&words)[kDepth / 8 + kDepth / 16], int32_t (&d)[4], At at) {
+    const shim::Exchange e = aligned(words, kDepth / 8 + kDepth / 16, at);
+    const uint32_t lane = shim::state.thread.x % 32;
+    auto byte = [](const uint32_t* words, uint32_t i) { return (int32_t)(int8_t)(words[i / 4] >> 8 * (i % 4)); };
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t row = lane / 4 + i / 2 * 8, col = 2 * (lane % 4) + i % 2;
+        uint32_t sum = (uint32_t)d[i];
+        for (uint32_t k = 0; k < kDepth; k++) {
+            const uint32_t *a = e.given[row % 8 * 4 + k % 16 / 4], *b = e.given[col * 4 + k % 16 / 4] + kDepth / 8;
+            sum += (uint32_t)(byte(a, k % 4 + row / 8 * 4 + k / 16 * 8) * byte(b, k % 4 + k / 16 * 4));
+        }
+        d[i] = (int32_t)sum;
+    }
+}
+template void mma_bytes<16>(const uint32_t (&)[3], int32_t (&)[4], At);
+template void mma_bytes<32>(const uint32_t (&)[6], int32_t (&)[4], At);
+
 // PTX ISA, "Matrix Fragments for mma.m16n8k8", type tf32:
 //   a_i: row groupID (+ 8 for i = 1, 3), column threadID_in_group (+ 4 for i >= 2)
 //   b_i: row threadID_in_group (+ 4 for i = 1), column groupID

@@ -54,6 +54,7 @@ enum Shuffle { kShuffle_bfly, kShuffle_idx, kShuffle_up, kShuffle_down };
 Shuffled shuffle(Shuffle mode, uint32_t word, uint32_t b, uint32_t c, uint32_t lanes, At at);
 // d += a * b; `words` are the four of a and the two of b.
 void mma(const uint32_t (&words)[6], float (&d)[4], At at);
+template <int kDepth> void mma_bytes(const uint32_t (&words)[kDepth / 8 + kDepth / 16], int32_t (&d)[4], At at);
 void mma_tf32(const uint32_t (&words)[6], float (&d)[4], At at);
 void load_matrices(uint32_t row, uint32_t n, bool transposed, uint32_t (&d)[4], At at);
 // The instructions wgmma of m64n256k16 and halves: d += a * b, with 16 rows for each warp. Registers are given by their

@@ -412,6 +412,16 @@ def _(k, a, shape):
         k.write(r, f'd[{i}]', 'f32') for i, r in enumerate(d))
 
 
+@operation(r'mma\.sync\.aligned\.m16n8k(32|16)\.row\.col\.s32\.s8\.s8\.s32')
+def _(k, a, depth):
+    d, left, right, c = map(members, a)
+    if [len(v) for v in (d, left, right, c)] != [4, int(depth) // 8, int(depth) // 16, 4]:
+        raise Unknown(f'operands {a}')
+    words, sums = (', '.join(k.read(x, t) for x in v) for v, t in ((left + right, 'u32'), (c, 's32')))
+    return f'int32_t d[4] = {{{sums}}}; mma_bytes<{depth}>({{{words}}}, d, {k.at}); ' + ' '.join(
+        k.write(r, f'd[{i}]', 's32') for i, r in enumerate(d))
+
+
 @operation(r'ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?(?:\.shared)?\.b16')
 def _(k, a, n, transposed):
     registers = members(a[0])
