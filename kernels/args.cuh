@@ -69,6 +69,10 @@ constexpr u32 kSmallBatchChunk = 128;  // Columns per stage of `small_batch.cu`.
 
 constexpr u32 kGroupStages = 3;  // Stages of input in shared memory of `wgmma.cu`, of `SMALL_BATCH_CHUNK` columns each.
 
+constexpr u32 kByteChunk = 64;  // Columns per stage of `gemm_int8.cu`.
+
+constexpr u32 kByteStages = 3;  // Stages of input in shared memory of `gemm_int8.cu`.
+
 constexpr u32 kHeadTokens = 8;  // Tokens per block of `project_heads` and `adapt`, which dequantize the weights once.
 
 constexpr u32 kScanColumns = 16;  // Columns of a head's matrix per block of `recurrent.cu`.
@@ -143,10 +147,12 @@ enum Epilogue : u32 {
     kCap = 3,  // out = softcap * tanh(scale * y / softcap), or scale * y if softcap is 0
 };
 
-// Column orders of a binary16 input, each for the operands of one kernel.
+// Forms of an input: orders of the columns in binary16, each for the operands of some kernels, or bytes.
 enum ColumnOrder : u32 {
     kAsTheyAre = 0,
     kForOperands = 1,  // For operands in registers (`small_batch.cu`, `wgmma.cu`).
+    // For `gemm_int8.cu`: `padded` signed bytes of a row, then a scale and a sum in f32 for each 32 of them.
+    kBytes = 2,
 };
 
 // The positions that are visible to a token.
@@ -439,7 +445,8 @@ struct ProjectArgs {
     // For `gemv.cu`: number of row groups (a matrix row, a pair of rows, or a gate row with its up row).
     u32 row_groups;
     u32 warps;  // Number of warps; each handles one of `row_groups` at a time.
-    // From here on for tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`). `[rows, padded cols]`, binary16.
+    // From here on for tiles (`small_batch.cu`, `gemm.cu`, `gemm_int8.cu`, `wgmma.cu`). `[rows, padded cols]`, binary16
+    // or bytes (`ColumnOrder`).
     ConstPtr<u16> halves;
     ConstPtr<float> row_scales;  // `[rows]`, divisors of `halves`.
     // `[n]`, or null: output rows sorted by expert. Expert z = blockIdx.z has order[starts[z]..starts[z + 1]]; output
@@ -468,7 +475,7 @@ struct PrepareArgs {
     u32 pad;
 };
 
-// halves = norm(x) / row_scales in binary16, each row divided by its own power of two.
+// halves = norm(x) / row_scales in binary16, each row divided by its own power of two; or norm(x) in bytes.
 struct HalvesArgs {
     ConstPtr<float> x;  // `[rows, x_stride]`, `cols` values of each.
     Ptr<u16> halves;  // `[rows, padded]`, zero after the last column.

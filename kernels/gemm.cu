@@ -1,6 +1,7 @@
 // GEMM for prefill, and the conversion of its input to binary16.
 //
 //     to_halves, each row: h = norm(x); s = the power of two below the largest |h|; halves = h / s; row_scales = s
+//         (or h in signed bytes with a scale per 32 columns, and row_scales = 1)
 //     gemm, each tile of 128 rows of the matrix and 256 tokens:
 //         for each chunk of 32 columns: expand the weights of the chunk to binary16; sums += weights * tokens
 //         out = epilogue(sums * row_scales)
@@ -16,7 +17,7 @@
 //
 // Shapes: see `HalvesArgs`, `ProjectArgs`. Shared memory: [stage][token][32] of tokens and [2][row][32] of
 // weights.
-#include "row_loader.cuh"
+#include "bytes.cuh"
 #include "gemm.cuh"
 
 // Stores eight columns of a row from `col` on, in a `ColumnOrder`.
@@ -100,6 +101,24 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
     });
     // Without a bias, the scale includes the inverse RMS of the row.
     if (!kSimple) inverse = 1.f;
+    if (a.order == kBytes) {
+        u8* row_bytes = (u8*)a.halves + (u64)row * (a.padded / 4 * 5);
+        each_part([&](Kept& part, u32 first) {
+            if (first > 0) normalize(part, first);
+            part.each(first, cols, [&](float& v, u32) { v *= inverse; });
+            UNROLL for (u32 i = 0; i < Kept::kGroups; i++) {
+                const u32 col = part.column(first, i);
+                if (first + 8 * blockDim.x * i >= a.padded) break;
+                const Bytes8 bytes = to_bytes(part.of[i]);
+                if (col >= a.padded) continue;
+                store(row_bytes + col, bytes.words);
+                const TokenScale scale = {bytes.group.scale, bytes.group.sum};
+                if (col % 32 == 0) store(row_bytes + a.padded + col / 4, scale);
+            }
+        });
+        if (threadIdx.x == 0) a.row_scales[row] = 1.f;
+        return;
+    }
     peak = block_max(peak, scratch) * inverse;
     // The power of two below the peak, from its exponent bits, so that values are below 2; 1 for denormal and infinite
     // peaks.

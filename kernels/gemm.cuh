@@ -13,6 +13,12 @@
 
 constexpr u32 kChunk = 32;  // columns per iteration
 
+// Of 32 columns of a token in bytes: their scale, and their sum.
+struct alignas(8) TokenScale {
+    float scale;
+    float sum;
+};
+
 // Offset of 8 columns of a row in a chunk. Rows that `load_matrices` reads together are in different banks.
 DEVICE u32 place(u32 row, u32 part) { return row * kChunk + (part ^ (row / 2 % 4)) * 8; }
 

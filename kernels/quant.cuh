@@ -6,8 +6,8 @@
 //
 // A type has three readers. `load`/`dot`: one lane's share of a row times signed-byte activations, 16 bytes of quants
 // per load, for unit `unit + ahead`; `ahead` is a compile-time multiple of the warp size. `load32`/`pair`: 32 columns
-// of a row in binary16, for few input rows. `load8`/`decode8`: eight values of a row, for tiles and look-ups, by the
-// formula in src/quant.
+// of a row in binary16 (or `bytes16`, in signed bytes). `load8`/`decode8`: eight values of a row, for tiles and
+// look-ups, by the formula in src/quant.
 #pragma once
 
 #include "common.cuh"
@@ -148,6 +148,7 @@ template <class T, class W, u32 kHigh> struct Blocks {
     static constexpr u32 kValues = 32;
     static constexpr bool kFloat = false;
     static constexpr bool kHalves = false;  // true if the halves of a block have separate scales
+    static constexpr bool kMinima = false;
     typedef Packed<kHigh> Quants;
     struct Raw {
         uint4 q;
@@ -186,6 +187,14 @@ template <class T, class W, u32 kHigh> struct Blocks {
     static DEVICE_MEMBER u32 pair(const Raw32& r, const HalfScales& h, u32 i, u32 half, u32 odd) {
         return fma_halves(tiny(r, i, half, odd), h.scale[half], h.offset[half]);
     }
+    static DEVICE_MEMBER Scales scales_of(const Raw32& r, u32 unit) { return T::scales(r.scales, unit); }
+    // The quants as signed bytes, `half` of the columns.
+    static DEVICE_MEMBER uint4 bytes16(const Raw32& r, u32 half) {
+        // Adds 128 minus the offset, below which no byte carries; changing the highest bit subtracts 128.
+        auto less = [](u32 w) { return T::kOffset ? (w + (128 - T::kOffset) * 0x01010101u) ^ 0x80808080u : w; };
+        const uint4 q = half ? Quants::second16(r.q, r.high) : Quants::first16(r.q, r.high);
+        return {less(q.x), less(q.y), less(q.z), less(q.w)};
+    }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         Raw8 r = {};
         Quants::load8(m, row * (m.cols / 32) + chunk, t, r);
@@ -202,6 +211,7 @@ template <bool kFive, bool kMinimum> struct Legacy : Blocks<Legacy<kFive, kMinim
     static constexpr u32 kBlock = 32;
     static constexpr u32 kPlanes = 16 | (kMinimum ? 4 : 2) << 8 | (kFive ? 4 : 0) << 16;
     static constexpr i32 kOffset = kMinimum ? 0 : kFive ? 16 : 8;
+    static constexpr bool kMinima = kMinimum;
     static DEVICE_MEMBER u32 load_scales(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
         const u64 block = row * (m.cols / 32) + unit + ahead;
         return kMinimum ? load_shared_weights<u32>(m.planes[1] + 4 * block)
@@ -278,6 +288,9 @@ struct Q8_0 {
                   word = odd ? words[i] >> 8 : words[i];
         return fma_halves((word & 0x00ff00ffu) ^ 0x00800080u, h.scale[half], h.offset[half]);
     }
+    static constexpr bool kHalves = false, kMinima = false;
+    static DEVICE_MEMBER Scales scales_of(const Raw32& r, u32) { return scales(r.scale, 0); }
+    static DEVICE_MEMBER uint4 bytes16(const Raw32& r, u32 half) { return r.q[half]; }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u64 block = row * (m.cols / 32) + chunk;
         const uint2 q = load_shared_weights<uint2>(m.planes[0] + 32 * block + 8 * t);
@@ -296,6 +309,7 @@ template <bool kFive> struct K45 : Blocks<K45<kFive>, uint4, kFive ? 1 : 0> {
     static constexpr u32 kType = kFive ? kQ5_K : kQ4_K;
     static constexpr u32 kBlock = 256, kPlanes = 128 | 16 << 8 | (kFive ? 32 : 0) << 16;
     static constexpr i32 kOffset = 0;
+    static constexpr bool kMinima = true;
     static DEVICE_MEMBER uint4 load_scales(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
         return load_shared_weights<uint4>(m.planes[1] + 16 * (row * (m.cols / 256) + unit / 8 + ahead / 8));
     }

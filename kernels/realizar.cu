@@ -5,6 +5,7 @@
 #include "elementwise.cu"
 #include "experts.cu"
 #include "gemm.cu"
+#include "gemm_int8.cu"
 #include "gemv.cu"
 #include "gemv_ring.cu"
 #include "hadamard.cu"

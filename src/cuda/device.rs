@@ -38,8 +38,9 @@ const MAX_VALUE: usize = 512;
 /// Prefix of device names.
 pub const NAME: &str = "cuda";
 
-/// The name of the optional kernel.
+/// The names of the optional kernels.
 pub const WGMMA: &str = "wgmma_256";
+pub const INT8: &str = "gemm_int8";
 
 /// Maximum number of experts of a router, and maximum row length of a scan's state.
 const MAX_EXPERTS: usize = 4096;
@@ -47,6 +48,15 @@ const MAX_STATE: usize = 256;
 
 /// Maximum shared memory of key selection in bytes, available on every supported GPU.
 const MAX_SELECT: usize = 96 << 10;
+
+/// A kernel for prompts that only some architectures have.
+#[derive(Clone, Copy)]
+pub(super) enum PromptKernel<'a> {
+    /// For all types.
+    Wgmma(&'a CudaKernel<ProjectArgs>),
+    /// For types with blocks, on input in bytes.
+    Bytes(&'a CudaKernel<ProjectArgs>),
+}
 
 /// A GPU without weights.
 pub struct CudaDevice {
@@ -141,9 +151,12 @@ impl CudaDevice {
         self.context.properties.fits_twice(shared).then_some((kernel, shared))
     }
 
-    /// Returns the prompt kernel that only some architectures have, unless it has failed a self-test.
-    pub(super) fn wgmma(&self) -> Option<&CudaKernel<ProjectArgs>> {
-        self.kernels.wgmma_256.as_ref().filter(|_| !self.verdict().leaves_out_optional)
+    /// Returns the optional kernel for prompts, which the image has if it is the best one of this architecture, unless
+    /// it has failed a self-test. Only the host emulation has several.
+    pub(super) fn prompt_kernel(&self) -> Option<PromptKernel<'_>> {
+        let k = &self.kernels;
+        let kernel = k.wgmma_256.as_ref().map(PromptKernel::Wgmma).or(k.gemm_int8.as_ref().map(PromptKernel::Bytes));
+        kernel.filter(|_| !self.verdict().leaves_out_optional)
     }
 
     fn measure_rates(&self) -> Result<(f64, f64)> {
@@ -289,7 +302,10 @@ impl GpuDevice for CudaDevice {
     }
 
     fn optional_kernel(&self) -> Option<&'static str> {
-        self.wgmma().map(|_| WGMMA)
+        self.prompt_kernel().map(|kernel| match kernel {
+            PromptKernel::Wgmma(_) => WGMMA,
+            PromptKernel::Bytes(_) => INT8,
+        })
     }
 
     fn rates(&self) -> Result<(f64, f64)> {

@@ -37,7 +37,7 @@ mod weights;
 
 use std::sync::{Arc, OnceLock};
 
-pub use self::device::{CudaDevice, CudaModel, WGMMA};
+pub use self::device::{CudaDevice, CudaModel, INT8, WGMMA};
 pub use self::module::KernelTable;
 pub use self::probe::Driver;
 

@@ -144,6 +144,7 @@ kernels! {
     weigh: ChooseArgs,
     keep: ChooseArgs;
     wgmma_256: ProjectArgs,
+    gemm_int8: ProjectArgs,
 }
 
 #[cfg(test)]

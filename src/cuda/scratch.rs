@@ -315,7 +315,8 @@ pub struct DeviceScratch {
     keeping: Vec<Address>,
     /// `[rows of products without tiles, widest input]`
     pub prepared: Address,
-    /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16.
+    /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16, or in bytes with scales,
+    /// which need less memory.
     pub halves: Address,
     /// One scale per row of `halves`.
     pub row_scales: Address,

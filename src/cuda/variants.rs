@@ -116,6 +116,7 @@ impl KernelTable {
         let tiles = [&self.small_batch_16, &self.small_batch_32, &self.small_batch_64, &self.gemm_256];
         let mixed = [&self.gemv_mixed, &self.gemv_mixed_2, &self.ring_mixed];
         let one_row = types.clone().filter_map(|dtype| self.ring([dtype].into_iter()));
-        types.flat_map(|dtype| self.gemv(dtype)).chain(one_row).chain(mixed).chain(tiles).chain(&self.wgmma_256)
+        let optional = self.wgmma_256.iter().chain(&self.gemm_int8);
+        types.flat_map(|dtype| self.gemv(dtype)).chain(one_row).chain(mixed).chain(tiles).chain(optional)
     }
 }

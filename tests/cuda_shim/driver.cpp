@@ -505,7 +505,7 @@ static std::set<Stream*> streams;
 static std::set<Event*> events;
 static std::set<Graph*> graphs;
 // State of a record that another thread makes, and the effect of calls of the library on it.
-static std::string absent;
+static std::set<std::string> absent;
 static bool recording_elsewhere, spoiled_elsewhere;
 static thread_local unsigned capture_mode;
 static Device devices[kDevices];
@@ -672,7 +672,8 @@ EXPORT size_t shim_lie_pending() { return !lying.empty(); }
 // From now on a fault has every call in every context fail, until this is set anew.
 EXPORT void shim_poison(bool on) { poisonous = on, poison = 0; }
 // A kernel that images lack from now on.
-EXPORT void shim_absent(const char* name) { absent = name; }
+// One more kernel that images lack, or none if the name is empty.
+EXPORT void shim_absent(const char* name) { if (*name) absent.insert(name); else absent.clear(); }
 EXPORT void shim_shared(int bytes) { most_shared = bytes; }
 EXPORT void shim_hang(bool on) { hanging = on; }
 EXPORT void shim_spoil(const char* kernel, size_t at, int by) { spoiled = kernel, spoiled_at = at, spoiled_by = by; }
@@ -1001,7 +1002,7 @@ EXPORT int cuModuleGetFunction(void** function, void* module, const char* name) 
     BEGIN;
     if (module != &functions()) return kInvalidHandle;
     const auto it = functions().find(name);
-    if (it == functions().end() || absent == name) return kNotFound;
+    if (it == functions().end() || absent.count(name)) return kNotFound;
     return ANSWER(function, (void*)&it->second);
 }
 EXPORT int cuFuncGetAttribute(int* value, int attribute, void* function) {

@@ -299,7 +299,7 @@ fn a_kernel_that_computes_something_else_is_found_and_named() {
         let shim = shim().unwrap();
         shim.spoil(kernel, at, by);
         if launched(kernel) != kernel {
-            shim.leave_out(cuda::WGMMA);
+            [cuda::WGMMA, cuda::INT8].into_iter().for_each(|kernel| shim.leave_out(kernel));
         }
         let mut found = (0..launched_by.len()).filter(|i| launched_by[*i][fault]).filter_map(|i| test(&shim, i).err());
         let error = found.next().unwrap_or_else(|| panic!("{kernel:?} is wrong, and nobody notices"));
@@ -326,25 +326,30 @@ fn launched(kernel: &'static CStr) -> &'static CStr {
 /// A kernel that another can stand in for is left out where it is wrong, for every model.
 #[test]
 fn a_device_goes_on_without_the_kernel_that_it_can_do_without() {
-    let Some(shim) = shim() else { return };
     let of = |dtype| save(&Tiny::new("llama", dtype).layers(1));
-    let [(_a, one, _), (_b, other, _)] = [quant::Q8_0, quant::F16].map(of);
-    let has_wgmma = || open(&shim, false).unwrap().optional_kernel().is_some();
-    check(&shim, &one, false).unwrap();
-    assert!(has_wgmma());
-    shim.spoil(c"wgmma_256", ROWS, -1);
-    for path in [&other, &one] {
-        assert!(check(&shim, path, false).unwrap() < 0.7);
-        assert!(!has_wgmma());
+    let [(_a, one, _), (_b, of_halves, _), (_c, of_blocks, _)] = [quant::Q8_0, quant::F16, quant::Q4_K].map(of);
+    for (kernel, name, lacking) in [(c"wgmma_256", cuda::WGMMA, None), (c"gemm_int8", cuda::INT8, Some(cuda::WGMMA))] {
+        let Some(shim) = shim() else { return };
+        lacking.iter().for_each(|other| shim.leave_out(other));
+        let optional = || open(&shim, false).unwrap().optional_kernel();
+        check(&shim, &one, false).unwrap();
+        assert!(optional() == Some(name) && shim.launches_of(kernel) > 0);
+        shim.spoil(kernel, ROWS, -1);
+        // Only types with blocks are multiplied in bytes.
+        let other = if name == cuda::INT8 { &of_blocks } else { &of_halves };
+        for path in [other, &one] {
+            assert!(check(&shim, path, false).unwrap() < 0.7);
+            assert!(optional().is_none());
+        }
+        let launches = shim.number("shim_launches");
+        for path in [other, &one] {
+            check(&shim, path, false).unwrap();
+        }
+        assert_eq!(shim.number("shim_launches"), launches);
     }
-    let launches = shim.number("shim_launches");
-    for path in [&other, &one] {
-        check(&shim, path, false).unwrap();
-    }
-    assert_eq!(shim.number("shim_launches"), launches);
     // Those that stand in are tested as others are.
-    let Some(shim) = self::shim() else { return };
-    shim.leave_out(cuda::WGMMA);
+    let Some(shim) = shim() else { return };
+    [cuda::WGMMA, cuda::INT8].into_iter().for_each(|kernel| shim.leave_out(kernel));
     shim.spoil(c"gemm_256", ROWS, -1);
     assert!(check(&shim, &one, false).unwrap_err().to_string().contains("gemm_256"));
 }

@@ -52,7 +52,12 @@ def make(made, sources, command):
     return made
 
 
+# Units whose kernels only some architectures have, and one of these.
+ONLY = {'gemm_int8': '86'}
+
+
 def to_ptx(source, target, out):
+    target = ONLY.get(source.stem, target)
     headers = sorted((ROOT / 'kernels').glob('*.cuh'))
     # As generators/cuda.rs has it, with what this architecture alone has.
     target += 'a' if target == '90' else ''

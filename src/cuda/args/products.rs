@@ -39,6 +39,12 @@ pub const SMALL_BATCH_CHUNK: usize = 128;
 /// Stages of input in shared memory of `wgmma.cu`, of `SMALL_BATCH_CHUNK` columns each.
 pub const GROUP_STAGES: usize = 3;
 
+/// Columns per stage of `gemm_int8.cu`.
+pub const BYTE_CHUNK: usize = 64;
+
+/// Stages of input in shared memory of `gemm_int8.cu`.
+pub const BYTE_STAGES: usize = 3;
+
 /// The operation on the result y of a product.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,7 +93,8 @@ pub struct ProjectArgs {
     pub row_groups: u32,
     /// Number of warps; each handles one of `row_groups` at a time.
     pub warps: u32,
-    /// From here on for tiles (`small_batch.cu`, `gemm.cu`, `wgmma.cu`). `[rows, padded cols]`, binary16.
+    /// From here on for tiles (`small_batch.cu`, `gemm.cu`, `gemm_int8.cu`, `wgmma.cu`). `[rows, padded cols]`, binary16
+    /// or bytes (`ColumnOrder`).
     pub halves: ConstPtr<u16>,
     /// `[rows]`, divisors of `halves`.
     pub row_scales: ConstPtr<f32>,
@@ -137,16 +144,18 @@ pub struct PrepareArgs {
     pub pad: u32,
 }
 
-/// Column orders of a binary16 input, each for the operands of one kernel.
+/// Forms of an input: orders of the columns in binary16, each for the operands of some kernels, or bytes.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnOrder {
     AsTheyAre = 0,
     /// For operands in registers (`small_batch.cu`, `wgmma.cu`).
     ForOperands = 1,
+    /// For `gemm_int8.cu`: `padded` signed bytes of a row, then a scale and a sum in f32 for each 32 of them.
+    Bytes = 2,
 }
 
-/// halves = norm(x) / row_scales in binary16, each row divided by its own power of two.
+/// halves = norm(x) / row_scales in binary16, each row divided by its own power of two; or norm(x) in bytes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct HalvesArgs {

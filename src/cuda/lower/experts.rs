@@ -4,7 +4,7 @@ use crate::cuda::args::{
     self, CombineArgs, DeviceMatrix, DeviceNorm, Epilogue, ExpertGluArgs, GroupArgs, OrderArgs, ProjectArgs, RouteArgs,
     Segment,
 };
-use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
+use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code, has_blocks};
 use crate::cuda::scratch::FEW_TOKENS;
 use crate::error::Result;
 use crate::gpu::Address;
@@ -211,7 +211,7 @@ impl Lowering<'_> {
         if self.fits_blocks(x, 1, &mut own) && (self.shape.n <= FEW_TOKENS || self.model.device.is_batch_invariant) {
             return self.gemv(&mut own, [picks, 1]);
         }
-        let (tile, grid) = self.expert_tile(op);
+        let (tile, grid) = self.expert_tile(op, has_blocks(&args));
         self.halves(x, args.segments[0].w.cols, picks, &tile)?;
         self.gemm(&mut ProjectArgs { x_divisor: 1, order, starts, ..args }, &tile, grid)
     }
@@ -250,10 +250,11 @@ impl Lowering<'_> {
     ) -> Result<()> {
         self.group(op)?;
         let (order, starts) = (self.scratch.expert_order, self.scratch.expert_starts);
-        let (tile, grid) = self.expert_tile(op);
+        let (tile, grid) = self.expert_tile(op, has_blocks(&first));
         self.halves(input, first.segments[0].w.cols, self.shape.n, &tile)?;
         self.gemm(&mut ProjectArgs { order, starts, ..first }, &tile, grid)?;
         self.expert_glu(glu)?;
+        let (tile, grid) = self.expert_tile(op, has_blocks(&second));
         self.halves(gated(glu), second.segments[0].w.cols, self.picks(op), &tile)?;
         self.gemm(&mut ProjectArgs { order, starts, ..second }, &tile, grid)
     }
@@ -276,14 +277,15 @@ impl Lowering<'_> {
         self.route(op.scores, &op.routing)?;
         self.group(op)?;
         let ExpertProducts { input, first, .. } = self.in_pieces(op);
-        self.halves(input, first.segments[0].w.cols, self.shape.n, &self.expert_tile(op).0)?;
+        self.halves(input, first.segments[0].w.cols, self.shape.n, &self.expert_tile(op, false).0)?;
         self.mark(None)
     }
 
     /// Like `gathered`, for the experts of one piece, whose matrix is `w`.
     pub(crate) fn multiply_piece(&mut self, op: &Experts, piece: &Piece, w: DeviceMatrix) -> Result<()> {
         let ExpertProducts { first, second, glu, .. } = self.in_pieces(op);
-        let (tile, [most, _]) = self.expert_tile(op);
+        // Not in bytes, because the copies of pieces take longer than their products.
+        let (tile, [most, _]) = self.expert_tile(op, false);
         self.mark(Some(Part::Experts))?;
         if piece.matrix == 2 && piece.experts.start == 0 {
             self.expert_glu(&glu)?;
@@ -314,13 +316,13 @@ impl Lowering<'_> {
 
 impl<'a> Lowering<'a> {
     /// Returns the kernel for an expert's average number of rows, the maximum rows per expert, and the number of
-    /// distinct experts.
-    fn expert_tile(&self, op: &Experts) -> (Tile<'a>, [usize; 2]) {
+    /// distinct experts. `has_blocks`: as for `Tile::new`.
+    fn expert_tile(&self, op: &Experts, has_blocks: bool) -> (Tile<'a>, [usize; 2]) {
         let (n, stack, picks) = (self.shape.n, op.stack(), self.picks(op));
         // A token's picks by score may share matrices, but never repeat an expert; picks by token id may repeat.
         let alike = if op.routing.by_id.is_some() { op.routing.n_used } else { op.routing.sharing };
         let most = picks.min(n * alike);
-        (Tile::new(&self.model.device, picks.div_ceil(stack), false), [most, stack])
+        (Tile::new(&self.model.device, picks.div_ceil(stack), false, has_blocks), [most, stack])
     }
 }
 

@@ -17,11 +17,11 @@ pub use shape::{SampledTokens, StepShape, TileCounts};
 
 use super::adapted::Adapted;
 use super::args::{
-    self, ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GEMV_ROWS, GEMV_THREADS, GROUP_STAGES, GluArgs, HalvesArgs,
-    KeepRowsArgs, KvPlace, MAX_SEGMENTS, Modification, NormArgs, PrepareArgs, ProjectArgs, RING_THREADS,
-    SMALL_BATCH_CHUNK, SMALL_BATCH_ROWS, Segment, WARP,
+    self, BYTE_CHUNK, BYTE_STAGES, ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GEMV_ROWS, GEMV_THREADS, GROUP_STAGES,
+    GluArgs, HalvesArgs, KeepRowsArgs, KvPlace, MAX_SEGMENTS, Modification, NormArgs, PrepareArgs, ProjectArgs,
+    RING_THREADS, SMALL_BATCH_CHUNK, SMALL_BATCH_ROWS, Segment, WARP,
 };
-use super::device::{CudaDevice, CudaModel};
+use super::device::{CudaDevice, CudaModel, PromptKernel};
 use super::inputs::SentTokens;
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::profile::Profile;
@@ -114,6 +114,11 @@ fn part(fusion: Fusion, op: &Op) -> Part {
     }
 }
 
+/// True if all matrices of a product have types with blocks.
+fn has_blocks(args: &ProjectArgs) -> bool {
+    !args.segments[..args.n_segments as usize].iter().any(|s| is_plain(s.w.dtype()))
+}
+
 /// A kernel for products in tiles of 128 matrix rows.
 pub(crate) struct Tile<'a> {
     kernel: &'a CudaKernel<ProjectArgs>,
@@ -131,8 +136,8 @@ pub(crate) struct Tile<'a> {
 
 impl<'a> Tile<'a> {
     /// Returns the best kernel for `usual` input rows; `is_batch_invariant` restricts the choice to batch-invariant
-    /// kernels.
-    pub fn new(device: &'a CudaDevice, usual: usize, is_batch_invariant: bool) -> Tile<'a> {
+    /// kernels. `has_blocks`: all matrices have types with blocks.
+    pub fn new(device: &'a CudaDevice, usual: usize, is_batch_invariant: bool, has_blocks: bool) -> Tile<'a> {
         let k = &device.kernels;
         let few = |kernel, tokens, resident| Tile {
             kernel,
@@ -154,7 +159,7 @@ impl<'a> Tile<'a> {
             order: ColumnOrder::AsTheyAre,
             step: 32,
         };
-        match (usual, device.wgmma()) {
+        match (usual, device.prompt_kernel()) {
             (0..=16, _) => few(&k.small_batch_16, 16, 2),
             (17..=32, _) => few(&k.small_batch_32, 32, 2),
             // Two blocks per multiprocessor, as above, so that columns are split the same way.
@@ -162,13 +167,21 @@ impl<'a> Tile<'a> {
             // Reading the weights up to three times is faster than a partially filled tile of 256 tokens.
             (..=SEVERAL_BATCHES, _) => few(&k.small_batch_64, SMALL_BATCH_ROWS, 1),
             // Stages of the input, aligned to 512 bytes; the offset of each input row.
-            (_, Some(kernel)) => Tile {
+            (_, Some(PromptKernel::Wgmma(kernel))) => Tile {
                 shared: 512 + GROUP_STAGES * SMALL_BATCH_CHUNK * 2 * 256 + 4 * 256,
                 order: ColumnOrder::ForOperands,
                 step: SMALL_BATCH_CHUNK,
                 ..many(kernel, 256)
             },
-            (_, None) => many(&k.gemm_256, 512),
+            // Stages of the input, each token of which has a scale and a sum per 32 columns; two stages of the weights,
+            // each row of which has 16 bytes per 32 columns in addition; the offset of each input row.
+            (_, Some(PromptKernel::Bytes(kernel))) if has_blocks => Tile {
+                shared: BYTE_STAGES * (BYTE_CHUNK + 16) * 256 + 2 * (BYTE_CHUNK + 32) * 128 + 4 * 256,
+                order: ColumnOrder::Bytes,
+                step: BYTE_CHUNK,
+                ..many(kernel, 256)
+            },
+            _ => many(&k.gemm_256, 512),
         }
     }
 }
@@ -458,7 +471,7 @@ impl Lowering<'_> {
         }
         if !tiled.is_empty() {
             args.take(&tiled);
-            let tile = Tile::new(&model.device, n, is_batch_invariant);
+            let tile = Tile::new(&model.device, n, is_batch_invariant, has_blocks(&args));
             self.halves(input, tiled[0].w.cols, n, &tile)?;
             self.gemm(&mut args, &tile, [n, 1])?;
         }
@@ -507,7 +520,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Converts `rows` input rows to binary16, for products in tiles.
+    /// Converts `rows` input rows to binary16 or bytes, for products in tiles.
     pub(crate) fn halves(&mut self, input: ProductInput, cols: u32, rows: usize, tile: &Tile) -> Result<()> {
         let halves = HalvesArgs {
             x: input.address,

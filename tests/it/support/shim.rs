@@ -144,7 +144,7 @@ impl Shim {
         self.function::<extern "C" fn(*const std::ffi::c_char) -> u64>("shim_launches_of")(kernel.as_ptr())
     }
 
-    /// Removes a kernel from images.
+    /// Removes one more kernel from images; "" resets it.
     pub fn leave_out(&self, kernel: &str) {
         let kernel = std::ffi::CString::new(kernel).unwrap();
         self.function::<extern "C" fn(*const std::ffi::c_char)>("shim_absent")(kernel.as_ptr());
