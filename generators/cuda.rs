@@ -41,7 +41,7 @@ template <class T> using Ptr = T*;
 ";
 
 /// The files of `src/cuda/args/`, in the order of their declarations in `kernels/args.cuh`.
-const ARGS: [&str; 7] = ["mod", "rows", "products", "attention", "experts", "recurrent", "choose"];
+const ARGS: [&str; 7] = ["mod", "rows", "experts", "products", "attention", "recurrent", "choose"];
 
 /// Types of cbindgen, with their types in kernels, where counts have 32 bits.
 const TYPES: &[(&str, &str)] = &[

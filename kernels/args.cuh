@@ -45,6 +45,8 @@ constexpr u32 kBins = 512;  // Number of bins of logits, by their distance from 
 
 constexpr u32 kListed = 2048;  // Maximum number of tokens that a block sorts.
 
+constexpr u32 kPickParts = 1024;  // Sums of parts of rows that a block of `gemv_picks.cu` holds at once.
+
 constexpr u32 kNoExpert = 4294967295;  // Expert number of padding rows, larger than any expert's.
 
 // Columns that a warp prepares at once; prepared input rows are padded to a multiple of it.
@@ -139,6 +141,15 @@ enum Modification : u32 {
     kSoftcap = 8,  // x = eps * tanh(factor * x / eps), or factor * x if eps is 0
 };
 
+// Conversion of router scores to weights.
+enum RouterScore : u32 {
+    kSoftmax = 0,
+    kSoftmaxOfChosen = 1,
+    kSigmoidOfScore = 2,
+    kRootOfSoftplus = 3,  // sqrt(ln(1 + e^x))
+    kSparseMixer = 4,  // Softmax over an expert's own score and the smaller ones within 2 % of it.
+};
+
 // The operation on the result y of a product.
 enum Epilogue : u32 {
     kStore = 0,  // out = y
@@ -169,15 +180,6 @@ enum Mask : u32 {
 enum GroupKind : u32 {
     kPools = 0,  // Ranks groups by their last key; always adds all keys of the unfinished group.
     kBlocks = 1,  // Ranks groups by their best key.
-};
-
-// Conversion of router scores to weights.
-enum RouterScore : u32 {
-    kSoftmax = 0,
-    kSoftmaxOfChosen = 1,
-    kSigmoidOfScore = 2,
-    kRootOfSoftplus = 3,  // sqrt(ln(1 + e^x))
-    kSparseMixer = 4,  // Softmax over an expert's own score and the smaller ones within 2 % of it.
 };
 
 // Sampling method for the token after a row of logits.
@@ -417,6 +419,97 @@ struct DotArgs {
     u32 dim;
 };
 
+// Selects experts by scores.
+struct RouteArgs {
+    ConstPtr<float> scores;  // `[n, n_experts]`
+    Ptr<u32> experts;  // `[n, n_used]`
+    Ptr<float> weights;  // `[n, n_used]`
+    ConstPtr<float> bias;  // `[n_experts]`, or null: bias for the selection only, not for the weights.
+    ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
+    ConstPtr<DeviceKv> kvs;  // `StepArgs::kvs`, or null if no row is padding.
+    ConstPtr<float> by_id;  // `[ids, n_used]`, or null: the experts by token id.
+    ConstPtr<u32> ids;  // `[n]`, `StepArgs::ids`.
+    ConstPtr<u32> following;  // `[n]`, the ids that replace `CHOSEN_BEFORE`.
+    u32 n_experts;
+    u32 n_used;
+    u32 score;  // `RouterScore`.
+    u32 renormalize;  // Boolean: weights are divided by their sum.
+    u32 groups;  // Number of equally large groups of experts.
+    u32 groups_used;  // Number of selected groups: those with the largest sums of their two best scores.
+    float scale;  // Factor on the weights.
+    u32 sharing;  // Number of experts that share matrices; `experts` gets the index of the matrices.
+};
+
+// Sorts picks by expert, in stable order. A pick is one selected expert of a token.
+struct GroupArgs {
+    ConstPtr<u32> experts;  // `[picks]`
+    Ptr<u32> order;  // `[picks]`, indices of picks.
+    Ptr<u32> starts;  // `[n_experts + 1]`, the start of each expert's picks in `order`.
+    u32 picks;
+    u32 pad;
+};
+
+// out = the input of each selected expert, permuted to the column order of the expert's matrix.
+struct OrderArgs {
+    ConstPtr<float> x;  // `[picks / divisor, x_stride]`
+    ConstPtr<float> order;  // `[n_experts, width]`, the index in a row of `x` of each input, or null: unchanged order.
+    ConstPtr<u32> experts;  // `[picks]`
+    Ptr<float> out;  // `[picks, width]`
+    u64 n;  // picks * width
+    u32 width;
+    u32 x_stride;
+    u32 divisor;  // Picks per row of `x`.
+    u32 pad;
+};
+
+// gate = activation(gate) * up for selected experts, after factors and biases on both products.
+struct ExpertGluArgs {
+    Ptr<float> gate;  // `[picks, stride]`
+    ConstPtr<float> up;  // `[picks, stride]`, or null: gate = activation(gate).
+    ConstPtr<u32> experts;  // `[picks]`
+    ConstPtr<float> weights;  // `[picks]`, or null: factors on the input of the products.
+    ConstPtr<float> factors[2];  // `[n_experts]` each, or null: factors on gate and up.
+    ConstPtr<float> biases[2];  // `[n_experts, ffn]` each, or null.
+    u64 n;  // picks * ffn
+    u32 ffn;
+    u32 stride;
+    u32 activation;  // `Activation`.
+    float limit;  // `GluArgs::limit`.
+    float up_limit;  // `GluArgs::up_limit`.
+    u32 pad;
+};
+
+// out = the weighted sum of the results of a token's experts.
+struct CombineArgs {
+    ConstPtr<float> parts;  // `[n, n_used, width]`
+    ConstPtr<float> weights;  // `[n, n_used]`, or null for ones.
+    ConstPtr<u32> experts;  // `[n, n_used]`
+    ConstPtr<float> factors;  // `[n_experts]`, or null: factors on the parts.
+    ConstPtr<float> biases;  // `[n_experts, width]`, or null.
+    Ptr<float> out;  // `[n, width]`
+    u32 width;
+    u32 n_used;
+    u32 accumulate;  // Boolean: adds `scale` times the sum to out instead of replacing it.
+    float scale;
+};
+
+// out = the weighted sum of the products of a token's experts with their inputs.
+struct SumPicksArgs {
+    DeviceMatrix w;  // `[n_experts * w.rows, w.cols]`, the stack of all experts; `rows` counts those of one.
+    ConstPtr<float> x;  // `[n, n_used, x_stride]`
+    ConstPtr<float> weights;  // `[n, n_used]`, or null for ones.
+    ConstPtr<u32> experts;  // `[n, n_used]`
+    ConstPtr<float> factors;  // `[n_experts]`, or null: factors on the products.
+    ConstPtr<float> biases;  // `[n_experts, w.rows]`, or null.
+    Ptr<float> out;  // `[n, w.rows]`
+    u32 cols;  // Number of input columns, without padding; a multiple of four.
+    u32 x_stride;
+    u32 n_used;
+    u32 accumulate;  // Boolean: adds `scale` times the sum to out instead of replacing it.
+    float scale;
+    u32 pad;
+};
+
 // One of the matrices of a product.
 struct Segment {
     DeviceMatrix w;
@@ -440,6 +533,8 @@ struct ProjectArgs {
     u32 x_stride;
     u32 x_divisor;  // Row y of the output uses input row y / x_divisor.
     ConstPtr<u32> experts;  // `[n]`, or null. For stacked matrices: row y uses matrix experts[y].
+    // For one row of experts (`gemv.cu`): selects `experts` and writes them to memory. Null `scores`: they are there.
+    RouteArgs route;
     DeviceNorm norm;  // Norm of the input.
     ConstPtr<float> prepared;  // For up to 8 rows of a non-block matrix: `[n, padded cols]`, the result of `prepare`.
     // For `gemv.cu`: number of row groups (a matrix row, a pair of rows, or a gate row with its up row).
@@ -612,80 +707,6 @@ struct HadamardArgs {
     u32 dim;  // Width of a head; values after the last whole 32 are unchanged.
     u32 by_values;  // Boolean: applies if values (instead of keys) are in 4 bits.
     u32 pad;
-};
-
-// Selects experts by scores.
-struct RouteArgs {
-    ConstPtr<float> scores;  // `[n, n_experts]`
-    Ptr<u32> experts;  // `[n, n_used]`
-    Ptr<float> weights;  // `[n, n_used]`
-    ConstPtr<float> bias;  // `[n_experts]`, or null: bias for the selection only, not for the weights.
-    ConstPtr<u32> slots;  // `[n]`, `StepArgs::slots`.
-    ConstPtr<DeviceKv> kvs;  // `StepArgs::kvs`, or null if no row is padding.
-    ConstPtr<float> by_id;  // `[ids, n_used]`, or null: the experts by token id.
-    ConstPtr<u32> ids;  // `[n]`, `StepArgs::ids`.
-    ConstPtr<u32> following;  // `[n]`, the ids that replace `CHOSEN_BEFORE`.
-    u32 n_experts;
-    u32 n_used;
-    u32 score;  // `RouterScore`.
-    u32 renormalize;  // Boolean: weights are divided by their sum.
-    u32 groups;  // Number of equally large groups of experts.
-    u32 groups_used;  // Number of selected groups: those with the largest sums of their two best scores.
-    float scale;  // Factor on the weights.
-    u32 sharing;  // Number of experts that share matrices; `experts` gets the index of the matrices.
-};
-
-// Sorts picks by expert, in stable order. A pick is one selected expert of a token.
-struct GroupArgs {
-    ConstPtr<u32> experts;  // `[picks]`
-    Ptr<u32> order;  // `[picks]`, indices of picks.
-    Ptr<u32> starts;  // `[n_experts + 1]`, the start of each expert's picks in `order`.
-    u32 picks;
-    u32 pad;
-};
-
-// out = the input of each selected expert, permuted to the column order of the expert's matrix.
-struct OrderArgs {
-    ConstPtr<float> x;  // `[picks / divisor, x_stride]`
-    ConstPtr<float> order;  // `[n_experts, width]`, the index in a row of `x` of each input, or null: unchanged order.
-    ConstPtr<u32> experts;  // `[picks]`
-    Ptr<float> out;  // `[picks, width]`
-    u64 n;  // picks * width
-    u32 width;
-    u32 x_stride;
-    u32 divisor;  // Picks per row of `x`.
-    u32 pad;
-};
-
-// gate = activation(gate) * up for selected experts, after factors and biases on both products.
-struct ExpertGluArgs {
-    Ptr<float> gate;  // `[picks, stride]`
-    ConstPtr<float> up;  // `[picks, stride]`, or null: gate = activation(gate).
-    ConstPtr<u32> experts;  // `[picks]`
-    ConstPtr<float> weights;  // `[picks]`, or null: factors on the input of the products.
-    ConstPtr<float> factors[2];  // `[n_experts]` each, or null: factors on gate and up.
-    ConstPtr<float> biases[2];  // `[n_experts, ffn]` each, or null.
-    u64 n;  // picks * ffn
-    u32 ffn;
-    u32 stride;
-    u32 activation;  // `Activation`.
-    float limit;  // `GluArgs::limit`.
-    float up_limit;  // `GluArgs::up_limit`.
-    u32 pad;
-};
-
-// out = the weighted sum of the results of a token's experts.
-struct CombineArgs {
-    ConstPtr<float> parts;  // `[n, n_used, width]`
-    ConstPtr<float> weights;  // `[n, n_used]`, or null for ones.
-    ConstPtr<u32> experts;  // `[n, n_used]`
-    ConstPtr<float> factors;  // `[n_experts]`, or null: factors on the parts.
-    ConstPtr<float> biases;  // `[n_experts, width]`, or null.
-    Ptr<float> out;  // `[n, width]`
-    u32 width;
-    u32 n_used;
-    u32 accumulate;  // Boolean: adds `scale` times the sum to out instead of replacing it.
-    float scale;
 };
 
 // A causal convolution of each channel. In all recurrent ops, a tile holds all of a sequence's tokens in the step, and

@@ -290,6 +290,8 @@ DEVICE float warp_max(float v) {
     UNROLL for (u32 lanes = 16; lanes > 0; lanes /= 2) v = fmaxf(v, shuffle_xor(v, lanes));
     return v;
 }
+DEVICE u32 warp_max(u32 v) { return __reduce_max_sync(0xffffffffu, v); }
+DEVICE u32 warp_min(u32 v) { return __reduce_min_sync(0xffffffffu, v); }
 #endif
 
 constexpr float kLog2e = 1.4426950408889634f;
@@ -430,11 +432,13 @@ DEVICE float any_gated(float gate, float up, u32 kind, float limit, float up_lim
 // Neutral value of `up` for activations without a gate.
 DEVICE float no_up(u32 kind) { return kind == kClampedSwiglu ? 0.f : 1.f; }
 
-// A key that increases with the number and, among equal numbers, decreases with the id.
-DEVICE u64 rank_of(float x, u32 id) {
+// A key that increases with the number.
+DEVICE u32 ordered_bits(float x) {
     const u32 bits = float_to_bits(x);
-    return (u64)(bits >> 31 ? ~bits : bits | 0x80000000u) << 32 | (u32)~id;
+    return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
+// A key that increases with the number and, among equal numbers, decreases with the id.
+DEVICE u64 rank_of(float x, u32 id) { return (u64)ordered_bits(x) << 32 | (u32)~id; }
 DEVICE u32 id_of(u64 rank) { return ~(u32)rank; }
 
 // Number of keys of a layer up to a position; 0 before the first position.

@@ -15,12 +15,15 @@
 //     which sums are added are read before the products.
 //  4. Byte products use `dp4a`; zero points of quants are subtracted by the sums in `Group`.
 //  5. More rows are prepared once, by `prepare`, and each weight is read once for all of them.
+//  6. The blocks of experts select their expert themselves while they prepare the input, all of them in the same way,
+//     so that no launch between the router and its experts does. The first block of a token stores the selection.
 //
 // Invariants: results are batch-invariant.
 //
-// Shapes: see `ProjectArgs`, `PrepareArgs`. Grid: (input rows, in ones, twos or eights; blocks that divide the rows of
-// the matrices).
+// Shapes: see `ProjectArgs`, `PrepareArgs`. Shared memory: scratch, then the input rows, then a `Selection`. Grid:
+// (input rows, in ones, twos or eights; blocks that divide the rows of the matrices).
 #include "gemv.cuh"
+#include "router.cuh"
 
 // A thread's loads before a wait.
 typedef RowLoader<kGemvThreads, 3> Inputs;
@@ -47,11 +50,6 @@ KERNEL(prepare, PrepareArgs, kGemvThreads, 1) {
             e.v[i] = col + i < a.cols ? normalized(x[0][col + i], col + i, m, a.norm) : 0.f;
         put(e, col, 1, to);
     }
-}
-
-// Units per lane, row and trip; fewer if each weight is multiplied with many rows.
-template <class T, u32 kCols, u32 kRows> DEVICE constexpr u32 trip() {
-    return kCols > 2 ? (T::kUnroll + 1) / 2 : T::kUnroll * 2 / kRows;
 }
 
 // Adds the products of the units from `first + lane` on. `kTail`: true if they may end within the trip.
@@ -155,19 +153,27 @@ DEVICE void own_rows(const ProjectArgs& a, u32 forms, u8* shared, With&& with) {
     load_weights(weights, 0, a.cols, a.norm);
     wait_for_previous();
     float* scratch = (float*)shared;
+    const u32 size = (forms & 1 ? 4 * padded : 0) + (forms & 2 ? padded + padded / 32 * sizeof(Group) : 0);
     auto row = [&](u32 c) -> Input {
-        const u32 size = (forms & 1 ? 4 * padded : 0) + (forms & 2 ? padded + padded / 32 * sizeof(Group) : 0);
         float* values = (float*)(shared + 4 * kWarp + c * size);
         Group* groups = (Group*)(values + (forms & 1 ? padded : 0));
         return {values, (i8*)(groups + (forms & 2 ? padded / 32 : 0)), groups};
     };
+    // The last warp, which has the fewest columns to prepare, selects the experts.
+    const bool routes = kCols == 1 && kGate && a.route.scores;
+    const bool is_router = routes && threadIdx.x >= kGemvThreads - kWarp;
+    const u32 token = routes ? y / a.route.n_used : 0, pick = routes ? y % a.route.n_used : 0;
+    const Selection selection = selection_in(a.route, shared + 4 * kWarp + kCols * size);
+    if (is_router) rate(a.route, token, selection);
     // If there are several rows, outputs do not share inputs.
     const float* const first = a.x + (u64)(y / a.x_divisor) * a.x_stride;
     const float* x[kCols];
     UNROLL for (u32 c = 0; c < kCols; c++) x[c] = first + c * a.x_stride;
     prepare_rows<kCols>(x, a.cols, padded, a.norm, forms, weights, row, scratch);
+    if (is_router) select(a.route, token, selection);
     sync_block();
-    const u32 expert = a.experts ? a.experts[y] : 0;
+    const u32 expert = routes ? expert_at(a.route, selection, pick) : a.experts ? a.experts[y] : 0;
+    if (is_router && pick == 0 && blockIdx.y == 0) store_selection(a.route, token, selection);
     if (expert == kNoExpert) return;
     if (gate) products<kCols, 2>(a, expert, y, kCols, with, row);
     else products<kCols, 1>(a, expert, y, kCols, with, row);

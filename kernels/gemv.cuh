@@ -1,4 +1,4 @@
-// The input rows and the row groups of a GEMV.
+// The input rows, the row groups and the trips of a GEMV.
 //
 // `Inputs` is a `RowLoader` for the threads of a block.
 #pragma once
@@ -96,4 +96,9 @@ template <u32 kRows> DEVICE RowGroup<kRows> row_group_at(const ProjectArgs& a, u
         p.rows[r] = expert * rows + (gate ? g : min_u32(row + r, rows - 1));
     }
     return p;
+}
+
+// Units per lane, row and trip; fewer if each weight is multiplied with many rows.
+template <class T, u32 kCols, u32 kRows> DEVICE constexpr u32 trip() {
+    return kCols > 2 ? (T::kUnroll + 1) / 2 : T::kUnroll * 2 / kRows;
 }

@@ -7,6 +7,7 @@
 #include "gemm.cu"
 #include "gemm_int8.cu"
 #include "gemv.cu"
+#include "gemv_picks.cu"
 #include "gemv_ring.cu"
 #include "hadamard.cu"
 #include "norm.cu"

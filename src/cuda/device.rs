@@ -101,6 +101,9 @@ impl CudaDevice {
         for kernel in k.products() {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
+        for kernel in k.sums_of_picks() {
+            current.allow_shared(kernel, properties.shared_per_block)?;
+        }
         current.allow_shared(&k.choose_keys, properties.shared_per_block)?;
         for kernel in [&k.delta_chunks_128, &k.delta_chunks_256] {
             current.allow_shared(kernel, properties.shared_per_block)?;

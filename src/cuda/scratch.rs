@@ -5,8 +5,8 @@
 
 use super::adapted::{ADAPTERS, AdapterPlaces, RANK};
 use super::args::{
-    ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, MAX_SEGMENTS, PROMPT_ROWS, PROMPT_TOKENS, RING_BYTES, RING_COLUMNS,
-    RING_THREADS, SELECT_KEYS, SMALL_BATCH_CHUNK, Segment, WARP,
+    ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, MAX_SEGMENTS, PICK_PARTS, PROMPT_ROWS, PROMPT_TOKENS, RING_BYTES,
+    RING_COLUMNS, RING_THREADS, RouteArgs, SELECT_KEYS, SMALL_BATCH_CHUNK, Segment, WARP,
 };
 use crate::error::{Error, Result};
 use crate::gpu::Address;
@@ -58,6 +58,24 @@ pub fn select_shared(groups: usize, heads: usize, dim: usize) -> usize {
 pub fn gemv_shared(rows: usize, cols: usize, plain: bool, blocks: bool) -> usize {
     let padded = padded(cols);
     128 + rows * (if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 16 } else { 0 })
+}
+
+/// Returns the shared memory of a `Selection` of `router.cuh` in bytes.
+pub fn route_shared(route: &RouteArgs) -> usize {
+    4 * (route.n_experts + route.groups + 2 * route.n_used) as usize
+}
+
+/// Returns the shared memory of a block of `gemv_picks.cu` in bytes, for `used` rows of `cols` values.
+pub fn picks_shared(dtype: DType, used: usize, cols: usize) -> usize {
+    let unit = match dtype {
+        quant::F32 => 4,
+        quant::F16 | quant::BF16 => 8,
+        quant::Q8_0 => 16,
+        _ => 32,
+    };
+    let all = used.saturating_mul(cols);
+    let input = gemv_shared(1, all, is_plain(dtype), !is_plain(dtype));
+    input.saturating_add(8 * (all / unit) + 4 * PICK_PARTS.max(all.div_ceil(unit * WARP)))
 }
 
 /// Returns the shared memory of a block of `gemv_ring.cu` in bytes; `None` for types and widths that it does not read.

@@ -1,6 +1,6 @@
 //! Kernels by type, number of rows and width.
 
-use super::args::{AttendArgs, AttendSingleArgs, ProjectArgs};
+use super::args::{AttendArgs, AttendSingleArgs, ProjectArgs, SumPicksArgs};
 use super::launch::CudaKernel;
 use super::module::KernelTable;
 use crate::quant;
@@ -50,6 +50,23 @@ impl KernelTable {
             quant::Q6_K => [&self.gemv_q6_k, &self.gemv_q6_k_2],
             // Types without kernels were stored as F16.
             _ => [&self.gemv_f16, &self.gemv_f16_2],
+        }
+    }
+
+    /// Returns the kernel that multiplies the last matrices of a token's experts, of one type, and adds the results.
+    pub fn sum_picks(&self, dtype: DType) -> &CudaKernel<SumPicksArgs> {
+        match dtype {
+            quant::F32 => &self.sum_picks_f32,
+            quant::BF16 => &self.sum_picks_bf16,
+            quant::Q4_0 => &self.sum_picks_q4_0,
+            quant::Q4_1 => &self.sum_picks_q4_1,
+            quant::Q5_0 => &self.sum_picks_q5_0,
+            quant::Q5_1 => &self.sum_picks_q5_1,
+            quant::Q8_0 => &self.sum_picks_q8_0,
+            quant::Q4_K => &self.sum_picks_q4_k,
+            quant::Q5_K => &self.sum_picks_q5_k,
+            quant::Q6_K => &self.sum_picks_q6_k,
+            _ => &self.sum_picks_f16,
         }
     }
 
@@ -109,14 +126,24 @@ impl KernelTable {
         ]
     }
 
+    /// Returns the kernels whose shared memory grows with the width of a model's experts.
+    pub fn sums_of_picks(&self) -> impl Iterator<Item = &CudaKernel<SumPicksArgs>> {
+        types().map(|dtype| self.sum_picks(dtype))
+    }
+
     /// Returns the kernels whose shared memory grows with the width of a model.
     pub fn products(&self) -> impl Iterator<Item = &CudaKernel<ProjectArgs>> {
-        let types = [quant::F32, quant::F16, quant::BF16, quant::Q4_0, quant::Q4_1, quant::Q5_0, quant::Q5_1];
-        let types = types.into_iter().chain([quant::Q8_0, quant::Q4_K, quant::Q5_K, quant::Q6_K]);
+        let types = types();
         let tiles = [&self.small_batch_16, &self.small_batch_32, &self.small_batch_64, &self.gemm_256];
         let mixed = [&self.gemv_mixed, &self.gemv_mixed_2, &self.ring_mixed];
         let one_row = types.clone().filter_map(|dtype| self.ring([dtype].into_iter()));
         let optional = self.wgmma_256.iter().chain(&self.gemm_int8);
         types.flat_map(|dtype| self.gemv(dtype)).chain(one_row).chain(mixed).chain(tiles).chain(optional)
     }
+}
+
+/// The types of matrices that have kernels.
+fn types() -> impl Iterator<Item = DType> + Clone {
+    let types = [quant::F32, quant::F16, quant::BF16, quant::Q4_0, quant::Q4_1, quant::Q5_0, quant::Q5_1];
+    types.into_iter().chain([quant::Q8_0, quant::Q4_K, quant::Q5_K, quant::Q6_K])
 }

@@ -71,6 +71,12 @@ DEVICE void sync_warp() { shim::exchange('w', nullptr, 0); }
 // In the order of five shuffles, by one wait.
 DEVICE float warp_sum(float v) { return shim::reduce('+', v); }
 DEVICE float warp_max(float v) { return shim::reduce('>', v); }
+DEVICE u32 warp_max(u32 v) {
+    const shim::Exchange e = shim::exchange('s', &v, 1);
+    for (u32 lane = 0; lane < 32; lane++) v = v > e.given[lane][0] ? v : e.given[lane][0];
+    return v;
+}
+DEVICE u32 warp_min(u32 v) { return ~warp_max(~v); }
 DEVICE float shuffle_xor(float v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
 DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
 DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }

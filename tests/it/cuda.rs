@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 mod chosen;
+mod experts;
 mod media;
 mod nan;
 
@@ -1923,7 +1924,11 @@ fn case_weights(matrices: &[Matrix]) -> Weights<'_> {
 }
 
 impl CaseModels {
-    fn new(target: &Target, (_, inputs, ops): &Case) -> CaseModels {
+    fn new(target: &Target, case: &Case) -> CaseModels {
+        Self::on(target.cuda().unwrap(), case, &case_weights(&case_matrices()))
+    }
+
+    fn on(device: Arc<dyn GpuDevice>, (_, inputs, ops): &Case, weights: &Weights) -> CaseModels {
         let o = Ops::default();
         for layer in STATES {
             o.0.borrow_mut().kv_layer(layer);
@@ -1935,12 +1940,9 @@ impl CaseModels {
         let outs = ops(&o, &inputs);
         inputs.iter().for_each(|&tensor| o.0.borrow_mut().input(tensor));
         let program = Arc::new(o.0.into_inner().finish(VOCAB, &outs));
-        let sources = case_matrices();
-        let weights = case_weights(&sources);
-        program.check(&weights).unwrap();
-        let cpu = cpu_backend(&program, &weights);
-        let cuda = target.cuda().unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap();
-        let cuda = Backend::Gpu(cuda);
+        program.check(weights).unwrap();
+        let cpu = cpu_backend(&program, weights);
+        let cuda = Backend::Gpu(device.load(&program, weights, &mut |_, _| Ok(())).unwrap());
         CaseModels { program, inputs, outs, cpu, cuda, sees: false }
     }
 
@@ -2325,11 +2327,11 @@ fn neighboring_ops_share_kernels() {
     for (name, most) in [
         ("qwen3", 13),
         ("gemma3", 52),
-        ("qwen3moe", 19),
-        ("gpt-oss", 19),
-        ("glm4moe", 30),
-        ("deepseek2", 60),
-        ("gemma4", 105),
+        ("qwen3moe", 15),
+        ("gpt-oss", 15),
+        ("glm4moe", 26),
+        ("deepseek2", 56),
+        ("gemma4", 101),
         ("qwen35", 24),
         ("lfm2", 22),
         ("mamba2", 23),

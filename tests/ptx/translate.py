@@ -381,6 +381,13 @@ def _(k, a, mode):
     return f'{text} {k.write(inside, "s.inside", "pred")}' if inside else text
 
 
+@operation(r'redux\.sync\.(min|max)\.u32')
+def _(k, a, verb):
+    word, lanes = (k.read(x, 'u32') for x in a[1:])
+    return (f'uint32_t v = {word}; for (uint32_t far = 16; far; far /= 2) '
+            f'v = std::{verb}(v, shuffle(kShuffle_bfly, v, far, 31, {lanes}, {k.at}).word); {k.write(a[0], "v", "u32")}')
+
+
 @operation(r'(?:membar\.gl|fence\.(?:acq_rel|sc)\.gpu)')
 def _(k, a):
     return 'fence();'

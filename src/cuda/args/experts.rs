@@ -1,6 +1,6 @@
 //! Arguments of MoE routers and experts.
 
-use super::{ConstPtr, DeviceKv, Ptr};
+use super::{ConstPtr, DeviceKv, DeviceMatrix, Ptr};
 
 /// Conversion of router scores to weights.
 #[repr(u32)]
@@ -14,12 +14,15 @@ pub enum RouterScore {
     SparseMixer = 4,
 }
 
+/// Sums of parts of rows that a block of `gemv_picks.cu` holds at once.
+pub const PICK_PARTS: usize = 1024;
+
 /// Expert number of padding rows, larger than any expert's.
 pub const NO_EXPERT: u32 = 0xffffffff;
 
 /// Selects experts by scores.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RouteArgs {
     /// `[n, n_experts]`
     pub scores: ConstPtr<f32>,
@@ -140,4 +143,32 @@ pub struct CombineArgs {
     /// Boolean: adds `scale` times the sum to out instead of replacing it.
     pub accumulate: u32,
     pub scale: f32,
+}
+
+/// out = the weighted sum of the products of a token's experts with their inputs.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct SumPicksArgs {
+    /// `[n_experts * w.rows, w.cols]`, the stack of all experts; `rows` counts those of one.
+    pub w: DeviceMatrix,
+    /// `[n, n_used, x_stride]`
+    pub x: ConstPtr<f32>,
+    /// `[n, n_used]`, or null for ones.
+    pub weights: ConstPtr<f32>,
+    /// `[n, n_used]`
+    pub experts: ConstPtr<u32>,
+    /// `[n_experts]`, or null: factors on the products.
+    pub factors: ConstPtr<f32>,
+    /// `[n_experts, w.rows]`, or null.
+    pub biases: ConstPtr<f32>,
+    /// `[n, w.rows]`
+    pub out: Ptr<f32>,
+    /// Number of input columns, without padding; a multiple of four.
+    pub cols: u32,
+    pub x_stride: u32,
+    pub n_used: u32,
+    /// Boolean: adds `scale` times the sum to out instead of replacing it.
+    pub accumulate: u32,
+    pub scale: f32,
+    pub pad: u32,
 }

@@ -1,6 +1,6 @@
 //! Arguments of products with matrices, and with the factors of LoRA adapters.
 
-use super::{ConstPtr, DeviceMatrix, DeviceNorm, Ptr};
+use super::{ConstPtr, DeviceMatrix, DeviceNorm, Ptr, RouteArgs};
 
 /// One of the matrices of a product.
 #[repr(C)]
@@ -85,6 +85,8 @@ pub struct ProjectArgs {
     pub x_divisor: u32,
     /// `[n]`, or null. For stacked matrices: row y uses matrix experts[y].
     pub experts: ConstPtr<u32>,
+    /// For one row of experts (`gemv.cu`): selects `experts` and writes them to memory. Null `scores`: they are there.
+    pub route: RouteArgs,
     /// Norm of the input.
     pub norm: DeviceNorm,
     /// For up to 8 rows of a non-block matrix: `[n, padded cols]`, the result of `prepare`.

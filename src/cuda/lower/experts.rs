@@ -1,24 +1,24 @@
 //! The launches of MoE routers and experts.
 
 use crate::cuda::args::{
-    self, CombineArgs, DeviceMatrix, DeviceNorm, Epilogue, ExpertGluArgs, GroupArgs, OrderArgs, ProjectArgs, RouteArgs,
-    Segment,
+    self, CombineArgs, DeviceMatrix, DeviceNorm, Epilogue, ExpertGluArgs, GEMV_THREADS, GroupArgs, OrderArgs,
+    ProjectArgs, RouteArgs, Segment, SumPicksArgs,
 };
 use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code, has_blocks};
-use crate::cuda::scratch::FEW_TOKENS;
+use crate::cuda::scratch::{FEW_TOKENS, gemv_shared, picks_shared, route_shared};
 use crate::error::Result;
 use crate::gpu::Address;
 use crate::gpu::fuse::is_of_products;
 use crate::gpu::pieces::Piece;
 use crate::gpu::weight_layout::COLS;
 use crate::graph::device_info::Part;
-use crate::graph::op::{Experts, RouterScore, Routing, TensorId, Vector};
+use crate::graph::op::{Experts, RouterScore, TensorId, Vector};
 
 impl Lowering<'_> {
-    pub(crate) fn route(&mut self, scores: TensorId, routing: &Routing) -> Result<()> {
-        let n_experts = self.program.width(scores);
-        let args = RouteArgs {
-            scores: self.tensor(scores),
+    fn route_args(&self, op: &Experts) -> RouteArgs {
+        let routing = &op.routing;
+        RouteArgs {
+            scores: self.tensor(op.scores),
             experts: self.scratch.experts,
             weights: self.scratch.expert_weights,
             bias: self.model.weights.vector(routing.bias),
@@ -27,7 +27,7 @@ impl Lowering<'_> {
             by_id: self.model.weights.vector(routing.by_id),
             ids: self.step.args.ids,
             following: self.scratch.tokens,
-            n_experts: n_experts as u32,
+            n_experts: self.program.width(op.scores) as u32,
             n_used: routing.n_used as u32,
             score: match routing.score {
                 RouterScore::Softmax => args::RouterScore::Softmax,
@@ -41,18 +41,21 @@ impl Lowering<'_> {
             groups_used: routing.groups_used as u32,
             scale: routing.scale,
             sharing: routing.sharing as u32,
-        };
-        let shared = 4 * (n_experts + routing.groups);
-        self.launch(&self.model.device.kernels.route, [self.shape.n, 1, 1], 32, shared, &args)
+        }
     }
 
-    /// Computes each selected expert of each token as a GEMV. With `sum`, adds the result times a factor to an
-    /// activation.
+    fn route(&mut self, op: &Experts) -> Result<()> {
+        let args = self.route_args(op);
+        self.launch(&self.model.device.kernels.route, [self.shape.n, 1, 1], 32, route_shared(&args), &args)
+    }
+
+    /// Selects experts and adds up their results. With `sum`, adds the result times a factor to an activation.
     pub(crate) fn experts(&mut self, op: &Experts, sum: Option<(TensorId, f32)>) -> Result<()> {
         let weights = &self.model.weights;
         let matrices = [op.gate.unwrap_or(op.up), op.up, op.down].map(|weight| weights.matrix(weight));
         let ExpertProducts { input, first, second, glu } = self.expert_products(op, matrices);
         if op.orders != [None; 3] {
+            self.route(op)?;
             self.ordered(op, input, first, second, &glu)?;
             return self.combine(op, sum);
         }
@@ -79,15 +82,65 @@ impl Lowering<'_> {
         let mut last = ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second };
         let fits = self.fits_blocks(input, 1, &mut args) && self.fits_blocks(gated, 1, &mut last);
         if !fits || self.shape.n > FEW_TOKENS && !self.model.device.is_batch_invariant {
+            self.route(op)?;
             self.gathered(input, first, second, &glu, op)?;
-        } else {
-            self.gemv(&mut args, [picks, 1])?;
-            if !together {
-                self.expert_glu(&glu)?;
-            }
-            self.gemv(&mut last, [picks, 1])?;
+            return self.combine(op, sum);
         }
+        let route = self.route_args(op);
+        match self.selects_in_product(&args, &route) {
+            true => args.route = route,
+            false => self.route(op)?,
+        }
+        self.gemv(&mut args, [picks, 1])?;
+        if !together {
+            self.expert_glu(&glu)?;
+        }
+        if self.sum_picks(op, &last, sum)? {
+            return Ok(());
+        }
+        self.gemv(&mut last, [picks, 1])?;
         self.combine(op, sum)
+    }
+
+    /// True if the blocks of a product select its experts, which for few tokens costs less than a launch. The kernel
+    /// for matrices of several types has no registers left.
+    fn selects_in_product(&self, args: &ProjectArgs, route: &RouteArgs) -> bool {
+        let segments = &args.segments[..args.n_segments as usize];
+        let shared = gemv_shared(1, segments[0].w.cols as usize, args.forms & 1 != 0, args.forms & 2 != 0);
+        self.shape.n <= FEW_TOKENS
+            && segments.iter().all(|s| s.w.dtype == segments[0].w.dtype)
+            && shared + route_shared(route) <= self.model.device.context.properties.shared_per_block as usize
+    }
+
+    /// Computes the last products of all experts of a token and their sum with one launch; false if the inputs of a
+    /// token do not fit in shared memory. Depends on the model alone, so that results are batch-invariant.
+    fn sum_picks(&mut self, op: &Experts, last: &ProjectArgs, sum: Option<(TensorId, f32)>) -> Result<bool> {
+        let (w, model, used) = (last.segments[0].w, self.model, op.routing.n_used);
+        let shared = picks_shared(w.dtype(), used, w.cols as usize);
+        let properties = &model.device.context.properties;
+        if shared > properties.shared_per_block as usize {
+            return Ok(false);
+        }
+        let args = SumPicksArgs {
+            w,
+            x: last.x,
+            weights: if op.routing.on_input { 0 } else { self.scratch.expert_weights },
+            experts: self.scratch.experts,
+            factors: model.weights.vector(op.scales[2]),
+            biases: model.weights.vector(op.biases[2]),
+            out: self.tensor(sum.map_or(op.out, |(x, _)| x)),
+            cols: last.cols,
+            x_stride: last.x_stride,
+            n_used: used as u32,
+            accumulate: u32::from(sum.is_some()),
+            scale: sum.map_or(1.0, |(_, scale)| scale),
+            pad: 0,
+        };
+        // Two blocks per multiprocessor, as in the kernel's launch bounds.
+        let fill = (2 * properties.multiprocessors as usize).div_ceil(self.shape.n);
+        let blocks = [self.shape.n, fill.min(w.rows as usize), 1];
+        self.launch(model.device.kernels.sum_picks(w.dtype()), blocks, GEMV_THREADS as u32, shared, &args)?;
+        Ok(true)
     }
 
     /// Returns the products of experts with some matrices: gate (or up if there is no gate), up and down.
@@ -274,7 +327,7 @@ impl Lowering<'_> {
     /// Selects experts whose matrices are streamed in pieces, and prepares the input of their products.
     pub(crate) fn choose_in_pieces(&mut self, op: &Experts) -> Result<()> {
         self.mark(Some(Part::Experts))?;
-        self.route(op.scores, &op.routing)?;
+        self.route(op)?;
         self.group(op)?;
         let ExpertProducts { input, first, .. } = self.in_pieces(op);
         self.halves(input, first.segments[0].w.cols, self.shape.n, &self.expert_tile(op, false).0)?;

@@ -26,7 +26,7 @@ use super::inputs::SentTokens;
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::profile::Profile;
 use super::rules::StepRules;
-use super::scratch::{DeviceScratch, ExecutorDims, OWN_ROWS, gemv_shared, is_plain, padded, ring_blocks};
+use super::scratch::{DeviceScratch, ExecutorDims, OWN_ROWS, gemv_shared, is_plain, padded, ring_blocks, route_shared};
 use crate::error::Result;
 use crate::gpu::Address;
 use crate::gpu::fuse::{Fusion, Fusions, HeadOps};
@@ -234,7 +234,6 @@ impl Lowering<'_> {
                 self.add_normed(*x, norm, *delta, *scale)?;
             }
             (Fusion::ExpertsSum, [Op::Experts(experts), Op::Add { x, scale, .. }]) => {
-                self.route(experts.scores, &experts.routing)?;
                 self.experts(experts, Some((*x, *scale)))?;
             }
             (Fusion::ProductSum, [Op::Project { x: input, projections }, Op::Add { x, scale, .. }]) => {
@@ -317,10 +316,7 @@ impl Lowering<'_> {
                 let n = self.shape.n * self.program.width(*gate);
                 self.glu(self.tensor(*gate), up.map_or(0, |up| self.tensor(up)), n, *activation)
             }
-            Op::Experts(experts) => {
-                self.route(experts.scores, &experts.routing)?;
-                self.experts(experts, None)
-            }
+            Op::Experts(experts) => self.experts(experts, None),
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
             Op::Pool(op) => self.pool(op),
             Op::Select(op) => self.select(op),
@@ -613,7 +609,8 @@ impl Lowering<'_> {
             true => kernels.gemv(dtype),
             false => [&kernels.gemv_mixed, &kernels.gemv_mixed_2],
         };
-        let shared = gemv_shared(rows, segments[0].w.cols as usize, args.forms & 1 != 0, args.forms & 2 != 0);
+        let shared = gemv_shared(rows, segments[0].w.cols as usize, args.forms & 1 != 0, args.forms & 2 != 0)
+            + route_shared(&args.route);
         // Blocks per multiprocessor, as in the kernels' launch bounds.
         let resident = if rows == 1 { 2 } else { 1 };
         let blocks = self.distribute_rows(args, 1, resident, columns);

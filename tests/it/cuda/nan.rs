@@ -2,16 +2,17 @@
 
 use super::*;
 
-const N: usize = 16;
+/// Numbers of rows: more and fewer than experts select in their products.
+const ROWS: [usize; 2] = [16, 6];
 
 /// The row that is NaN.
 const SPOILED: usize = 5;
 
-/// Returns a maker of inputs: the input with `width` values per row has a NaN in one row.
-fn spoil(width: usize) -> impl Fn(usize, u64) -> Vec<f32> {
+/// Returns a maker of inputs for `rows` rows: the input with `width` values per row has a NaN in one row.
+fn spoil(rows: usize, width: usize) -> impl Fn(usize, u64) -> Vec<f32> {
     move |n, seed| {
         let mut values = values(n, seed);
-        if n == N * width {
+        if n == rows * width {
             values[SPOILED * width + 2] = f32::NAN;
         }
         values
@@ -23,13 +24,14 @@ fn spoil(width: usize) -> impl Fn(usize, u64) -> Vec<f32> {
 fn only_its_row_is_nan(case: Case, width: usize) {
     for target in targets() {
         let models = CaseModels::new(&target, &case);
-        for (backend, name) in [(&models.cpu, "CPU"), (&models.cuda, target.name)] {
-            let sound = models.run_with(backend, N, &[], false, &values);
-            let spoiled = models.run_with(backend, N, &[], false, &spoil(width));
+        let backends = [(&models.cpu, "CPU"), (&models.cuda, target.name)];
+        for (rows, (backend, name)) in ROWS.into_iter().flat_map(|rows| backends.map(|backend| (rows, backend))) {
+            let sound = models.run_with(backend, rows, &[], false, &values);
+            let spoiled = models.run_with(backend, rows, &[], false, &spoil(rows, width));
             for (sound, spoiled) in sound.iter().zip(&spoiled) {
-                let each = sound.len() / N;
+                let each = sound.len() / rows;
                 for (row, (sound, spoiled)) in sound.chunks(each).zip(spoiled.chunks(each)).enumerate() {
-                    let what = format!("{} on the {name}, row {row}", case.0);
+                    let what = format!("{} on the {name}, row {row} of {rows}", case.0);
                     match row == SPOILED {
                         true => assert!(spoiled.iter().any(|x| x.is_nan()), "{what} hides it"),
                         false => assert!(sound == spoiled, "{what} is another"),
