@@ -427,14 +427,22 @@ fn every_shape_agrees_with_the_reference() {
         check(&target, "4 heads of 16, ffn 60", &llama(quant::F16).shape(64, 4, 4, 16, 60), &[1, 21]);
         // Wider than the shared memory of a block.
         check(&target, "ffn 58,200, F32", &llama(quant::F32).shape(32, 2, 2, 16, 58_200), &[1]);
+        let mixed =
+            vec![("attn_v", quant::Q6_K), ("ffn_down", quant::Q5_1), ("ffn_up", quant::Q8_0), ("attn_k", quant::F16)];
+        check(&target, "mixed types", &llama(quant::Q4_K).change(|t| t.types = mixed), &[1, 2, 21]);
+    }
+}
+
+/// Rows of many columns, whose pieces refill the rings of warps.
+#[test]
+fn wide_rows_agree_with_the_reference() {
+    for target in targets() {
+        let llama = |dtype| Tiny::new("llama", dtype).layers(1);
         // Wider than a block prepares at once, without a norm and after a norm.
         check(&target, "ffn 9,504, Q8_0", &llama(quant::Q8_0).shape(32, 2, 2, 16, 9_504), &[1, 2]);
         check(&target, "hidden 9,472, Q4_0", &llama(quant::Q4_0).shape(9_472, 1, 1, 32, 32), &[1, 2]);
         check(&target, "hidden 2,304, Q6_K", &llama(quant::Q6_K).shape(2_304, 1, 1, 256, 256), &[1]);
         check(&target, "hidden 4,352, Q8_0", &llama(quant::Q8_0).shape(4_352, 1, 1, 32, 256), &[1]);
-        let mixed =
-            vec![("attn_v", quant::Q6_K), ("ffn_down", quant::Q5_1), ("ffn_up", quant::Q8_0), ("attn_k", quant::F16)];
-        check(&target, "mixed types", &llama(quant::Q4_K).change(|t| t.types = mixed), &[1, 2, 21]);
     }
 }
 
@@ -2127,7 +2135,8 @@ fn tokens_far_behind_agree_with_the_cpu() {
     }
 }
 
-/// Attention of one token and of three, behind about 800 positions of each of two sequences.
+/// Attention of a few tokens behind about 800 positions of each of two sequences, at last to a step of 16 positions of
+/// which the token does not see the last one.
 fn far_behind(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [TensorId; 4], dtype: DType) -> Vec<f32> {
     let limits = StepLimits { max_tokens: 200, max_outputs: 2 };
     let (layers, max_step) = (program.kv_layers.clone(), limits.max_tokens);
@@ -2135,7 +2144,7 @@ fn far_behind(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [Tensor
     let mut executor = backend.new_executor(program, limits).unwrap();
     let mut states = [0; 2].map(|_| backend.new_sequence(&spec).unwrap());
     let mut results = Vec::new();
-    for (step, counts) in (0..).zip([[100, 90]; 8].into_iter().chain([[1, 1], [3, 3], [14, 1]])) {
+    for (step, counts) in (0..).zip([[100, 90]; 8].into_iter().chain([[1, 1], [3, 3], [14, 1], [1, 9], [1, 1]])) {
         let lengths = states.each_ref().map(|state| state.len());
         let tokens = |slot: usize| (lengths[slot]..).take(counts[slot]).map(move |p| (slot as u32, p as u32));
         let (slots, positions): (Vec<u32>, Vec<u32>) = tokens(0).chain(tokens(1)).unzip();
