@@ -540,8 +540,8 @@ struct ProjectArgs {
     // For `gemv.cu`: number of row groups (a matrix row, a pair of rows, or a gate row with its up row).
     u32 row_groups;
     u32 warps;  // Number of warps; each handles one of `row_groups` at a time.
-    // From here on for tiles (`small_batch.cu`, `gemm.cu`, `gemm_int8.cu`, `wgmma.cu`). `[rows, padded cols]`, binary16
-    // or bytes (`ColumnOrder`).
+    // From here on for tiles (`small_batch.cu`, `gemm.cu`, `gemm_int8.cu`, `wgmma.cu`). `[rows, padded cols]`, in
+    // binary16 or bytes (`ColumnOrder`).
     ConstPtr<u16> halves;
     ConstPtr<float> row_scales;  // `[rows]`, divisors of `halves`.
     // `[n]`, or null: output rows sorted by expert. Expert z = blockIdx.z has order[starts[z]..starts[z + 1]]; output

@@ -95,8 +95,8 @@ pub struct ProjectArgs {
     pub row_groups: u32,
     /// Number of warps; each handles one of `row_groups` at a time.
     pub warps: u32,
-    /// From here on for tiles (`small_batch.cu`, `gemm.cu`, `gemm_int8.cu`, `wgmma.cu`). `[rows, padded cols]`, binary16
-    /// or bytes (`ColumnOrder`).
+    /// From here on for tiles (`small_batch.cu`, `gemm.cu`, `gemm_int8.cu`, `wgmma.cu`). `[rows, padded cols]`, in
+    /// binary16 or bytes (`ColumnOrder`).
     pub halves: ConstPtr<u16>,
     /// `[rows]`, divisors of `halves`.
     pub row_scales: ConstPtr<f32>,
