@@ -219,34 +219,47 @@ template <bool kTransposed> DEVICE void load_matrices(u32 (&d)[4], const void* r
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define HAS_WGMMA
-// Sums as operands.
-#define SUMS(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
-#define SUMS_8(i) SUMS(i), SUMS(i + 1), SUMS(i + 2), SUMS(i + 3), SUMS(i + 4), SUMS(i + 5), SUMS(i + 6), SUMS(i + 7)
-#define ALL_SUMS SUMS_8(0), SUMS_8(8), SUMS_8(16), SUMS_8(24)
 // Makes this thread's writes to shared memory, and its completed copies, visible to `multiply_async` after a barrier.
 DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // Orders writes to registers before `multiply_async`.
 DEVICE void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-// Starts d += a * b, by the four warps of a group: a is 16x16 per warp, as in `mma16x8x16`; b is 16x256, given by a
-// descriptor of its columns in shared memory; d is as in `mma16x8x16` for each 8 columns. Neither these registers nor
-// the shared memory may be changed until the wait for the group of products.
-DEVICE void multiply_async(float (&d)[32][4], const uint4& a, u64 b) {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
-        "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,"
-        "%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,"
-        "%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"
-        "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,"
-        "%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,"
-        "%124,%125,%126,%127}, {%128,%129,%130,%131}, %132, 1, 1, 1, 0;"
-        : ALL_SUMS
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
-}
+// Lists of registers as text, and sums as operands.
+#define R_8 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define R_16 R_8 ",%8,%9,%10,%11,%12,%13,%14,%15"
+#define R_32 R_16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define R_128                                                                                                    \
+    R_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56," \
+         "%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,"  \
+         "%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,"     \
+         "%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,"  \
+         "%125,%126,%127"
+#define SUMS(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
+#define SUMS_2 SUMS(0), SUMS(1)
+#define SUMS_4 SUMS_2, SUMS(2), SUMS(3)
+#define SUMS_FROM(i) SUMS(i), SUMS(i + 1), SUMS(i + 2), SUMS(i + 3), SUMS(i + 4), SUMS(i + 5), SUMS(i + 6), SUMS(i + 7)
+#define SUMS_8 SUMS_FROM(0)
+#define SUMS_32 SUMS_8, SUMS_FROM(8), SUMS_FROM(16), SUMS_FROM(24)
+// multiply_async: starts d += a * b, by the four warps of a group: a is 16x16 per warp, as in `mma16x8x16`; b is
+// 16 x `columns`, given by a descriptor of its columns in shared memory; d is as in `mma16x8x16` for each 8 columns.
+// Neither these registers nor the shared memory may be changed until the wait for the group of products.
+// end_products: waits for all groups of products, so that the sums can be read.
+#define PRODUCTS(columns, registers, sums, left, right)                                                     \
+    DEVICE void multiply_async(float (&d)[columns / 8][4], const uint4& a, u64 b) {                         \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.f16.f16 {" registers "}, " left \
+                     ", " right ", 1, 1, 1, 0;"                                                             \
+                     : sums                                                                                 \
+                     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));                                     \
+    }                                                                                                       \
+    DEVICE void end_products(float (&d)[columns / 8][4]) {                                                  \
+        asm volatile("wgmma.wait_group.sync.aligned 0;" : sums::"memory");                                  \
+    }
+PRODUCTS(16, R_8, SUMS_2, "{%8,%9,%10,%11}", "%12")
+PRODUCTS(32, R_16, SUMS_4, "{%16,%17,%18,%19}", "%20")
+PRODUCTS(64, R_32, SUMS_8, "{%32,%33,%34,%35}", "%36")
+PRODUCTS(256, R_128, SUMS_32, "{%128,%129,%130,%131}", "%132")
 DEVICE void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // Waits until at most `N` groups of products are pending.
 template <int N> DEVICE void wait_products() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-// Waits for all groups of products, so that the sums can be read.
-DEVICE void end_products(float (&d)[32][4]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : ALL_SUMS::"memory"); }
 #endif
 
 // On these GPUs (GeForce) products of bytes are four times as fast as products of binary16 with sums in f32; on others,

@@ -22,6 +22,17 @@ struct alignas(8) TokenScale {
 // Offset of 8 columns of a row in a chunk. Rows that `load_matrices` reads together are in different banks.
 DEVICE u32 place(u32 row, u32 part) { return row * kChunk + (part ^ (row / 2 % 4)) * 8; }
 
+#ifdef HAS_WGMMA
+// Returns the descriptor for `multiply_async` of 16 columns that begin `bytes` after `rows`. Rows have 64 or 128 bytes
+// and begin at a multiple of 8 rows in shared memory; their 16-byte parts are exchanged by the lower bits of the row
+// (of half of the row, for 64 bytes). PTX ISA, "Matrix Descriptor Format": address, offset of 8 columns, unused in this
+// layout, offset of 8 rows, all in units of 16 bytes; swizzling.
+template <u32 kRowBytes> DEVICE u64 swizzled_rows(const u16* rows, u32 bytes) {
+    constexpr u32 kHigh = 8 * kRowBytes >> 4 | (kRowBytes == 128 ? 1u : 2u) << 30;
+    return (u64)kHigh << 32 | (((shared_address(rows) & 0x3ffffu) >> 4 | 1u << 16) + bytes / 16);
+}
+#endif
+
 // The work of a block: some rows of a matrix times some tokens, either consecutive tokens or the picks of an expert.
 struct Share {
     u32 first_row;  // of the expert

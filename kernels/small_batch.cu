@@ -7,10 +7,10 @@
 // Bound by the bandwidth of reading weights.
 //
 // Optimizations:
-//  1. Each weight is read once, dequantized in registers as the left operand of `mma`, and used for all input rows. A
-//     warp has 16 rows of a matrix, or 8 rows each of gate and up. Per chunk, a lane dequantizes one block of 32
-//     columns of two rows, because `to_halves` stores the columns of tokens in the order of the lanes' operands
-//     (`store8`).
+//  1. Each weight is read once, dequantized in registers as the left operand of `mma` or `wgmma`, and used for all
+//     input rows. A warp has 16 rows of a matrix, or 8 rows each of gate and up. Per chunk, a lane dequantizes one
+//     block of 32 columns of two rows, because `to_halves` stores the columns of tokens in the order of the lanes'
+//     operands (`store8`).
 //  2. Tokens are copied to shared memory asynchronously, `kChunkStages` chunks deep.
 //  3. Weights are prefetched into the L2 cache some chunks before their use, and loaded one chunk before.
 //  4. The columns of all tiles are divided evenly among the blocks (`Deal`): a block has parts of several tiles, and a
@@ -18,21 +18,87 @@
 //  5. Quants are extracted as denormal binary16, two at a time; one fused multiply-add converts them to two weights
 //     (`pair` of `quant.cuh`).
 //
-// Invariants: results are batch-invariant.
+//  6. On sm_90a, `wgmma` reads tokens from shared memory itself and multiplies 32 or 64 of them by one instruction per
+//     16 columns, while the warp dequantizes the next columns. For 16 tokens, its descriptors and fences take more
+//     instructions than it saves.
 //
-// Shapes: see `ProjectArgs`. Shared memory: [stage][token][128]. Grid: (blocks, groups of tokens, experts).
+// Invariants: results of the kernels with `mma` are batch-invariant.
+//
+// Shapes: see `ProjectArgs`. Shared memory: [stage][half of 64 columns][token][64], for `wgmma` at a multiple of 1,024
+// bytes. Grid: (blocks, groups of tokens, experts).
 #include "gemm.cuh"
 
-template <u32 kBlockTokens> struct SmallBatchTile {
+constexpr u32 kChunkStages = 4;      // chunks of tokens in shared memory
+constexpr u32 kSwizzledBytes = 1024;  // 8 rows of 128 bytes, at a multiple of which tokens lie for `wgmma`
+
+// `P`: the instruction that multiplies, `Mma` or `Wgmma`.
+template <u32 kBlockTokens, template <class> class P> struct SmallBatchTile {
     static constexpr u32 kRows = 128, kTokens = kBlockTokens, kThreads = 256;
     static constexpr u32 kWarpRows = 16, kWarpTokens = kTokens, kAcross = 1;
     static constexpr u32 kM = 1, kN = kTokens / 8;
+    static constexpr u32 kStage = kTokens * kSmallBatchChunk;
+    typedef P<SmallBatchTile> Products;
 };
 
-constexpr u32 kChunkStages = 4;  // chunks of tokens in shared memory
+// Offset of 8 columns of a token in a stage. Rows that `load_matrices` reads together are in different banks; the order
+// is also the 128-byte swizzling of `wgmma`.
+template <class D> DEVICE u32 place_in_stage(u32 token, u32 part) {
+    return (part / 8 * D::kTokens + token) * 64 + (part % 8 ^ token % 8) * 8;
+}
 
-// Offset of 8 columns of a token in a chunk. Rows that `load_matrices` reads together are in different banks.
-DEVICE u32 place_in_chunk(u32 token, u32 part) { return token * kSmallBatchChunk + (part ^ (token % 8)) * 8; }
+// Products of a warp, of operands with 16 columns each: those at `Columns::place` of a stage.
+struct Columns {
+    u32 part, half;  // of four parts of 32 columns, the first or the last half
+    DEVICE_MEMBER u32 place() const { return 2 * (part % 2) + half; }  // among 64 columns
+};
+template <class D> struct Mma {
+    static constexpr u32 kAhead = kChunkStages - 1;  // chunks of tokens that are copied in advance
+    static constexpr u32 kGroup = 1, kSets = 1;      // operands that are multiplied together; sets of them
+    static constexpr u32 kMostWords = 16;            // size of a row's part that is loaded in advance
+    uint4 left[kSets][kGroup];
+    u32 place0;  // of the first columns whose address this lane passes; offsets of others differ in some bits
+    DEVICE_MEMBER Mma(u32 lane) : place0(place_in_stage<D>(lane / 16 * 8 + lane % 8, lane / 8 % 2)) {}
+    // Between the end of copies and the barrier.
+    DEVICE_MEMBER void order_copies() const {}
+    template <class Of>
+    DEVICE_MEMBER void multiply(float (&sums)[D::kN][4], u32, const u16* stage, Of&& columns) const {
+        const Columns c = columns(0);
+        const u16* at = stage + (place0 ^ c.place() * 16) + c.part / 2 * D::kTokens * 64;
+        UNROLL for (u32 n = 0; n < D::kN / 2; n++) {
+            u32 right[4];
+            load_matrices<false>(right, at + 16 * n * 64);
+            mma16x8x16(sums[2 * n], left[0][0], right[0], right[1]);
+            mma16x8x16(sums[2 * n + 1], left[0][0], right[2], right[3]);
+        }
+    }
+    DEVICE_MEMBER void end(float (&)[D::kN][4]) const {}
+};
+
+#ifdef HAS_WGMMA
+template <class D> struct Wgmma {
+    // Products of the previous chunk may still read its stage.
+    static constexpr u32 kAhead = kChunkStages - 2;
+    // Products read one set while the other is filled.
+    static constexpr u32 kGroup = D::kTokens == 64 ? 2 : 4, kSets = 2;
+    static constexpr u32 kMostWords = 12;  // all types but F32, so that 128 registers suffice
+    uint4 left[kSets][kGroup];
+    DEVICE_MEMBER Wgmma(u32) {}
+    DEVICE_MEMBER void order_copies() const { fence_async(); }
+    template <class Of>
+    DEVICE_MEMBER void multiply(float (&sums)[D::kN][4], u32 set, const u16* stage, Of&& columns) const {
+        begin_products();
+        UNROLL for (u32 j = 0; j < kGroup; j++) {
+            const Columns c = columns(j);
+            const u64 right = swizzled_rows<128>(stage, c.part / 2 * D::kTokens * 128 + c.place() * 32);
+            multiply_async(sums, left[set][j], right);
+        }
+        commit_products();
+        // Waits for the previous group, whose operands are replaced.
+        wait_products<1>();
+    }
+    DEVICE_MEMBER void end(float (&sums)[D::kN][4]) const { end_products(sums); }
+};
+#endif
 
 // Prefetches the rows of a warp into the L2 cache. A quad has two rows; each lane prefetches 128 of 256 bytes of one.
 template <class T> struct Ahead {
@@ -65,11 +131,12 @@ template <class T> struct Ahead {
     }
 };
 
-// Computes the sums of the warp's part of a tile, two rows per lane. Shared memory: [chunk][token][128 halves].
+// Computes the sums of the warp's part of a tile, two rows per lane.
 template <class T, class D>
 DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceMatrix (&rows)[2], const Share& work,
                                  u32 begin, u32 end, u16* tokens, float (&sums)[D::kN][4]) {
-    const u32 lane = thread % kWarp, t = lane % 4, blocks = rows[0].cols / 32;
+    typedef typename D::Products Products;
+    const u32 t = thread % 4, blocks = rows[0].cols / 32;
     // Number of lanes that copy a token together, at least a line of 128 bytes.
     constexpr u32 kLanes = max_u32(8, D::kThreads / D::kTokens), kCopies = 16 / kLanes, kAtOnce = D::kThreads / kLanes;
     u32 from[D::kTokens / kAtOnce];  // chunks before the token
@@ -81,13 +148,12 @@ DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceM
         if (chunk < end)
             UNROLL for (u32 i = 0; i < D::kTokens / kAtOnce; i++) UNROLL for (u32 c = 0; c < kCopies; c++) {
                 const u32 token = i * kAtOnce + thread / kLanes, part = c * kLanes + thread % kLanes;
-                copy_async16(
-                    tokens + chunk % kChunkStages * D::kTokens * kSmallBatchChunk + place_in_chunk(token, part),
-                    a.halves + (u64)(from[i] + chunk) * kSmallBatchChunk + part * 8);
+                copy_async16(tokens + chunk % kChunkStages * D::kStage + place_in_stage<D>(token, part),
+                             a.halves + (u64)(from[i] + chunk) * kSmallBatchChunk + part * 8);
             }
         copy_async_commit();
     };
-    UNROLL for (u32 i = 0; i + 1 < kChunkStages; i++) fetch(begin + i);
+    UNROLL for (u32 i = 0; i < Products::kAhead; i++) fetch(begin + i);
 
     struct Raw {
         typename T::Raw32 of[2];
@@ -99,42 +165,46 @@ DEVICE void multiply_small_batch(u32 thread, const ProjectArgs& a, const DeviceM
         const u32 block = min_u32(piece / kPieces * 4 + t, blocks - 1);
         UNROLL for (u32 r = 0; r < 2; r++) raw.of[r] = T::load32(rows[r], 0, block, piece % kPieces);
     };
-    // Offset of the first group of columns whose address this lane passes; offsets of other groups differ in some bits.
-    const u32 place0 = place_in_chunk(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    Products products(thread % kWarp);
+    constexpr bool kInAdvance = sizeof(typename T::Raw32) <= 4 * Products::kMostWords;
     // `place`: 0 or 1, the index of the piece in a pair: of chunks in 256 columns, or of pieces in a chunk.
-    auto step = [&](u32 piece, u32 place, const Raw& raw, Raw& next) {
+    auto step = [&](u32 piece, u32 place, Raw& raw, Raw& next) {
         const u32 chunk = piece / kPieces;
-        if (piece + 1 < end * kPieces) load_piece(next, piece + 1);
+        if (piece % kPieces == 0) {
+            copy_async_wait<Products::kAhead - 1>();
+            products.order_copies();
+            sync_block();
+        }
+        // After the barrier, so that no load is pending at the next `order_copies`.
+        if (!kInAdvance) load_piece(raw, piece);
+        else if (piece + 1 < end * kPieces) load_piece(next, piece + 1);
         if (piece % kPieces == 0) {
             Ahead<T>::next(t, rows, chunk, end);
-            copy_async_wait<kChunkStages - 2>();
-            sync_block();
-            // After the barrier, because it overwrites the stage that the previous chunk has read.
-            fetch(chunk + kChunkStages - 1);
+            // Overwrites a stage that all warps have read.
+            fetch(chunk + Products::kAhead);
         }
-        const u16* stage = tokens + chunk % kChunkStages * D::kTokens * kSmallBatchChunk;
+        const u16* stage = tokens + chunk % kChunkStages * D::kStage;
         HalfScales scales[2];
         UNROLL for (u32 r = 0; r < 2; r++) scales[r] = T::scales32(raw.of[r], 4 * place + t, rows[r].factor);
-        UNROLL for (u32 i = 0; i < 4; i++) UNROLL for (u32 k = 0; k < 2 / kPieces; k++) {
-            const u32 half = kPieces == 1 ? k : place;
-            auto pair = [&](u32 r, u32 odd) { return T::pair(raw.of[r], scales[r], i, half, odd); };
-            const uint4 left = {pair(0, 0), pair(1, 0), pair(0, 1), pair(1, 1)};
-            UNROLL for (u32 n = 0; n < D::kN / 2; n++) {
-                u32 right[4];
-                load_matrices<false>(
-                    right, stage + (place0 ^ (2 * i % 4 + half) * 16) + i / 2 * 64 + 16 * n * kSmallBatchChunk);
-                mma16x8x16(sums[2 * n], left, right[0], right[1]);
-                mma16x8x16(sums[2 * n + 1], left, right[2], right[3]);
+        auto columns = [&](u32 k) { return kPieces == 1 ? Columns{k / 2, k % 2} : Columns{k, place}; };
+        UNROLL for (u32 k = 0; k < 8 / kPieces; k += Products::kGroup) {
+            const u32 set = ((kPieces == 1 ? 0 : 4 * place) + k) / Products::kGroup % Products::kSets;
+            UNROLL for (u32 j = 0; j < Products::kGroup; j++) {
+                const Columns c = columns(k + j);
+                auto pair = [&](u32 r, u32 odd) { return T::pair(raw.of[r], scales[r], c.part, c.half, odd); };
+                products.left[set][j] = {pair(0, 0), pair(1, 0), pair(0, 1), pair(1, 1)};
             }
+            products.multiply(sums, set, stage, [&](u32 j) { return columns(k + j); });
         }
     };
     // Two, so that one is loaded while the other is dequantized.
     Raw even, odd;
-    if (begin < end) load_piece(even, begin * kPieces);
+    if (kInAdvance && begin < end) load_piece(even, begin * kPieces);
     UNROLL_BY(1) for (u32 piece = begin * kPieces; piece < end * kPieces; piece += 2) {
         step(piece, 0, even, odd);
         if (piece + 1 < end * kPieces) step(piece + 1, 1, odd, even);
     }
+    products.end(sums);
 }
 
 // The pairs of chunks of all tiles, in order, divided evenly among the blocks of a grid row. Recomputed for each use,
@@ -180,7 +250,7 @@ DEVICE void multiply_tile(const ProjectArgs& a, u32 tile, u32 first, u32 last, b
 }
 
 // Multiplies the block's tiles of one type. `starts`: true if the previous kernel has not been waited for.
-template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool& starts, u8* shared) {
+template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool& starts, u8* shared, u16* tokens) {
     constexpr u32 kPart = D::kTokens * D::kRows;
     u32 at = Deal::of<D>(a).first(blockIdx.x);
     UNROLL_BY(1) while (true) {
@@ -197,7 +267,7 @@ template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool
                 at = last;
                 continue;
             }
-            multiply_tile<T, D>(a, tile, at - start, last - start, starts, (u16*)shared, sums[0]);
+            multiply_tile<T, D>(a, tile, at - start, last - start, starts, tokens, sums[0]);
         }
         const Deal deal = Deal::of<D>(a);
         const u32 tile = unknown(at) / deal.pairs, start = tile * deal.pairs;
@@ -230,8 +300,8 @@ template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool
     }
 }
 
-template <u32 kTokens> DEVICE void small_batch(const ProjectArgs& a, u8* shared) {
-    typedef SmallBatchTile<kTokens> D;
+// `tokens`: the stages, in `shared`.
+template <class D> DEVICE void small_batch(const ProjectArgs& a, u8* shared, u16* tokens) {
     let_next_start();
     bool starts = true;
     if (a.order) {
@@ -245,11 +315,27 @@ template <u32 kTokens> DEVICE void small_batch(const ProjectArgs& a, u8* shared)
     // One loop per type, so that no load depends on a branch; a loop around all types would need the registers of all.
     for_types([&](auto type) {
         typedef decltype(type) T;
-        if (a.types >> T::kType & 1) tiles_of_type<T, D>(a, starts, shared);
+        if (a.types >> T::kType & 1) tiles_of_type<T, D>(a, starts, shared, tokens);
     });
 }
 
-KERNEL(small_batch_16, ProjectArgs, 256, 2) { DYNAMIC_SHARED(shared); small_batch<16>(a, shared); }
-KERNEL(small_batch_32, ProjectArgs, 256, 2) { DYNAMIC_SHARED(shared); small_batch<32>(a, shared); }
+#define SMALL_BATCH(n, blocks)                                             \
+    KERNEL(small_batch_##n, ProjectArgs, 256, blocks) {                    \
+        DYNAMIC_SHARED(shared);                                            \
+        small_batch<SmallBatchTile<n, Mma>>(a, shared, (u16*)shared);      \
+    }
+SMALL_BATCH(16, 2)
+SMALL_BATCH(32, 2)
 // With more registers per thread, because its sums need as many as everything else.
-KERNEL(small_batch_64, ProjectArgs, 256, 1) { DYNAMIC_SHARED(shared); small_batch<64>(a, shared); }
+SMALL_BATCH(64, 1)
+
+#ifdef HAS_WGMMA
+#define SMALL_WGMMA(n)                                                                  \
+    KERNEL(wgmma_##n, ProjectArgs, 256, 2) {                                            \
+        DYNAMIC_SHARED(shared);                                                         \
+        u16* tokens = (u16*)(shared + (0u - shared_address(shared)) % kSwizzledBytes);  \
+        small_batch<SmallBatchTile<n, Wgmma>>(a, shared, tokens);                       \
+    }
+SMALL_WGMMA(32)
+SMALL_WGMMA(64)
+#endif

@@ -8,7 +8,7 @@
 //  1. Weights are dequantized into registers, as the left operand, two at a time (`pair` of `quant.cuh`): per chunk, a
 //     lane has one block of 32 columns of two rows, because `to_halves` stores the columns of tokens in the order of
 //     the lanes' operands (`store8`).
-//  2. Tokens are the right operand, which the instruction reads from swizzled shared memory (`rows_of_64_bytes`).
+//  2. Tokens are the right operand, which the instruction reads from swizzled shared memory (`swizzled_rows`).
 //  3. Two sets of registers for operands: products read one while the other is filled. The first operand of a chunk is
 //     dequantized before the barrier, so that the matrix units are busy meanwhile.
 //  4. Weights of the next chunk are loaded right after the barrier, almost a chunk before the next fence, which waits
@@ -28,13 +28,6 @@ struct Groups {
 };
 
 constexpr u32 kPartHalves = Groups::kTokens * kChunk, kStageHalves = kSmallBatchChunk / kChunk * kPartHalves;
-
-// Returns the descriptor for `multiply_async` of rows of 64 bytes at a multiple of 512 bytes of shared memory, with
-// 16-byte parts in the order of `place` (PTX ISA, "Matrix Descriptor Format": address, offset of 8 columns, unused in
-// this layout, offset of 8 rows, all in units of 16 bytes; 64-byte swizzling).
-DEVICE u64 rows_of_64_bytes(const u16* rows) {
-    return (shared_address(rows) & 0x3ffffu) >> 4 | 1ull << 16 | (u64)(8 * 64 >> 4) << 32 | 2ull << 62;
-}
 
 // Sums of the warp's part of a tile.
 template <class T>
@@ -107,7 +100,7 @@ DEVICE void multiply_by_groups(const ProjectArgs& a, u32 segment, const Share& w
             const Columns c = columns(k, place);
             begin_products();
             // The last 16 of 32 columns are 32 bytes later.
-            multiply_async(sums, left[k % 2], rows_of_64_bytes(stage + c.part * kPartHalves) + 2 * c.half);
+            multiply_async(sums, left[k % 2], swizzled_rows<64>(stage + c.part * kPartHalves, 32 * c.half));
             commit_products();
             // Waits for the previous products, whose operands are replaced.
             wait_products<1>();

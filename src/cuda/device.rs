@@ -38,8 +38,8 @@ const MAX_VALUE: usize = 512;
 /// Prefix of device names.
 pub const NAME: &str = "cuda";
 
-/// The names of the optional kernels.
-pub const WGMMA: &str = "wgmma_256";
+/// Prefixes of the names of the optional kernels.
+pub const WGMMA: &str = "wgmma_";
 pub const INT8: &str = "gemm_int8";
 
 /// Maximum number of experts of a router, and maximum row length of a scan's state.
@@ -160,6 +160,14 @@ impl CudaDevice {
         let k = &self.kernels;
         let kernel = k.wgmma_256.as_ref().map(PromptKernel::Wgmma).or(k.gemm_int8.as_ref().map(PromptKernel::Bytes));
         kernel.filter(|_| !self.verdict().leaves_out_optional)
+    }
+
+    /// Returns a kernel that only some architectures have, unless one of these has failed a self-test.
+    pub(super) fn optional<'a>(
+        &self,
+        kernel: &'a Option<CudaKernel<ProjectArgs>>,
+    ) -> Option<&'a CudaKernel<ProjectArgs>> {
+        kernel.as_ref().filter(|_| !self.verdict().leaves_out_optional)
     }
 
     fn measure_rates(&self) -> Result<(f64, f64)> {
@@ -304,7 +312,7 @@ impl GpuDevice for CudaDevice {
         Some(hash.finish())
     }
 
-    fn optional_kernel(&self) -> Option<&'static str> {
+    fn optional_kernels(&self) -> Option<&'static str> {
         self.prompt_kernel().map(|kernel| match kernel {
             PromptKernel::Wgmma(_) => WGMMA,
             PromptKernel::Bytes(_) => INT8,

@@ -154,6 +154,8 @@ kernels! {
     argmax: ChooseArgs,
     weigh: ChooseArgs,
     keep: ChooseArgs;
+    wgmma_32: ProjectArgs,
+    wgmma_64: ProjectArgs,
     wgmma_256: ProjectArgs,
     gemm_int8: ProjectArgs,
 }

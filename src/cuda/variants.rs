@@ -135,9 +135,9 @@ impl KernelTable {
     pub fn products(&self) -> impl Iterator<Item = &CudaKernel<ProjectArgs>> {
         let types = types();
         let tiles = [&self.small_batch_16, &self.small_batch_32, &self.small_batch_64, &self.gemm_256];
+        let optional = [&self.wgmma_32, &self.wgmma_64, &self.wgmma_256, &self.gemm_int8].into_iter().flatten();
         let mixed = [&self.gemv_mixed, &self.gemv_mixed_2, &self.ring_mixed];
         let one_row = types.clone().filter_map(|dtype| self.ring([dtype].into_iter()));
-        let optional = self.wgmma_256.iter().chain(&self.gemm_int8);
         types.flat_map(|dtype| self.gemv(dtype)).chain(one_row).chain(mixed).chain(tiles).chain(optional)
     }
 }

@@ -101,9 +101,9 @@ pub trait GpuDevice: Send + Sync {
         Error::DeviceUnavailable { device: format!("{}:{}", self.driver(), self.ordinal()), why }
     }
 
-    /// Returns the name of the kernel that only some devices have; `None` without one, or after it has failed a
-    /// self-test.
-    fn optional_kernel(&self) -> Option<&'static str>;
+    /// Returns the prefix of the names of kernels that only some devices have; `None` without them, or after one has
+    /// failed a self-test.
+    fn optional_kernels(&self) -> Option<&'static str>;
 }
 
 /// A GPU with the weights of one model.

@@ -18,7 +18,7 @@ const VERDICT: usize = 16;
 /// Maximum number of verdicts in a file; the oldest are dropped.
 const MOST: usize = 8192;
 
-/// Test id that stands for a device without its optional kernel.
+/// Test id that stands for a device without its optional kernels.
 const LEFT_OUT: u64 = u64::MAX;
 
 /// A file of verdicts.

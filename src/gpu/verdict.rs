@@ -9,7 +9,7 @@ pub struct Verdict {
     pub passed: HashSet<u64>,
     /// The first reason why the device must not be used.
     pub failed: Option<String>,
-    /// True if the optional kernel has failed a self-test and is replaced by others.
+    /// True if an optional kernel has failed a self-test, so that others replace all of them.
     pub leaves_out_optional: bool,
     /// `GpuDevice::rates`
     pub rates: Option<(f64, f64)>,

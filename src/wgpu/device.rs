@@ -165,7 +165,7 @@ impl GpuDevice for WgpuDevice {
         self.context.verdict()
     }
 
-    fn optional_kernel(&self) -> Option<&'static str> {
+    fn optional_kernels(&self) -> Option<&'static str> {
         None
     }
 }

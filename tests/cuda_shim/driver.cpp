@@ -131,8 +131,8 @@ constexpr int kSaved = 20, kEntry = 11;
 #endif
 
 struct Copy { void* to; const void* from; size_t bytes; };
-// Of a lane: its sums, the words of its left operand and the descriptor of the right one.
-struct Product { float (*sums)[4]; const uint32_t* left; uint64_t right; };
+// Of a lane: its sums for `n` times 8 columns, the words of its left operand and the descriptor of the right one.
+struct Product { float (*sums)[4]; uint32_t n; const uint32_t* left; uint64_t right; };
 struct Fiber {
     void* at;
     Fiber* next;  // in the chosen order of the warp's lanes, whose last is followed by the first
@@ -235,9 +235,9 @@ static void multiply_floats(Warp& w, uint32_t round) {
 }
 
 #ifndef PTX
-// The products of the left operand of a warp, 16x16, with 256 columns that a descriptor tells, each of which has rows
-// of 64 bytes: it has the address, the distance of 8 rows, and 2 for the swizzling of 64 bytes, by which bits 7 and 8
-// of an address change bits 4 and 5.
+// The products of the left operand of a warp, 16x16, with columns that a descriptor tells, each of which has rows of 64
+// or 128 bytes: it has the address, the distance of 8 rows, and 2 or 1 for the swizzling of 64 or 128 bytes, by which
+// bits 7 to 9 of an address change bits 4 to 6, or the first two of these.
 static void multiply_wide(Warp& w, uint32_t round) {
     float a[16][16], b[16][256];
     for (uint32_t lane = 0; lane < 32; lane++) {
@@ -248,19 +248,22 @@ static void multiply_wide(Warp& w, uint32_t round) {
     }
     const uint64_t descriptor = (uint64_t)w.given[round][0][5] << 32 | w.given[round][0][4];
     const uint32_t start = (uint32_t)(descriptor & 0x3fff) << 4, stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4;
-    if (descriptor >> 62 != 2 || start - start % 64 - kSharedBase + 31 * stride + 512 > shared_bytes) fault("a descriptor of no tile");
-    for (uint32_t col = 0; col < 256; col++) {
+    const uint32_t columns = 8 * w.given[round][0][6], swizzling = descriptor >> 62, row_bytes = swizzling == 1 ? 128 : 64;
+    if ((swizzling != 1 && swizzling != 2) || start % (8 * row_bytes) >= row_bytes || stride % (8 * row_bytes) ||
+        start - start % row_bytes - kSharedBase + (columns / 8 - 1) * stride + 8 * row_bytes > shared_bytes)
+        fault("a descriptor of no tile");
+    for (uint32_t col = 0; col < columns; col++) {
         for (uint32_t k = 0; k < 16; k++) {
-            const uint32_t at = start + col / 8 * stride + col % 8 * 64 + 2 * k;
+            const uint32_t at = start + col / 8 * stride + col % 8 * row_bytes + 2 * k;
             uint16_t h;
-            memcpy(&h, state.shared + ((at ^ (at >> 7 & 3) << 4) - kSharedBase), 2);
+            memcpy(&h, state.shared + ((at ^ (at >> 7 & (row_bytes / 16 - 1)) << 4) - kSharedBase), 2);
             b[k][col] = halves[h];
         }
     }
     memset(w.wide[round], 0, sizeof w.wide[round]);
     for (uint32_t row = 0; row < 16; row++)
         for (uint32_t k = 0; k < 16; k++)
-            for (uint32_t col = 0; col < 256; col++) w.wide[round][row][col] += a[row][k] * b[k][col];
+            for (uint32_t col = 0; col < columns; col++) w.wide[round][row][col] += a[row][k] * b[k][col];
 }
 #endif
 
@@ -339,15 +342,15 @@ void copy_wait(int left) {
 #ifndef PTX
 static void multiply_now(const Product& of) {
     const uint32_t* a = of.left;
-    const uint32_t words[6] = {a[0], a[1], a[2], a[3], (uint32_t)of.right, (uint32_t)(of.right >> 32)};
-    const float(*product)[256] = exchange('g', words, 6).wide;
+    const uint32_t words[7] = {a[0], a[1], a[2], a[3], (uint32_t)of.right, (uint32_t)(of.right >> 32), of.n};
+    const float(*product)[256] = exchange('g', words, 7).wide;
     const uint32_t g = state.thread.x % 32 / 4, t = state.thread.x % 4;
-    for (uint32_t n = 0; n < 32; n++)
+    for (uint32_t n = 0; n < of.n; n++)
         for (uint32_t i = 0; i < 4; i++) of.sums[n][i] += product[g + i / 2 * 8][8 * n + 2 * t + i % 2];
 }
-void multiply_later(float (*sums)[4], const uint32_t* left, uint64_t right) {
-    if (order == kEarlyProducts) multiply_now({sums, left, right});
-    else add_to_group(block->running->products, {sums, left, right});
+void multiply_later(float (*sums)[4], uint32_t n, const uint32_t* left, uint64_t right) {
+    if (order == kEarlyProducts) multiply_now({sums, n, left, right});
+    else add_to_group(block->running->products, {sums, n, left, right});
 }
 void products_commit() { end_group(block->running->products); }
 void products_wait(int left) { end_groups(block->running->products, left, multiply_now); }
@@ -671,8 +674,7 @@ EXPORT void shim_lie(const char* name, int after, int how) {
 EXPORT size_t shim_lie_pending() { return !lying.empty(); }
 // From now on a fault has every call in every context fail, until this is set anew.
 EXPORT void shim_poison(bool on) { poisonous = on, poison = 0; }
-// A kernel that images lack from now on.
-// One more kernel that images lack, or none if the name is empty.
+// From now on images lack the kernels whose names begin so, too; none if the name is empty.
 EXPORT void shim_absent(const char* name) { if (*name) absent.insert(name); else absent.clear(); }
 EXPORT void shim_shared(int bytes) { most_shared = bytes; }
 EXPORT void shim_hang(bool on) { hanging = on; }
@@ -1002,7 +1004,9 @@ EXPORT int cuModuleGetFunction(void** function, void* module, const char* name) 
     BEGIN;
     if (module != &functions()) return kInvalidHandle;
     const auto it = functions().find(name);
-    if (it == functions().end() || absent.count(name)) return kNotFound;
+    bool lacks = it == functions().end();
+    for (const std::string& prefix : absent) lacks |= std::string(name).compare(0, prefix.size(), prefix) == 0;
+    if (lacks) return kNotFound;
     return ANSWER(function, (void*)&it->second);
 }
 EXPORT int cuFuncGetAttribute(int* value, int attribute, void* function) {

@@ -22,7 +22,7 @@ namespace shim {
 void copy_later(void* to, const void* from, size_t bytes);
 void copy_commit();
 void copy_wait(int left);
-void multiply_later(float (*sums)[4], const uint32_t* left, uint64_t right);
+void multiply_later(float (*sums)[4], uint32_t n, const uint32_t* left, uint64_t right);
 void products_commit();
 void products_wait(int left);
 float half_value(uint16_t h);
@@ -186,10 +186,10 @@ DEVICE u32 shared_address(const void* p) { return shim::kSharedBase + (u32)((con
 DEVICE void fence_async() {}
 DEVICE void begin_products() {}
 // Reads its operands, as a device may, when the product ends.
-DEVICE void multiply_async(float (&d)[32][4], const uint4& a, u64 b) { shim::multiply_later(d, &a.x, b); }
+template <u32 N> static inline void multiply_async(float (&d)[N][4], const uint4& a, u64 b) { shim::multiply_later(d, N, &a.x, b); }
 DEVICE void commit_products() { shim::products_commit(); }
 template <int N> static inline void wait_products() { shim::products_wait(N); }
-DEVICE void end_products(float (&)[32][4]) { shim::products_wait(0); }
+template <u32 N> static inline void end_products(float (&)[N][4]) { shim::products_wait(0); }
 DEVICE void copy_async16(void* shared, const void* global) { shim::copy_later(shared, global, 16); }
 DEVICE void copy_async4(void* shared, const void* global) { shim::copy_later(shared, global, 4); }
 DEVICE void copy_async_commit() { shim::copy_commit(); }

@@ -320,18 +320,24 @@ fn a_kernel_that_computes_something_else_is_found_and_named() {
 
 /// The kernel that a right device launches where another stands in for it.
 fn launched(kernel: &'static CStr) -> &'static CStr {
-    if kernel == c"gemm_256" { c"wgmma_256" } else { kernel }
+    match kernel.to_bytes() {
+        b"small_batch_32" => c"wgmma_32",
+        b"small_batch_64" => c"wgmma_64",
+        b"gemm_256" => c"wgmma_256",
+        _ => kernel,
+    }
 }
 
-/// A kernel that another can stand in for is left out where it is wrong, for every model.
+/// Kernels that others can stand in for are left out where one of them is wrong, for every model.
 #[test]
-fn a_device_goes_on_without_the_kernel_that_it_can_do_without() {
+fn a_device_goes_on_without_the_kernels_that_it_can_do_without() {
     let of = |dtype| save(&Tiny::new("llama", dtype).layers(1));
     let [(_a, one, _), (_b, of_halves, _), (_c, of_blocks, _)] = [quant::Q8_0, quant::F16, quant::Q4_K].map(of);
-    for (kernel, name, lacking) in [(c"wgmma_256", cuda::WGMMA, None), (c"gemm_int8", cuda::INT8, Some(cuda::WGMMA))] {
+    let by_wgmma = [c"wgmma_32", c"wgmma_64", c"wgmma_256"].map(|kernel| (kernel, cuda::WGMMA, None));
+    for (kernel, name, lacking) in by_wgmma.into_iter().chain([(c"gemm_int8", cuda::INT8, Some(cuda::WGMMA))]) {
         let Some(shim) = shim() else { return };
         lacking.iter().for_each(|other| shim.leave_out(other));
-        let optional = || open(&shim, false).unwrap().optional_kernel();
+        let optional = || open(&shim, false).unwrap().optional_kernels();
         check(&shim, &one, false).unwrap();
         assert!(optional() == Some(name) && shim.launches_of(kernel) > 0);
         shim.spoil(kernel, ROWS, -1);

@@ -47,7 +47,7 @@ struct Target {
 impl Target {
     fn new(name: &'static str, shim: Option<Shim>) -> Target {
         let mut target = Target { name, shim, optional: None };
-        target.optional = target.open(&LoadOptions::default()).optional_kernel();
+        target.optional = target.open(&LoadOptions::default()).optional_kernels();
         target
     }
 
@@ -63,10 +63,12 @@ impl Target {
     fn kernel(&self, dtype: DType, usual: usize, deterministic: bool) -> &'static str {
         match (usual, self.optional) {
             (0..=16, _) => "small_batch_16",
+            (17..=32, Some(WGMMA)) if !deterministic => "wgmma_32",
             (17..=32, _) => "small_batch_32",
+            (33..=FEW, Some(WGMMA)) if !deterministic => "wgmma_64",
             (33..=FEW, _) => "small_batch_64",
             _ if deterministic => "small_batch_64",
-            (_, Some(WGMMA)) => WGMMA,
+            (_, Some(WGMMA)) => "wgmma_256",
             (_, Some(INT8)) if has_blocks(dtype) => INT8,
             _ => "gemm_256",
         }

@@ -610,10 +610,11 @@ void products_none(At at) {
 }
 
 // PTX ISA, "Matrix Descriptor Format", of an operand whose columns lie one behind another: bits 0 to 13 the address, 32
-// to 45 the distance of 8 columns, both by 16; 49 to 51 a base offset; 62 and 63 the swizzling, 2 for 64 bytes. That
-// exchanges parts of 16 bytes in rows of 64, by bits 7 and 8 of the address. "Register Fragments" of wgmma: a warp has
-// 16 rows of a and d, in which lanes have what they have in `mma.m16n8k16`, of each 8 columns of d.
-void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t descriptor, At at) {
+// to 45 the distance of 8 columns, both by 16; 49 to 51 a base offset; 62 and 63 the swizzling, 2 for 64 bytes, 1 for
+// 128. Swizzling exchanges parts of 16 bytes in rows of 64 or 128, by bits 7 and 8, or 7 to 9, of the address.
+// "Register Fragments" of wgmma: a warp has 16 rows of a and d, in which lanes have what they have in `mma.m16n8k16`,
+// of each 8 columns of d.
+void products_start(float* const* d, uint32_t columns, uint32_t* const (&a)[4], uint64_t descriptor, At at) {
     Thread& t = me();
     if (!t.fenced) fault(at, "products without a wgmma.fence ahead of them");
     for (const Held& h : t.sums) h.check(at);
@@ -622,13 +623,14 @@ void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t de
     Warp& w = my_warp();
     const uint32_t buffer = me().products++ % 2, lane = shim::state.thread.x % 32;
     const uint32_t start = (uint32_t)(descriptor & 0x3fff) << 4, stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4;
-    const Rows rows = {shared_offset(start / 64 * 64, 64, at), 31 * stride + 8 * 64};
+    const uint32_t swizzling = descriptor >> 62, row_bytes = swizzling == 1 ? 128 : 64;
+    const Rows rows = {shared_offset(start / row_bytes * row_bytes, row_bytes, at), (columns / 8 - 1) * stride + 8 * row_bytes};
     if (w.products < me().products) {
         w.products = me().products;
         for (uint32_t l = 1; l < 32; l++)
             if (e.given[l][4] != words[4] || e.given[l][5] != words[5]) fault(at, "the lanes of a warp give different descriptors");
-        if (descriptor >> 62 != 2 || (descriptor >> 46 & 0xffff) != 0) fault(at, "a descriptor of an unknown layout");
-        if (start % 512 >= 64 || stride % 512) fault(at, "a descriptor of rows that do not begin with their pattern");
+        if ((swizzling != 1 && swizzling != 2) || (descriptor >> 46 & 0xffff) != 0) fault(at, "a descriptor of an unknown layout");
+        if (start % (8 * row_bytes) >= row_bytes || stride % (8 * row_bytes)) fault(at, "a descriptor of rows that do not begin with their pattern");
         if (rows.first + (size_t)rows.bytes > shared_bytes) fault(at, "products outside of shared memory");
         for (uint32_t i = rows.first; i < rows.first + rows.bytes; i++) {
             const Id writer = shared_writers[i];
@@ -641,9 +643,10 @@ void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t de
         for (uint32_t l = 0; l < 32; l++)
             for (uint32_t i = 0; i < 8; i++)
                 left[l / 4 + i / 2 % 2 * 8][2 * (l % 4) + i % 2 + i / 4 * 8] = half_values[e.given[l][i / 2] >> 16 * (i % 2) & 0xffff];
-        for (uint32_t col = 0; col < 256; col++)
+        for (uint32_t col = 0; col < columns; col++)
             for (uint32_t k = 0; k < 16; k++) {
-                const uint32_t plain = start + col / 8 * stride + col % 8 * 64 + 2 * k, place = plain ^ (plain >> 7 & 3) << 4;
+                const uint32_t plain = start + col / 8 * stride + col % 8 * row_bytes + 2 * k;
+                const uint32_t place = plain ^ (plain >> 7 & (row_bytes / 16 - 1)) << 4;
                 uint16_t h;
                 memcpy(&h, shim::state.shared + (place - kSharedBase), 2);
                 right[k][col] = half_values[h];
@@ -651,8 +654,8 @@ void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t de
         for (uint32_t row = 0; row < 16; row++) {
             double sums[256] = {};
             for (uint32_t k = 0; k < 16; k++)
-                for (uint32_t col = 0; col < 256; col++) sums[col] += (double)left[row][k] * right[k][col];
-            for (uint32_t col = 0; col < 256; col++) w.wide[buffer][row][col] = (float)sums[col];
+                for (uint32_t col = 0; col < columns; col++) sums[col] += (double)left[row][k] * right[k][col];
+            for (uint32_t col = 0; col < columns; col++) w.wide[buffer][row][col] = (float)sums[col];
         }
         w.read.push_back(rows);
     }
@@ -661,7 +664,7 @@ void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t de
     open.rows.push_back(rows);
     for (uint32_t* p : a) open.left.emplace_back(p);
     t.sums.clear();
-    for (uint32_t i = 0; i < 128; i++) {
+    for (uint32_t i = 0; i < columns / 2; i++) {
         *d[i] += w.wide[buffer][lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + 2 * (lane % 4) + i % 2];
         t.sums.emplace_back(d[i]);
     }

@@ -57,10 +57,10 @@ void mma(const uint32_t (&words)[6], float (&d)[4], At at);
 template <int kDepth> void mma_bytes(const uint32_t (&words)[kDepth / 8 + kDepth / 16], int32_t (&d)[4], At at);
 void mma_tf32(const uint32_t (&words)[6], float (&d)[4], At at);
 void load_matrices(uint32_t row, uint32_t n, bool transposed, uint32_t (&d)[4], At at);
-// The instructions wgmma of m64n256k16 and halves: d += a * b, with 16 rows for each warp. Registers are given by their
-// places, because they may not change until the wait.
+// The instructions wgmma of m64nNk16 and halves, N `columns`: d += a * b, with 16 rows for each warp. Registers are
+// given by their places, because they may not change until the wait; d has half as many as columns.
 void products_fence(At at);
-void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t descriptor, At at);
+void products_start(float* const* d, uint32_t columns, uint32_t* const (&a)[4], uint64_t descriptor, At at);
 void products_commit_group(At at);
 void products_wait(size_t left, At at);
 // A thread may end.

@@ -438,15 +438,15 @@ def _(k, a, n, transposed):
         k.write(r, f'd[{i}]', 'u32') for i, r in enumerate(registers))
 
 
-@operation(r'wgmma\.mma_async\.sync\.aligned\.m64n256k16\.f32\.f16\.f16')
-def _(k, a):
+@operation(r'wgmma\.mma_async\.sync\.aligned\.m64n(16|32|64|256)k16\.f32\.f16\.f16')
+def _(k, a, columns):
     d, left = members(a[0]), members(a[1])
     # Neither cleared sums, nor signs, nor a transposed operand.
-    if [len(d), len(left), *a[3:]] != [128, 4, '1', '1', '1', '0'] or {*map(k.type, d + left)} - {'f32', 'b32'}:
+    if [len(d), len(left), *a[3:]] != [int(columns) // 2, 4, '1', '1', '1', '0'] or {*map(k.type, d + left)} - {'f32', 'b32'}:
         raise Unknown(f'operands {a}')
     addresses = [', '.join(f'&{r[1:]}' for r in v) for v in (d, left)]
-    return (f'float* const d[128] = {{{addresses[0]}}}; uint32_t* const a[4] = {{{addresses[1]}}}; '
-            f'products_start(d, a, {k.read(a[2], "u64")}, {k.at});')
+    return (f'float* const d[] = {{{addresses[0]}}}; uint32_t* const a[4] = {{{addresses[1]}}}; '
+            f'products_start(d, {columns}, a, {k.read(a[2], "u64")}, {k.at});')
 
 
 @operation(r'wgmma\.(fence|commit_group)\.sync\.aligned')

@@ -159,15 +159,33 @@ impl<'a> Tile<'a> {
             order: ColumnOrder::AsTheyAre,
             step: 32,
         };
-        match (usual, device.prompt_kernel()) {
-            (0..=16, _) => few(&k.small_batch_16, 16, 2),
-            (17..=32, _) => few(&k.small_batch_32, 32, 2),
+        // Two blocks per multiprocessor; stages of the input, aligned to 1,024 bytes.
+        let few_by_wgmma = |kernel, tokens| {
+            let tile = few(kernel, tokens, 2);
+            Tile { shared: 1024 + tile.shared, ..tile }
+        };
+        // Only one kind of instruction is known to give the same bits for every number of tokens.
+        let optional = |kernel: &'a Option<CudaKernel<ProjectArgs>>| {
+            if is_batch_invariant { None } else { device.optional(kernel) }
+        };
+        match usual {
+            0..=16 => return few(&k.small_batch_16, 16, 2),
+            17..=32 => match optional(&k.wgmma_32) {
+                Some(kernel) => return few_by_wgmma(kernel, 32),
+                None => return few(&k.small_batch_32, 32, 2),
+            },
             // Two blocks per multiprocessor, as above, so that columns are split the same way.
-            _ if is_batch_invariant => few(&k.small_batch_64, SMALL_BATCH_ROWS, 2),
+            _ if is_batch_invariant => return few(&k.small_batch_64, SMALL_BATCH_ROWS, 2),
             // Reading the weights up to three times is faster than a partially filled tile of 256 tokens.
-            (..=SEVERAL_BATCHES, _) => few(&k.small_batch_64, SMALL_BATCH_ROWS, 1),
+            ..=SEVERAL_BATCHES => match optional(&k.wgmma_64) {
+                Some(kernel) => return few_by_wgmma(kernel, SMALL_BATCH_ROWS),
+                None => return few(&k.small_batch_64, SMALL_BATCH_ROWS, 1),
+            },
+            _ => {}
+        }
+        match device.prompt_kernel() {
             // Stages of the input, aligned to 512 bytes; the offset of each input row.
-            (_, Some(PromptKernel::Wgmma(kernel))) => Tile {
+            Some(PromptKernel::Wgmma(kernel)) => Tile {
                 shared: 512 + GROUP_STAGES * SMALL_BATCH_CHUNK * 2 * 256 + 4 * 256,
                 order: ColumnOrder::ForOperands,
                 step: SMALL_BATCH_CHUNK,
@@ -175,7 +193,7 @@ impl<'a> Tile<'a> {
             },
             // Stages of the input, each token of which has a scale and a sum per 32 columns; two stages of the weights,
             // each row of which has 16 bytes per 32 columns in addition; the offset of each input row.
-            (_, Some(PromptKernel::Bytes(kernel))) if has_blocks => Tile {
+            Some(PromptKernel::Bytes(kernel)) if has_blocks => Tile {
                 shared: BYTE_STAGES * (BYTE_CHUNK + 16) * 256 + 2 * (BYTE_CHUNK + 32) * 128 + 4 * 256,
                 order: ColumnOrder::Bytes,
                 step: BYTE_CHUNK,

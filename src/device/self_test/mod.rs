@@ -95,10 +95,10 @@ pub fn check(device: &Arc<dyn GpuDevice>, program: &Program, weights: &Weights, 
     }
     kept.iter().for_each(|kept| kept.recall(&**device));
     let known = device.verdict().passed.len();
-    let had = device.optional_kernel().is_some();
+    let had = device.optional_kernels().is_some();
     let result = match check_all(device, program, weights) {
         // Repeat everything with the fallback kernels.
-        Err(_) if had && device.optional_kernel().is_none() => check_all(device, program, weights),
+        Err(_) if had && device.optional_kernels().is_none() => check_all(device, program, weights),
         result => result,
     };
     if device.verdict().passed.len() != known {
@@ -322,7 +322,7 @@ impl Case {
     /// Identifies the test.
     fn number(&self, device: &dyn GpuDevice, types: [DType; 2]) -> u64 {
         let mut hash = XxHash64::with_seed(
-            u64::from(device.is_deterministic()) + 2 * u64::from(device.optional_kernel().is_some()),
+            u64::from(device.is_deterministic()) + 2 * u64::from(device.optional_kernels().is_some()),
         );
         let shapes: Vec<_> = self.matrices.iter().chain(&self.factors).map(|m| (m.dtype, m.rows, m.cols)).collect();
         let pairs: Vec<_> =
@@ -405,8 +405,8 @@ impl Case {
             Error::DeviceLost { why, .. } => wrong(kernels, tokens, why),
             e => e,
         };
-        // Queried before the load, because a concurrent test may disable the optional kernel.
-        let optional = device.optional_kernel();
+        // Queried before the load, because a concurrent test may disable the optional kernels.
+        let optional = device.optional_kernels();
         let model = device.clone().load(program, &self.weights(), &mut |_, _| Ok(())).map_err(|e| faulty(&[], 0, e))?;
         let new = || Ok(Sequence::new(spec.clone(), None, vec![model.new_sequence(&spec)?]));
         let on_gpu = match new() {
@@ -443,7 +443,8 @@ impl Case {
             for (expected, got) in expected.iter().zip(&got) {
                 let error = relative_error(expected, got);
                 if error.is_nan() || error > limit {
-                    if let Some(optional) = optional.filter(|optional| kernels.contains(optional)) {
+                    let is_optional = |kernel: &&&str| optional.is_some_and(|prefix| kernel.starts_with(prefix));
+                    if let Some(optional) = kernels.iter().find(is_optional) {
                         device.verdict().leaves_out_optional = true;
                         return Err(Error::unsupported(format!("{optional} is not supported on this device")));
                     }

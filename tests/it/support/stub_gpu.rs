@@ -92,7 +92,7 @@ impl GpuDevice for StubDevice {
         fn identity(&Self) -> Option<u64> { None }
         fn is_deterministic(&Self) -> bool { false }
         fn chooses(&Self, &SamplingRule) -> bool { false }
-        fn optional_kernel(&Self) -> Option<&'static str> { None }
+        fn optional_kernels(&Self) -> Option<&'static str> { None }
     }
     refused! {
         fn load(Arc<Self>, &Program, &Weights, &mut Progress) -> Arc<dyn GpuModel>;
