@@ -177,7 +177,7 @@ impl<'a> Tile<'a> {
             // Two blocks per multiprocessor, as above, so that columns are split the same way.
             _ if is_batch_invariant => return few(&k.small_batch_64, SMALL_BATCH_ROWS, 2),
             // Reading the weights up to three times is faster than a partially filled tile of 256 tokens.
-            ..=SEVERAL_BATCHES => match optional(&k.wgmma_64) {
+            33..=SEVERAL_BATCHES => match optional(&k.wgmma_64) {
                 Some(kernel) => return few_by_wgmma(kernel, SMALL_BATCH_ROWS),
                 None => return few(&k.small_batch_64, SMALL_BATCH_ROWS, 1),
             },
