@@ -21,7 +21,8 @@ fn products_select_the_experts_that_a_launch_selects() {
         RouterScore::RootOfSoftplus,
         RouterScore::SparseMixer,
     ];
-    let mut routings: Vec<(String, Box<dyn Fn(Routing) -> Routing>)> = Vec::new();
+    type By = Box<dyn Fn(Routing) -> Routing>;
+    let mut routings: Vec<(String, By)> = Vec::new();
     for score in scores {
         routings.push((format!("{score:?}"), Box::new(move |r| Routing { score, ..r })));
         if matches!(score, RouterScore::Softmax | RouterScore::Sigmoid | RouterScore::RootOfSoftplus) {
