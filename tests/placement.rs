@@ -662,7 +662,9 @@ fn a_plan_tells_where_experts_are() {
         assert_eq!((&info.0, info.1), (&plan.expert_layers, [plan.experts.host, plan.experts.device]), "{placement}");
         let mut session = models::session(&model);
         session.prefill(&PROMPT, None).unwrap();
-        assert_eq!(since(before)[0], plan.total.device, "{placement}");
+        // The shim's graphs take no device memory.
+        let graphs: u64 = plan.gpus.iter().map(|gpu| gpu.graphs).sum();
+        assert_eq!(since(before)[0] + graphs, plan.total.device, "{placement}");
         let ratio = since(before)[1] as f64 / plan.total.host as f64;
         println!("{placement}: {:?}, {:?}, of the host's {ratio:.4} were taken", plan.expert_layers, plan.experts);
         assert!((ratio - 1.0).abs() < 0.02, "{placement}: {ratio}");
@@ -713,7 +715,9 @@ fn experts_go_where_they_fit() {
         if seen.last() != Some(&now) {
             let model = load(&path, "experts=auto", 0).unwrap();
             assert_eq!((model.info().gpu_layers, model.info().experts.0.len()), now);
-            assert!(plan.total.device <= extra as u64 || now.0 == 0, "{now:?}: {} bytes of {extra}", plan.total.device);
+            // Graphs are a part of what is left to the driver.
+            let own = plan.total.device - plan.gpus.iter().map(|gpu| gpu.graphs).sum::<u64>();
+            assert!(own <= extra as u64 || now.0 == 0, "{now:?}: {own} bytes of {extra}");
             seen.push(now);
         }
         if now == (4, 0) {
@@ -764,8 +768,13 @@ fn a_layer_crosses_once_each_way() {
             assert!(more([0, 0, 1, 4 * hidden], &counts), "{name}, {n} layers: {counts:?}");
             counted.push(counts);
         }
-        let saved: Vec<u64> = counted.windows(2).map(|two| two[0][0] - two[1][0]).collect();
-        assert!(saved[0] > 0 && saved.iter().all(|n| *n == saved[0]), "{name}: launches that are saved: {saved:?}");
+        // Products on the device select the experts and add up their results, so that a layer on the host saves no
+        // launches: its transfers have some of their own.
+        let more: Vec<i64> = counted.windows(2).map(|two| two[1][0] as i64 - two[0][0] as i64).collect();
+        assert!(
+            more[0] <= 1 && more.iter().all(|n| *n == more[0]),
+            "{name}: launches of a layer on the host: {more:?}"
+        );
     }
 }
 
