@@ -157,9 +157,8 @@ impl CudaDevice {
     /// Returns the optional kernel for prompts, which the image has if it is the best one of this architecture, unless
     /// it has failed a self-test. Only the host emulation has several.
     pub(super) fn prompt_kernel(&self) -> Option<PromptKernel<'_>> {
-        let k = &self.kernels;
-        let kernel = k.wgmma_256.as_ref().map(PromptKernel::Wgmma).or(k.gemm_int8.as_ref().map(PromptKernel::Bytes));
-        kernel.filter(|_| !self.verdict().leaves_out_optional)
+        let [wgmma, bytes] = [&self.kernels.wgmma_256, &self.kernels.gemm_int8].map(|kernel| self.optional(kernel));
+        wgmma.map(PromptKernel::Wgmma).or(bytes.map(PromptKernel::Bytes))
     }
 
     /// Returns a kernel that only some architectures have, unless one of these has failed a self-test.
