@@ -206,17 +206,8 @@ template <class T, u32 kCols> DEVICE void own_rows_of(const ProjectArgs& a, u8* 
 #define GEMV_ROWS(T, name) \
     GEMV(T, name)          \
     KERNEL(gemv_##name##_rows, ProjectArgs, kGemvThreads, 1) { several_rows(a, [&](u32, auto&& f) { f(T()); }); }
-GEMV_ROWS(Plain<kF32>, f32)
-GEMV_ROWS(Plain<kF16>, f16)
-GEMV_ROWS(Plain<kBF16>, bf16)
-GEMV(Q4_0, q4_0)
-GEMV(Q4_1, q4_1)
-GEMV(Q5_0, q5_0)
-GEMV(Q5_1, q5_1)
-GEMV(Q8_0, q8_0)
-GEMV(Q4_K, q4_k)
-GEMV(Q5_K, q5_k)
-GEMV(Q6_K, q6_k)
+EACH_PLAIN_TYPE(GEMV_ROWS)
+EACH_BLOCK_TYPE(GEMV)
 
 // Matrices of different types that share an input.
 KERNEL(gemv_mixed, ProjectArgs, kGemvThreads, 2) {

@@ -126,14 +126,5 @@ template <class T> DEVICE void sum_picks(const SumPicksArgs& a, u8* shared) {
         DYNAMIC_SHARED(shared);                                \
         sum_picks<T>(a, shared);                               \
     }
-SUM_PICKS(Plain<kF32>, f32)
-SUM_PICKS(Plain<kF16>, f16)
-SUM_PICKS(Plain<kBF16>, bf16)
-SUM_PICKS(Q4_0, q4_0)
-SUM_PICKS(Q4_1, q4_1)
-SUM_PICKS(Q5_0, q5_0)
-SUM_PICKS(Q5_1, q5_1)
-SUM_PICKS(Q8_0, q8_0)
-SUM_PICKS(Q4_K, q4_k)
-SUM_PICKS(Q5_K, q5_k)
-SUM_PICKS(Q6_K, q6_k)
+EACH_PLAIN_TYPE(SUM_PICKS)
+EACH_BLOCK_TYPE(SUM_PICKS)

@@ -193,14 +193,7 @@ template <class T> DEVICE void gemv_ring(const ProjectArgs& a, const Pairs& of_b
         DYNAMIC_SHARED(shared);                        \
         gemv_ring<T>(a, part_of({0, a.row_groups}, blockIdx.y, gridDim.y), shared); \
     }
-RING(Q4_0, q4_0)
-RING(Q4_1, q4_1)
-RING(Q5_0, q5_0)
-RING(Q5_1, q5_1)
-RING(Q8_0, q8_0)
-RING(Q4_K, q4_k)
-RING(Q5_K, q5_k)
-RING(Q6_K, q6_k)
+EACH_BLOCK_TYPE(RING)
 
 // Matrices of different types that share an input; each block computes rows of one of them.
 KERNEL(ring_mixed, ProjectArgs, kRingThreads, 2) {

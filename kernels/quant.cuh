@@ -459,35 +459,36 @@ template <class T> DEVICE void prefetch_ahead(const DeviceMatrix& m, u64 row, u3
     prefetch_l2(m.planes[0] + (row * (m.cols / 32) + chunk) * (32 * (T::kPlanes & 255u) / T::kBlock));
 }
 
+// Calls a macro with each type and its name in kernels.
+#define EACH_BLOCK_TYPE(of) \
+    of(Q4_0, q4_0)          \
+    of(Q4_1, q4_1)          \
+    of(Q5_0, q5_0)          \
+    of(Q5_1, q5_1)          \
+    of(Q8_0, q8_0)          \
+    of(Q4_K, q4_k)          \
+    of(Q5_K, q5_k)          \
+    of(Q6_K, q6_k)
+#define EACH_PLAIN_TYPE(of) \
+    of(Plain<kF32>, f32)    \
+    of(Plain<kF16>, f16)    \
+    of(Plain<kBF16>, bf16)
+
 // Calls `f` with an object of each type.
 template <class F> DEVICE void for_types(F&& f) {
-    f(Plain<kF32>());
-    f(Plain<kF16>());
-    f(Plain<kBF16>());
-    f(Q4_0());
-    f(Q4_1());
-    f(Q5_0());
-    f(Q5_1());
-    f(Q8_0());
-    f(Q4_K());
-    f(Q5_K());
-    f(Q6_K());
+#define CALL(T, name) f(T());
+    EACH_PLAIN_TYPE(CALL)
+    EACH_BLOCK_TYPE(CALL)
+#undef CALL
 }
 
 // Calls `f` with an object of the matrix's type.
 template <class F> DEVICE void with_type(u32 type, F&& f) {
     switch (type) {
-        case kF32: return f(Plain<kF32>());
-        case kF16: return f(Plain<kF16>());
-        case kBF16: return f(Plain<kBF16>());
-        case kQ4_0: return f(Q4_0());
-        case kQ4_1: return f(Q4_1());
-        case kQ5_0: return f(Q5_0());
-        case kQ5_1: return f(Q5_1());
-        case kQ8_0: return f(Q8_0());
-        case kQ4_K: return f(Q4_K());
-        case kQ5_K: return f(Q5_K());
-        case kQ6_K: return f(Q6_K());
+#define CASE(T, name) case T::kType: return f(T());
+        EACH_PLAIN_TYPE(CASE)
+        EACH_BLOCK_TYPE(CASE)
+#undef CASE
     }
 }
 
