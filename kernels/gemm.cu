@@ -14,6 +14,8 @@
 //     binary16.
 //  4. If there are few tiles, several blocks divide the columns of one tile (`Place`).
 //  5. `to_halves` loads a whole row at once (norm weights before the wait) and keeps up to 8192 columns in registers.
+//     A few rows do not fill the device; `to_halves_wide` converts each with four times the threads, so that a step of
+//     few tokens waits less for it. It sums squares in another order.
 //
 // Shapes: see `HalvesArgs`, `ProjectArgs`. Shared memory: [stage][token][32] of tokens and [2][row][32] of
 // weights.
@@ -34,12 +36,9 @@ DEVICE void store8(u16* row, u32 col, u32 order, const Values8& x) {
     }
 }
 
-// Columns that a block of `to_halves` keeps in registers.
-typedef RowLoader<128, 8> Kept;
-
 // Converts input rows to binary16, one block per row. `kSimple`: the number of columns is a multiple of four, and the
-// norm has neither a mean nor a bias.
-template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch) {
+// norm has neither a mean nor a bias. `Kept`, a `RowLoader`: the columns that a block keeps in registers.
+template <bool kSimple, class Kept> DEVICE void convert(const HalvesArgs& a, float* scratch) {
     let_next_start();
     const u32 row = blockIdx.x, cols = a.cols;
     const float* x = a.x + (u64)row * a.x_stride;
@@ -138,8 +137,18 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
     if (threadIdx.x == 0) a.row_scales[row] = scale;
 }
 
-KERNEL(to_halves, HalvesArgs, 128, 2) { DYNAMIC_SHARED(shared); convert<true>(a, (float*)shared); }
-KERNEL(to_halves_any, HalvesArgs, 128, 2) { DYNAMIC_SHARED(shared); convert<false>(a, (float*)shared); }
+KERNEL(to_halves, HalvesArgs, 128, 2) {
+    DYNAMIC_SHARED(shared);
+    convert<true, RowLoader<128, 8>>(a, (float*)shared);
+}
+KERNEL(to_halves_any, HalvesArgs, 128, 2) {
+    DYNAMIC_SHARED(shared);
+    convert<false, RowLoader<128, 8>>(a, (float*)shared);
+}
+KERNEL(to_halves_wide, HalvesArgs, 512, 1) {
+    DYNAMIC_SHARED(shared);
+    convert<true, RowLoader<512, 4>>(a, (float*)shared);
+}
 
 constexpr u32 kStages = 4;  // chunks of tokens in shared memory; there are two of weights
 

@@ -91,6 +91,7 @@ kernels! {
     sum_picks_q6_k: SumPicksArgs,
     to_halves: HalvesArgs,
     to_halves_any: HalvesArgs,
+    to_halves_wide: HalvesArgs,
     small_batch_16: ProjectArgs,
     small_batch_32: ProjectArgs,
     small_batch_64: ProjectArgs,

@@ -548,8 +548,14 @@ impl Lowering<'_> {
         };
         let k = &self.model.device.kernels;
         let in_fours = input.stride.is_multiple_of(4) && input.address.is_multiple_of(16);
-        let kernel = if in_fours && input.is_simple() { &k.to_halves } else { &k.to_halves_any };
-        self.launch(kernel, [rows, 1, 1], 128, 128, &halves)
+        // Batch-invariant results need the same order of sums for any number of rows.
+        let is_wide = rows <= SMALL_BATCH_ROWS && !self.model.device.is_batch_invariant;
+        let (kernel, threads) = match in_fours && input.is_simple() {
+            false => (&k.to_halves_any, 128),
+            true if is_wide => (&k.to_halves_wide, 512),
+            true => (&k.to_halves, 128),
+        };
+        self.launch(kernel, [rows, 1, 1], threads, 128, &halves)
     }
 
     /// GEMM in tiles, for `most` input rows in each of `z` groups.
