@@ -37,6 +37,13 @@ template <class T> DEVICE void store(void* p, T v) { *(T*)p = v; }
 DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 DEVICE void sync_block() { __syncthreads(); }
 DEVICE void sync_warp() { __syncwarp(); }
+// Keeps the compiler from moving loads ahead on sm_120, where they would occupy so many registers that others are
+// spilled. On other targets it moves fewer.
+DEVICE void keep_order_of_loads() {
+#if __CUDA_ARCH__ >= 1200
+    __syncwarp();
+#endif
+}
 DEVICE float shuffle_xor(float v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
 DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
 DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }

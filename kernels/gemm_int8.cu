@@ -125,6 +125,7 @@ DEVICE void multiply_bytes(const ProjectArgs& a, u32 segment, const Share& work,
             UNROLL for (u32 n = 0; n < D::kN; n++) UNROLL for (u32 i = 0; i < 2; i++)
                 by[n][i] = load<TokenScale>(stage + kTokenBytes + (sum_token + 8 * n + i) * 16 + 8 * k);
             UNROLL for (u32 m = 0; m < D::kM; m++) {
+                if (T::kMinima) keep_order_of_loads();
                 const uint4 left = matrices(left_at + 16 * m * kByteChunk);
                 RowScale rows[2];
                 UNROLL for (u32 r = 0; r < 2; r++)

@@ -68,6 +68,7 @@ template <class T> static inline T load(const void* p) { return aligned<T>(p); }
 template <class T> static inline void store(void* p, T v) { const_cast<T&>(aligned<T>(p)) = v; }
 DEVICE void sync_block() { shim::block_barrier(); }
 DEVICE void sync_warp() { shim::exchange('w', nullptr, 0); }
+DEVICE void keep_order_of_loads() {}
 // In the order of five shuffles, by one wait.
 DEVICE float warp_sum(float v) { return shim::reduce('+', v); }
 DEVICE float warp_max(float v) { return shim::reduce('>', v); }
