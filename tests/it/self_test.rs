@@ -126,7 +126,7 @@ fn pictures_and_adapters_pass() {
 const ROWS: usize = offset_of!(ProjectArgs, segments) + offset_of!(Segment, w.rows);
 
 /// Kernels, a byte of their parameter, and what is added to the word there, or that the address there becomes null.
-const FAULTS: [(&[&CStr], usize, i32); 54] = [
+const FAULTS: [(&[&CStr], usize, i32); 56] = [
     // Floats: a tenth larger, twice as large, or 16,384 times.
     (&[c"embed"], offset_of!(EmbedArgs, scale), 1 << 20),
     (&[c"add_norm"], offset_of!(NormArgs, norm.eps), 14 << 23),
@@ -150,7 +150,7 @@ const FAULTS: [(&[&CStr], usize, i32); 54] = [
     (&[c"keep_rows"], offset_of!(KeepRowsArgs, widths), -1),
     (&[c"prepare"], offset_of!(PrepareArgs, cols), -4),
     (&[c"ring_q4_k", c"gemv_f16", c"gemv_q4_k_2", c"gemv_f16_2"], offset_of!(ProjectArgs, cols), -4),
-    (&[c"to_halves"], offset_of!(HalvesArgs, cols), -1),
+    (&[c"to_halves", c"to_halves_wide"], offset_of!(HalvesArgs, cols), -1),
     (&[c"gemv_f16_rows", c"small_batch_16", c"small_batch_32", c"small_batch_64", c"gemm_256"], ROWS, -1),
     (&[c"hadamard_heads"], offset_of!(HadamardArgs, heads), -1),
     (&[c"choose_keys"], offset_of!(SelectArgs, heads), -1),
@@ -162,6 +162,8 @@ const FAULTS: [(&[&CStr], usize, i32); 54] = [
     (&[c"route"], offset_of!(RouteArgs, n_experts), -1),
     (&[c"group"], offset_of!(GroupArgs, picks), -1),
     (&[c"combine"], offset_of!(CombineArgs, n_used), -1),
+    (&[c"gemv_f16"], offset_of!(ProjectArgs, route.n_experts), -1),
+    (&[c"sum_picks_f16"], offset_of!(SumPicksArgs, n_used), -1),
     (&[c"conv_4"], offset_of!(ConvArgs, taps), -1),
     (&[c"delta_64"], offset_of!(DeltaArgs, key_dim), -1),
     (&[c"scan_128"], offset_of!(ScanArgs, state), -1),
