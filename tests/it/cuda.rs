@@ -441,6 +441,9 @@ fn wide_rows_agree_with_the_reference() {
         // Wider than a block prepares at once, without a norm and after a norm.
         check(&target, "ffn 9,504, Q8_0", &llama(quant::Q8_0).shape(32, 2, 2, 16, 9_504), &[1, 2]);
         check(&target, "hidden 9,472, Q4_0", &llama(quant::Q4_0).shape(9_472, 1, 1, 32, 32), &[1, 2]);
+        // And wider than a block converts at once.
+        check(&target, "ffn 16,672, Q8_0", &llama(quant::Q8_0).shape(32, 2, 2, 16, 16_672), &[4]);
+        check(&target, "hidden 16,640, Q4_0", &llama(quant::Q4_0).shape(16_640, 1, 1, 32, 32), &[4]);
         check(&target, "hidden 2,304, Q6_K", &llama(quant::Q6_K).shape(2_304, 1, 1, 256, 256), &[1]);
         check(&target, "hidden 4,352, Q8_0", &llama(quant::Q8_0).shape(4_352, 1, 1, 32, 256), &[1]);
     }
